@@ -1,0 +1,23 @@
+/**
+ * Time as an argument. Nothing in Leat asks the machine for the time by itself: `main.ts` passes
+ * the system clock, tests and the simulation pass one they move by hand.
+ */
+export interface Clock {
+  /** Wall clock, milliseconds since the epoch. May jump. */
+  now(): Millis;
+  /** Monotonic milliseconds since some fixed point; for durations and leases. */
+  elapsedMs(): number;
+  /** Calls `action` once, `delayMs` from now, unless cancelled before. */
+  after(delayMs: number, action: () => void): Timer;
+}
+
+/** An instant in milliseconds since the epoch. */
+export type Millis = number;
+
+/** A pending call of {@link Clock.after}. Cancelling one that has run changes nothing. */
+export interface Timer {
+  cancel(): void;
+}
+
+/** Randomness as an argument: `count` fresh bytes from a cryptographic source. */
+export type RandomBytes = (count: number) => Uint8Array;

@@ -1,0 +1,24 @@
+/**
+ * The errors Leat throws. Expected outcomes are values, not exceptions; what is thrown is a broken
+ * dependency, a refused start or a bug. Each class has a stable `code`; `api/problem.ts` maps them
+ * to HTTP and `main.ts` to exit codes.
+ */
+export type LeatError = StoreUnavailable | StoreContentRefused | StartRefused;
+
+/** The store cannot be reached or cannot write now (disk full, connection lost). HTTP 503. */
+export class StoreUnavailable extends Error {
+  readonly code = 'store_unavailable';
+  override readonly name = 'StoreUnavailable';
+}
+
+/** The store understood the command and refuses its content; trying again cannot help. */
+export class StoreContentRefused extends Error {
+  readonly code = 'store_content_refused';
+  override readonly name = 'StoreContentRefused';
+}
+
+/** The program must not start. `message` is the one line shown to the operator; exit code 1. */
+export class StartRefused extends Error {
+  readonly code = 'start_refused';
+  override readonly name = 'StartRefused';
+}
