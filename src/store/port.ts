@@ -1,0 +1,467 @@
+/**
+ * The store port: what Leat asks of an engine. Every method is one whole command or query, atomic
+ * by itself; there is no transaction to hold open. A verb changes something, a noun or `list…`
+ * reads. Where a rule has to see the row first, the command takes a pure synchronous function that
+ * the store calls between its locked read and its write.
+ *
+ * Every method throws `StoreUnavailable` while the engine cannot be reached or cannot write.
+ * Instants are milliseconds since the epoch; the caller passes its `now`.
+ */
+import type { Millis } from '../core/clock.ts';
+import type {
+  Api,
+  Appended,
+  Attempt,
+  Client,
+  DeliveredEvent,
+  Delivery,
+  DeliveryKind,
+  Failure,
+  Grant,
+  Health,
+  HealthLimits,
+  LogEvent,
+  NewEvent,
+  Offset,
+  SigningKey,
+  Stream,
+  Tenant,
+  User,
+} from '../core/types.ts';
+
+export interface Store {
+  readonly tenants: TenantStore;
+  readonly log: LogStore;
+  readonly streams: StreamStore;
+  readonly deliveries: DeliveryStore;
+  readonly ownership: OwnershipStore;
+  readonly keys: KeyStore;
+  readonly clients: ClientStore;
+  readonly apis: ApiStore;
+  readonly grants: GrantStore;
+  readonly users: UserStore;
+  /**
+   * Calls `listener` right after each commit that others may wait for, in commit order. Hints may
+   * be lost or repeated; whoever acts on them also looks by itself from time to time.
+   */
+  watch(listener: (hint: Hint) => void): () => void;
+  /** Throws `StoreUnavailable` unless the engine answers. */
+  ping(): Promise<void>;
+  /** Ends after every command under way has ended. */
+  close(): Promise<void>;
+}
+
+export type Hint =
+  /** Events joined a log, in offset order and without gaps. */
+  | { readonly kind: 'appended'; readonly tenant: number; readonly events: readonly LogEvent[] }
+  /** A stream was created, changed, deleted, or got rows that are due now. */
+  | { readonly kind: 'stream'; readonly tenant: number; readonly stream: string }
+  /** A client was changed or deleted; cached verdicts about it end. */
+  | { readonly kind: 'client'; readonly tenant: number; readonly client: string }
+  /** Signing keys were added or removed. */
+  | { readonly kind: 'keys'; readonly tenant: number };
+
+/** A page ordered by an opaque key. `next` is absent on the last page. */
+export interface Page<T> {
+  readonly items: readonly T[];
+  readonly next: string | undefined;
+}
+
+// The log
+
+export interface LogStore {
+  /**
+   * Appends all of `events` at the next offsets, or none. Concurrent calls share a commit. Durable
+   * when it answers. A chosen id that the log has, or that an open failure of a pruned event has,
+   * is answered with its first offset and writes nothing; so is a repeat within `events`.
+   * Throws `StoreContentRefused` when this call's content is at fault; calls it shared a commit
+   * with are not affected.
+   */
+  append(tenant: number, events: readonly NewEvent[], now: Millis): Promise<Appended[]>;
+  /** Last offset given out, 0 when the log is empty. */
+  head(tenant: number): Promise<Offset>;
+  /**
+   * Events after `after` of the wanted types (all types when absent), oldest first, until `take`
+   * events or `bytesMax` characters of bodies are reached (at least one event when any matches).
+   */
+  page(tenant: number, query: LogQuery): Promise<LogPage>;
+  /**
+   * Removes the oldest events published before `before`, at most `take`, never one that an enabled
+   * stream's cursor has not passed. Bodies that open rows still need are copied to them first.
+   * Answers how many were removed.
+   */
+  prune(tenant: number, query: { before: Millis; take: number }): Promise<number>;
+}
+
+export interface LogQuery {
+  readonly after: Offset;
+  /** Last offset to look at; absent means up to the head. */
+  readonly upTo?: Offset | undefined;
+  readonly types?: readonly string[] | undefined;
+  readonly take: number;
+  readonly bytesMax: number;
+}
+
+export interface LogPage {
+  readonly events: readonly LogEvent[];
+  /** Every matching event up to here is in `events` or lies at or before `after`. */
+  readonly scannedTo: Offset;
+}
+
+// Event streams
+
+export interface StreamStore {
+  /** Creates the stream with its cursor at the head of the log. Durable when it answers. */
+  create(
+    stream: Omit<Stream, 'subscriptions' | 'version'> & { readonly types: readonly string[] },
+    rules: { readonly streamsMax: number },
+  ): Promise<{ created: Stream } | { refused: 'name_taken' | 'too_many' }>;
+  get(tenant: number, id: string): Promise<Stream | undefined>;
+  /** Oldest first, after the stream with the id `after`. */
+  list(tenant: number, page: { after: string | undefined; take: number }): Promise<Page<Stream>>;
+  health(tenant: number, id: string): Promise<Health | undefined>;
+  /**
+   * Applies a change. `decide` sees the stream, its health and the head of the log. Disabling by
+   * hand turns waiting retries and untried tests into failures as {@link DeliveryStore.settle}
+   * does at a threshold. Enabling sets consecutive to 0, raises `run`, and with `latest` moves the
+   * cursor to the head. Answers `skipped`, the retained matching events that enabling passed over.
+   */
+  update(
+    tenant: number,
+    id: string,
+    decide: (before: Stream, state: { health: Health; head: Offset }) => StreamDecision,
+    now: Millis,
+  ): Promise<
+    | { updated: Stream; skipped: number; held: 'complete' | 'pruned' | undefined }
+    | { refused: 'unknown' | 'name_taken' | 'too_many_failures'; health?: Health }
+  >;
+  /** Removes the stream with everything that belongs to it. False when there was none. */
+  delete(tenant: number, id: string): Promise<boolean>;
+  /** Hours of `[from, to)` that have counts, oldest first; `hour` is its start. */
+  stats(
+    tenant: number,
+    id: string,
+    window: { from: Millis; to: Millis },
+  ): Promise<{ hour: Millis; delivered: number; failed: number }[]>;
+}
+
+/** What a PATCH or a rotation of the secret comes to. */
+export type StreamDecision =
+  | {
+      /** The stream as it shall be; the store sets `version` and trims passed subscriptions. */
+      readonly after: Stream;
+      /** Where to go on when this change enables the stream; `latest` unless said. */
+      readonly resume?: 'latest' | 'held' | undefined;
+    }
+  | { readonly refused: 'too_many_failures' };
+
+// Deliveries
+
+export interface DeliveryStore {
+  /** Open failure records, newest first; `after` is the `next` of the page before. */
+  listFailures(tenant: number, stream: string, query: FailureQuery): Promise<Page<Failure>>;
+  failure(tenant: number, stream: string, eventId: string): Promise<Failure | undefined>;
+  /**
+   * Starts a new cycle for one failure: its row becomes `retrying`, due now, attempt 1, and the
+   * history gets a `redelivered` entry. `retrying`: a cycle is under way. `delivered`: the history
+   * knows a success. `unknown`: neither.
+   */
+  redeliver(
+    tenant: number,
+    stream: string,
+    eventId: string,
+    now: Millis,
+  ): Promise<'accepted' | 'retrying' | 'delivered' | 'unknown'>;
+  /** The same for every failed row that matches; answers how many. */
+  redeliverMany(
+    tenant: number,
+    stream: string,
+    filter: FailureFilter,
+    now: Millis,
+  ): Promise<number>;
+  /** Adds a test delivery, due now, which never enters the log. */
+  addTest(
+    tenant: number,
+    stream: string,
+    event: Omit<NewEvent, 'chosen'>,
+    now: Millis,
+  ): Promise<'accepted' | 'disabled' | 'unknown'>;
+  /**
+   * Takes rows that are due, per asked stream the oldest first and at most `take`: they become
+   * `parked` until `leaseUntil`. Streams whose epoch is not the asked one answer nothing.
+   */
+  claimDue(asks: readonly DueAsk[], now: Millis, leaseUntil: Millis): Promise<DueAnswer[]>;
+  /**
+   * Records, in one transaction, what a batch of attempts led to; see {@link Settlement}. Outcomes
+   * are applied in order through `nextHealth`; at a threshold the stream is disabled. A batch whose
+   * number is not above the node's last one changes nothing. Throws `StoreContentRefused` when
+   * some text cannot be stored; nothing of the batch is then.
+   */
+  settle(batch: SettleBatch): Promise<SettleAnswer>;
+  /** Removes attempts of delivered events older than `before`, at most `take`; answers how many. */
+  pruneAttempts(tenant: number, query: { before: Millis; take: number }): Promise<number>;
+}
+
+export interface FailureFilter {
+  readonly types?: readonly string[] | undefined;
+  /** Applied to the event's `time`: `from` inclusive, `to` exclusive. */
+  readonly from?: Millis | undefined;
+  readonly to?: Millis | undefined;
+}
+
+export interface FailureQuery extends FailureFilter {
+  readonly after: string | undefined;
+  readonly take: number;
+}
+
+export interface DueAsk {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly epoch: number;
+  readonly take: number;
+}
+
+export interface DueAnswer {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly rows: readonly Delivery[];
+  /** Earliest `dueAt` of the rows not taken, when there are any. */
+  readonly nextDueAt: Millis | undefined;
+}
+
+export interface SettleBatch {
+  readonly node: Node;
+  /** 1, 2, 3, … per incarnation of the node. */
+  readonly batch: number;
+  readonly settlements: readonly Settlement[];
+  readonly limits: HealthLimits;
+  readonly now: Millis;
+}
+
+/** What happened on one stream. */
+export interface Settlement {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly epoch: number;
+  /** Only results of the stream's present run raise its cursor. */
+  readonly run: number;
+  /** Every matching event up to here is settled, or has a row after this batch. */
+  readonly cursor: Offset;
+  /** In the order in which the attempts ended. */
+  readonly outcomes: readonly Outcome[];
+}
+
+/** The end of one attempt, or that it takes long enough to be parked. */
+export type Outcome = OutcomeOf & {
+  readonly event: DeliveredEvent;
+  readonly kind: DeliveryKind;
+  /** 1-indexed within the cycle. */
+  readonly attempt: number;
+  /** Whether `deliveries` has a row for it, from before or from this batch. */
+  readonly hasRow: boolean;
+};
+
+type OutcomeOf =
+  | { readonly result: 'parked'; readonly dueAt: Millis }
+  | ({ readonly result: 'delivered' } & Attempted)
+  | ({ readonly result: 'retry'; readonly dueAt: Millis; readonly error: string } & Attempted)
+  | ({ readonly result: 'failed'; readonly error: string } & Attempted);
+
+type Attempted = Pick<Attempt, 'at' | 'durationMs' | 'status'>;
+
+export interface SettleAnswer {
+  /** Per settlement, in the same order. */
+  readonly streams: readonly SettledStream[];
+}
+
+export interface SettledStream {
+  /** `lost`: another owner has the stream, or it is gone; nothing was recorded for it. */
+  readonly result: 'recorded' | 'lost';
+  /** The stream's version now; differs from the owner's when someone changed it, 0 when lost. */
+  readonly version: number;
+  /** Set when this batch disabled the stream. */
+  readonly disabled: (Health & { readonly reason: 'consecutive' | 'total' }) | undefined;
+}
+
+// Ownership
+
+/** A running Leat process; `incarnation` rises each time it joins. */
+export interface Node {
+  readonly id: string;
+  readonly incarnation: number;
+}
+
+export interface OwnershipStore {
+  /** Registers the node anew: its batches start again at 1. */
+  join(nodeId: string, now: Millis): Promise<Node>;
+  /**
+   * Makes the node owner of streams that nobody owns and that have something to do: enabled ones,
+   * and disabled ones with rows to send. Each claim raises the stream's epoch and makes its parked
+   * rows due at once (on a disabled stream those of first and test deliveries become failures).
+   */
+  claim(node: Node, take: number, now: Millis): Promise<OwnedStream[]>;
+  /** The streams as they are now, of those that the node owns; what is missing is lost or gone. */
+  owned(node: Node, streams: readonly StreamRef[], now: Millis): Promise<OwnedStream[]>;
+  /** Raises cursors of runners that passed events without any match; never lowers one. */
+  raiseCursors(cursors: readonly CursorRaise[]): Promise<void>;
+  /** Gives streams up, raising their cursors first. */
+  release(node: Node, cursors: readonly CursorRaise[]): Promise<void>;
+}
+
+export interface StreamRef {
+  readonly tenant: number;
+  readonly stream: string;
+}
+
+export interface CursorRaise extends StreamRef {
+  readonly epoch: number;
+  readonly run: number;
+  readonly cursor: Offset;
+}
+
+/** Everything a runner starts from. */
+export interface OwnedStream {
+  readonly stream: Stream;
+  readonly tenantName: string;
+  readonly epoch: number;
+  readonly run: number;
+  readonly cursor: Offset;
+  /** First and test deliveries that wait for a retry or are under way with a row. */
+  readonly waiting: number;
+  /** Earliest `dueAt` of the stream's rows. */
+  readonly nextDueAt: Millis | undefined;
+  /** Offsets above the cursor that have a row already. */
+  readonly rowsAbove: readonly Offset[];
+}
+
+// Tenants and keys
+
+export interface TenantStore {
+  /** In the order of creation. */
+  list(): Promise<Tenant[]>;
+  create(
+    tenant: Pick<Tenant, 'name' | 'domain'>,
+    now: Millis,
+  ): Promise<{ created: Tenant } | { refused: 'name_taken' | 'domain_taken' }>;
+  rename(
+    id: number,
+    to: Pick<Tenant, 'name' | 'domain'>,
+  ): Promise<'renamed' | 'name_taken' | 'domain_taken' | 'unknown'>;
+}
+
+export interface KeyStore {
+  /** Newest first, expired ones left out. */
+  list(tenant: number, now: Millis): Promise<SigningKey[]>;
+  /** Adds a key and gives those before it the instant from which they are no longer published. */
+  add(key: Omit<SigningKey, 'expiresAt'>, formerExpiresAt: Millis): Promise<void>;
+  /** Lets a key sign from `now` on. False when there is none. */
+  promote(tenant: number, kid: string, now: Millis): Promise<boolean>;
+  /** Removes a key at once. False when there is none. */
+  revoke(tenant: number, kid: string): Promise<boolean>;
+}
+
+// Clients, APIs, grants
+
+/** A page by number, as the lists of contract section 14.1 use it. */
+export interface NumberedPage<T> {
+  readonly items: readonly T[];
+  readonly total: number;
+}
+
+export interface PageByNumber {
+  readonly page: number;
+  readonly perPage: number;
+}
+
+export interface ClientStore {
+  get(tenant: number, id: string): Promise<Client | undefined>;
+  list(tenant: number, page: PageByNumber): Promise<NumberedPage<Client>>;
+  create(client: Omit<Client, 'version'>): Promise<{ created: Client } | { refused: 'id_taken' }>;
+  update(
+    tenant: number,
+    id: string,
+    decide: (before: Client, grants: readonly Grant[]) => { after: Client } | { refused: string },
+  ): Promise<{ updated: Client } | { refused: string }>;
+  /** Removes the client with its grants. False when there was none. */
+  delete(tenant: number, id: string): Promise<boolean>;
+  /** Remembers the `jti` of an assertion until it expires; false when it was used before. */
+  useAssertion(
+    tenant: number,
+    clientId: string,
+    jti: string,
+    expiresAt: Millis,
+    now: Millis,
+  ): Promise<boolean>;
+}
+
+export interface ApiStore {
+  /** By id or by identifier. */
+  get(tenant: number, idOrIdentifier: string): Promise<Api | undefined>;
+  list(tenant: number, page: PageByNumber): Promise<NumberedPage<Api>>;
+  create(api: Api): Promise<{ created: Api } | { refused: 'identifier_taken' }>;
+  update(
+    tenant: number,
+    id: string,
+    decide: (before: Api) => Api,
+  ): Promise<{ updated: Api } | { refused: 'unknown' }>;
+  /** Removes the API with its grants. False when there was none. */
+  delete(tenant: number, id: string): Promise<boolean>;
+}
+
+export interface GrantStore {
+  get(tenant: number, id: string): Promise<Grant | undefined>;
+  /** The grant of one client for one API. */
+  of(tenant: number, client: string, api: string): Promise<Grant | undefined>;
+  list(
+    tenant: number,
+    query: {
+      client?: string | undefined;
+      api?: string | undefined;
+      after: string | undefined;
+      take: number;
+    },
+  ): Promise<Page<Grant>>;
+  create(
+    grant: Grant,
+  ): Promise<{ created: Grant } | { refused: 'exists' | 'unknown_client' | 'unknown_api' }>;
+  update(
+    tenant: number,
+    id: string,
+    scope: readonly string[],
+  ): Promise<{ updated: Grant } | { refused: 'unknown' }>;
+  delete(tenant: number, id: string): Promise<boolean>;
+}
+
+// Users
+
+export interface UserStore {
+  get(tenant: number, id: string): Promise<User | undefined>;
+  byEmail(tenant: number, email: string): Promise<User[]>;
+  /** `sort` names `created_at`, `updated_at`, `email`, `user_id`, `username` or a profile member. */
+  list(
+    tenant: number,
+    page: PageByNumber & { sort?: { field: string; descending: boolean } | undefined },
+  ): Promise<NumberedPage<User>>;
+  /** In order of id, after the user with the id `after`. */
+  listFrom(tenant: number, page: { after: string | undefined; take: number }): Promise<Page<User>>;
+  /** Writes the user and appends its event in one transaction. Durable when it answers. */
+  create(
+    user: User,
+    event: NewEvent,
+    now: Millis,
+  ): Promise<{ created: User } | { refused: 'duplicate' }>;
+  /** The same for a change; `decide` sees the user as it is. A refusal is handed through. */
+  update<R extends string>(
+    tenant: number,
+    id: string,
+    decide: (before: User) => { after: User; event: NewEvent } | { refused: R },
+    now: Millis,
+  ): Promise<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }>;
+  /** The same for removing it. False when there was none. */
+  delete(
+    tenant: number,
+    id: string,
+    emit: (before: User) => NewEvent,
+    now: Millis,
+  ): Promise<boolean>;
+}
