@@ -1,0 +1,43 @@
+import { spawn } from 'node:child_process';
+
+/**
+ * `npm run check`: every static check at once. All of them run even when one fails, so that one
+ * run shows everything there is to mend; what a check printed is shown only when it failed.
+ */
+const checks: Record<string, readonly string[]> = {
+  types: ['tsc'],
+  lint: ['oxlint', '--type-aware', '--deny-warnings', '--report-unused-disable-directives'],
+  format: ['prettier', '--check', '--log-level=warn', '.'],
+  unused: ['knip', '--no-progress', '--treat-config-hints-as-errors'],
+  imports: ['node', '--test', 'test/architecture.test.ts'],
+};
+
+const results = await Promise.all(
+  Object.entries(checks).map(([name, command]) => runCheck(name, command)),
+);
+const failed = results.filter((result) => !result.passed).map((result) => result.name);
+console.log(failed.length === 0 ? 'All checks passed.' : `Failed: ${failed.join(', ')}.`);
+process.exitCode = failed.length === 0 ? 0 : 1;
+
+/** Runs one command of node_modules/.bin, found through the PATH that npm sets up. */
+function runCheck(name: string, command: readonly string[]) {
+  const [program = '', ...args] = command;
+  const startedAtMs = performance.now();
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const output: Buffer[] = [];
+  child.stdout.on('data', (chunk: Buffer) => output.push(chunk));
+  child.stderr.on('data', (chunk: Buffer) => output.push(chunk));
+  return new Promise<{ name: string; passed: boolean }>((resolve) => {
+    const finish = (passed: boolean) => {
+      const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
+      console.log(`${passed ? 'ok    ' : 'FAILED'} ${name} (${command.join(' ')}) ${seconds} s`);
+      if (!passed) console.log(Buffer.concat(output).toString());
+      resolve({ name, passed });
+    };
+    child.on('error', (error) => {
+      output.push(Buffer.from(`${error.message}; run it through: npm run check\n`));
+      finish(false);
+    });
+    child.on('close', (code) => finish(code === 0));
+  });
+}
