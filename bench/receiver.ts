@@ -1,0 +1,69 @@
+/**
+ * A receiver of webhooks in its own process: it reads HTTP/1.1 requests with a Content-Length
+ * straight from the socket, so that the receiving side costs as little as it can and is the same
+ * for both sides of a comparison. Talks to its parent over IPC:
+ *   parent → { kind: 'reset' } | { kind: 'report' };  receiver → { kind: 'listening' | 'report', … }
+ */
+import { createServer, type Socket } from 'node:net';
+
+export interface ReceiverReport {
+  readonly kind: 'report';
+  readonly count: number;
+  /** Monotonic milliseconds (shared by the processes of one machine) of the first and last one. */
+  readonly firstAtMs: number;
+  readonly lastAtMs: number;
+  /** Arrival by `"seq":<n>` found in the body, when asked to watch it. */
+  readonly arrivals: readonly (readonly [seq: number, atMs: number])[];
+}
+
+const hangs = process.argv.includes('--hang');
+const watchesSeq = process.argv.includes('--seq');
+const answer = 'HTTP/1.1 204 No Content\r\n\r\n';
+
+let count = 0;
+let firstAtMs = 0;
+let lastAtMs = 0;
+let arrivals: [number, number][] = [];
+const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
+
+function receive(body: string): void {
+  lastAtMs = nowMs();
+  if (count === 0) firstAtMs = lastAtMs;
+  count++;
+  if (!watchesSeq) return;
+  const at = body.indexOf('"seq":');
+  if (at >= 0) arrivals.push([parseInt(body.slice(at + 6, at + 18), 10), lastAtMs]);
+}
+
+function serve(socket: Socket): void {
+  socket.setNoDelay(true);
+  socket.on('error', () => socket.destroy());
+  let pending = '';
+  socket.on('data', (chunk) => {
+    pending = pending === '' ? chunk.toString('latin1') : pending + chunk.toString('latin1');
+    for (;;) {
+      const headEnd = pending.indexOf('\r\n\r\n');
+      if (headEnd < 0) return;
+      const length = /content-length: *(\d+)/i.exec(pending.slice(0, headEnd))?.[1];
+      const bodyEnd = headEnd + 4 + Number(length ?? 0);
+      if (pending.length < bodyEnd) return;
+      receive(watchesSeq ? pending.slice(headEnd + 4, bodyEnd) : '');
+      pending = pending.slice(bodyEnd);
+      if (!hangs) socket.write(answer);
+    }
+  });
+}
+
+const server = createServer(serve);
+server.listen(0, '127.0.0.1', () => {
+  const address = server.address();
+  process.send?.({ kind: 'listening', port: typeof address === 'object' ? address?.port : 0 });
+});
+process.on('message', (message: { kind: string }) => {
+  if (message.kind === 'reset') {
+    count = 0;
+    arrivals = [];
+  }
+  process.send?.({ kind: 'report', count, firstAtMs, lastAtMs, arrivals });
+});
+process.on('disconnect', () => process.exit(0));

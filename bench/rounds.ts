@@ -1,0 +1,46 @@
+/** Alternating rounds of two measurements, and what is said about them. */
+
+export interface Rounds {
+  /** Figures of the measured side, one per round. */
+  readonly ours: readonly number[];
+  /** Figures of the side it is compared with. */
+  readonly theirs: readonly number[];
+}
+
+/**
+ * Measures `ours` and `theirs` alternately, so that a slow minute of the machine hits both. The
+ * side that starts changes from round to round.
+ */
+export async function alternate(
+  rounds: number,
+  ours: () => Promise<number>,
+  theirs: () => Promise<number>,
+  progress: (text: string) => void,
+): Promise<Rounds> {
+  const figures = { ours: [] as number[], theirs: [] as number[] };
+  for (let round = 0; round < rounds; round++) {
+    progress(`round ${round + 1} of ${rounds}`);
+    const order = round % 2 === 0 ? (['ours', 'theirs'] as const) : (['theirs', 'ours'] as const);
+    for (const side of order) figures[side].push(await (side === 'ours' ? ours : theirs)());
+  }
+  return figures;
+}
+
+export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+/** The value below which `share` (0..1) of the values lie; nearest rank. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length / 2;
+  if (share === 0.5 && sorted.length % 2 === 0) {
+    return ((sorted[middle - 1] ?? NaN) + (sorted[middle] ?? NaN)) / 2;
+  }
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN;
+}
+
+/** Ratio of each round; their median is the figure that is held against the bar. */
+export function ratios(rounds: Rounds): number[] {
+  return rounds.ours.map((figure, round) => figure / (rounds.theirs[round] ?? NaN));
+}
