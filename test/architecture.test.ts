@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { importsOf, violationsOf } from './helpers/imports.ts';
+
+const src = new URL('../src/', import.meta.url);
+const files = globSync('**/*', { cwd: src, withFileTypes: true })
+  .filter((entry) => entry.isFile())
+  .map((entry) => `${entry.parentPath}/${entry.name}`.slice(src.pathname.length))
+  .toSorted();
+
+describe('the house', () => {
+  test('has files to look at', () => {
+    assert.ok(files.includes('core/clock.ts'), `found ${files.length} files in ${src.pathname}`);
+  });
+
+  for (const file of files) {
+    test(`${file} keeps the dependency rule`, () => {
+      const source = file.endsWith('.ts') ? readFileSync(new URL(file, src), 'utf8') : '';
+      assert.deepEqual(violationsOf(file, source), []);
+    });
+  }
+});
+
+describe('the dependency rule', () => {
+  const forbidden: [path: string, source: string][] = [
+    ['core/retry.ts', "import { readFile } from 'node:fs/promises';"],
+    ['core/retry.ts', "import { createHmac } from 'node:crypto';"],
+    ['core/retry.ts', "import { Type } from 'typebox';"],
+    ['core/retry.ts', "import type { Store } from '../store/port.ts';"],
+    ['core/retry.ts', "import { systemClock } from '../clock.ts';"],
+    ['core/sign.ts', "import { randomBytes } from 'node:crypto';"],
+    ['core/sign.ts', "import * as crypto from 'node:crypto';"],
+    ['core/sign.ts', "import crypto from 'node:crypto';"],
+    ['core/health.ts', "import { readConfig } from '../config.ts';"],
+    ['schemas/streams.ts', "import { cursorOf } from '../core/page.ts';"],
+    ['schemas/streams.ts', "import type { Store } from '../store/port.ts';"],
+    ['schemas/streams.ts', "import { readFileSync } from 'node:fs';"],
+    ['store/port.ts', "import { openSqlite } from './sqlite/open.ts';"],
+    ['store/migrate.ts', "import { DatabaseSync } from 'node:sqlite';"],
+    ['store/sqlite/log.ts', "import { where } from '../postgres/where.ts';"],
+    ['store/postgres/log.ts', "import { where } from '../sqlite/where.ts';"],
+    ['store/postgres/log.ts', "import { DatabaseSync } from 'node:sqlite';"],
+    ['store/sqlite/log.ts', "import { Pool } from 'pg';"],
+    ['store/sqlite/log.ts', "import { createRunner } from '../../delivery/runner.ts';"],
+    ['delivery/runner.ts', "import { Pool } from 'undici';"],
+    ['delivery/runner.ts', "import { openStore } from '../store/open.ts';"],
+    ['delivery/runner.ts', "import { createServer } from 'node:http';"],
+    ['delivery/transport.ts', "import fastify from 'fastify';"],
+    ['delivery/attempt.ts', "import * as timers from 'node:timers/promises';"],
+    ['auth/verify.ts', "import fastify from 'fastify';"],
+    ['auth/verify.ts', "import { app } from '../api/app.ts';"],
+    ['api/streams.ts', "import { createDispatcher } from '../delivery/dispatcher.ts';"],
+    ['api/streams.ts', "import { openStore } from '../store/open.ts';"],
+    ['api/streams.ts', "import { jwtVerify } from 'jose';"],
+    ['api/streams.ts', "import { env } from 'node:process';"],
+    ['messages/app.ts', "import { problem } from '../api/problem.ts';"],
+    ['ops/monitor.ts', "import { Runner } from '../delivery/runner.ts';"],
+    ['cli/streams.ts', "import type { Store } from '../store/port.ts';"],
+    ['config.ts', "import type { Store } from './store/port.ts';"],
+    ['config.ts', "import commander from 'commander';"],
+    ['api/app.ts', "import { systemClock } from '../clock.ts';"],
+    ['api/app.ts', "export * from '../delivery/runner.ts';"],
+    ['api/app.ts', "import '../delivery/runner.ts';"],
+    ['api/app.ts', "import {\n  a,\n  type B,\n} from '../delivery/runner.ts';"],
+    ['api/app.ts', "const late = await import('../delivery/runner.ts');"],
+    ['api/app.ts', 'const late = await import(name);'],
+    ['api/app.ts', "const old = require('undici');"],
+    ['api/app.ts', "import fs from 'fs';"],
+    ['api/app.ts', "import pkg from '../../package.json' with { type: 'json' };"],
+    ['api/app.ts', "import { helper } from '../../test/helpers/imports.ts';"],
+  ];
+  for (const [path, source] of forbidden) {
+    test(`forbids in ${path}: ${JSON.stringify(source)}`, () => {
+      const violations = violationsOf(path, `/** Planted. */\n${source}\nexport const a = 1;\n`);
+      assert.equal(violations.length, 1, violations.join('\n'));
+      assert.match(violations[0] ?? '', new RegExp(`^${path} may not import `));
+    });
+  }
+
+  const allowed: [path: string, source: string][] = [
+    ['core/retry.ts', "import type { Millis } from './clock.ts';"],
+    ['core/sign.ts', "import { createHmac, type KeyObject } from 'node:crypto';"],
+    ['core/window.ts', "import assert from 'node:assert/strict';"],
+    ['schemas/streams.ts', "import { Type } from 'typebox';"],
+    ['schemas/streams.ts', "import { Compile } from 'typebox/compile';"],
+    ['schemas/streams.ts', "import type { EventStream } from '../core/types.ts';"],
+    ['store/open.ts', "import { openSqlite } from './sqlite/open.ts';"],
+    ['store/sqlite/log.ts', "import { DatabaseSync } from 'node:sqlite';"],
+    ['store/sqlite/log.ts', "import type { Log } from '../port.ts';"],
+    ['delivery/runner.ts', "import type { Store } from '../store/port.ts';"],
+    ['delivery/transport.ts', "import { Agent } from 'undici';"],
+    ['auth/keys.ts', "import { SignJWT } from 'jose';"],
+    ['api/app.ts', "import swagger from '@fastify/swagger';"],
+    ['api/app.ts', "import { createVerifier } from '../auth/verify.ts';"],
+    ['cli/streams.ts', "import { Command } from 'commander';"],
+    ['main.ts', "import { createDispatcher } from './delivery/dispatcher.ts';"],
+    ['main.ts', "import pkg from '../package.json' with { type: 'json' };"],
+    ['clock.ts', "import { randomBytes } from 'node:crypto';"],
+    ['api/app.ts', "// import { systemClock } from '../clock.ts';"],
+  ];
+  for (const [path, source] of allowed) {
+    test(`allows in ${path}: ${source}`, () => {
+      assert.deepEqual(violationsOf(path, source), []);
+    });
+  }
+
+  const misplaced: [path: string, source: string][] = [
+    ['api/app.ts', 'const now = Date.now();'],
+    ['api/app.ts', 'const clock = Date.now;'],
+    ['api/app.ts', 'const now = new Date();'],
+    ['api/app.ts', 'const now = new Date;'],
+    ['api/app.ts', 'const now = Date();'],
+    ['api/app.ts', 'const now = performance.now();'],
+    ['core/ids.ts', 'const dice = Math.random();'],
+    ['core/ids.ts', 'const id = crypto.randomUUID();'],
+    ['delivery/runner.ts', 'setTimeout(retry, 1000);'],
+    ['delivery/runner.ts', 'globalThis.setTimeout(retry, 1000);'],
+    ['delivery/runner.ts', 'const timer = setInterval(poll, 5000);'],
+    ['main.ts', 'const port = process.env.PORT;'],
+    ['main.ts', "const port = process['env'].PORT;"],
+    ['main.ts', 'const port = process?.env.PORT;'],
+  ];
+  for (const [path, source] of misplaced) {
+    test(`forbids in ${path}: ${source}`, () => {
+      const violations = violationsOf(path, source);
+      assert.equal(violations.length, 1, violations.join('\n'));
+      assert.match(violations[0] ?? '', /may not use/);
+    });
+  }
+
+  const wellPlaced: [path: string, source: string][] = [
+    ['clock.ts', 'setTimeout(action, delayMs); Date.now(); new Date();'],
+    ['api/app.ts', 'const time = new Date(clock.now()).toISOString();'],
+    ['api/app.ts', 'socket.setTimeout(timeoutMs);'],
+    ['config.ts', 'const env = process.env;'],
+    ['core/clock.ts', '/** Like Date.now(), as an argument. */'],
+  ];
+  for (const [path, source] of wellPlaced) {
+    test(`allows in ${path}: ${source}`, () => {
+      assert.deepEqual(violationsOf(path, source), []);
+    });
+  }
+
+  test('gives every file of src a room and a telling name', () => {
+    assert.deepEqual(violationsOf('server.ts', ''), ['server.ts belongs to no room']);
+    assert.deepEqual(violationsOf('lib/a.ts', ''), ['lib/a.ts belongs to no room']);
+    for (const name of ['utils.ts', 'common.ts', 'helpers.ts', 'index.ts', 'helpers/a.ts']) {
+      assert.equal(violationsOf(`api/${name}`, '').length, 1, name);
+    }
+  });
+
+  test('reads every form of import', () => {
+    const source = [
+      "import a, { b as c, type D } from 'one';",
+      "import type { E } from 'two';",
+      "export { f } from 'three';",
+      "import 'four';",
+      "const g = await import('five');",
+      "const text = 'not from here';",
+      'export const from = 1;',
+    ].join('\n');
+    assert.deepEqual(importsOf(source), [
+      { specifier: 'one', typeOnly: false, names: ['b', 'default'] },
+      { specifier: 'two', typeOnly: true, names: [] },
+      { specifier: 'three', typeOnly: false, names: ['f'] },
+      { specifier: 'four', typeOnly: false, names: [] },
+      { specifier: 'five', typeOnly: false, names: [] },
+    ]);
+  });
+});
