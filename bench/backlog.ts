@@ -1,0 +1,64 @@
+import { copyFile } from 'node:fs/promises';
+import type { Bench } from './bench.ts';
+import { arrivalRate, startReceiver, type Receiver } from './child.ts';
+import { addStream, fill, makePlace, startLeat, withStore, type Place } from './leat.ts';
+import { perSecond } from './report.ts';
+import { alternate, ratios } from './rounds.ts';
+
+const waiting = 1_000_000;
+const counted = 50_000;
+
+/** Whether a large backlog makes each delivery dearer. */
+export const backlog: Bench = {
+  name: 'backlog',
+  what: `drain rate of ${counted} events with ${waiting} waiting, against the same with ${counted} waiting`,
+  run: async (progress) => {
+    const receiver = await startReceiver();
+    const full = await makeFilled(receiver, waiting, progress);
+    const small = await makeFilled(receiver, counted, progress);
+    const rounds = await alternate(
+      5,
+      () => drainSome(full, receiver),
+      () => drainSome(small, receiver),
+      progress,
+    );
+    await receiver.end();
+    await full.remove();
+    await small.remove();
+    return [
+      {
+        name: 'backlog',
+        detail: perSecond(rounds),
+        values: ratios(rounds),
+        unit: '×',
+        must: { kind: 'least', value: 0.95 },
+        goal: 1,
+      },
+    ];
+  },
+};
+
+async function makeFilled(
+  receiver: Receiver,
+  count: number,
+  progress: (text: string) => void,
+): Promise<Place> {
+  const place = await makePlace();
+  await withStore(place, async (store) => {
+    await addStream(store, receiver.port, { name: 'backlog' });
+    await fill(store, count, progress);
+  });
+  return place;
+}
+
+/** Starts a server on a copy, so that every round begins with the same file. */
+async function drainSome(filled: Place, receiver: Receiver): Promise<number> {
+  const place = await makePlace();
+  await copyFile(filled.file, place.file);
+  await receiver.reset();
+  const leat = await startLeat(place);
+  const report = await receiver.received(counted);
+  await leat.end();
+  await place.remove();
+  return arrivalRate(report);
+}

@@ -1,0 +1,72 @@
+import { once } from 'node:events';
+import { deliveryBody } from '../src/core/envelope.ts';
+import { alternate, ratios } from './rounds.ts';
+import type { Bench } from './bench.ts';
+import { arrivalRate, startChild, startReceiver, type Receiver } from './child.ts';
+import { addStream, fill, makeEvent, makePlace, startLeat, withStore } from './leat.ts';
+import { perSecond } from './report.ts';
+
+const events = 100_000;
+const connections = 64;
+
+/** Waiting events, signed, to one webhook in another process, against a bare undici pool. */
+export const drain: Bench = {
+  name: 'drain',
+  what: `${events} waiting events, signed, to one webhook; against a bare undici pool with ${connections} connections posting the same bytes`,
+  run: async (progress) => {
+    const receiver = await startReceiver();
+    try {
+      const rounds = await alternate(
+        5,
+        () => drainOnce(receiver, progress),
+        () => bareOnce(receiver),
+        progress,
+      );
+      return [
+        {
+          name: 'drain',
+          detail: perSecond(rounds),
+          values: ratios(rounds),
+          unit: '×',
+          must: { kind: 'least', value: 0.55 },
+          goal: 0.9,
+        },
+      ];
+    } finally {
+      await receiver.end();
+    }
+  },
+};
+
+async function drainOnce(receiver: Receiver, progress: (text: string) => void): Promise<number> {
+  const place = await makePlace();
+  await withStore(place, async (store) => {
+    await addStream(store, receiver.port, { name: 'drain' });
+    await fill(store, events, progress);
+  });
+  await receiver.reset();
+  const leat = await startLeat(place);
+  const report = await receiver.received(events);
+  await leat.end();
+  await place.remove();
+  return arrivalRate(report);
+}
+
+async function bareOnce(receiver: Receiver): Promise<number> {
+  await receiver.reset();
+  const body = deliveryBody(makeEvent().body, 'svc', 'est_MASi45ub7Qe4ZE36UT5G6c');
+  const sender = startChild('./bare-sender.ts', [receiver.port, events, connections].map(String));
+  sender.send({ body, headers: signedHeaders });
+  await once(sender, 'exit');
+  return arrivalRate(await receiver.report());
+}
+
+/** As long as the headers of a delivery; what is in them does not matter to the receiver. */
+export const signedHeaders = {
+  'content-type': 'application/json',
+  'user-agent': 'Leat/0.1.0',
+  authorization: 'Bearer token-of-the-bench',
+  'webhook-id': 'evt_U4ud8Fhhe4deS4F3cw9KTA',
+  'webhook-timestamp': '1772357400',
+  'webhook-signature': 'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
+};
