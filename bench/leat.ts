@@ -1,9 +1,3 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { systemClock, systemRandom } from '../src/clock.ts';
 import { makeBody } from '../src/core/envelope.ts';
 import { makeId } from '../src/core/ids.ts';
@@ -11,32 +5,12 @@ import { makeSecret } from '../src/core/sign.ts';
 import type { NewEvent } from '../src/core/types.ts';
 import { openStore } from '../src/store/open.ts';
 import type { Store } from '../src/store/port.ts';
+import * as program from '../test/helpers/leat.ts';
+import { makePlace, secretKey, type Place } from '../test/helpers/leat.ts';
 
-/** A folder with a store, and the real `leat serve` on it. */
+export { makePlace, type Place };
 
-const secretKey = Buffer.alloc(32, 7);
-const client = { id: 'bench', secret: 'a-secret-of-the-bench' };
 const tenant = 1;
-
-export interface Running {
-  readonly port: number;
-  readonly pid: number;
-  readonly token: string;
-  end(): Promise<void>;
-}
-
-export interface Place {
-  readonly file: string;
-  remove(): Promise<void>;
-}
-
-export async function makePlace(): Promise<Place> {
-  const folder = await mkdtemp(join(tmpdir(), 'leat-bench-'));
-  return {
-    file: join(folder, 'leat.db'),
-    remove: () => rm(folder, { recursive: true, force: true }),
-  };
-}
 
 /** Opens the store of a place without a server, for filling it by direct commands. */
 export async function withStore<T>(place: Place, work: (store: Store) => Promise<T>): Promise<T> {
@@ -125,71 +99,22 @@ export async function fill(
   }
 }
 
-/** Starts the program on a place and waits until it is ready. */
+/** The real server, with what a benchmark sets besides. */
 export async function startLeat(
   place: Place,
   settings: Record<string, string> = {},
 ): Promise<Running> {
-  const port = await freePort();
-  const child = spawn(process.execPath, ['src/main.ts', 'serve'], {
-    cwd: new URL('..', import.meta.url),
-    stdio: ['ignore', 'ignore', 'inherit'],
-    env: {
-      ...process.env,
-      LEAT_STORE: `sqlite:${place.file}`,
-      LEAT_SECRET_KEY: secretKey.toString('base64'),
-      LEAT_PORT: String(port),
-      LEAT_BOOTSTRAP_CLIENT_ID: client.id,
-      LEAT_BOOTSTRAP_CLIENT_SECRET: client.secret,
-      LEAT_ALLOW_HTTP_ENDPOINTS: 'true',
-      LEAT_EGRESS_ALLOW: '127.0.0.0/8',
-      LEAT_PUBLISH_LIMIT_PER_SECOND: '100000000',
-      LEAT_LOG_LEVEL: 'error',
-      ...settings,
-    },
+  const leat = await program.startLeat(place, {
+    LEAT_PUBLISH_LIMIT_PER_SECOND: '100000000',
+    LEAT_LOG_LEVEL: 'error',
+    ...settings,
   });
-  const pid = child.pid;
-  if (pid === undefined) throw new Error('the server did not start');
-  await ready(child, port);
-  return { port, pid, token: await fetchToken(port), end: () => end(child) };
+  return { port: leat.port, pid: leat.child.pid ?? 0, token: leat.token, end: leat.kill };
 }
 
-async function ready(child: ChildProcess, port: number): Promise<void> {
-  for (;;) {
-    if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}`);
-    const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined);
-    if (answer?.ok === true) return;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
-
-async function fetchToken(port: number): Promise<string> {
-  const answer = await fetch(`http://127.0.0.1:${port}/oauth/token`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      grant_type: 'client_credentials',
-      audience: '/api/v2/',
-      client_id: client.id,
-      client_secret: client.secret,
-    }),
-  });
-  const { access_token: token } = (await answer.json()) as { access_token?: string };
-  if (token === undefined) throw new Error(`no token: ${answer.status}`);
-  return token;
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null) return;
-  const ended = once(child, 'exit');
-  child.kill('SIGKILL');
-  await ended;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  return typeof address === 'object' && address !== null ? address.port : 0;
+export interface Running {
+  readonly port: number;
+  readonly pid: number;
+  readonly token: string;
+  end(): Promise<void>;
 }

@@ -1,0 +1,194 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** The real program as a process of its own, on a store in a fresh folder. */
+
+export const secretKey = Buffer.alloc(32, 7);
+export const bootstrapClient = { id: 'operator', secret: 'secret-of-the-operator' };
+
+export interface Place {
+  readonly folder: string;
+  readonly file: string;
+  remove(): Promise<void>;
+}
+
+export interface Running {
+  readonly url: string;
+  readonly port: number;
+  readonly child: ChildProcess;
+  /** What it has written so far, both outputs. */
+  output(): string;
+  /** A management token with every scope. */
+  readonly token: string;
+  /** Sends a management request as JSON, or an OAuth one; the path begins with a slash. */
+  send(method: string, path: string, body?: unknown, headers?: object): Promise<Response>;
+  /** Kills it as `kill -9` does. */
+  kill(): Promise<void>;
+  /** Ends it as Ctrl-C does; answers its exit code. */
+  stop(): Promise<number | null>;
+}
+
+export async function makePlace(): Promise<Place> {
+  const folder = await mkdtemp(join(tmpdir(), 'leat-'));
+  return {
+    folder,
+    file: join(folder, 'leat.db'),
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Starts `leat serve` on a place and waits until it is ready; throws with its output otherwise. */
+export async function startLeat(
+  place: Place,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Running> {
+  const port =
+    settings['LEAT_PORT'] === undefined ? await freePort() : Number(settings['LEAT_PORT']);
+  const started = spawnLeat(['serve'], {
+    LEAT_STORE: `sqlite:${place.file}`,
+    LEAT_SECRET_KEY: secretKey.toString('base64'),
+    LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
+    LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
+    LEAT_ALLOW_HTTP_ENDPOINTS: 'true',
+    LEAT_EGRESS_ALLOW: '127.0.0.0/8',
+    LEAT_RATE_LIMIT_BURST: '1000000',
+    LEAT_RATE_LIMIT_PER_SECOND: '1000000',
+    LEAT_LOG_LEVEL: 'warn',
+    ...settings,
+    LEAT_PORT: String(port),
+  });
+  const { child, output } = started;
+  const url = `http://127.0.0.1:${port}`;
+  await ready(child, url, output);
+  const running = { url, port, child, output, kill: () => end(child, 'SIGKILL').then(noop) };
+  const token = await fetchToken(url, bootstrapClient);
+  return {
+    ...running,
+    token,
+    send: (method, path, body, headers) => send(url, token, method, path, body, headers),
+    stop: () => end(child, 'SIGINT'),
+  };
+}
+
+/** Starts the program with any words; the environment holds what is given and the path only. */
+export function spawnLeat(
+  words: readonly string[],
+  env: Readonly<Record<string, string>>,
+  options: { cwd?: string } = {},
+): { child: ChildProcess; output: () => string } {
+  const program = new URL('../../src/main.ts', import.meta.url).pathname;
+  const child = spawn(process.execPath, [program, ...words], {
+    cwd: options.cwd ?? tmpdir(),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+  });
+  let text = '';
+  const keep = (chunk: Buffer): void => {
+    text += chunk.toString();
+  };
+  child.stdout.on('data', keep);
+  child.stderr.on('data', keep);
+  return { child, output: () => text };
+}
+
+/** Runs the program to its end. */
+export async function runLeat(
+  words: readonly string[],
+  env: Readonly<Record<string, string>>,
+  options: { cwd?: string } = {},
+): Promise<{ code: number | null; output: string }> {
+  const { child, output } = spawnLeat(words, env, options);
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, output: output() };
+}
+
+export async function fetchToken(
+  url: string,
+  client: { readonly id: string; readonly secret: string },
+  audience = '/api/v2/',
+): Promise<string> {
+  const answer = await fetch(`${url}/oauth/token`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      grant_type: 'client_credentials',
+      audience,
+      client_id: client.id,
+      client_secret: client.secret,
+    }),
+  });
+  const body = (await answer.json()) as { access_token?: string };
+  if (body.access_token === undefined) {
+    throw new Error(`no token: ${answer.status} ${JSON.stringify(body)}`);
+  }
+  return body.access_token;
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (typeof address !== 'object' || address === null) throw new Error('no address');
+  return address.port;
+}
+
+/** Waits until `done` answers something; throws after `deadlineMs`, saying what it waited for. */
+export async function waitFor<T>(
+  what: string,
+  done: () => T | undefined | false | Promise<T | undefined | false>,
+  deadlineMs = 30_000,
+): Promise<T> {
+  const started = Date.now();
+  for (;;) {
+    const answer = await done();
+    if (answer !== undefined && answer !== false) return answer;
+    if (Date.now() - started > deadlineMs) throw new Error(`waited in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+async function send(
+  url: string,
+  token: string,
+  method: string,
+  path: string,
+  body: unknown,
+  headers: object = {},
+): Promise<Response> {
+  return fetch(url + path, {
+    method,
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+}
+
+async function ready(child: ChildProcess, url: string, output: () => string): Promise<void> {
+  await waitFor(`the server to be ready`, async () => {
+    if (child.exitCode !== null || child.signalCode !== null) {
+      throw new Error(`the server ended with ${child.exitCode ?? child.signalCode}:\n${output()}`);
+    }
+    const answer = await fetch(`${url}/readyz`).catch(() => undefined);
+    return answer?.ok;
+  });
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+  if (child.exitCode === null && child.signalCode === null) {
+    const ended = once(child, 'close');
+    child.kill(signal);
+    await ended;
+  }
+  return child.exitCode;
+}
+
+function noop(): void {}
