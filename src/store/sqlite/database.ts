@@ -5,10 +5,15 @@ import { StoreContentRefused, StoreUnavailable } from '../../core/errors.ts';
  * One SQLite connection with statements written as tagged templates next to their one use:
  * `db.get<Row>`select name from tenants where id = ${id}``. Values are bound, never pasted. A
  * statement is prepared once per place in the source.
+ *
+ * Throws `StoreUnavailable` when SQLite cannot read or write now, `StoreContentRefused` when a
+ * value breaks a constraint or is too big.
  */
 export interface Database {
   all<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Row[];
   get<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Row | undefined;
+  /** Rows one by one, for reading until something else than their number is reached. */
+  each<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Generator<Row, void, undefined>;
   /** Answers the number of rows changed. */
   run(strings: TemplateStringsArray, ...values: Bindable[]): number;
   /**
@@ -16,17 +21,64 @@ export interface Database {
    * `durable` commits survive a power cut; others survive the end of the process only, which is
    * enough for what can be derived again.
    */
-  transact<T>(durability: 'durable' | 'relaxed', work: () => T): T;
+  transact<T>(durability: Durability, work: () => T): T;
   close(): void;
 }
 
 /** `undefined` is stored as null, a boolean as 0 or 1. */
 export type Bindable = SQLInputValue | boolean | undefined;
 
+export type Durability = 'durable' | 'relaxed';
+
 export function createDatabase(connection: DatabaseSync): Database {
-  // Keyed by the literal itself: the language hands the same array to a tag at each evaluation.
+  const statement = preparedOnce(connection);
+  const setDurability = durabilitySwitch(connection);
+  // Each method has its own try block: a closure per call would cost a tenth of an insert.
+  return {
+    all<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
+      try {
+        return statement(strings).all(...bound(values)) as Row[];
+      } catch (error) {
+        throw translated(error);
+      }
+    },
+    get<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
+      try {
+        return statement(strings).get(...bound(values)) as Row | undefined;
+      } catch (error) {
+        throw translated(error);
+      }
+    },
+    *each<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
+      try {
+        for (const row of statement(strings).iterate(...bound(values))) yield row as Row;
+      } catch (error) {
+        throw translated(error);
+      }
+    },
+    run(strings, ...values) {
+      try {
+        return Number(statement(strings).run(...bound(values)).changes);
+      } catch (error) {
+        throw translated(error);
+      }
+    },
+    transact(durability, work) {
+      try {
+        setDurability(durability);
+        return inTransaction(connection, work);
+      } catch (error) {
+        throw translated(error);
+      }
+    },
+    close: () => connection.close(),
+  };
+}
+
+/** Keyed by the literal itself: the language hands the same array to a tag at each evaluation. */
+function preparedOnce(connection: DatabaseSync): (strings: TemplateStringsArray) => StatementSync {
   const statements = new WeakMap<TemplateStringsArray, StatementSync>();
-  const prepared = (strings: TemplateStringsArray): StatementSync => {
+  return (strings) => {
     let statement = statements.get(strings);
     if (statement === undefined) {
       statement = connection.prepare(strings.join('?'));
@@ -34,60 +86,54 @@ export function createDatabase(connection: DatabaseSync): Database {
     }
     return statement;
   };
-  let synchronous: 'durable' | 'relaxed' = 'durable';
-  const setDurability = (durability: 'durable' | 'relaxed'): void => {
-    if (durability === synchronous) return;
+}
+
+function durabilitySwitch(connection: DatabaseSync): (durability: Durability) => void {
+  let current: Durability | undefined;
+  return (durability) => {
+    if (durability === current) return;
     connection.exec(`pragma synchronous = ${durability === 'durable' ? 'full' : 'normal'}`);
-    synchronous = durability;
-  };
-
-  return {
-    all: <Row>(strings: TemplateStringsArray, ...values: Bindable[]) =>
-      guarded(() => prepared(strings).all(...values.map(bind)) as Row[]),
-    get: <Row>(strings: TemplateStringsArray, ...values: Bindable[]) =>
-      guarded(() => prepared(strings).get(...values.map(bind)) as Row | undefined),
-    run: (strings, ...values) =>
-      guarded(() => Number(prepared(strings).run(...values.map(bind)).changes)),
-    transact: (durability, work) =>
-      guarded(() => {
-        setDurability(durability);
-        connection.exec('begin immediate');
-        try {
-          const result = work();
-          connection.exec('commit');
-          return result;
-        } catch (error) {
-          // SQLite has rolled back by itself after a full disk or an I/O error.
-          if (connection.isTransaction) connection.exec('rollback');
-          throw error;
-        }
-      }),
-    close: () => connection.close(),
+    current = durability;
   };
 }
 
-function bind(value: Bindable): SQLInputValue {
-  if (value === undefined) return null;
-  if (typeof value === 'boolean') return value ? 1 : 0;
-  return value;
-}
-
-function guarded<T>(action: () => T): T {
+function inTransaction<T>(connection: DatabaseSync, work: () => T): T {
+  connection.exec('begin immediate');
   try {
-    return action();
+    const result = work();
+    connection.exec('commit');
+    return result;
   } catch (error) {
-    throw translated(error);
+    // SQLite has rolled back by itself after a full disk or an I/O error.
+    if (connection.isTransaction) connection.exec('rollback');
+    throw error;
   }
 }
 
+/** Changes `values` in place: they are the fresh rest array of the caller. */
+function bound(values: Bindable[]): SQLInputValue[] {
+  for (let index = 0; index < values.length; index += 1) {
+    const value = values[index];
+    if (value === undefined) values[index] = null;
+    else if (typeof value === 'boolean') values[index] = value ? 1 : 0;
+  }
+  return values as SQLInputValue[];
+}
+
 /** Primary result codes of SQLite (sqlite.org/rescode.html). */
-const unavailable = new Set([5, 6, 8, 10, 11, 13, 14, 26]); // busy … full, cannot open, not a db
-const refused = new Set([18, 20]); // too big, type mismatch
+const unavailable = new Set([5, 6, 7, 8, 10, 11, 13, 14, 26]); // busy … full, cannot open, no db
+const refused = new Set([18, 19, 20]); // too big, constraint, type mismatch
 
 function translated(error: unknown): unknown {
-  if (!(error instanceof Error) || !('errcode' in error)) return error;
-  const primary = Number(error.errcode) & 0xff;
-  if (unavailable.has(primary)) return new StoreUnavailable(error.message, { cause: error });
-  if (refused.has(primary)) return new StoreContentRefused(error.message, { cause: error });
+  if (!(error instanceof Error)) return error;
+  if ('errcode' in error) {
+    const primary = Number(error.errcode) & 0xff;
+    if (unavailable.has(primary)) return new StoreUnavailable(error.message, { cause: error });
+    if (refused.has(primary)) return new StoreContentRefused(error.message, { cause: error });
+  }
+  // The connection was closed.
+  if ('code' in error && error.code === 'ERR_INVALID_STATE') {
+    return new StoreUnavailable(error.message, { cause: error });
+  }
   return error;
 }
