@@ -1,7 +1,50 @@
 import type { Millis } from '../../core/clock.ts';
 import { StoreContentRefused } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
+import { createAppender, type Appender } from '../appender.ts';
+import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
 import type { Database } from './database.ts';
+
+/** Offsets that one page looks at: about 3 ms of scanning for a type that never comes. */
+const scanMax = 10_000;
+
+/** A thousand publishes, or the bodies of two of the largest, in one commit. */
+const groupLimits = { groupEventsMax: 1000, groupBodiesMax: 8 * 1024 * 1024 };
+
+export interface LogDeps {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+  /** Runs `action` once the present turn of the event loop has taken all its input. */
+  readonly defer: (action: () => void) => void;
+}
+
+/** The log of events, and the appender whose end `close` waits for. */
+export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
+  const { db } = deps;
+  const appender = createAppender({
+    ...groupLimits,
+    defer: deps.defer,
+    write: (tenant, events, now) => append(deps, tenant, events, now),
+  });
+  return {
+    appender,
+    append: appender.append,
+    head: async (tenant) => headOf(db, tenant),
+    page: async (tenant, query) => page(db, tenant, query),
+    prune: async (tenant, query) => db.transact('relaxed', () => prune(db, tenant, query)),
+  };
+}
+
+function append(
+  { db, hint }: LogDeps,
+  tenant: number,
+  events: readonly NewEvent[],
+  now: Millis,
+): Appended[] {
+  const { appended, written } = db.transact('durable', () => appendWithin(db, tenant, events, now));
+  if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
+  return appended;
+}
 
 /**
  * Appends `events` inside the caller's transaction. Emit `{ kind: 'appended' }` with `written`
@@ -50,4 +93,92 @@ function offsetOf(db: Database, tenant: number, id: string): Offset | undefined 
       select offset from deliveries
       where tenant = ${tenant} and event_id = ${id} and offset is not null limit 1`;
   return row?.offset;
+}
+
+/** The last offset given out, 0 for a tenant that is unknown. */
+export function headOf(db: Database, tenant: number): Offset {
+  const row = db.get<{ head: Offset }>`select head from tenants where id = ${tenant}`;
+  return row?.head ?? 0;
+}
+
+/** The oldest retained offset after `after`; one past the head when there is none. */
+export function oldestAfter(db: Database, tenant: number, after: Offset): Offset {
+  const row = db.get<{ offset: Offset | null }>`
+    select min(offset) as offset from events where tenant = ${tenant} and offset > ${after}`;
+  return row?.offset ?? Math.max(headOf(db, tenant), after) + 1;
+}
+
+interface EventRow {
+  readonly offset: Offset;
+  readonly id: string;
+  readonly type: string;
+  readonly time: Millis;
+  readonly published_at: Millis;
+  readonly body: string;
+}
+
+/**
+ * Looks at a bounded stretch and says how far it came, so that a rare type cannot hold the process
+ * up: a synchronous engine must cap the work of a call. An index on type would spare the scan and
+ * cost every publish a fifth of its time.
+ */
+function page(db: Database, tenant: number, query: LogQuery): LogPage {
+  const upTo = Math.min(query.upTo ?? Infinity, headOf(db, tenant));
+  const from = oldestAfter(db, tenant, query.after);
+  const end = Math.min(upTo, from + scanMax - 1);
+  const types = query.types === undefined ? undefined : JSON.stringify(query.types);
+  const rows = db.each<EventRow>`
+    select offset, id, type, time, published_at, body from events
+    where tenant = ${tenant} and offset between ${from} and ${end}
+      and (${types} is null or type in (select value from json_each(${types})))
+    order by offset limit ${query.take}`;
+  const events = takeBodies(rows, query.bytesMax);
+  const full = events.full || events.taken.length >= query.take;
+  const scannedTo = full ? (events.taken.at(-1)?.offset ?? query.after) : end;
+  return { events: events.taken, scannedTo: Math.max(query.after, scannedTo) };
+}
+
+/** At least one event, then as many as `bytesMax` allows. */
+function takeBodies(
+  rows: Iterable<EventRow>,
+  bytesMax: number,
+): { taken: LogEvent[]; full: boolean } {
+  const taken: LogEvent[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    bytes += row.body.length;
+    if (taken.length > 0 && bytes > bytesMax) return { taken, full: true };
+    taken.push(eventOf(row));
+  }
+  return { taken, full: false };
+}
+
+function eventOf(row: EventRow): LogEvent {
+  const { offset, id, type, time, published_at: publishedAt, body } = row;
+  return { offset, id, type, time, publishedAt, body };
+}
+
+function prune(db: Database, tenant: number, query: Parameters<LogStore['prune']>[1]): number {
+  const oldest = db.all<{ offset: Offset; published_at: Millis }>`
+    select offset, published_at from events
+    where tenant = ${tenant} and offset <= ${lowestCursor(db, tenant)}
+    order by offset limit ${query.take}`;
+  const keep = oldest.findIndex((event) => event.published_at >= query.before);
+  const last = oldest.at(keep === -1 ? -1 : keep - 1);
+  if (keep === 0 || last === undefined) return 0;
+  db.run`
+    update deliveries set body =
+      (select e.body from events e where e.tenant = deliveries.tenant and e.id = deliveries.event_id)
+    where tenant = ${tenant} and body is null and event_id in
+      (select id from events where tenant = ${tenant} and offset <= ${last.offset})`;
+  return db.run`delete from events where tenant = ${tenant} and offset <= ${last.offset}`;
+}
+
+/** What every enabled stream has passed. */
+function lowestCursor(db: Database, tenant: number): Offset {
+  const row = db.get<{ cursor: Offset | null }>`
+    select min(runs.cursor) as cursor
+    from runs join streams on streams.tenant = runs.tenant and streams.id = runs.stream
+    where runs.tenant = ${tenant} and streams.status = 'enabled'`;
+  return row?.cursor ?? Number.MAX_SAFE_INTEGER;
 }

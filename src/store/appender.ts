@@ -1,0 +1,116 @@
+import type { Millis } from '../core/clock.ts';
+import { StoreContentRefused } from '../core/errors.ts';
+import type { Appended, NewEvent } from '../core/types.ts';
+import type { LogStore } from './port.ts';
+
+/** Appends of many callers in few commits. */
+export interface Appender {
+  readonly append: LogStore['append'];
+  /** Resolves when no append is under way. */
+  idle(): Promise<void>;
+}
+
+export interface AppenderDeps {
+  /**
+   * Appends all of `events` in one transaction and tells the watchers, or throws having written
+   * nothing: `StoreContentRefused` when the content is at fault.
+   */
+  write(tenant: number, events: readonly NewEvent[], now: Millis): Appended[] | Promise<Appended[]>;
+  /**
+   * Puts the first commit off by a moment, so that calls of the same turn of the event loop can
+   * join it.
+   */
+  defer(action: () => void): void;
+  /** A group takes no further call at this number of events, so that no commit takes long. */
+  readonly groupEventsMax: number;
+  /** The same by characters of bodies. */
+  readonly groupBodiesMax: number;
+}
+
+/** One call of append that waits for its commit. */
+interface Call {
+  readonly events: readonly NewEvent[];
+  readonly now: Millis;
+  resolve(appended: Appended[]): void;
+  reject(error: unknown): void;
+}
+
+/** The calls of one tenant: one group at a time is being written. */
+interface Lane {
+  readonly waiting: Call[];
+  readonly ended: Promise<void>;
+}
+
+/**
+ * Group commit: calls that arrive while one is being written join the next. When a group is refused
+ * for its content each of its calls is written alone; when the store fails all of them fail.
+ */
+export function createAppender(deps: AppenderDeps): Appender {
+  const lanes = new Map<number, Lane>();
+
+  const open = (tenant: number): Lane => {
+    const waiting: Call[] = [];
+    const started = new Promise<void>((resolve) => deps.defer(resolve));
+    const lane = { waiting, ended: started.then(() => work(tenant, waiting)) };
+    lanes.set(tenant, lane);
+    return lane;
+  };
+  const work = async (tenant: number, waiting: Call[]): Promise<void> => {
+    while (waiting.length > 0) await writeGroup(deps, tenant, nextGroup(deps, waiting));
+    lanes.delete(tenant);
+  };
+
+  return {
+    append: (tenant, events, now) => {
+      if (events.length === 0) return Promise.resolve([]);
+      const lane = lanes.get(tenant) ?? open(tenant);
+      return new Promise((resolve, reject) => {
+        lane.waiting.push({ events, now, resolve, reject });
+      });
+    },
+    idle: async () => {
+      while (lanes.size > 0) await Promise.all([...lanes.values()].map((lane) => lane.ended));
+    },
+  };
+}
+
+/** Takes calls off `waiting` in their order: at least one, then as many as the limits allow. */
+function nextGroup(limits: AppenderDeps, waiting: Call[]): Call[] {
+  let events = 0;
+  let bodies = 0;
+  const end = waiting.findIndex((call) => {
+    const full = events >= limits.groupEventsMax || bodies >= limits.groupBodiesMax;
+    events += call.events.length;
+    for (const event of call.events) bodies += event.body.length;
+    return full;
+  });
+  return waiting.splice(0, end === -1 ? waiting.length : end);
+}
+
+/** Never rejects: every outcome goes to the calls. */
+async function writeGroup(deps: AppenderDeps, tenant: number, group: Call[]): Promise<void> {
+  try {
+    const appended = await deps.write(tenant, joined(group), latest(group));
+    let taken = 0;
+    for (const { events, resolve } of group) {
+      resolve(appended.slice(taken, taken + events.length));
+      taken += events.length;
+    }
+  } catch (error) {
+    if (group.length > 1 && error instanceof StoreContentRefused) {
+      for (const call of group) await writeGroup(deps, tenant, [call]);
+    } else {
+      for (const call of group) call.reject(error);
+    }
+  }
+}
+
+function joined(group: readonly Call[]): readonly NewEvent[] {
+  const [first, ...others] = group;
+  if (first !== undefined && others.length === 0) return first.events;
+  return group.flatMap((call) => call.events);
+}
+
+function latest(group: readonly Call[]): Millis {
+  return Math.max(...group.map((call) => call.now));
+}
