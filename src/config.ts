@@ -1,0 +1,497 @@
+// oxlint-disable max-lines -- the settings are the documentation; it is read in one piece.
+import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { parseEnv } from 'node:util';
+import { badValue, printable, problemLine, type Setting, shown, valueOf } from './core/setting.ts';
+import {
+  cidr,
+  domain,
+  flag,
+  host,
+  httpsOrigin,
+  httpUrl,
+  isLoopback,
+  issuerUrl,
+  key32,
+  list,
+  oneOf,
+  type Parse,
+  pattern,
+  plainText,
+  proxies,
+  smtpUrl,
+  storeLocation,
+  tenantName,
+  wholeNumber,
+} from './core/value.ts';
+
+/**
+ * Reads the settings from the environment and from `.env` in the working directory. The only place
+ * that touches `process.env`.
+ */
+export function loadConfig(): Reading {
+  try {
+    return readConfig(process.env, readFileSync('.env', 'utf8'));
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error)) throw error;
+    if (error.code === 'ENOENT') return readConfig(process.env);
+    return { problems: [`.env: cannot be read (${String(error.code)}), mend or remove it`] };
+  }
+}
+
+/**
+ * The settings that these texts make. `env` wins over `dotenvText`; an empty text counts as not
+ * set. Never throws: each wrong value is one line, and then there is no configuration.
+ */
+export function readConfig(env: Env, dotenvText = ''): Reading {
+  const texts = textsOf(env, dotenvText);
+  const values: Record<string, unknown> = {};
+  const problems: string[] = [];
+  for (const [name, setting] of allSettings) {
+    const text = texts.get(setting.variable);
+    const parsed = valueOf(setting, text);
+    if (parsed === 'absent') continue;
+    if ('value' in parsed) values[name] = parsed.value;
+    else problems.push(badValue(setting, text ?? '', parsed.problem));
+  }
+  if (problems.length > 0) return { problems };
+  // Every member was made by the parser of its name, and those with a default are all there.
+  const config = values as unknown as Config;
+  const conflicts = conflictsOf(config);
+  if (conflicts.length > 0) return { problems: conflicts };
+  return { config, texts, warnings: unknownVariables(texts) };
+}
+
+/** A configuration, or the lines to show before the program ends with exit code 1. */
+export type Reading = Loaded | { readonly problems: readonly string[] };
+
+/** A configuration, the texts it was read from, and what the operator should be warned of. */
+export interface Loaded {
+  readonly config: Config;
+  /** Variable to text, of all that is set. May hold secrets. */
+  readonly texts: ReadonlyMap<string, string>;
+  readonly warnings: readonly string[];
+}
+
+/** The settings in force. A member without a default is absent when it is not set. */
+export type Config = {
+  readonly [N in RequiredName]: ValueOf<(typeof settings)[N]>;
+} & { readonly [N in Exclude<Name, RequiredName>]?: ValueOf<(typeof settings)[N]> };
+
+type Env = Readonly<Record<string, string | undefined>>;
+type Name = keyof typeof settings;
+type RequiredName = {
+  [N in Name]: (typeof settings)[N] extends { readonly fallback: string } ? N : never;
+}[Name];
+type ValueOf<S> = S extends { readonly parse: Parse<infer T> } ? T : never;
+
+/**
+ * What `leat config` prints: for every variable the value in force, whether that is the default,
+ * and what it means. Secrets are masked.
+ */
+export function describeConfig({ config, texts }: Loaded): string[] {
+  return allSettings.map(([name, setting]) => {
+    const text = texts.get(setting.variable);
+    const fallback = name === 'tenantDomain' ? tenantDomainOf(config) : setting.fallback;
+    const byDefault = fallback === '' ? 'empty' : (fallback ?? setting.otherwise ?? 'not set');
+    const value = text === undefined ? `${byDefault} (default)` : shown(setting, text) || 'empty';
+    return `${setting.variable.padEnd(30)} ${value.padEnd(32)} ${setting.doc}`;
+  });
+}
+
+/** The domain of the first tenant, `host[:port]` in lower case. */
+export function tenantDomainOf(
+  config: Pick<Config, 'tenantDomain' | 'publicUrl' | 'port'>,
+): string {
+  const publicDomain = config.publicUrl?.slice('https://'.length);
+  return config.tenantDomain ?? publicDomain ?? `localhost:${config.port}`;
+}
+
+/**
+ * Whether a tenant is reached over plain HTTP: a local trial, without TLS, proxy and public URL,
+ * under a name of the machine itself. Its issuer then begins with `http://`.
+ */
+export function usesPlainHttp(config: Reach, tenantDomain: string): boolean {
+  const { tls, tlsCertPath, publicUrl, trustProxy } = config;
+  const untouched = tls === undefined && tlsCertPath === undefined && publicUrl === undefined;
+  return untouched && trustProxy.length === 0 && isLoopback(tenantDomain.replace(/:[0-9]+$/, ''));
+}
+
+/** What tells how a tenant is reached from outside. */
+export type Reach = Pick<Config, 'tls' | 'tlsCertPath' | 'publicUrl' | 'trustProxy'>;
+
+/** `https://<domain>`, or `http://<domain>` by {@link usesPlainHttp}: what links begin with. */
+export function linkBaseOf(config: Reach, tenantDomain: string): string {
+  return `${usesPlainHttp(config, tenantDomain) ? 'http' : 'https'}://${tenantDomain}`;
+}
+
+/** The issuer of a tenant's tokens, with its slash. */
+export function issuerOf(config: Reach, tenantDomain: string): string {
+  return `${linkBaseOf(config, tenantDomain)}/`;
+}
+
+/** Where generated keys and credentials are written: beside the SQLite file, else `./data`. */
+export function dataFolderOf({ store }: Pick<Config, 'store'>): string {
+  return store.engine === 'sqlite' && store.file !== undefined ? dirname(store.file) : './data';
+}
+
+function textsOf(env: Env, dotenvText: string): Map<string, string> {
+  const texts = new Map<string, string>();
+  for (const source of [parseEnv(dotenvText), env]) {
+    for (const [variable, text] of Object.entries(source)) {
+      if (text !== undefined && (text !== '' || mayBeEmpty.has(variable)))
+        texts.set(variable, text);
+    }
+  }
+  return texts;
+}
+
+function unknownVariables(texts: ReadonlyMap<string, string>): string[] {
+  const known = new Set(allSettings.map(([, setting]) => setting.variable));
+  return [...texts.keys()]
+    .filter((variable) => variable.startsWith('LEAT_') && !known.has(variable))
+    .map((variable) => `${printable(variable)} is not a setting and has no effect`);
+}
+
+/** What no single setting can know: which go together, and which do not. */
+function conflictsOf(config: Config): string[] {
+  const problems = [
+    ...bothOrNone(config, 'tlsCertPath', 'tlsKeyPath'),
+    ...bothOrNone(config, 'alertEmail', 'smtpUrl'),
+    ...bothOrNone(config, 'bootstrapClientId', 'bootstrapClientSecret'),
+  ];
+  if (config.tls !== undefined && config.tlsCertPath !== undefined) {
+    problems.push('LEAT_TLS: "local" does not go with LEAT_TLS_CERT, for example LEAT_TLS=');
+  }
+  if (config.publicUrl !== undefined && `https://${tenantDomainOf(config)}` !== config.publicUrl) {
+    const example = config.publicUrl.slice('https://'.length);
+    const wrong = `"${tenantDomainOf(config)}" is not the host of LEAT_PUBLIC_URL`;
+    problems.push(problemLine({ ...settings.tenantDomain, example }, wrong));
+  }
+  if (config.store.engine === 'postgres' && config.secretKey === undefined) {
+    problems.push(problemLine(settings.secretKey, 'is required with a postgres store'));
+  }
+  return problems;
+}
+
+function bothOrNone(config: Config, one: Name, other: Name): string[] {
+  const [missing, present] = config[one] === undefined ? [one, other] : [other, one];
+  if (config[missing] !== undefined || config[present] === undefined) return [];
+  const problem = `is required with ${settings[present].variable}`;
+  return [problemLine(settings[missing], problem)];
+}
+
+/** Every setting, in the order in which they are shown. */
+const settings = {
+  host: {
+    variable: 'LEAT_HOST',
+    parse: host,
+    fallback: '127.0.0.1',
+    example: '0.0.0.0',
+    doc: 'address to listen on',
+  },
+  port: {
+    variable: 'LEAT_PORT',
+    parse: wholeNumber(1, 65_535),
+    fallback: '8080',
+    doc: 'port to listen on',
+  },
+  publicUrl: {
+    variable: 'LEAT_PUBLIC_URL',
+    parse: httpsOrigin,
+    example: 'https://leat.example.com',
+    doc: 'public URL of the first tenant',
+  },
+  tlsCertPath: {
+    variable: 'LEAT_TLS_CERT',
+    parse: plainText(1, 4096),
+    example: '/etc/leat/cert.pem',
+    doc: 'PEM file of the certificate, together with LEAT_TLS_KEY',
+  },
+  tlsKeyPath: {
+    variable: 'LEAT_TLS_KEY',
+    parse: plainText(1, 4096),
+    example: '/etc/leat/key.pem',
+    doc: 'PEM file of the private key, together with LEAT_TLS_CERT',
+  },
+  tls: {
+    variable: 'LEAT_TLS',
+    parse: oneOf('local'),
+    example: 'local',
+    doc: 'local: make a CA and a certificate for the tenant domains in the data folder',
+  },
+  trustProxy: {
+    variable: 'LEAT_TRUST_PROXY',
+    parse: proxies,
+    fallback: 'false',
+    example: '10.0.0.0/8',
+    doc: 'addresses and ranges of proxies whose X-Forwarded headers are believed, or false',
+  },
+  store: {
+    variable: 'LEAT_STORE',
+    parse: storeLocation,
+    fallback: 'sqlite:./data/leat.db',
+    doc: 'sqlite:<path>, sqlite::memory: or postgres://…; the data folder is that of the file',
+    secret: 'user info',
+  },
+  secretKey: {
+    variable: 'LEAT_SECRET_KEY',
+    parse: key32,
+    otherwise: 'generated',
+    example: '$(openssl rand -base64 32)',
+    doc: 'encrypts stored secrets; generated into the data folder with sqlite',
+    secret: 'all',
+  },
+  tenantName: {
+    variable: 'LEAT_TENANT_NAME',
+    parse: tenantName,
+    fallback: 'main',
+    doc: 'name of the first tenant',
+  },
+  tenantDomain: {
+    variable: 'LEAT_TENANT_DOMAIN',
+    parse: domain,
+    example: 'leat.example.com',
+    doc: 'domain of the first tenant; by default that of LEAT_PUBLIC_URL, else localhost:<LEAT_PORT>',
+  },
+  bootstrapClientId: {
+    variable: 'LEAT_BOOTSTRAP_CLIENT_ID',
+    parse: pattern('1 to 255 printable ASCII characters', /^[\u0021-\u007E]{1,255}$/),
+    otherwise: 'generated',
+    example: 'operator',
+    doc: 'management client of the first tenant, made when it has none',
+  },
+  bootstrapClientSecret: {
+    variable: 'LEAT_BOOTSTRAP_CLIENT_SECRET',
+    parse: plainText(16, 1024),
+    otherwise: 'generated',
+    example: '$(openssl rand -hex 24)',
+    doc: 'secret of that client, at least 16 characters',
+    secret: 'all',
+  },
+  trustedIssuers: {
+    variable: 'LEAT_TRUSTED_ISSUERS',
+    parse: list(issuerUrl, 100),
+    fallback: '',
+    example: 'https://login.example.com/',
+    doc: 'external issuers whose tokens are accepted, comma separated',
+  },
+  serviceName: {
+    variable: 'LEAT_SERVICE_NAME',
+    parse: pattern('a letter and up to 31 of a-z, 0-9 and -', /^[a-z][a-z0-9-]{0,31}$/),
+    fallback: 'leat',
+    doc: 'source of events, user id provider, metric names',
+  },
+  attributePrefix: {
+    variable: 'LEAT_ATTRIBUTE_PREFIX',
+    parse: pattern('a letter and 1 to 9 of a-z and 0-9', /^[a-z][a-z0-9]{1,9}$/),
+    fallback: 'svc',
+    doc: 'prefix of the envelope attributes: svctenant, svcstream, svcpurpose',
+  },
+  egressAllow: {
+    variable: 'LEAT_EGRESS_ALLOW',
+    parse: list(cidr, 1000),
+    fallback: '',
+    example: '10.20.0.0/16,127.0.0.1',
+    doc: 'blocked addresses that webhooks may be sent to all the same, comma separated',
+  },
+  allowHttpEndpoints: {
+    variable: 'LEAT_ALLOW_HTTP_ENDPOINTS',
+    parse: flag,
+    fallback: 'false',
+    example: 'true',
+    doc: 'whether webhook endpoints may be http://',
+  },
+  retryDelaysMs: {
+    variable: 'LEAT_RETRY_DELAYS_MS',
+    parse: list(wholeNumber(0, 86_400_000), 20),
+    fallback: '1000,2000,4000',
+    doc: 'waits between attempts in milliseconds; attempts are one more',
+  },
+  retry4xx: {
+    variable: 'LEAT_RETRY_4XX',
+    parse: list(wholeNumber(400, 499), 100),
+    fallback: '408,429',
+    doc: '4xx answers that are tried again; may be empty',
+    mayBeEmpty: true,
+  },
+  attemptTimeoutMs: {
+    variable: 'LEAT_ATTEMPT_TIMEOUT_MS',
+    parse: wholeNumber(1, 600_000),
+    fallback: '10000',
+    doc: 'longest time of one attempt in milliseconds',
+  },
+  streamConcurrency: {
+    variable: 'LEAT_STREAM_CONCURRENCY',
+    parse: wholeNumber(1, 10_000),
+    fallback: '64',
+    doc: 'attempts at once, per stream',
+  },
+  concurrency: {
+    variable: 'LEAT_CONCURRENCY',
+    parse: wholeNumber(1, 100_000),
+    fallback: '1024',
+    doc: 'attempts at once, in all',
+  },
+  disableConsecutive: {
+    variable: 'LEAT_DISABLE_CONSECUTIVE',
+    parse: wholeNumber(1, 1_000_000),
+    fallback: '500',
+    doc: 'failures in a row that disable a stream',
+  },
+  disableTotal: {
+    variable: 'LEAT_DISABLE_TOTAL',
+    parse: wholeNumber(1, 10_000_000),
+    fallback: '5000',
+    doc: 'open failures that disable a stream and keep it from being enabled',
+  },
+  maxStreams: {
+    variable: 'LEAT_MAX_STREAMS',
+    parse: wholeNumber(1, 1_000_000),
+    fallback: '10000',
+    doc: 'streams, per tenant',
+  },
+  sseMaxConnections: {
+    variable: 'LEAT_SSE_MAX_CONNECTIONS',
+    parse: wholeNumber(1, 100_000),
+    fallback: '100',
+    doc: 'open pulls, per tenant',
+  },
+  rateLimitBurst: {
+    variable: 'LEAT_RATE_LIMIT_BURST',
+    parse: wholeNumber(1, 10_000_000),
+    fallback: '100',
+    doc: 'management requests at once, per client',
+  },
+  rateLimitPerSecond: {
+    variable: 'LEAT_RATE_LIMIT_PER_SECOND',
+    parse: wholeNumber(1, 10_000_000),
+    fallback: '50',
+    doc: 'management requests per second, per client',
+  },
+  publishLimitPerSecond: {
+    variable: 'LEAT_PUBLISH_LIMIT_PER_SECOND',
+    parse: wholeNumber(1, 1_000_000_000),
+    fallback: '100000',
+    doc: 'published events per second, per tenant',
+  },
+  eventRetentionDays: {
+    variable: 'LEAT_EVENT_RETENTION_DAYS',
+    parse: wholeNumber(1, 3650),
+    fallback: '7',
+    doc: 'days the log keeps events; one that an enabled stream has not passed stays longer',
+  },
+  attemptRetentionDays: {
+    variable: 'LEAT_ATTEMPT_RETENTION_DAYS',
+    parse: wholeNumber(1, 3650),
+    fallback: '3',
+    doc: 'days the attempts of delivered events are kept',
+  },
+  alertWebhookUrl: {
+    variable: 'LEAT_ALERT_WEBHOOK_URL',
+    parse: httpUrl,
+    example: 'https://hooks.example.com/T0/B0',
+    doc: 'where alerts are posted',
+    secret: 'path',
+  },
+  alertEmail: {
+    variable: 'LEAT_ALERT_EMAIL',
+    parse: pattern('an e-mail address', /^[^\s@,;<>"\p{C}]{1,64}@[^\s@,;<>"\p{C}]{1,189}$/u),
+    example: 'ops@example.com',
+    doc: 'where alerts are mailed, together with LEAT_SMTP_URL',
+  },
+  smtpUrl: {
+    variable: 'LEAT_SMTP_URL',
+    parse: smtpUrl,
+    example: 'smtp://mail.example.com:587',
+    doc: 'the server that mails alerts',
+    secret: 'user info',
+  },
+  monitorIntervalSeconds: {
+    variable: 'LEAT_MONITOR_INTERVAL_SECONDS',
+    parse: wholeNumber(1, 86_400),
+    fallback: '300',
+    doc: 'seconds between two looks at the failures',
+  },
+  metricsHost: {
+    variable: 'LEAT_METRICS_HOST',
+    parse: host,
+    fallback: '127.0.0.1',
+    doc: 'address of the metrics listener',
+  },
+  metricsPort: {
+    variable: 'LEAT_METRICS_PORT',
+    parse: wholeNumber(1, 65_535),
+    example: '9090',
+    doc: 'port of the metrics listener; without it there is none',
+  },
+  logLevel: {
+    variable: 'LEAT_LOG_LEVEL',
+    parse: oneOf('debug', 'info', 'warn', 'error'),
+    fallback: 'info',
+    doc: 'debug, info, warn or error',
+  },
+} as const satisfies Record<string, Setting>;
+
+const allSettings = Object.entries<Setting>(settings);
+const mayBeEmpty = new Set(
+  allSettings.filter(([, setting]) => setting.mayBeEmpty).map(([, setting]) => setting.variable),
+);
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** What is bounded without being a setting. `main.ts` hands each room its part. */
+export const limits = {
+  /** Requests to the management API and the token endpoint. */
+  http: {
+    bodyBytesMax: MIB,
+    publishBodyBytesMax: 4 * MIB,
+    testEventBodyBytesMax: 256 * KIB,
+    tokenBodyBytesMax: 64 * KIB,
+    /** One published event as JSON. */
+    eventBytesMax: 256 * KIB,
+    /** Events in one request. */
+    publishEventsMax: 1000,
+    /** `take` when it is not sent, and at most. */
+    pageItems: 50,
+    pageItemsMax: 100,
+    /** Failures in the bare list; attempts shown of one failure, the newest. */
+    failuresListedMax: 100,
+    attemptsListedMax: 100,
+    /** Rate limit buckets kept; the fullest are dropped first. */
+    rateBucketsMax: 100_000,
+  },
+  /** The answer of a webhook. */
+  answer: {
+    /** Read before the connection is dropped and the status decides. */
+    bodyBytesMax: 64 * KIB,
+    /** Kept as text for the error message. */
+    textBytesMax: 2 * KIB,
+    /** The longest wait a `Retry-After` can ask for. */
+    retryAfterMsMax: 60_000,
+  },
+  /** The dispatcher and its runners. */
+  delivery: {
+    /** An attempt gets a row, so that the cursor can pass it, after this time… */
+    parkAfterMs: 1000,
+    /** …or as soon as this many later events of its stream have settled. */
+    parkAfterEvents: 256,
+    /** Results gather this long, or until there are this many, for one transaction. */
+    settleMs: 10,
+    settleMax: 256,
+    /** A parked row is due this long after its attempt must have ended. */
+    leaseGraceMs: 5000,
+    /** Events in memory per tenant, by count and by bytes. */
+    tailEventsMax: 10_000,
+    tailBytesMax: 32 * MIB,
+    /** Events read from the store at once, by count and by bytes. */
+    pageEvents: 1000,
+    pageBytes: 4 * MIB,
+    /** A cursor with nothing to do is written after so many offsets, or so long. */
+    lagOffsetsMax: 10_000,
+    lagMs: 60_000,
+    /** The backstop of wake-ups that got lost. */
+    pollMs: 5000,
+  },
+} as const;

@@ -1,0 +1,261 @@
+/**
+ * The kinds of value a setting can have: pure functions from the operator's text to a value, or to
+ * what is wrong with it. None of them throws. They are strict, so that one value has one spelling
+ * and a typing error never passes as something else: no blanks, signs, fractions, exponents.
+ */
+export type Parse<T> = (text: string) => Parsed<T>;
+
+/** `problem` completes a sentence that begins with the text: `is not a whole number …`. */
+export type Parsed<T> = { readonly value: T } | { readonly problem: string };
+
+/** Where the store is: a SQLite file, SQLite in memory, or a PostgreSQL server. */
+export type StoreLocation =
+  | {
+      readonly engine: 'sqlite';
+      /** As SQLite takes it: a path, `:memory:`, or a `file:` URI (sqlite.org/uri.html). */
+      readonly path: string;
+      /** The file behind `path`; absent in memory. */
+      readonly file: string | undefined;
+    }
+  | { readonly engine: 'postgres'; readonly url: string };
+
+/** A whole number in ASCII digits, both ends included. */
+export function wholeNumber(min: number, max: number): Parse<number> {
+  const problem = `is not a whole number from ${min} to ${max}`;
+  return (text) => {
+    const value = /^(?:0|[1-9][0-9]*)$/.test(text) ? Number(text) : Number.NaN;
+    return value >= min && value <= max ? { value } : { problem };
+  };
+}
+
+/** Items between commas, blanks around them allowed; an empty text is an empty list. */
+export function list<T>(item: Parse<T>, itemsMax: number): Parse<readonly T[]> {
+  return (text) => {
+    if (text === '') return { value: [] };
+    const texts = text.split(',').map((part) => part.trim());
+    if (texts.length > itemsMax) return { problem: `has more than ${itemsMax} items` };
+    const value: T[] = [];
+    for (const [index, part] of texts.entries()) {
+      const parsed = item(part);
+      if ('problem' in parsed)
+        return { problem: `is wrong in item ${index + 1}: it ${parsed.problem}` };
+      value.push(parsed.value);
+    }
+    return { value };
+  };
+}
+
+/** One of a few words. */
+export function oneOf<const W extends string>(...words: readonly W[]): Parse<W> {
+  return (text) => {
+    const value = words.find((word) => word === text);
+    return value === undefined ? { problem: `is not ${words.join(' or ')}` } : { value };
+  };
+}
+
+/** `true` or `false`. */
+export const flag: Parse<boolean> = (text) =>
+  text === 'true' || text === 'false'
+    ? { value: text === 'true' }
+    : { problem: 'is not true or false' };
+
+/** The name of a tenant, as it stands in `svctenant`. */
+export const tenantName: Parse<string> = pattern('3 to 63 of a-z, 0-9 and -', /^[a-z0-9-]{3,63}$/);
+
+/** A text that a pattern describes; `kind` names it in the problem. */
+export function pattern(kind: string, expression: RegExp): Parse<string> {
+  return (text) => (expression.test(text) ? { value: text } : { problem: `is not ${kind}` });
+}
+
+/** A text of a bounded length, counted in characters, without control characters. */
+export function plainText(charactersMin: number, charactersMax: number): Parse<string> {
+  return (text) => {
+    // oxlint-disable-next-line no-control-regex -- control characters are what is refused.
+    if (/[\u0000-\u001F\u007F-\u009F]/.test(text)) return { problem: 'has control characters' };
+    const characters = Array.from(text).length;
+    if (characters < charactersMin)
+      return { problem: `has fewer than ${charactersMin} characters` };
+    if (characters > charactersMax) return { problem: `has more than ${charactersMax} characters` };
+    return { value: text };
+  };
+}
+
+/** A host name or an address without brackets, in lower case: something to listen on. */
+export const host: Parse<string> = (text) => {
+  const value = text.toLowerCase();
+  if (isHostName(value) || isAddress(value)) return { value };
+  return { problem: 'is not a host name or an address' };
+};
+
+/**
+ * `host[:port]` in lower case, an IPv6 address in brackets. `:443` is left out, as it is where the
+ * domain is used: in `https://<domain>/`.
+ */
+export const domain: Parse<string> = (text) => {
+  const match = /^(?<host>[^:[\]]+|\[[^[\]]+\])(?::(?<port>[0-9]+))?$/.exec(text.toLowerCase());
+  const name = hostOfDomain(match?.groups?.['host'] ?? '');
+  const port = match?.groups?.['port'];
+  const wrong = name === undefined || (port !== undefined && !isPort(port));
+  if (wrong) return { problem: 'is not host[:port]' };
+  return { value: port === undefined || port === '443' ? name : `${name}:${port}` };
+};
+
+/** `https://host[:port]` and nothing after it; the value is in lower case, without `:443`. */
+export const httpsOrigin: Parse<string> = (text) => {
+  const match = /^https:\/\/(?<domain>[^/?#@]+)$/i.exec(text);
+  const parsed = domain(match?.groups?.['domain'] ?? '');
+  if ('problem' in parsed) return { problem: 'is not https://host[:port]' };
+  return { value: `https://${parsed.value}` };
+};
+
+/** The issuer of tokens made elsewhere. Kept as it is written: `iss` is compared letter by letter. */
+export const issuerUrl: Parse<string> = (text) => {
+  const problem = 'is not an https:// URL without user info, query and fragment';
+  const url = parseUrl(text);
+  if (url === undefined || hasUserInfo(url) || /[?#]/.test(text)) return { problem };
+  const trusted =
+    url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
+  return trusted ? { value: text } : { problem };
+};
+
+/** An `http://` or `https://` URL that the operator trusts. */
+export const httpUrl: Parse<string> = (text) => {
+  const url = parseUrl(text);
+  const known = url !== undefined && /^https?:$/.test(url.protocol) && !hasUserInfo(url);
+  return known ? { value: text } : { problem: 'is not an http:// or https:// URL' };
+};
+
+/** `smtp://` or `smtps://`, user info, host and port. */
+export const smtpUrl: Parse<string> = (text) => {
+  const problem = 'is not smtp://[user:password@]host[:port] or smtps://…';
+  const url = parseUrl(text);
+  if (url === undefined || !/^smtps?:$/.test(url.protocol) || url.hostname === '')
+    return { problem };
+  const rest = `${url.pathname}${url.search}${url.hash}`;
+  return rest === '' || rest === '/' ? { value: text } : { problem };
+};
+
+/** An address, or a range of addresses as `address/prefix length`. */
+export const cidr: Parse<string> = (text) => {
+  const [address = '', bits, ...more] = text.split('/');
+  const bitsMax = isIpv4(address) ? 32 : isIpv6(address) ? 128 : -1;
+  const length = bits === undefined ? { value: bitsMax } : wholeNumber(0, bitsMax)(bits);
+  if (bitsMax < 0 || more.length > 0 || 'problem' in length) {
+    return { problem: 'is not an address or a range such as 10.0.0.0/8' };
+  }
+  return { value: text };
+};
+
+/** `false` (an empty list), or a list of {@link cidr}. */
+export const proxies: Parse<readonly string[]> = (text) => {
+  if (text === 'false') return { value: [] };
+  const parsed = list(cidr, 100)(text);
+  if ('value' in parsed && parsed.value.length > 0) return parsed;
+  return { problem: 'is not false or a list of addresses and ranges' };
+};
+
+/** 32 bytes in base64, as `openssl rand -base64 32` prints them. */
+export const key32: Parse<Uint8Array> = (text) => {
+  const bytes = Buffer.from(text, 'base64');
+  // The decoder skips what it does not know; only a text that comes out the same was base64.
+  const same = bytes.length === 32 && bytes.toString('base64') === text;
+  return same ? { value: new Uint8Array(bytes) } : { problem: 'is not 32 bytes in base64' };
+};
+
+/** `sqlite:<path>`, `sqlite::memory:`, `sqlite:file:<URI>`, or a PostgreSQL URL. */
+export const storeLocation: Parse<StoreLocation> = (text) => {
+  if (text.startsWith('sqlite:')) return sqliteLocation(text.slice('sqlite:'.length));
+  const url = /^postgres(?:ql)?:\/\//.test(text) ? parseUrl(text) : undefined;
+  // An @ or # after the host is a password that was not percent-encoded.
+  if (url !== undefined && url.hash === '' && !`${url.pathname}${url.search}`.includes('@')) {
+    return { value: { engine: 'postgres', url: text } };
+  }
+  return { problem: 'is not sqlite:<path> or a postgres:// URL' };
+};
+
+/** A path with parameters (`leat.db?mode=ro`) is made a URI: SQLite reads them in one only. */
+function sqliteLocation(path: string): Parsed<StoreLocation> {
+  if (path === ':memory:') return { value: { engine: 'sqlite', path, file: undefined } };
+  const problem = 'is not sqlite:<path>: the path';
+  // oxlint-disable-next-line no-control-regex -- a control character in a path is a slip.
+  if (/[\u0000-\u001F\u007F]/.test(path)) return { problem: `${problem} has control characters` };
+  if (/^\/\/[^/]/.test(path)) return { problem: `${problem} begins with //` };
+  const isUri = path.startsWith('file:');
+  const parameters = path.indexOf('?');
+  if (!isUri && parameters < 0) {
+    if (path === '' || path.endsWith('/')) return { problem: `${problem} names no file` };
+    return { value: { engine: 'sqlite', path, file: path } };
+  }
+  const uri = isUri ? path : `file:${path}`;
+  const file = fileOfUri(uri);
+  if (file === undefined || file === '' || file.endsWith('/')) {
+    return { problem: `${problem} names no file` };
+  }
+  const inMemory = file === ':memory:' || /[?&]mode=memory(?:[&#]|$)/.test(uri);
+  return { value: { engine: 'sqlite', path: uri, file: inMemory ? undefined : file } };
+}
+
+/** The file a `file:` URI names: without authority, parameters and fragment, decoded. */
+function fileOfUri(uri: string): string | undefined {
+  const encoded = uri
+    .slice('file:'.length)
+    .replace(/[?#].*$/s, '')
+    .replace(/^\/\/(?:localhost)?(?=\/)/, '');
+  try {
+    return encoded.startsWith('//') ? undefined : decodeURIComponent(encoded);
+  } catch {
+    return undefined;
+  }
+}
+
+/** WHATWG parsing drops blanks and control characters silently; here they make the URL wrong. */
+function parseUrl(text: string): URL | undefined {
+  // oxlint-disable-next-line no-control-regex -- see above.
+  if (/[\u0000-\u0020\u007F-\u00A0\\]/.test(text) || text.length > 2048) return undefined;
+  return /^[a-z]+:\/\//i.test(text) ? (URL.parse(text) ?? undefined) : undefined;
+}
+
+function hasUserInfo(url: URL): boolean {
+  return url.username !== '' || url.password !== '';
+}
+
+/** An IPv6 address comes back in its one canonical spelling. */
+function hostOfDomain(text: string): string | undefined {
+  if (!text.startsWith('[')) return isHostName(text) || isIpv4(text) ? text : undefined;
+  return isIpv6(text.slice(1, -1)) ? URL.parse(`http://${text}/`)?.hostname : undefined;
+}
+
+function isHostName(text: string): boolean {
+  if (text.length > 253) return false;
+  const labels = text.split('.');
+  const wellFormed = labels.every((label) =>
+    /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/.test(label),
+  );
+  // A last label that is a number, decimal or hexadecimal, makes browsers read an IPv4 address.
+  return wellFormed && !/^(?:[0-9]+|0x[0-9a-f]*)$/.test(labels.at(-1) ?? '');
+}
+
+function isAddress(text: string): boolean {
+  return isIpv4(text) || isIpv6(text);
+}
+
+function isIpv4(text: string): boolean {
+  const byte = wholeNumber(0, 255);
+  const parts = text.split('.');
+  return parts.length === 4 && parts.every((part) => 'value' in byte(part));
+}
+
+function isIpv6(text: string): boolean {
+  return (
+    /^[0-9a-f:.]{2,45}$/i.test(text) && text.includes(':') && URL.canParse(`http://[${text}]/`)
+  );
+}
+
+function isPort(text: string): boolean {
+  return 'value' in wholeNumber(1, 65_535)(text);
+}
+
+/** Whether a host, as a URL has it, is the machine itself by name or in the usual spelling. */
+export function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '127.0.0.1' || hostname === '[::1]';
+}
