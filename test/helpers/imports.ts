@@ -122,7 +122,8 @@ const rules: readonly Rule[] = [
   { files: 'console/', packages: ['preact', 'uplot'], builtins: [] },
   { files: 'config.ts', own: ['core/'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
-  // The two programs put the house together: they know every room.
+  // The service puts the house together, and the two programs run it: they know every room.
+  { files: 'service.ts', own: [''], packages: ['pino', ...NETWORK, ...HTTP] },
   {
     files: 'main.ts',
     own: ['', '../package.json'],
