@@ -13,10 +13,10 @@ db.exec(`
   pragma synchronous = full;
   pragma locking_mode = exclusive;
   create table events (
-    tenant integer, offset integer, id text, type text, time integer, published_at integer,
-    body text, primary key (tenant, offset)
-  ) strict, without rowid;
-  create unique index events_by_id on events (tenant, id);
+    tenant integer not null, offset integer not null, id text not null, type text not null,
+    time integer not null, published_at integer not null,
+    body text not null, primary key (tenant, offset), unique (tenant, id)
+  ) strict;
 `);
 const insert = db.prepare('insert into events values (1, ?, ?, ?, ?, ?, ?)');
 const started = performance.now();
