@@ -1,0 +1,121 @@
+import { closeSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { StartRefused } from '../../core/errors.ts';
+import { isFileError, refusalOf } from './refusal.ts';
+
+/** Where the database is, as `LEAT_STORE` names it after `sqlite:`. */
+export interface SqliteLocation {
+  /** For SQLite: a path, `:memory:`, or a `file:` URI with parameters. */
+  readonly path: string;
+  /** The file that this means; `undefined` in memory. */
+  readonly file: string | undefined;
+}
+
+/**
+ * Opens the database for this process alone, makes folder (mode 0700) and file (0600) when they are
+ * missing, and sets what {@link tuning} says.
+ *
+ * Throws `StartRefused` with one line for the operator when another process has the file, when it
+ * cannot be written, is damaged, or belongs to another program. Nothing has been changed then.
+ */
+export function openConnection(location: SqliteLocation): DatabaseSync {
+  if (location.file !== undefined) createFile(location.file, location.path);
+  const name = location.file ?? location.path;
+  const connection = opened(name, location.path);
+  try {
+    connection.exec(`pragma locking_mode = exclusive; pragma busy_timeout = ${lockWaitMs}`);
+    refuseStrangers(connection, name);
+    connection.exec(tuning);
+    proveWritable(connection);
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw refusalOf(name, error);
+  }
+}
+
+/** Another process may be on its way out, or only look: a copy, a `leat keys list`. */
+const lockWaitMs = 1000;
+
+/**
+ * - `wal`: a commit is one sequential write and one fsync. The journal of an in-memory database
+ *   stays as it is.
+ * - `synchronous = full`: what is acknowledged survives a power cut. `Database.transact` lowers it
+ *   for what can be derived again.
+ * - `wal_autocheckpoint = 4096` pages, 16 MiB: the commit that runs the checkpoint waits for two
+ *   more fsyncs. Four times the default means a quarter of these stalls, and pages that are
+ *   written again and again (heads, cursors, the rightmost index pages) go to the file once.
+ * - `journal_size_limit`: a WAL that one large transaction blew up is cut back afterwards.
+ * - `cache_size`: 64 MiB, so that the inner pages of the indexes and the tail of the log stay.
+ * - `temp_store = memory`: a sort does not fail because /tmp is full or read-only.
+ * - `mmap_size = 0`, the default, said aloud: a disk error in a mapped file is SIGBUS, the end of
+ *   the process, where a read answers an error.
+ * - `page_size = 4096`, the default, said aloud: a small commit writes four or five whole pages to
+ *   the WAL, so larger pages cost single publishes what they spare large ones.
+ * - `cell_size_check`, `trusted_schema = off`: a damaged or doctored file is noticed, not followed.
+ */
+const tuning = `
+  pragma page_size = 4096;
+  pragma journal_mode = wal;
+  pragma synchronous = full;
+  pragma wal_autocheckpoint = 4096;
+  pragma journal_size_limit = 67108864;
+  pragma cache_size = -65536;
+  pragma temp_store = memory;
+  pragma mmap_size = 0;
+  pragma cell_size_check = on;
+  pragma trusted_schema = off`;
+
+/** `Leat` in ASCII: how file(1) and other programs know the file. */
+const applicationId = 0x4c656174;
+
+/**
+ * The file is made here because SQLite would make it with the umask's mode; its WAL takes the mode
+ * of the file. `wx` never opens a file that exists: closing one of our own would end the lock that
+ * this process holds on it (POSIX record locks).
+ */
+function createFile(file: string, path: string): void {
+  if (/[?&]mode=(?:ro|rw)(?:[&#]|$)/.test(path)) return;
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (error) {
+    if (!isFileError(error, 'EEXIST') || !isThere(file)) throw refusalOf(file, error);
+  }
+}
+
+/** False also when a folder on the way is a file. */
+function isThere(file: string): boolean {
+  try {
+    return statSync(file, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+function opened(name: string, path: string): DatabaseSync {
+  try {
+    return new DatabaseSync(path);
+  } catch (error) {
+    throw refusalOf(name, error);
+  }
+}
+
+/** A database with tables but without those of Leat: not one of its bytes may change. */
+function refuseStrangers(connection: DatabaseSync, name: string): void {
+  const counts = connection.prepare(`
+    select count(*) as tables, count(*) filter (where name = 'leat_migrations') as own
+    from sqlite_schema`);
+  const { tables, own } = counts.get() ?? {};
+  if (tables !== 0 && own === 0) {
+    throw new StartRefused(
+      `LEAT_STORE: ${name} is the database of another program, choose another file`,
+    );
+  }
+}
+
+/** A read-only database answers success until the first page is written. */
+function proveWritable(connection: DatabaseSync): void {
+  connection.exec(`begin immediate; pragma application_id = ${applicationId}; commit`);
+}

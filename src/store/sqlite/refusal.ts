@@ -1,0 +1,54 @@
+import { statSync } from 'node:fs';
+import { StartRefused } from '../../core/errors.ts';
+
+/** Why the database file `name` cannot be used, as one line that says what to do. */
+export function refusalOf(name: string, error: unknown): StartRefused {
+  if (error instanceof StartRefused) return error;
+  return new StartRefused(`LEAT_STORE: ${name} ${reasonOf(name, error)}`, { cause: error });
+}
+
+/** Whether the file system answered with one of these codes. */
+export function isFileError(error: unknown, ...codes: readonly string[]): boolean {
+  return error instanceof Error && 'code' in error && codes.includes(String(error.code));
+}
+
+function reasonOf(name: string, error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  if (isFolder(name)) return 'is a folder, name a file in it';
+  if (extendedCode(error) === lockRefused) return unlockable;
+  if (isFileError(error, 'EEXIST', 'ENOTDIR')) return 'lies in something that is not a folder';
+  if (isFileError(error, 'EACCES', 'EPERM', 'EROFS')) return readOnly;
+  if (isFileError(error, 'ENOSPC', 'EDQUOT')) return full;
+  return reasons.get(extendedCode(error) & 0xff) ?? `cannot be opened: ${text}`;
+}
+
+/** SQLITE_IOERR_LOCK: a file opened for reading, as `mode=ro` asks, takes no exclusive lock. */
+const lockRefused = 3850;
+const unlockable = 'cannot be locked, it is opened read-only or its file system has no locks';
+
+const readOnly = 'cannot be written, this user needs write access to the file and its folder';
+const full = 'cannot be written because the disk is full, make room and start again';
+
+/** By primary result code (sqlite.org/rescode.html). */
+const reasons: ReadonlyMap<number, string> = new Map([
+  [5, 'is in use by another process, stop that one or choose another file'],
+  [8, readOnly],
+  [10, 'cannot be read or written (disk I/O error), check the disk, its space and its quotas'],
+  [11, 'is damaged, restore it from a backup'],
+  [13, full],
+  [14, 'cannot be opened, this user needs write access to the file and its folder'],
+  [26, 'is not a database, or its first page is damaged: choose another file or restore it'],
+]);
+
+/** The result code of SQLite, its primary one in the lowest 8 bits; 0 for other errors. */
+function extendedCode(error: unknown): number {
+  return error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0;
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,73 @@
+import type { DatabaseSync } from 'node:sqlite';
+import { StartRefused } from '../../core/errors.ts';
+import { migrate, readMigrations, type MigrationDriver } from '../migrate.ts';
+import { SealBroken, type Seal } from '../seal.ts';
+import type { SqliteLocation } from './connection.ts';
+import { createDatabase } from './database.ts';
+import { refusalOf } from './refusal.ts';
+
+/**
+ * Makes an opened database ready for this program: its schema is brought up to date, and the secret
+ * key proves that it fits the secrets stored there. Throws `StartRefused` otherwise.
+ */
+export async function prepareSchema(
+  connection: DatabaseSync,
+  location: SqliteLocation,
+  seal: Seal,
+): Promise<void> {
+  const name = location.file ?? location.path;
+  try {
+    await migrate(migrationDriver(connection, name), readMigrations(folder));
+    proveKey(connection, name, seal);
+  } catch (error) {
+    throw refusalOf(name, error);
+  }
+}
+
+const folder = new URL('migrations/', import.meta.url);
+
+function migrationDriver(connection: DatabaseSync, name: string): MigrationDriver {
+  const db = createDatabase(connection);
+  return {
+    database: `LEAT_STORE: ${name}`,
+    applied: () => {
+      connection.exec(`
+        create table if not exists leat_migrations (
+          name text primary key,
+          checksum text not null
+        ) strict, without rowid`);
+      return db.all`select name, checksum from leat_migrations order by name`;
+    },
+    apply: ({ name: migration, sql, checksum }) => {
+      db.transact('durable', () => {
+        connection.exec(sql);
+        db.run`insert into leat_migrations (name, checksum) values (${migration}, ${checksum})`;
+      });
+    },
+  };
+}
+
+/** What a store of a first start seals, and every later start opens. */
+const keyProof = 'Leat';
+
+function proveKey(connection: DatabaseSync, name: string, seal: Seal): void {
+  const db = createDatabase(connection);
+  const stored = db.get<{ sealed: Uint8Array }>`select sealed from key_proof`;
+  if (stored === undefined) {
+    const sealed = seal.seal(keyProof);
+    db.transact('durable', () => db.run`insert into key_proof (id, sealed) values (1, ${sealed})`);
+  } else if (!opens(seal, stored.sealed)) {
+    throw new StartRefused(
+      `LEAT_SECRET_KEY: does not fit the secrets in ${name}, set the key this store was first started with`,
+    );
+  }
+}
+
+function opens(seal: Seal, sealed: Uint8Array): boolean {
+  try {
+    return seal.open(sealed) === keyProof;
+  } catch (error) {
+    if (error instanceof SealBroken) return false;
+    throw error;
+  }
+}
