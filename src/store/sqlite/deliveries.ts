@@ -1,0 +1,60 @@
+import type { Millis } from '../../core/clock.ts';
+import type { DeliveryStore, Hint } from '../port.ts';
+import { createAttemptPruner } from './attempt-pruner.ts';
+import type { Database } from './database.ts';
+import { claimDue } from './due.ts';
+import { failure, listFailures } from './failures.ts';
+import { redeliver, redeliverMany } from './redelivery.ts';
+import { readRun } from './runs.ts';
+import { createSettle } from './settle.ts';
+
+export interface DeliveryDeps {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}
+
+/** The deliveries that did not settle at once: the due ones, and the open failures. */
+export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
+  const { db, hint } = deps;
+  return {
+    listFailures: async (tenant, stream, query) => listFailures(db, tenant, stream, query),
+    failure: async (tenant, stream, eventId) => failure(db, tenant, stream, eventId),
+    redeliver: async (tenant, stream, eventId, now) => {
+      const answer = db.transact('durable', () => redeliver(db, tenant, stream, eventId, now));
+      if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
+      return answer;
+    },
+    redeliverMany: async (tenant, stream, filter, now) => {
+      const count = db.transact('durable', () => redeliverMany(db, tenant, stream, filter, now));
+      if (count > 0) hint({ kind: 'stream', tenant, stream });
+      return count;
+    },
+    addTest: async (tenant, stream, event, now) => {
+      const answer = db.transact('durable', () => addTest(db, tenant, stream, event, now));
+      if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
+      return answer;
+    },
+    claimDue: async (asks, now, leaseUntil) =>
+      db.transact('relaxed', () => asks.map((ask) => claimDue(db, ask, now, leaseUntil))),
+    settle: createSettle(deps),
+    pruneAttempts: createAttemptPruner(db),
+  };
+}
+
+/** A test is a row from the start: due now, its body in it, and never in the log. */
+function addTest(
+  db: Database,
+  tenant: number,
+  stream: string,
+  event: Parameters<DeliveryStore['addTest']>[2],
+  now: Millis,
+): Awaited<ReturnType<DeliveryStore['addTest']>> {
+  const run = readRun(db, tenant, stream);
+  if (run === undefined) return 'unknown';
+  if (run.status === 'disabled') return 'disabled';
+  db.run`
+    insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at, body)
+    values (${tenant}, ${stream}, ${event.id}, ${event.type}, ${event.time}, 'test', 'retrying', 1,
+      ${now}, ${event.body})`;
+  return 'accepted';
+}

@@ -1,0 +1,67 @@
+import type { Millis } from '../../core/clock.ts';
+import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
+import type { Failure } from '../../core/types.ts';
+import type { FailureQuery, Page } from '../port.ts';
+import { historyOf } from './attempts.ts';
+import type { Database } from './database.ts';
+import { deliveredEventOf, type EventColumns } from './delivered-event.ts';
+import { readRun } from './runs.ts';
+
+interface FailureRow extends EventColumns {
+  readonly failed_at: Millis;
+}
+
+/**
+ * Open failures, newest first. A record keeps its place through redeliveries, so that pages are
+ * stable while records come and go. An `after` that no page ever had answers an empty page.
+ */
+export function listFailures(
+  db: Database,
+  tenant: number,
+  stream: string,
+  query: FailureQuery,
+): Page<Failure> {
+  const run = readRun(db, tenant, stream);
+  const after = query.after === undefined ? beforeAll : parseFailureKey(query.after);
+  if (run === undefined || after === undefined) return { items: [], next: undefined };
+  const types = query.types === undefined ? undefined : JSON.stringify(query.types);
+  const rows = db.all<FailureRow>`
+    select d.event_id, d.offset, d.type, d.time, d.failed_at, coalesce(d.body, e.body) as body
+    from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
+    where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
+      and (d.failed_at, d.event_id) < (${after.failedAt}, ${after.eventId})
+      and (${types} is null or d.type in (select value from json_each(${types})))
+      and d.time >= ${query.from ?? -Infinity} and d.time < ${query.to ?? Infinity}
+    order by d.failed_at desc, d.event_id desc limit ${query.take + 1}`;
+  const shown = rows.slice(0, query.take);
+  const last = shown.at(-1);
+  const more = rows.length > query.take && last !== undefined;
+  return {
+    items: shown.map((row) => failureOf(db, run.key, row)),
+    next: more ? formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id }) : undefined,
+  };
+}
+
+/** Where the first page begins: later than every failure. */
+const beforeAll = { failedAt: Infinity, eventId: '' };
+
+/** One open failure. */
+export function failure(
+  db: Database,
+  tenant: number,
+  stream: string,
+  eventId: string,
+): Failure | undefined {
+  const run = readRun(db, tenant, stream);
+  const row = db.get<FailureRow>`
+    select d.event_id, d.offset, d.type, d.time, d.failed_at, coalesce(d.body, e.body) as body
+    from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
+    where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${eventId}
+      and d.failed_at is not null`;
+  return run && row && failureOf(db, run.key, row);
+}
+
+function failureOf(db: Database, streamKey: number, row: FailureRow): Failure {
+  const event = deliveredEventOf(row);
+  return { event, failedAt: row.failed_at, attempts: historyOf(db, streamKey, event) };
+}

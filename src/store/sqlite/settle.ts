@@ -1,0 +1,84 @@
+import type {
+  DeliveryStore,
+  Hint,
+  SettleAnswer,
+  SettleBatch,
+  SettledStream,
+  Settlement,
+} from '../port.ts';
+import type { Database } from './database.ts';
+import { recordOutcome, type Tally } from './outcome.ts';
+import { readRun, writeRun, type Run } from './runs.ts';
+import { addStats } from './stats.ts';
+
+const lost: SettledStream = { result: 'lost', version: 0, disabled: undefined };
+
+/**
+ * The command that records a batch of attempts. What it writes can be derived again by sending
+ * again, so its commit need not survive a power cut.
+ */
+export function createSettle(deps: {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}): DeliveryStore['settle'] {
+  return async (batch) => {
+    const answer = deps.db.transact('relaxed', () => settle(deps.db, batch));
+    batch.settlements.forEach(({ tenant, stream }, index) => {
+      if (answer.streams[index]?.disabled) deps.hint({ kind: 'stream', tenant, stream });
+    });
+    return answer;
+  };
+}
+
+function settle(db: Database, batch: SettleBatch): SettleAnswer {
+  const node = db.get<{ incarnation: number; last_batch: number }>`
+    select incarnation, last_batch from nodes where id = ${batch.node.id}`;
+  if (node?.incarnation !== batch.node.incarnation) {
+    return { streams: batch.settlements.map(() => lost) };
+  }
+  if (batch.batch <= node.last_batch) return repeated(db, batch);
+  db.run`update nodes set last_batch = ${batch.batch} where id = ${batch.node.id}`;
+  return { streams: batch.settlements.map((settlement) => settleOne(db, batch, settlement)) };
+}
+
+/** The batch was recorded before and its answer got lost: says how the streams stand now. */
+function repeated(db: Database, batch: SettleBatch): SettleAnswer {
+  const streams = batch.settlements.map((settlement): SettledStream => {
+    const run = ownedRun(db, batch, settlement);
+    return run ? { result: 'recorded', version: run.version, disabled: undefined } : lost;
+  });
+  return { streams };
+}
+
+function ownedRun(db: Database, batch: SettleBatch, settlement: Settlement): Run | undefined {
+  const run = readRun(db, settlement.tenant, settlement.stream);
+  const owned = run?.owner === batch.node.id && run.epoch === settlement.epoch;
+  return owned ? run : undefined;
+}
+
+function settleOne(db: Database, batch: SettleBatch, settlement: Settlement): SettledStream {
+  const run = ownedRun(db, batch, settlement);
+  if (run === undefined) return lost;
+  const { limits, now } = batch;
+  const counted = { health: run.health, delivered: 0, failed: 0, disabledBy: undefined };
+  const tally: Tally = { db, run, limits, now, ...counted };
+  for (const outcome of settlement.outcomes) recordOutcome(tally, outcome);
+  raise(tally, settlement);
+  addStats(db, run, tally, now);
+  if (tally.disabledBy === undefined) {
+    return { result: 'recorded', version: run.version, disabled: undefined };
+  }
+  db.run`
+    update streams set status = 'disabled', version = version + 1, updated_at = ${now}
+    where tenant = ${run.tenant} and id = ${run.stream}`;
+  const disabled = { ...tally.health, reason: tally.disabledBy };
+  return { result: 'recorded', version: run.version + 1, disabled };
+}
+
+/** Results of an older run count, but they say nothing about the present run's cursor. */
+function raise({ db, run, health }: Tally, settlement: Settlement): void {
+  const sameRun = settlement.run === run.run;
+  const cursor = sameRun ? Math.max(run.cursor, settlement.cursor) : run.cursor;
+  if (cursor === run.cursor && health === run.health) return;
+  writeRun(db, { ...run, cursor, health });
+}

@@ -1,0 +1,75 @@
+import type { RandomBytes } from '../../core/clock.ts';
+import { createSeal } from '../seal.ts';
+import { createHints } from '../hints.ts';
+import type { Store } from '../port.ts';
+import { createApiStore } from './apis.ts';
+import { createClientStore } from './clients.ts';
+import { openConnection, type SqliteLocation } from './connection.ts';
+import { createDatabase, type Database } from './database.ts';
+import { createDeliveryStore } from './deliveries.ts';
+import { createGrantStore } from './grants.ts';
+import { createKeyStore } from './keys.ts';
+import { createLogStore } from './log.ts';
+import { createOwnershipStore, voidOwnership } from './ownership.ts';
+import { prepareSchema } from './schema.ts';
+import { createStreamStore } from './streams.ts';
+import { createTenantStore } from './tenants.ts';
+import { createUserStore } from './users.ts';
+
+export interface SqliteStoreDeps {
+  /** 32 bytes; seals the secrets in the database. */
+  readonly secretKey: Uint8Array;
+  readonly random: RandomBytes;
+  /** Puts a commit off until calls of the same turn of the event loop have joined it. */
+  readonly defer: (action: () => void) => void;
+  /** Hears of listeners of `watch` that throw. */
+  readonly report: (error: unknown) => void;
+}
+
+/**
+ * Opens a SQLite database, in a file of this process alone or in memory. Every command runs to its
+ * end in one turn of the event loop on the one connection, so none sees another half done.
+ *
+ * Throws `StartRefused` with one line for the operator.
+ */
+export async function openSqliteStore(
+  location: SqliteLocation,
+  deps: SqliteStoreDeps,
+): Promise<Store> {
+  const connection = openConnection(location);
+  try {
+    const seal = createSeal(deps.secretKey, deps.random);
+    await prepareSchema(connection, location, seal);
+    const db = createDatabase(connection);
+    voidOwnership(db);
+    const { emit: hint, watch } = createHints({ report: deps.report });
+    const shared = { db, seal, hint };
+    const { appender, ...log } = createLogStore({ db, hint, defer: deps.defer });
+    return {
+      tenants: createTenantStore(shared),
+      log,
+      streams: createStreamStore(shared),
+      deliveries: createDeliveryStore(shared),
+      ownership: createOwnershipStore(shared),
+      keys: createKeyStore(shared),
+      clients: createClientStore(shared),
+      apis: createApiStore(shared),
+      grants: createGrantStore(shared),
+      users: createUserStore(shared),
+      watch,
+      ping: async () => ping(db),
+      close: async () => {
+        await appender.idle();
+        db.close();
+      },
+    };
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+/** Reads the file, so that a disk that is gone shows. */
+function ping(db: Database): void {
+  db.get`select count(*) from tenants`;
+}

@@ -1,0 +1,261 @@
+import type { Millis } from '../../core/clock.ts';
+import { typesNow, withoutPassed, withTypes } from '../../core/subscription.ts';
+import type {
+  Destination,
+  Health,
+  Offset,
+  SigningSecret,
+  Stream,
+  StreamStatus,
+  Subscription,
+} from '../../core/types.ts';
+import type { Seal } from '../seal.ts';
+import type { Hint, Page, StreamStore } from '../port.ts';
+import type { Database } from './database.ts';
+import { failWaiting } from './disabling.ts';
+import { headOf, oldestAfter } from './log.ts';
+import { readRun, writeRun, type Run } from './runs.ts';
+import { listStats } from './stats.ts';
+
+export interface StreamDeps {
+  readonly db: Database;
+  readonly seal: Seal;
+  readonly hint: (hint: Hint) => void;
+}
+
+/** What operators configure. The destination and the signing secrets are sealed while at rest. */
+export function createStreamStore(deps: StreamDeps): StreamStore {
+  const { db, hint } = deps;
+  return {
+    create: async (stream, rules) => {
+      const answer = db.transact('durable', () => create(deps, stream, rules));
+      if ('created' in answer) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.id });
+      return answer;
+    },
+    get: async (tenant, id) => readStream(deps, tenant, id),
+    list: async (tenant, page) => list(deps, tenant, page),
+    health: async (tenant, id) => readRun(db, tenant, id)?.health,
+    update: async (tenant, id, decide, now) => {
+      const answer = db.transact('durable', () => update(deps, tenant, id, decide, now));
+      if ('updated' in answer) hint({ kind: 'stream', tenant, stream: id });
+      return answer;
+    },
+    delete: async (tenant, id) => {
+      const deleted = db.transact('durable', () => deleteStream(db, tenant, id));
+      if (deleted) hint({ kind: 'stream', tenant, stream: id });
+      return deleted;
+    },
+    stats: async (tenant, id, window) => listStats(db, tenant, id, window),
+  };
+}
+
+interface StreamRow {
+  readonly tenant: number;
+  readonly id: string;
+  readonly name: string;
+  readonly status: StreamStatus;
+  readonly subscriptions: string;
+  readonly destination: Uint8Array;
+  readonly signing_secrets: Uint8Array;
+  readonly version: number;
+  readonly created_at: Millis;
+  readonly updated_at: Millis;
+}
+
+/** The stream as it is now. */
+export function readStream(
+  deps: Pick<StreamDeps, 'db' | 'seal'>,
+  tenant: number,
+  id: string,
+): Stream | undefined {
+  const row = deps.db.get<StreamRow>`
+    select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
+      created_at, updated_at
+    from streams where tenant = ${tenant} and id = ${id}`;
+  return row && streamOf(deps.seal, row);
+}
+
+/** Ids rise with the time they were made at, so their order is that of creation. */
+function list(
+  { db, seal }: StreamDeps,
+  tenant: number,
+  { after, take }: Parameters<StreamStore['list']>[1],
+): Page<Stream> {
+  const rows = db.all<StreamRow>`
+    select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
+      created_at, updated_at
+    from streams where tenant = ${tenant} and id > ${after ?? ''} order by id limit ${take + 1}`;
+  const items = rows.slice(0, take).map((row) => streamOf(seal, row));
+  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+}
+
+function streamOf(seal: Seal, row: StreamRow): Stream {
+  return {
+    tenant: row.tenant,
+    id: row.id,
+    name: row.name,
+    status: row.status,
+    subscriptions: JSON.parse(row.subscriptions) as Subscription[],
+    destination: JSON.parse(seal.open(row.destination)) as Destination,
+    signingSecrets: (JSON.parse(seal.open(row.signing_secrets)) as StoredSecret[]).map(secretOf),
+    version: row.version,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+/** JSON drops a member that is undefined. */
+type StoredSecret = Omit<SigningSecret, 'expiresAt'> & { readonly expiresAt?: Millis };
+
+function secretOf(stored: StoredSecret): SigningSecret {
+  return { ...stored, expiresAt: stored.expiresAt };
+}
+
+function create(
+  { db, seal }: StreamDeps,
+  { types, ...stream }: Parameters<StreamStore['create']>[0],
+  rules: Parameters<StreamStore['create']>[1],
+): Awaited<ReturnType<StreamStore['create']>> {
+  if (hasName(db, stream)) return { refused: 'name_taken' };
+  if (streamCount(db, stream.tenant) >= rules.streamsMax) return { refused: 'too_many' };
+  const created: Stream = { ...stream, subscriptions: [{ after: 0, types }], version: 1 };
+  db.run`
+    insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
+      version, created_at, updated_at)
+    values (${created.tenant}, ${created.id}, ${created.name}, ${created.status},
+      ${JSON.stringify(created.subscriptions)}, ${seal.seal(JSON.stringify(created.destination))},
+      ${seal.seal(JSON.stringify(created.signingSecrets))}, ${created.version},
+      ${created.createdAt}, ${created.updatedAt})`;
+  db.run`
+    insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
+    values (${created.tenant}, ${created.id}, ${headOf(db, created.tenant)}, 1, 0, 0, 0)`;
+  return { created };
+}
+
+/** Whether another stream has the name. */
+function hasName(db: Database, stream: Pick<Stream, 'tenant' | 'id' | 'name'>): boolean {
+  const other = db.get`
+    select 1 from streams
+    where tenant = ${stream.tenant} and name = ${stream.name} and id <> ${stream.id}`;
+  return other !== undefined;
+}
+
+function streamCount(db: Database, tenant: number): number {
+  const row = db.get<{ count: number }>`
+    select count(*) as count from streams where tenant = ${tenant}`;
+  return row?.count ?? 0;
+}
+
+function update(
+  deps: StreamDeps,
+  tenant: number,
+  id: string,
+  decide: Parameters<StreamStore['update']>[2],
+  now: Millis,
+): Awaited<ReturnType<StreamStore['update']>> {
+  const { db } = deps;
+  const before = readStream(deps, tenant, id);
+  const run = readRun(db, tenant, id);
+  if (before === undefined || run === undefined) return { refused: 'unknown' };
+  const head = headOf(db, tenant);
+  const decision = decide(before, { health: run.health, head });
+  if ('refused' in decision) return { refused: decision.refused, health: run.health };
+  // The very same object: nothing was asked for that is not so already.
+  if (decision.after === before) return { updated: before, skipped: 0, held: undefined };
+  if (hasName(db, { ...decision.after, tenant, id })) return { refused: 'name_taken' };
+  const wanted = effective(before, decision.after, head);
+  const { after: runAfter, ...enabling } = switched(db, run, wanted, decision.resume, head, now);
+  if (runAfter !== run) writeRun(db, runAfter);
+  const subscriptions = withoutPassed(wanted.subscriptions, runAfter.cursor);
+  const updated = { ...wanted, subscriptions, version: before.version + 1 };
+  writeStream(deps, updated);
+  return { updated, ...enabling };
+}
+
+/** The wanted stream, its change of types dated at the head whatever the caller wrote there. */
+function effective(before: Stream, after: Stream, head: Offset): Stream {
+  const { tenant, id, createdAt, subscriptions } = before;
+  const types = typesNow(after.subscriptions);
+  const sameTypes = JSON.stringify(types) === JSON.stringify(typesNow(subscriptions));
+  return {
+    ...after,
+    tenant,
+    id,
+    createdAt,
+    subscriptions: sameTypes ? subscriptions : withTypes(subscriptions, types, head),
+  };
+}
+
+interface Switched {
+  /** The same object as before when nothing of the run changes. */
+  readonly after: Run;
+  readonly skipped: number;
+  readonly held: 'complete' | 'pruned' | undefined;
+}
+
+/** What a change of status does to the run. */
+function switched(
+  db: Database,
+  run: Run,
+  wanted: Stream,
+  resume: 'latest' | 'held' | undefined,
+  head: Offset,
+  now: Millis,
+): Switched {
+  if (run.status === wanted.status) return { after: run, skipped: 0, held: undefined };
+  if (wanted.status === 'disabled') {
+    const health: Health = failWaiting(db, run, 'retrying', now);
+    return { after: { ...run, health }, skipped: 0, held: undefined };
+  }
+  const enabled = { ...run, run: run.run + 1, health: { ...run.health, consecutive: 0 } };
+  if (resume !== 'held') {
+    const skipped = countSkipped(db, run, wanted.subscriptions, head);
+    return { after: { ...enabled, cursor: head }, skipped, held: undefined };
+  }
+  const pruned = oldestAfter(db, run.tenant, run.cursor) > run.cursor + 1;
+  return { after: enabled, skipped: 0, held: pruned ? 'pruned' : 'complete' };
+}
+
+/** Retained events above the cursor that the stream wants and that have no row: never sent. */
+function countSkipped(
+  db: Database,
+  run: Run,
+  subscriptions: readonly Subscription[],
+  head: Offset,
+): number {
+  const row = db.get<{ count: number }>`
+    with spans as (
+      select value ->> 'after' as after, value -> 'types' as types,
+        coalesce(lead(value ->> 'after') over (order by key), ${head}) as up_to
+      from json_each(${JSON.stringify(subscriptions)}))
+    select count(*) as count
+    from spans join events
+      on events.tenant = ${run.tenant} and events.offset > max(spans.after, ${run.cursor})
+      and events.offset <= spans.up_to
+    where events.type in (select value from json_each(spans.types))
+      and not exists (
+        select 1 from deliveries d
+        where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.event_id = events.id)`;
+  return row?.count ?? 0;
+}
+
+function writeStream({ db, seal }: StreamDeps, stream: Stream): void {
+  db.run`
+    update streams set name = ${stream.name}, status = ${stream.status},
+      subscriptions = ${JSON.stringify(stream.subscriptions)},
+      destination = ${seal.seal(JSON.stringify(stream.destination))},
+      signing_secrets = ${seal.seal(JSON.stringify(stream.signingSecrets))},
+      version = ${stream.version}, updated_at = ${stream.updatedAt}
+    where tenant = ${stream.tenant} and id = ${stream.id}`;
+}
+
+/**
+ * Deliveries are bounded by the limits of disabling; the history is not, so its entries stay behind
+ * under a key that is never used again, and leave when they are old (see attempt-pruner.ts).
+ */
+function deleteStream(db: Database, tenant: number, id: string): boolean {
+  db.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`;
+  db.run`delete from stream_stats where tenant = ${tenant} and stream = ${id}`;
+  db.run`delete from runs where tenant = ${tenant} and stream = ${id}`;
+  return db.run`delete from streams where tenant = ${tenant} and id = ${id}` > 0;
+}
