@@ -1,0 +1,19 @@
+/**
+ * Who a tenant is to the readers of its tokens. Everything here is built from the configured
+ * domain, never from a request's Host (contract section 2).
+ */
+
+/** The `iss` of a tenant's tokens, with its slash; plain HTTP is for local trials only. */
+export function issuerOf(domain: string, plainHttp: boolean): string {
+  return `${plainHttp ? 'http' : 'https'}://${domain}/`;
+}
+
+/** The `aud` of tokens for the management API: `https://` also where the issuer is `http://`. */
+export function audienceOf(domain: string): string {
+  return `https://${domain}/api/v2/`;
+}
+
+/** The URL at which a tenant's tokens are asked for. */
+export function tokenEndpointOf(issuer: string): string {
+  return `${issuer}oauth/token`;
+}

@@ -1,0 +1,20 @@
+/**
+ * Every scope of the management API (contract sections 4 and 14.1), in the order in which they are
+ * documented. A bootstrap client holds all of them.
+ */
+export const managementScopes: readonly string[] = [
+  ...scopesOf('event_streams', 'create', 'read', 'update', 'delete'),
+  ...scopesOf('event_deliveries', 'read', 'update'),
+  ...scopesOf('events', 'create', 'read'),
+  ...scopesOf('users', 'create', 'read', 'update', 'delete'),
+  ...scopesOf('actions', 'read'),
+  ...scopesOf('clients', 'create', 'read', 'update', 'delete'),
+  ...scopesOf('resource_servers', 'create', 'read', 'update', 'delete'),
+  ...scopesOf('client_grants', 'create', 'read', 'update', 'delete'),
+  ...scopesOf('roles', 'create', 'read', 'update', 'delete'),
+  ...scopesOf('role_members', 'create', 'read', 'delete'),
+];
+
+function scopesOf(noun: string, ...verbs: readonly string[]): string[] {
+  return verbs.map((verb) => `${verb}:${noun}`);
+}
