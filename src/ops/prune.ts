@@ -1,0 +1,79 @@
+import type { Clock } from '../core/clock.ts';
+import type { Store } from '../store/port.ts';
+
+export interface PruneSettings {
+  /** Events published longer ago leave the log, once every enabled stream has passed them. */
+  readonly eventRetentionMs: number;
+  /** Attempts of delivered events made longer ago are forgotten. */
+  readonly attemptRetentionMs: number;
+  /** From the end of one look to the next. */
+  readonly everyMs: number;
+  /** Rows removed by one command, so that other work never waits long. */
+  readonly take: number;
+}
+
+export interface PruneDeps {
+  readonly store: {
+    readonly tenants: Pick<Store['tenants'], 'list'>;
+    readonly log: Pick<Store['log'], 'prune'>;
+    readonly deliveries: Pick<Store['deliveries'], 'pruneAttempts'>;
+  };
+  readonly clock: Clock;
+  readonly settings: PruneSettings;
+  /** Hears why a look was cut short; the next one goes on. */
+  readonly report: (error: unknown) => void;
+}
+
+/** Keeps the log and the history within their retention. */
+export interface Pruner {
+  /** Looks at once and then from time to time, until aborted. Ends after the command under way. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export function createPruner({ store, clock, settings, report }: PruneDeps): Pruner {
+  /** Removes in small commands and lets other work run between them. */
+  const removeAll = async (
+    signal: AbortSignal,
+    prune: (take: number) => Promise<number>,
+  ): Promise<void> => {
+    while (!signal.aborted) {
+      if ((await prune(settings.take)) < settings.take) return;
+      await pause(clock, 1, signal);
+    }
+  };
+  const look = async (signal: AbortSignal): Promise<void> => {
+    for (const { id } of await store.tenants.list()) {
+      const eventsBefore = clock.now() - settings.eventRetentionMs;
+      const attemptsBefore = clock.now() - settings.attemptRetentionMs;
+      await removeAll(signal, (take) => store.log.prune(id, { before: eventsBefore, take }));
+      await removeAll(signal, (take) =>
+        store.deliveries.pruneAttempts(id, { before: attemptsBefore, take }),
+      );
+    }
+  };
+  return {
+    run: async (signal) => {
+      while (!signal.aborted) {
+        await look(signal).catch(report);
+        await pause(clock, settings.everyMs, signal);
+      }
+    },
+  };
+}
+
+/** Ends after `delayMs`, or at once when aborted. */
+function pause(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) {
+      resolve();
+      return;
+    }
+    const timer = clock.after(delayMs, done);
+    signal.addEventListener('abort', done, { once: true });
+    function done(): void {
+      timer.cancel();
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+  });
+}
