@@ -1,0 +1,130 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Client } from '../../core/types.ts';
+import type { ClientStore, Hint, NumberedPage, PageByNumber } from '../port.ts';
+import type { Database } from './database.ts';
+import { grantsOfClient } from './grants.ts';
+
+export interface ClientDeps {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}
+
+/** The clients, and the assertions they have used. */
+export function createClientStore({ db, hint }: ClientDeps): ClientStore {
+  return {
+    get: async (tenant, id) => get(db, tenant, id),
+    list: async (tenant, page) => list(db, tenant, page),
+    create: async (client) => db.transact('durable', () => create(db, client)),
+    update: async (tenant, id, decide) => {
+      const answer = db.transact('durable', () => update(db, tenant, id, decide));
+      if ('updated' in answer) hint({ kind: 'client', tenant, client: id });
+      return answer;
+    },
+    delete: async (tenant, id) => {
+      const deleted = db.transact('durable', () => remove(db, tenant, id));
+      if (deleted) hint({ kind: 'client', tenant, client: id });
+      return deleted;
+    },
+    useAssertion: async (tenant, client, jti, expiresAt, now) =>
+      db.transact('durable', () => useAssertion(db, { tenant, client, jti, expiresAt, now })),
+  };
+}
+
+interface ClientRow {
+  readonly id: string;
+  readonly name: string;
+  readonly global: number;
+  readonly issuer: string | null;
+  readonly secret_hash: string | null;
+  readonly jwks: string | null;
+  readonly version: number;
+  readonly created_at: Millis;
+}
+
+function clientOf(tenant: number, row: ClientRow): Client {
+  return {
+    tenant,
+    id: row.id,
+    name: row.name,
+    global: row.global === 1,
+    issuer: row.issuer ?? undefined,
+    secretHash: row.secret_hash ?? undefined,
+    jwks: row.jwks ?? undefined,
+    version: row.version,
+    createdAt: row.created_at,
+  };
+}
+
+function get(db: Database, tenant: number, id: string): Client | undefined {
+  const row = db.get<ClientRow>`
+    select id, name, global, issuer, secret_hash, jwks, version, created_at from clients
+    where tenant = ${tenant} and id = ${id}`;
+  return row && clientOf(tenant, row);
+}
+
+function list(db: Database, tenant: number, { page, perPage }: PageByNumber): NumberedPage<Client> {
+  const rows = db.all<ClientRow>`
+    select id, name, global, issuer, secret_hash, jwks, version, created_at from clients
+    where tenant = ${tenant}
+    order by created_at, id limit ${perPage} offset ${page * perPage}`;
+  const count = db.get<{ total: number }>`
+    select count(*) as total from clients where tenant = ${tenant}`;
+  return { items: rows.map((row) => clientOf(tenant, row)), total: count?.total ?? 0 };
+}
+
+function create(
+  db: Database,
+  client: Omit<Client, 'version'>,
+): Awaited<ReturnType<ClientStore['create']>> {
+  const { tenant, id, name, global, issuer, secretHash, jwks, createdAt } = client;
+  const inserted = db.run`
+    insert into clients (tenant, id, name, global, issuer, secret_hash, jwks, version, created_at)
+    values (${tenant}, ${id}, ${name}, ${global}, ${issuer}, ${secretHash}, ${jwks}, 1, ${createdAt})
+    on conflict (tenant, id) do nothing`;
+  return inserted === 1 ? { created: { ...client, version: 1 } } : { refused: 'id_taken' };
+}
+
+function update(
+  db: Database,
+  tenant: number,
+  id: string,
+  decide: Parameters<ClientStore['update']>[2],
+): Awaited<ReturnType<ClientStore['update']>> {
+  const before = get(db, tenant, id);
+  if (before === undefined) return { refused: 'unknown' };
+  const decision = decide(before, grantsOfClient(db, tenant, id));
+  if ('refused' in decision) return decision;
+  const version = before.version + 1;
+  const { name, global, issuer, secretHash, jwks } = decision.after;
+  db.run`
+    update clients set name = ${name}, global = ${global}, issuer = ${issuer},
+      secret_hash = ${secretHash}, jwks = ${jwks}, version = ${version}
+    where tenant = ${tenant} and id = ${id}`;
+  return { updated: { ...decision.after, tenant, id, version, createdAt: before.createdAt } };
+}
+
+function remove(db: Database, tenant: number, id: string): boolean {
+  db.run`delete from grants where tenant = ${tenant} and client = ${id}`;
+  return db.run`delete from clients where tenant = ${tenant} and id = ${id}` === 1;
+}
+
+/** More than one expired row per use, so that they become fewer; few, so that no use waits long. */
+const expiredPerUse = 100;
+
+function useAssertion(
+  db: Database,
+  use: { tenant: number; client: string; jti: string; expiresAt: Millis; now: Millis },
+): boolean {
+  const { tenant, client, jti, expiresAt, now } = use;
+  db.run`
+    delete from assertions
+    where tenant = ${tenant} and expires_at <= min(${now}, coalesce((
+      select expires_at from assertions where tenant = ${tenant}
+      order by expires_at limit 1 offset ${expiredPerUse - 1}), ${now}))`;
+  const used = db.run`
+    insert into assertions (tenant, client, jti, expires_at)
+    values (${tenant}, ${client}, ${jti}, ${expiresAt})
+    on conflict (tenant, client, jti) do update set expires_at = excluded.expires_at
+    where assertions.expires_at <= ${now}`;
+  return used === 1;
+}

@@ -1,0 +1,57 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Tenant } from '../../core/types.ts';
+import type { TenantStore } from '../port.ts';
+import type { Database } from './database.ts';
+
+/** The tenants; the head of a tenant's log stands in the same row and belongs to log.ts. */
+export function createTenantStore({ db }: { readonly db: Database }): TenantStore {
+  return {
+    list: async () => db.all<Tenant>`select id, name, domain from tenants order by id`,
+    create: async (tenant, now) => db.transact('durable', () => create(db, tenant, now)),
+    rename: async (id, to) => db.transact('durable', () => rename(db, id, to)),
+  };
+}
+
+type Names = Pick<Tenant, 'name' | 'domain'>;
+
+function create(
+  db: Database,
+  tenant: Names,
+  now: Millis,
+): Awaited<ReturnType<TenantStore['create']>> {
+  const { name, domain } = inLowerCase(tenant);
+  const taken = takenName(db, { name, domain });
+  if (taken !== undefined) return { refused: taken };
+  const row = db.get<{ id: number }>`
+    insert into tenants (name, domain, created_at) values (${name}, ${domain}, ${now})
+    returning id`;
+  if (row === undefined) throw new Error('An insert returned no row.');
+  return { created: { id: row.id, name, domain } };
+}
+
+function rename(db: Database, id: number, to: Names): Awaited<ReturnType<TenantStore['rename']>> {
+  const { name, domain } = inLowerCase(to);
+  if (db.get`select 1 from tenants where id = ${id}` === undefined) return 'unknown';
+  const taken = takenName(db, { name, domain }, id);
+  if (taken !== undefined) return taken;
+  db.run`update tenants set name = ${name}, domain = ${domain} where id = ${id}`;
+  return 'renamed';
+}
+
+/** Host names are compared without regard to case (RFC 3986 section 3.2.2). */
+function inLowerCase({ name, domain }: Names): Names {
+  return { name, domain: domain.toLowerCase() };
+}
+
+/** What another tenant than `self` has already. */
+function takenName(
+  db: Database,
+  { name, domain }: Names,
+  self?: number,
+): 'name_taken' | 'domain_taken' | undefined {
+  const others = db.all<Names>`
+    select name, domain from tenants
+    where (name = ${name} or domain = ${domain}) and id is not ${self}`;
+  if (others.some((other) => other.name === name)) return 'name_taken';
+  return others.length > 0 ? 'domain_taken' : undefined;
+}
