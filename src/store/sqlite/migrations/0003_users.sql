@@ -17,3 +17,4 @@ create table users (
 ) strict;
 
 create index users_email on users (tenant, email);
+create index users_created on users (tenant, created_at, id);

@@ -1,0 +1,237 @@
+import type { Millis } from '../../core/clock.ts';
+import type { LogEvent, NewEvent, User } from '../../core/types.ts';
+import type { Hint, NumberedPage, Page, UserStore } from '../port.ts';
+import type { Database } from './database.ts';
+import { appendWithin } from './log.ts';
+
+export interface UserDeps {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}
+
+/** The users of the database connections; every change appends its event in the same commit. */
+export function createUserStore({ db, hint }: UserDeps): UserStore {
+  /** Commits a change with its event, then tells the watchers; `undefined` events: no change. */
+  const commit = <T>(tenant: number, work: () => Changed<T>): T => {
+    const { answer, written } = db.transact('durable', work);
+    if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
+    return answer;
+  };
+  return {
+    get: async (tenant, id) => get(db, tenant, id),
+    byEmail: async (tenant, email) => byEmail(db, tenant, email.toLowerCase()),
+    list: async (tenant, query) => list(db, tenant, query),
+    listFrom: async (tenant, page) => listFrom(db, tenant, page),
+    create: async (user, event, now) => commit(user.tenant, () => create(db, user, event, now)),
+    update: async (tenant, id, decide, now) =>
+      commit(tenant, () => update(db, { tenant, id, decide, now })),
+    delete: async (tenant, id, emit, now) =>
+      commit(tenant, () => remove(db, tenant, id, emit, now)),
+  };
+}
+
+interface Changed<T> {
+  readonly answer: T;
+  readonly written: readonly LogEvent[];
+}
+
+interface UserRow {
+  readonly id: string;
+  readonly connection: string;
+  readonly email: string;
+  readonly username: string | null;
+  readonly password_hash: string;
+  readonly profile: string;
+  readonly created_at: Millis;
+  readonly updated_at: Millis;
+}
+
+function userOf(tenant: number, row: UserRow): User {
+  return {
+    tenant,
+    id: row.id,
+    connection: row.connection,
+    email: row.email,
+    username: row.username ?? undefined,
+    passwordHash: row.password_hash,
+    profile: JSON.parse(row.profile) as User['profile'],
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+function get(db: Database, tenant: number, id: string): User | undefined {
+  const row = db.get<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant} and id = ${id}`;
+  return row && userOf(tenant, row);
+}
+
+function byEmail(db: Database, tenant: number, email: string): User[] {
+  const rows = db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant} and email = ${email} order by id`;
+  return rows.map((row) => userOf(tenant, row));
+}
+
+function listFrom(
+  db: Database,
+  tenant: number,
+  { after, take }: Parameters<UserStore['listFrom']>[1],
+): Page<User> {
+  const rows = db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant} and id > ${after ?? ''}
+    order by id limit ${take + 1}`;
+  const items = rows.slice(0, take).map((row) => userOf(tenant, row));
+  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+}
+
+function list(
+  db: Database,
+  tenant: number,
+  query: Parameters<UserStore['list']>[1],
+): NumberedPage<User> {
+  const count = db.get<{ total: number }>`
+    select count(*) as total from users where tenant = ${tenant}`;
+  const items = pageOf(db, tenant, query).map((row) => userOf(tenant, row));
+  return { items, total: count?.total ?? 0 };
+}
+
+/** By id and by `created_at` there is an index; other orders look at every user of the tenant. */
+function pageOf(
+  db: Database,
+  tenant: number,
+  { page, perPage, sort }: Parameters<UserStore['list']>[1],
+): UserRow[] {
+  const bounds = { tenant, take: perPage, skip: page * perPage };
+  if (sort === undefined) return byId(db, bounds);
+  if (sort.field !== 'created_at') return sorted(db, bounds, sort);
+  return sort.descending ? newestFirst(db, bounds) : oldestFirst(db, bounds);
+}
+
+interface Bounds {
+  readonly tenant: number;
+  readonly take: number;
+  readonly skip: number;
+}
+
+function byId(db: Database, { tenant, take, skip }: Bounds): UserRow[] {
+  return db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant}
+    order by id limit ${take} offset ${skip}`;
+}
+
+function oldestFirst(db: Database, { tenant, take, skip }: Bounds): UserRow[] {
+  return db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant}
+    order by created_at, id limit ${take} offset ${skip}`;
+}
+
+function newestFirst(db: Database, { tenant, take, skip }: Bounds): UserRow[] {
+  return db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant}
+    order by created_at desc, id limit ${take} offset ${skip}`;
+}
+
+/**
+ * The name of the field is a value like any other; one that no user has leaves the ids to sort.
+ * About 1 µs for each user of the tenant.
+ */
+function sorted(
+  db: Database,
+  { tenant, take, skip }: Bounds,
+  { field, descending }: { field: string; descending: boolean },
+): UserRow[] {
+  return db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from (
+      select users.*, case ${field}
+        when 'user_id' then id
+        when 'updated_at' then updated_at
+        when 'email' then email
+        when 'username' then username
+        else (select value from json_each(profile) where key = ${field})
+      end as sort_key
+      from users where tenant = ${tenant}
+    )
+    order by iif(${descending}, null, sort_key), iif(${descending}, sort_key, null) desc, id
+    limit ${take} offset ${skip}`;
+}
+
+type Created = Awaited<ReturnType<UserStore['create']>>;
+
+function create(db: Database, user: User, event: NewEvent, now: Millis): Changed<Created> {
+  const { tenant, id, connection, email, username, passwordHash, profile } = user;
+  if (get(db, tenant, id) !== undefined || clashes(db, user)) return unchanged(duplicate);
+  db.run`
+    insert into users (tenant, id, connection, email, username, password_hash, profile, created_at,
+      updated_at)
+    values (${tenant}, ${id}, ${connection}, ${email}, ${username}, ${passwordHash},
+      ${JSON.stringify(profile)}, ${user.createdAt}, ${user.updatedAt})`;
+  const { written } = appendWithin(db, tenant, [event], now);
+  return { answer: { created: user }, written };
+}
+
+/** Id, tenant, connection and instant of creation stay as they are. */
+function update<R extends string>(
+  db: Database,
+  {
+    tenant,
+    id,
+    decide,
+    now,
+  }: {
+    tenant: number;
+    id: string;
+    decide: (before: User) => { after: User; event: NewEvent } | { refused: R };
+    now: Millis;
+  },
+): Changed<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }> {
+  const before = get(db, tenant, id);
+  if (before === undefined) return unchanged({ refused: 'unknown' });
+  const decision = decide(before);
+  if ('refused' in decision) return unchanged(decision);
+  const { connection, createdAt } = before;
+  const after = { ...decision.after, tenant, id, connection, createdAt };
+  if (clashes(db, after)) return unchanged(duplicate);
+  db.run`
+    update users set email = ${after.email}, username = ${after.username},
+      password_hash = ${after.passwordHash}, profile = ${JSON.stringify(after.profile)},
+      updated_at = ${after.updatedAt}
+    where tenant = ${tenant} and id = ${id}`;
+  const { written } = appendWithin(db, tenant, [decision.event], now);
+  return { answer: { updated: after }, written };
+}
+
+function remove(
+  db: Database,
+  tenant: number,
+  id: string,
+  emit: (before: User) => NewEvent,
+  now: Millis,
+): Changed<boolean> {
+  const before = get(db, tenant, id);
+  if (before === undefined) return unchanged(false);
+  db.run`delete from users where tenant = ${tenant} and id = ${id}`;
+  const { written } = appendWithin(db, tenant, [emit(before)], now);
+  return { answer: true, written };
+}
+
+const duplicate = { refused: 'duplicate' } as const;
+
+function unchanged<T>(answer: T): Changed<T> {
+  return { answer, written: [] };
+}
+
+/** Whether another user of the connection has the e-mail or the username. */
+function clashes(db: Database, { tenant, id, connection, email, username }: User): boolean {
+  const other = db.get`
+    select 1 from users
+    where tenant = ${tenant} and connection = ${connection} and id <> ${id}
+      and (email = ${email} or username = ${username})`;
+  return other !== undefined;
+}
