@@ -1,10 +1,11 @@
 import { statSync } from 'node:fs';
-import { StartRefused } from '../../core/errors.ts';
+import { StartRefused, StoreUnavailable } from '../../core/errors.ts';
 
 /** Why the database file `name` cannot be used, as one line that says what to do. */
 export function refusalOf(name: string, error: unknown): StartRefused {
   if (error instanceof StartRefused) return error;
-  return new StartRefused(`LEAT_STORE: ${name} ${reasonOf(name, error)}`, { cause: error });
+  const cause = error instanceof StoreUnavailable ? error.cause : error;
+  return new StartRefused(`LEAT_STORE: ${name} ${reasonOf(name, cause)}`, { cause });
 }
 
 /** Whether the file system answered with one of these codes. */
