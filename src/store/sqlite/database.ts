@@ -22,6 +22,7 @@ export interface Database {
    * enough for what can be derived again.
    */
   transact<T>(durability: Durability, work: () => T): T;
+  /** Closing what is closed changes nothing. */
   close(): void;
 }
 
@@ -71,7 +72,9 @@ export function createDatabase(connection: DatabaseSync): Database {
         throw translated(error);
       }
     },
-    close: () => connection.close(),
+    close: () => {
+      if (connection.isOpen) connection.close();
+    },
   };
 }
 

@@ -32,9 +32,10 @@ export function listStats(
   stream: string,
   window: Parameters<StreamStore['stats']>[2],
 ): Awaited<ReturnType<StreamStore['stats']>> {
-  return db.all<{ hour: Millis; delivered: number; failed: number }>`
+  const rows = db.all<Ended & { readonly hour: Millis }>`
     select hour, delivered, failed from stream_stats
     where tenant = ${tenant} and stream = ${stream}
       and hour >= ${window.from} and hour < ${window.to}
     order by hour`;
+  return rows.map((row) => ({ ...row }));
 }

@@ -1,0 +1,20 @@
+import type { Store } from '../../../src/store/port.ts';
+
+/**
+ * An engine to run the contract suite on. The suite knows nothing else of it, so a second engine is
+ * one more of these.
+ */
+export interface Engine {
+  /** Shown in the names of the tests. */
+  readonly name: string;
+  /** A fresh, empty store. */
+  open(): Promise<OpenedStore>;
+}
+
+export interface OpenedStore {
+  readonly store: Store;
+  /** Closes the store and opens it anew over the same data; absent when it keeps none. */
+  readonly reopen?: (() => Promise<OpenedStore>) | undefined;
+  /** Closes the store and removes its data. */
+  close(): Promise<void>;
+}

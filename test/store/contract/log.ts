@@ -1,0 +1,433 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { StoreContentRefused } from '../../../src/core/errors.ts';
+import type { LogEvent } from '../../../src/core/types.ts';
+import type { Engine } from './engine.ts';
+import {
+  addTenant,
+  createScene,
+  failed,
+  newEvent,
+  newId,
+  retry,
+  start,
+  type Scene,
+} from './scene.ts';
+
+const everything = { after: 0, take: 1000, bytesMax: Infinity };
+
+export function logContract(engine: Engine): void {
+  describe(`${engine.name}: log.append`, () => appendContract(engine));
+  describe(`${engine.name}: log.append of chosen ids`, () => chosenContract(engine));
+  describe(`${engine.name}: log.page`, () => pageContract(engine));
+  describe(`${engine.name}: log.prune`, () => pruneContract(engine));
+}
+
+/** Content that no engine stores: a member that must be text is none. */
+const broken = { ...newEvent(), type: null as unknown as string };
+
+function appendContract(engine: Engine): void {
+  test('offsets are 1, 2, 3, … in the order of the events', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const events = [newEvent(), newEvent(), newEvent()];
+    const appended = await store.log.append(tenant, events, start);
+    assert.deepEqual(
+      appended,
+      events.map(({ id }, index) => ({ id, offset: index + 1, repeated: false })),
+    );
+    assert.equal(await store.log.head(tenant), 3);
+  });
+
+  test('what was appended is read as it was written', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const body = JSON.stringify({ text: 'ä𝄞  "\\ 1.10' });
+    const event = newEvent({ type: 'order.paid', time: start - 5000, body });
+    await store.log.append(tenant, [event], start);
+    const { events } = await store.log.page(tenant, everything);
+    const { chosen, ...written } = event;
+    assert.equal(chosen, false);
+    assert.deepEqual(events, [{ ...written, offset: 1, publishedAt: start }]);
+  });
+
+  test('each tenant has its own offsets', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const other = await addTenant(store, 'other');
+    await store.log.append(tenant, [newEvent(), newEvent()], start);
+    const [first] = await store.log.append(other.id, [newEvent()], start);
+    assert.equal(first?.offset, 1);
+    assert.equal(await store.log.head(other.id), 1);
+    assert.equal((await store.log.page(other.id, everything)).events.length, 1);
+  });
+
+  test('an empty log has the head 0, and so has a tenant that is unknown', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    assert.equal(await store.log.head(tenant), 0);
+    assert.equal(await store.log.head(99), 0);
+  });
+
+  test('the time of acceptance never falls along the log', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    for (const now of [start, start - 60_000, start + 1]) {
+      await store.log.append(tenant, [newEvent()], now);
+    }
+    const { events } = await store.log.page(tenant, everything);
+    assert.deepEqual(
+      events.map((event) => event.publishedAt),
+      [start, start, start + 1],
+    );
+  });
+
+  test('appending nothing changes nothing', async (t) => {
+    const scene = await createScene(engine, t);
+    assert.deepEqual(await scene.store.log.append(scene.tenant, [], start), []);
+    assert.deepEqual(scene.hints, []);
+  });
+
+  test('a refused append leaves nothing behind and gives its offsets back', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    await assert.rejects(
+      store.log.append(tenant, [newEvent(), newEvent(), broken], start),
+      StoreContentRefused,
+    );
+    assert.deepEqual((await store.log.page(tenant, everything)).events, []);
+    const [next] = await store.log.append(tenant, [newEvent()], start);
+    assert.equal(next?.offset, 1);
+  });
+
+  test('an id that Leat made and that is there already refuses the append', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const event = newEvent();
+    await store.log.append(tenant, [event], start);
+    await assert.rejects(store.log.append(tenant, [event], start), StoreContentRefused);
+    assert.equal(await store.log.head(tenant), 1);
+  });
+
+  test('an append to a tenant that is unknown is refused', async (t) => {
+    const { store } = await createScene(engine, t);
+    await assert.rejects(store.log.append(99, [newEvent()], start), StoreContentRefused);
+  });
+
+  test('concurrent appends each get a stretch of offsets of their own, without gaps', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        store.log.append(tenant, [newEvent(), newEvent()], start + index),
+      ),
+    );
+    const offsets = answers.map((appended) => appended.map((one) => one.offset));
+    for (const [one, other] of offsets) assert.equal(other, (one ?? 0) + 1);
+    const sorted = offsets.flat().toSorted((one, other) => one - other);
+    assert.deepEqual(
+      sorted,
+      Array.from({ length: 100 }, (_, index) => index + 1),
+    );
+  });
+
+  test('an append at fault does not hurt those it came together with', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const answers = await Promise.allSettled([
+      store.log.append(tenant, [newEvent()], start),
+      store.log.append(tenant, [newEvent(), broken], start),
+      store.log.append(tenant, [newEvent()], start),
+    ]);
+    assert.deepEqual(
+      answers.map((answer) => answer.status),
+      ['fulfilled', 'rejected', 'fulfilled'],
+    );
+    assert.equal(await store.log.head(tenant), 2);
+  });
+
+  test('watchers get the events of each commit once, in offset order', async (t) => {
+    const scene = await createScene(engine, t);
+    await Promise.all([1, 2, 3].map(() => scene.publish('user.created', 'user.deleted')));
+    const heard = scene.hints.flatMap((hint) => (hint.kind === 'appended' ? hint.events : []));
+    assert.deepEqual(heard, (await scene.store.log.page(scene.tenant, everything)).events);
+  });
+
+  test('a hint comes before the answer', async (t) => {
+    const scene = await createScene(engine, t);
+    const order: string[] = [];
+    scene.store.watch(() => order.push('hint'));
+    await scene.store.log
+      .append(scene.tenant, [newEvent()], start)
+      .then(() => order.push('answer'));
+    assert.deepEqual(order, ['hint', 'answer']);
+  });
+
+  test('a repeat alone is no news', async (t) => {
+    const scene = await createScene(engine, t);
+    const event = newEvent({ chosen: true });
+    await scene.store.log.append(scene.tenant, [event], start);
+    scene.hints.length = 0;
+    await scene.store.log.append(scene.tenant, [event], start);
+    assert.deepEqual(scene.hints, []);
+  });
+
+  test('who stopped watching hears nothing', async (t) => {
+    const scene = await createScene(engine, t);
+    let heard = 0;
+    const stop = scene.store.watch(() => (heard += 1));
+    stop();
+    await scene.publish('user.created');
+    assert.equal(heard, 0);
+  });
+}
+
+function chosenContract(engine: Engine): void {
+  test('a repeat is answered with the first offset and writes nothing', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const event = newEvent({ chosen: true });
+    await store.log.append(tenant, [newEvent(), event], start);
+    const changed = { ...event, type: 'other.type', body: '{"other":1}' };
+    const [repeat] = await store.log.append(tenant, [changed], start + 5);
+    assert.deepEqual(repeat, { id: event.id, offset: 2, repeated: true });
+    const { events } = await store.log.page(tenant, everything);
+    assert.equal(events.length, 2);
+    assert.equal(events[1]?.body, event.body);
+  });
+
+  test('a repeat within one append takes no offset', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const event = newEvent({ chosen: true });
+    const appended = await store.log.append(tenant, [event, event, newEvent()], start);
+    assert.deepEqual(
+      appended.map(({ offset, repeated }) => [offset, repeated]),
+      [
+        [1, false],
+        [1, true],
+        [2, false],
+      ],
+    );
+  });
+
+  test('of concurrent appends of one id exactly one is the first', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const event = newEvent({ chosen: true });
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => store.log.append(tenant, [event], start)),
+    );
+    const all = answers.flat();
+    assert.deepEqual([...new Set(all.map((one) => one.offset))], [1]);
+    assert.equal(all.filter((one) => !one.repeated).length, 1);
+  });
+
+  test('the same id in two tenants is two events', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const other = await addTenant(store, 'other');
+    const event = newEvent({ chosen: true });
+    await store.log.append(tenant, [event], start);
+    const [appended] = await store.log.append(other.id, [event], start);
+    assert.equal(appended?.repeated, false);
+  });
+
+  test('the id of a pruned event with an open failure is still known', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const stream = await scene.addStream();
+    const event = newEvent({ chosen: true });
+    await store.log.append(tenant, [newEvent(), event], start);
+    const owned = await scene.own(stream);
+    const inLog = { ...event, offset: 2 };
+    await scene.settle(owned, { cursor: 2, outcomes: [failed(inLog)] });
+    assert.equal(await store.log.prune(tenant, { before: start + 1, take: 10 }), 2);
+    const [repeat] = await store.log.append(tenant, [event], start + 5);
+    assert.deepEqual(repeat, { id: event.id, offset: 2, repeated: true });
+  });
+
+  test('the id of a pruned event that nothing needs is free again', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const event = newEvent({ chosen: true });
+    await store.log.append(tenant, [event], start);
+    await store.log.prune(tenant, { before: start + 1, take: 10 });
+    const [again] = await store.log.append(tenant, [event], start + 5);
+    assert.deepEqual(again, { id: event.id, offset: 2, repeated: false });
+  });
+}
+
+function pageContract(engine: Engine): void {
+  const offsets = (events: readonly LogEvent[]) => events.map((event) => event.offset);
+
+  test('events come oldest first, from after the offset on', async (t) => {
+    const scene = await createScene(engine, t);
+    await scene.publish('a.a', 'b.b', 'a.a', 'c.c');
+    const page = await scene.store.log.page(scene.tenant, { ...everything, after: 1 });
+    assert.deepEqual(offsets(page.events), [2, 3, 4]);
+    assert.equal(page.scannedTo, 4);
+  });
+
+  test('wanted types alone are answered, and the rest is said to be looked at', async (t) => {
+    const scene = await createScene(engine, t);
+    await scene.publish('a.a', 'b.b', 'a.a', 'c.c');
+    const query = { ...everything, types: ['a.a', 'b.b', 'a.a'] };
+    const page = await scene.store.log.page(scene.tenant, query);
+    assert.deepEqual(offsets(page.events), [1, 2, 3]);
+    assert.equal(page.scannedTo, 4);
+    const none = await scene.store.log.page(scene.tenant, { ...everything, types: [] });
+    assert.deepEqual([none.events, none.scannedTo], [[], 4]);
+  });
+
+  test('a full page says how far it came', async (t) => {
+    const scene = await createScene(engine, t);
+    await scene.publish('a.a', 'b.b', 'a.a', 'a.a');
+    const page = await scene.store.log.page(scene.tenant, {
+      ...everything,
+      types: ['a.a'],
+      take: 2,
+    });
+    assert.deepEqual(offsets(page.events), [1, 3]);
+    assert.equal(page.scannedTo, 3);
+  });
+
+  test('bodies are bounded, but one event always fits', async (t) => {
+    const scene = await createScene(engine, t);
+    const bodies = [10, 10, 10, 50].map((length) => newEvent({ body: 'x'.repeat(length) }));
+    await scene.store.log.append(scene.tenant, bodies, start);
+    const page = await scene.store.log.page(scene.tenant, { ...everything, bytesMax: 25 });
+    assert.deepEqual([offsets(page.events), page.scannedTo], [[1, 2], 2]);
+    const big = await scene.store.log.page(scene.tenant, { ...everything, after: 3, bytesMax: 25 });
+    assert.deepEqual([offsets(big.events), big.scannedTo], [[4], 4]);
+  });
+
+  test('nothing beyond the last offset asked for is answered', async (t) => {
+    const scene = await createScene(engine, t);
+    await scene.publish('a.a', 'a.a', 'a.a');
+    const page = await scene.store.log.page(scene.tenant, { ...everything, upTo: 2 });
+    assert.deepEqual([offsets(page.events), page.scannedTo], [[1, 2], 2]);
+    const past = await scene.store.log.page(scene.tenant, { ...everything, after: 2, upTo: 1 });
+    assert.deepEqual([past.events, past.scannedTo], [[], 2]);
+  });
+
+  test('at and beyond the head there is nothing, and the position stays', async (t) => {
+    const scene = await createScene(engine, t);
+    await scene.publish('a.a');
+    for (const after of [1, 7]) {
+      const page = await scene.store.log.page(scene.tenant, { ...everything, after });
+      assert.deepEqual([page.events, page.scannedTo], [[], after]);
+    }
+  });
+
+  test('a type that hardly ever comes is found page by page, each bounded', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const many = Array.from({ length: 5000 }, () => newEvent({ type: 'a.a' }));
+    for (let round = 0; round < 5; round += 1) {
+      const events = many.map((event) => ({ ...event, id: newId('evt') }));
+      await store.log.append(tenant, events, start);
+    }
+    await scene.publish('rare.type');
+    let after = 0;
+    let found: readonly LogEvent[] = [];
+    let pages = 0;
+    while (after < 25_001) {
+      const page = await store.log.page(tenant, { ...everything, after, types: ['rare.type'] });
+      assert.ok(page.scannedTo > after, 'every page moves on');
+      after = page.scannedTo;
+      found = [...found, ...page.events];
+      pages += 1;
+    }
+    assert.deepEqual(offsets(found), [25_001]);
+    assert.ok(pages > 1, 'one page does not look at everything');
+  });
+
+  test('a cursor before the oldest retained event goes on at that one', async (t) => {
+    const scene = await createScene(engine, t);
+    await scene.publish('a.a', 'a.a');
+    await scene.store.log.prune(scene.tenant, { before: start + 1, take: 10 });
+    scene.now += 1000;
+    await scene.publish('a.a');
+    const page = await scene.store.log.page(scene.tenant, everything);
+    assert.deepEqual([offsets(page.events), page.scannedTo], [[3], 3]);
+  });
+}
+
+function pruneContract(engine: Engine): void {
+  const later = start + 60_000;
+
+  const retained = async ({ store, tenant }: Scene): Promise<number[]> => {
+    const page = await store.log.page(tenant, everything);
+    return page.events.map((event) => event.offset);
+  };
+
+  test('the oldest events leave, at most as many as asked', async (t) => {
+    const scene = await createScene(engine, t);
+    await scene.publish('a.a', 'a.a', 'a.a');
+    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 2 }), 2);
+    assert.deepEqual(await retained(scene), [3]);
+    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 2 }), 1);
+    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 2 }), 0);
+  });
+
+  test('an event that is not old enough stays', async (t) => {
+    const scene = await createScene(engine, t);
+    await scene.publish('a.a');
+    scene.now = later;
+    await scene.publish('a.a');
+    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 10 }), 1);
+    assert.deepEqual(await retained(scene), [2]);
+    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 10 }), 0);
+  });
+
+  test('an event that an enabled stream has not passed stays', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const events = await scene.publish('user.created', 'user.created', 'user.created');
+    const owned = await scene.own(stream);
+    await scene.settle(owned, { cursor: events[0]?.offset ?? 0 });
+    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 10 }), 1);
+    assert.deepEqual(await retained(scene), [2, 3]);
+  });
+
+  test('a disabled stream keeps nothing', async (t) => {
+    const scene = await createScene(engine, t);
+    await scene.addStream({ status: 'disabled' });
+    await scene.publish('user.created');
+    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 10 }), 1);
+  });
+
+  test('another tenant keeps what it has', async (t) => {
+    const scene = await createScene(engine, t);
+    const other = await addTenant(scene.store, 'other');
+    await scene.store.log.append(other.id, [newEvent()], start);
+    await scene.publish('a.a');
+    await scene.store.log.prune(scene.tenant, { before: later, take: 10 });
+    assert.equal((await scene.store.log.page(other.id, everything)).events.length, 1);
+  });
+
+  test('an open failure and a waiting retry keep their events', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const stream = await scene.addStream();
+    const [first, second] = await scene.publish('user.created', 'user.created');
+    assert.ok(first && second);
+    const owned = await scene.own(stream);
+    await scene.settle(owned, { cursor: 2, outcomes: [failed(first), retry(second)] });
+    assert.equal(await store.log.prune(tenant, { before: later, take: 10 }), 2);
+    const failure = await store.deliveries.failure(tenant, stream.id, first.id);
+    assert.deepEqual(failure?.event, first);
+    const ask = { tenant, stream: stream.id, epoch: owned.epoch, take: 10 };
+    const [due] = await store.deliveries.claimDue([ask], later, later + 1);
+    assert.deepEqual(
+      due?.rows.map((row) => row.event),
+      [second],
+    );
+  });
+
+  test('an attempt that ends after its event was pruned keeps the event', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const stream = await scene.addStream();
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    const owned = await scene.own(stream);
+    await store.streams.update(
+      tenant,
+      stream.id,
+      (before) => ({ after: { ...before, status: 'disabled' } }),
+      start,
+    );
+    assert.equal(await store.log.prune(tenant, { before: later, take: 10 }), 1);
+    await scene.settle(owned, { outcomes: [failed(event)] });
+    const failure = await store.deliveries.failure(tenant, stream.id, event.id);
+    assert.deepEqual(failure?.event, event);
+  });
+}
