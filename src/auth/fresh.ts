@@ -1,4 +1,4 @@
-import type { Clock, Millis } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import { createMemory } from './memory.ts';
 
 /**
@@ -7,17 +7,18 @@ import { createMemory } from './memory.ts';
  */
 export interface Fresh<V> {
   /**
-   * The value of a key, at most `ageMsMax` old (by default `freshMs`). Rejects with what the read
-   * throws; nothing is kept then.
+   * The value of a key, at most `ageMsMax` old (by default `freshMs`). `read` is called when there
+   * is none; it gets the value read before, when that is still known. Rejects with what it throws,
+   * and keeps nothing then.
    */
-  get(key: string, now: Millis, ageMsMax?: number): V | Promise<V>;
+  get(key: string, read: Read<V>, ageMsMax?: number): V | Promise<V>;
   /** Ends the freshness of a value, also of one that is being read: it changed meanwhile. */
   expire(key: string): void;
 }
 
-export interface FreshDeps<V> {
-  /** Reads a value; `former` is the one read before, when it is still known. */
-  readonly read: (key: string, now: Millis, former: V | undefined) => Promise<V>;
+type Read<V> = (former: V | undefined) => Promise<V>;
+
+export interface FreshDeps {
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly freshMs: number;
   /** Values kept at most. */
@@ -25,15 +26,15 @@ export interface FreshDeps<V> {
 }
 
 /** Creates the memory; it is empty at first. */
-export function createFresh<V>(deps: FreshDeps<V>): Fresh<V> {
+export function createFresh<V>(deps: FreshDeps): Fresh<V> {
   const { clock, freshMs } = deps;
   const kept = createMemory<{ readonly value: V; readonly readAtMs: number }>(deps.entriesMax);
   const reading = new Map<string, Promise<V>>();
 
-  const readAndKeep = async (key: string, now: Millis): Promise<V> => {
+  const readAndKeep = async (key: string, read: Read<V>): Promise<V> => {
     // The age counts from before the read: what it answers may have changed right after.
     const readAtMs = clock.elapsedMs();
-    const pending = deps.read(key, now, kept.get(key)?.value);
+    const pending = read(kept.get(key)?.value);
     reading.set(key, pending);
     try {
       const value = await pending;
@@ -45,10 +46,10 @@ export function createFresh<V>(deps: FreshDeps<V>): Fresh<V> {
   };
 
   return {
-    get: (key, now, ageMsMax = freshMs) => {
+    get: (key, read, ageMsMax = freshMs) => {
       const entry = kept.get(key);
       if (entry !== undefined && clock.elapsedMs() - entry.readAtMs < ageMsMax) return entry.value;
-      return reading.get(key) ?? readAndKeep(key, now);
+      return reading.get(key) ?? readAndKeep(key, read);
     },
     expire: (key) => {
       reading.delete(key);

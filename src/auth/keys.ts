@@ -63,31 +63,31 @@ export interface KeyringDeps {
 
 /** Creates the keyring. Its methods throw `StoreUnavailable` when keys have to be read and cannot. */
 export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
-  const rings = createFresh<Ring>({
-    read: async (tenant, now, former) => ringOf(await keys.list(Number(tenant), now), former),
-    clock,
-    freshMs: FRESH_MS,
-    entriesMax: TENANTS_MAX,
-  });
+  const rings = createFresh<Ring>({ clock, freshMs: FRESH_MS, entriesMax: TENANTS_MAX });
   const close = watch((hint) => {
     if (hint.kind === 'keys') rings.expire(String(hint.tenant));
   });
+  const ringAsOf = (tenant: number, now: Millis, ageMsMax: number): Ring | Promise<Ring> => {
+    const read = async (former?: Ring): Promise<Ring> =>
+      ringOf(await keys.list(tenant, now), former);
+    return rings.get(String(tenant), read, ageMsMax);
+  };
 
   return {
     signer: async (tenant, now) => {
-      const key = signerOf(await rings.get(String(tenant), now), now);
+      const key = signerOf(await ringAsOf(tenant, now, FRESH_MS), now);
       if (key === undefined) throw new Error(`tenant ${tenant} has no signing key`);
       return { kid: key.kid, key: key.privateKey };
     },
     jwks: async (tenant, now) => {
-      const ring = await rings.get(String(tenant), now);
+      const ring = await ringAsOf(tenant, now, FRESH_MS);
       return { keys: ring.filter((key) => isLive(key, now)).map((key) => key.publicJwk) };
     },
     keyFor: (tenant, kid, now) => {
-      const ring = rings.get(String(tenant), now);
+      const ring = ringAsOf(tenant, now, FRESH_MS);
       const known = ring instanceof Promise ? undefined : verifierOf(ring, kid, now);
       if (known !== undefined) return known;
-      const again = rings.get(String(tenant), now, UNKNOWN_KID_MS);
+      const again = ringAsOf(tenant, now, UNKNOWN_KID_MS);
       if (again instanceof Promise) return again.then((read) => verifierOf(read, kid, now));
       return verifierOf(again, kid, now);
     },
@@ -135,13 +135,18 @@ export async function revokeKey(
   now: Millis,
 ): Promise<'revoked' | 'unknown'> {
   const present = await store.keys.list(tenant, now);
-  if (signerOf(present, now)?.kid === kid) {
-    // The successor comes first, so that there is no moment without a key that signs.
-    const successor = present.find((key) => key.kid !== kid);
-    if (successor === undefined) await addKey(store, tenant, now, now);
-    else await store.keys.promote(tenant, successor.kid, now);
-  }
-  return (await store.keys.revoke(tenant, kid)) ? 'revoked' : 'unknown';
+  if (!present.some((key) => key.kid === kid)) return 'unknown';
+  const signed = signerOf(present, now)?.kid === kid;
+  const newest = present.find((key) => key.kid !== kid);
+  const signsFrom = signed || newest === undefined ? now : Math.max(now, newest.signsFrom);
+  // The successor comes first, so that there is no moment without a key that signs.
+  if (newest === undefined) await addKey(store, tenant, now, signsFrom);
+  else if (signed) await store.keys.promote(tenant, newest.kid, signsFrom);
+  await store.keys.revoke(tenant, kid);
+  // A key that is the newest again has no end any more, which the store sees only now.
+  const ending = newest?.expiresAt !== undefined;
+  if (ending) await store.keys.promote(tenant, newest.kid, signsFrom);
+  return 'revoked';
 }
 
 /** The newest key among those that may sign: the list is newest first. */

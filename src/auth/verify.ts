@@ -1,0 +1,149 @@
+import type { Clock, Millis } from '../core/clock.ts';
+import type { Client, Tenant } from '../core/types.ts';
+import type { ClientStore, Store } from '../store/port.ts';
+import type { Claims } from './claims.ts';
+import { createFresh } from './fresh.ts';
+import { audienceOf, issuerOf } from './issuer.ts';
+import type { Keyring } from './keys.ts';
+import { createTokenVerifier, type KeySource, type Refusal, type Verdict } from './signature.ts';
+
+/** What a client may do changes within 2 s on every node (contract section 4). */
+const CLIENT_FRESH_MS = 1_000;
+const CLIENTS_MAX = 10_000;
+const QUOTED_LENGTH_MAX = 100;
+const SCHEME = 'bearer ';
+
+/** Decides who sends a request to the management API. */
+export interface Verifier {
+  /**
+   * Verifies the `Authorization` header of a request to a tenant. Answers without a promise when
+   * token and client are known. Rejects with `StoreUnavailable` when it has to read and cannot.
+   */
+  verify(
+    tenant: Tenant,
+    authorization: string | undefined,
+    now: Millis,
+  ): Authentication | Promise<Authentication>;
+  /** Ends the watch on the store. */
+  close(): void;
+}
+
+/**
+ * `missing`: no bearer credentials. `invalid`: a 401 with this message. `verified`: signature,
+ * issuer, audience and times hold, which chooses the rate bucket; the request is still a 401 unless
+ * the token is `global`.
+ */
+export type Authentication =
+  | { readonly kind: 'missing' }
+  | { readonly kind: 'invalid'; readonly message: string }
+  | { readonly kind: 'verified'; readonly token: VerifiedToken };
+
+export interface VerifiedToken {
+  readonly clientId: string;
+  readonly scopes: readonly string[];
+  readonly expiresAt: Millis;
+  /** Whether the client is registered with this issuer and has the flag, as of now. */
+  readonly global: boolean;
+  /** Names the rate bucket: clients of different issuers never share one. */
+  readonly bucket: string;
+}
+
+export interface VerifierDeps {
+  readonly keyring: Pick<Keyring, 'keyFor'>;
+  readonly clients: Pick<ClientStore, 'get'>;
+  readonly watch: Store['watch'];
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+  /** Whether the issuer of a tenant domain begins with `http://`. */
+  readonly plainHttp: (domain: string) => boolean;
+  /** Keys of LEAT_TRUSTED_ISSUERS; an issuer that is not there is not accepted. */
+  readonly trusted?: ReadonlyMap<string, KeySource> | undefined;
+}
+
+/** Creates the verifier of the management API. */
+export function createVerifier(deps: VerifierDeps): Verifier {
+  const tokens = createTokenVerifier();
+  const clients = createFresh<Registration>({
+    clock: deps.clock,
+    freshMs: CLIENT_FRESH_MS,
+    entriesMax: CLIENTS_MAX,
+  });
+  const close = deps.watch((hint) => {
+    if (hint.kind === 'client') clients.expire(keyOf(hint.tenant, hint.client));
+  });
+
+  const accept = (
+    tenant: Tenant,
+    ownIssuer: string,
+    verdict: Verdict,
+  ): Authentication | Promise<Authentication> => {
+    if (verdict.kind === 'refused') return { kind: 'invalid', message: messageOf(verdict, tenant) };
+    const { claims } = verdict;
+    const read = (): Promise<Registration> => deps.clients.get(tenant.id, claims.clientId);
+    const client = clients.get(keyOf(tenant.id, claims.clientId), read);
+    if (client instanceof Promise)
+      return client.then((found) => verified(claims, found, ownIssuer));
+    return verified(claims, client, ownIssuer);
+  };
+
+  return {
+    verify: (tenant, authorization, now) => {
+      const token = bearerToken(authorization);
+      if (token === undefined) return { kind: 'missing' };
+      const ownIssuer = issuerOf(tenant.domain, deps.plainHttp(tenant.domain));
+      const own: KeySource = { keyFor: (kid) => deps.keyring.keyFor(tenant.id, kid, now) };
+      const keysOf = (issuer: string): KeySource | undefined =>
+        issuer === ownIssuer ? own : deps.trusted?.get(issuer);
+      const verdict = tokens.verify(token, { audience: audienceOf(tenant.domain), keysOf }, now);
+      if (verdict instanceof Promise)
+        return verdict.then((reached) => accept(tenant, ownIssuer, reached));
+      return accept(tenant, ownIssuer, verdict);
+    },
+    close,
+  };
+}
+
+/** What the store knows of a client: nothing when it was deleted or never was. */
+type Registration = Client | undefined;
+
+/** RFC 6750 section 2.1, with the scheme in any case; `undefined` when there is no token. */
+function bearerToken(authorization: string | undefined): string | undefined {
+  if (authorization?.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined;
+  const token = authorization.slice(SCHEME.length).trim();
+  return token === '' ? undefined : token;
+}
+
+function verified(claims: Claims, client: Registration, ownIssuer: string): Authentication {
+  const { clientId, scopes, expiresAt, issuer } = claims;
+  const registered = client !== undefined && (client.issuer ?? ownIssuer) === issuer;
+  const bucket = issuer === ownIssuer ? clientId : `${issuer} ${clientId}`;
+  const global = registered && client.global;
+  return { kind: 'verified', token: { clientId, scopes, expiresAt, global, bucket } };
+}
+
+function messageOf(
+  { reason, audiences }: Extract<Verdict, { kind: 'refused' }>,
+  { domain }: Tenant,
+): string {
+  if (reason !== 'audience') return messages[reason];
+  const quoted = audiences.join(',').slice(0, QUOTED_LENGTH_MAX);
+  return `Bad audience: ${quoted}, expected: ${audienceOf(domain)}`;
+}
+
+const INVALID = 'Invalid token';
+const BAD_SIGNATURE = 'Invalid signature received for JSON Web Token validation';
+
+/** The texts of contract section 3.1. */
+const messages: Readonly<Record<Exclude<Refusal, 'audience'>, string>> = {
+  malformed: INVALID,
+  algorithm: INVALID,
+  issuer: INVALID,
+  not_yet: INVALID,
+  signature: BAD_SIGNATURE,
+  // An issuer that cannot be asked now is, to the client, one that has no such key.
+  unavailable: BAD_SIGNATURE,
+  expired: 'Expired token received for JSON Web Token validation',
+};
+
+function keyOf(tenant: number, client: string): string {
+  return `${tenant}/${client}`;
+}
