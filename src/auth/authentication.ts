@@ -1,0 +1,110 @@
+import type { Millis } from '../core/clock.ts';
+import type { Client, Tenant } from '../core/types.ts';
+import type { ClientStore } from '../store/port.ts';
+import { authenticateByAssertion } from './assertion.ts';
+import { secretMatches } from './clients.ts';
+import type { ParameterName, Parameters } from './parameters.ts';
+import { invalidClient, invalidRequest, missingParameter, type Refusal } from './refusal.ts';
+
+const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
+
+/** The three ways of client authentication, for the discovery documents. */
+export const authenticationMethods: readonly string[] = [
+  'client_secret_post',
+  'client_secret_basic',
+  'private_key_jwt',
+];
+
+/** What a token request says about its client. */
+export interface AuthenticationRequest {
+  readonly tenant: Tenant;
+  readonly issuer: string;
+  /** The `Authorization` header. */
+  readonly authorization: string | undefined;
+  readonly parameters: Parameters;
+  readonly now: Millis;
+}
+
+/** The client that proves to be itself by exactly one method (RFC 6749 section 2.3). */
+export async function authenticateClient(
+  clients: Pick<ClientStore, 'get' | 'useAssertion'>,
+  request: AuthenticationRequest,
+): Promise<Client | Refusal> {
+  const { parameters, tenant } = request;
+  const authorization = request.authorization?.trim() || undefined;
+  const secret = parameters.get('client_secret');
+  const assertion = parameters.get('client_assertion');
+  const methods = [authorization, secret, assertion].filter((method) => method !== undefined);
+  if (methods.length > 1) return invalidRequest('More than one client authentication method');
+
+  if (authorization !== undefined) return byBasic(clients, tenant, authorization, parameters);
+  if (assertion !== undefined) return byAssertion(clients, request, assertion);
+  const clientId = parameters.get('client_id');
+  if (clientId === undefined) return missingParameter('client_id');
+  const client = await bySecret(clients, tenant, clientId, [secret ?? '']);
+  return client ?? invalidClient();
+}
+
+async function byBasic(
+  clients: Pick<ClientStore, 'get'>,
+  tenant: Tenant,
+  authorization: string,
+  parameters: Parameters,
+): Promise<Client | Refusal> {
+  const refusal = invalidClient({ 'www-authenticate': 'Basic' });
+  const credentials = basicCredentials(authorization);
+  if (credentials === undefined) return refusal;
+  const { clientId, secrets } = credentials;
+  if ((parameters.get('client_id') ?? clientId) !== clientId) {
+    return invalidRequest('client_id differs from that of the Authorization header');
+  }
+  return (await bySecret(clients, tenant, clientId, secrets)) ?? refusal;
+}
+
+async function byAssertion(
+  clients: Pick<ClientStore, 'get' | 'useAssertion'>,
+  { parameters, ...request }: AuthenticationRequest,
+  assertion: string,
+): Promise<Client | Refusal> {
+  const typeName: ParameterName = 'client_assertion_type';
+  const type = parameters.get(typeName);
+  if (type === undefined) return missingParameter(typeName);
+  if (type !== ASSERTION_TYPE) return invalidRequest(`${typeName} is not ${ASSERTION_TYPE}`);
+  const clientId = parameters.get('client_id');
+  const client = await authenticateByAssertion(clients, { ...request, assertion, clientId });
+  return client ?? invalidClient();
+}
+
+/** Compares also when there is no such client, so that the time says nothing about it. */
+async function bySecret(
+  clients: Pick<ClientStore, 'get'>,
+  tenant: Tenant,
+  clientId: string,
+  secrets: readonly string[],
+): Promise<Client | undefined> {
+  const client = await clients.get(tenant.id, clientId);
+  const kept = client?.issuer === undefined ? client?.secretHash : undefined;
+  const matching = secrets.map((secret) => secretMatches(secret, kept));
+  return matching.includes(true) ? client : undefined;
+}
+
+interface BasicCredentials {
+  readonly clientId: string;
+  /** The readings of the secret: `+` is a blank to those who encode as RFC 6749 says, else a plus. */
+  readonly secrets: readonly string[];
+}
+
+/** RFC 6749 section 2.3.1: id and secret, each percent-encoded, joined by a colon, in base64. */
+function basicCredentials(authorization: string): BasicCredentials | undefined {
+  const encoded = /^basic +(?<base64>[A-Za-z0-9+/_-]+={0,2})$/i.exec(authorization)?.groups;
+  const text = Buffer.from(encoded?.['base64'] ?? '', 'base64').toString();
+  const colon = text.indexOf(':');
+  if (colon < 1) return undefined;
+  const secret = text.slice(colon + 1);
+  try {
+    const secrets = [secret, secret.replaceAll('+', ' ')].map(decodeURIComponent);
+    return { clientId: decodeURIComponent(text.slice(0, colon)), secrets };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * Why the token endpoint gives no token (RFC 6749 section 5.2, contract section 14). It is
+ * returned, not thrown: a refusal is an expected outcome.
+ */
+export class Refusal {
+  readonly status: number;
+  readonly error: string;
+  readonly description: string;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: number,
+    error: string,
+    description: string,
+    headers: Readonly<Record<string, string>> = {},
+  ) {
+    this.status = status;
+    this.error = error;
+    this.description = description;
+    this.headers = headers;
+  }
+}
+
+/** 400: the request cannot be understood. */
+export function invalidRequest(description: string): Refusal {
+  return new Refusal(400, 'invalid_request', description);
+}
+
+/** 400: a parameter that has to be there is not. */
+export function missingParameter(name: string): Refusal {
+  return invalidRequest(`Missing required parameter: ${name}`);
+}
+
+/** 401: one text for every cause, so that nobody learns which clients there are. */
+export function invalidClient(challenge: Readonly<Record<string, string>> = {}): Refusal {
+  return new Refusal(401, 'invalid_client', 'Client authentication failed', challenge);
+}
+
+/** 403: the client is known, and may not have what it asks for. */
+export function accessDenied(description: string): Refusal {
+  return new Refusal(403, 'access_denied', description);
+}

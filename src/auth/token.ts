@@ -1,0 +1,211 @@
+import { SignJWT } from 'jose';
+import type { Millis } from '../core/clock.ts';
+import { type Client, type Grant, managementApiId, type Tenant } from '../core/types.ts';
+import type { Store } from '../store/port.ts';
+import { authenticateClient } from './authentication.ts';
+import { audienceOf, issuerOf } from './issuer.ts';
+import type { Keyring } from './keys.ts';
+import { readParameters } from './parameters.ts';
+import { accessDenied, missingParameter, Refusal } from './refusal.ts';
+
+const GRANT_TYPE = 'client_credentials';
+const MANAGEMENT_LIFETIME_SECONDS = 86_400;
+const QUOTED_LENGTH_MAX = 100;
+
+/** Gives access tokens to clients: RFC 6749 section 4.4, contract section 14. */
+export interface TokenEndpoint {
+  /** Answers a token request. Rejects with `StoreUnavailable` when the store cannot be asked. */
+  issue(request: TokenRequest): Promise<TokenAnswer>;
+}
+
+export interface TokenRequest {
+  readonly tenant: Tenant;
+  /** The `Authorization` header. */
+  readonly authorization: string | undefined;
+  /** The `Content-Type` header. */
+  readonly contentType: string | undefined;
+  readonly body: string;
+  readonly now: Millis;
+}
+
+export interface TokenAnswer {
+  readonly status: number;
+  readonly body: object;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface TokenEndpointDeps {
+  readonly store: Pick<Store, 'clients' | 'apis' | 'grants'>;
+  readonly keyring: Pick<Keyring, 'signer'>;
+  /** Whether the issuer of a tenant domain begins with `http://`. */
+  readonly plainHttp: (domain: string) => boolean;
+}
+
+/** Creates the token endpoint of all tenants. */
+export function createTokenEndpoint(deps: TokenEndpointDeps): TokenEndpoint {
+  return {
+    issue: async (request) => {
+      const issuer = issuerOf(request.tenant.domain, deps.plainHttp(request.tenant.domain));
+      const permit = await permitFor(deps.store, issuer, request);
+      if (permit instanceof Refusal) return refusalAnswer(permit);
+      const token = await signToken(deps.keyring, issuer, request, permit);
+      return tokenAnswer(token, permit);
+    },
+  };
+}
+
+/** An answer that gives no token, in the shape of RFC 6749 section 5.2. */
+export function refusalAnswer({ status, error, description, headers }: Refusal): TokenAnswer {
+  const body = { error, error_description: description };
+  return { status, body, headers: { ...uncached, ...headers } };
+}
+
+/** What a token is made from. */
+interface Permit {
+  readonly clientId: string;
+  readonly target: Target;
+  readonly scopes: readonly string[];
+  readonly permissions: readonly string[] | undefined;
+}
+
+/** The API a token is for. */
+interface Target {
+  /** Of the API in grants. */
+  readonly id: string;
+  /** `aud` of the token, whichever form was asked for. */
+  readonly identifier: string;
+  readonly lifetimeSeconds: number;
+  /** Whether permissions go into the token: role-based access control is on, in this dialect. */
+  readonly carriesPermissions: boolean;
+}
+
+/** The checks of a token request, in the order in which their refusals are answered. */
+async function permitFor(
+  store: TokenEndpointDeps['store'],
+  issuer: string,
+  { tenant, authorization, contentType, body, now }: TokenRequest,
+): Promise<Permit | Refusal> {
+  const parameters = readParameters(contentType, body);
+  if (parameters instanceof Refusal) return parameters;
+
+  const unsupported = checkGrantType(parameters.get('grant_type'));
+  if (unsupported !== undefined) return unsupported;
+
+  const audience = parameters.get('audience');
+  if (audience === undefined) return missingParameter('audience');
+
+  const proof = { tenant, issuer, authorization, parameters, now };
+  const client = await authenticateClient(store.clients, proof);
+  if (client instanceof Refusal) return client;
+
+  const target = await findTarget(store.apis, tenant, issuer, audience);
+  if (target instanceof Refusal) return target;
+
+  const grant = await findGrant(store.grants, client, target, audience);
+  if (grant instanceof Refusal) return grant;
+
+  const scopes = checkScope(parameters.get('scope'), grant);
+  if (scopes instanceof Refusal) return scopes;
+
+  const permissions = target.carriesPermissions ? permissionsOf(grant) : undefined;
+  return { clientId: client.id, target, scopes, permissions };
+}
+
+function checkGrantType(grantType: string | undefined): Refusal | undefined {
+  if (grantType === undefined) return missingParameter('grant_type');
+  if (grantType === GRANT_TYPE) return undefined;
+  return new Refusal(400, 'unsupported_grant_type', 'Grant type not supported');
+}
+
+async function findTarget(
+  apis: Pick<Store['apis'], 'get'>,
+  tenant: Tenant,
+  issuer: string,
+  audience: string,
+): Promise<Target | Refusal> {
+  const management = audienceOf(tenant.domain);
+  if ([management, '/api/v2/', `${issuer}api/v2/`].includes(audience)) {
+    const lifetimeSeconds = MANAGEMENT_LIFETIME_SECONDS;
+    const identifier = management;
+    return { id: managementApiId, identifier, lifetimeSeconds, carriesPermissions: false };
+  }
+  const api = await apis.get(tenant.id, audience);
+  // The store also finds by id, which is no audience.
+  if (api?.identifier !== audience) {
+    return accessDenied(`Service not found: ${cut(audience)}; the management API is ${management}`);
+  }
+  return {
+    id: api.id,
+    identifier: api.identifier,
+    lifetimeSeconds: api.tokenLifetimeSeconds,
+    carriesPermissions: api.enforcePolicies && api.tokenDialect === 'access_token_authz',
+  };
+}
+
+async function findGrant(
+  grants: Pick<Store['grants'], 'of'>,
+  client: Client,
+  target: Target,
+  audience: string,
+): Promise<Grant | Refusal> {
+  const grant = await grants.of(client.tenant, client.id, target.id);
+  return grant ?? accessDenied(`Client is not authorized to access "${cut(audience)}".`);
+}
+
+/** The scopes that were asked for, each once, or all of the grant. */
+function checkScope(asked: string | undefined, { scope }: Grant): readonly string[] | Refusal {
+  const wanted = new Set(asked?.split(' ').filter((word) => word !== ''));
+  if (wanted.size === 0) return scope;
+  const missing = [...wanted].filter((word) => !scope.includes(word));
+  if (missing.length === 0) return [...wanted];
+  return accessDenied(`Client has not been granted scopes: ${cut(missing.join(' '))}`);
+}
+
+/** The claim `permissions`: each once, sorted, whatever `scope` narrowed. */
+function permissionsOf(grant: Grant): string[] {
+  return [...new Set(grant.scope)].toSorted();
+}
+
+/** Makes the access token: RFC 9068 in spirit, with the claims of contract section 14. */
+async function signToken(
+  keyring: Pick<Keyring, 'signer'>,
+  issuer: string,
+  { tenant, now }: TokenRequest,
+  { clientId, target, scopes, permissions }: Permit,
+): Promise<string> {
+  const { kid, key } = await keyring.signer(tenant.id, now);
+  const issuedAt = Math.floor(now / 1000);
+  return new SignJWT({
+    iss: issuer,
+    sub: `${clientId}@clients`,
+    aud: target.identifier,
+    iat: issuedAt,
+    exp: issuedAt + target.lifetimeSeconds,
+    azp: clientId,
+    gty: 'client-credentials',
+    ...scopeMember(scopes),
+    ...(permissions === undefined ? {} : { permissions }),
+  })
+    .setProtectedHeader({ alg: 'RS256', typ: 'JWT', kid })
+    .sign(key);
+}
+
+function tokenAnswer(token: string, { target, scopes }: Permit): TokenAnswer {
+  const body = {
+    access_token: token,
+    ...scopeMember(scopes),
+    expires_in: target.lifetimeSeconds,
+    token_type: 'Bearer',
+  };
+  return { status: 200, body, headers: uncached };
+}
+
+function scopeMember(scopes: readonly string[]): { scope?: string } {
+  return scopes.length === 0 ? {} : { scope: scopes.join(' ') };
+}
+
+const uncached = { 'cache-control': 'no-store', pragma: 'no-cache' };
+
+function cut(text: string): string {
+  return text.slice(0, QUOTED_LENGTH_MAX);
+}
