@@ -1,0 +1,114 @@
+import type { Static, TSchema } from 'typebox';
+import type { Millis } from '../core/clock.ts';
+import type { Tenant } from '../core/types.ts';
+
+/**
+ * Describes one operation of the management API. The same description routes it, checks its caller,
+ * its media type, its path, query and body, and documents it. Types of `handle` follow the schemas.
+ */
+export function operation<
+  P extends TSchema = NoMembers,
+  Q extends TSchema = NoMembers,
+  B extends BodyRule = NoBody,
+>(definition: Definition<P, Q, B>): Operation {
+  return definition;
+}
+
+/** An operation whatever the types of its parts. */
+export interface Operation extends Description {
+  readonly params?: TSchema | undefined;
+  readonly query?: TSchema | undefined;
+  readonly body?: BodyRule | undefined;
+  handle(call: Call): Answer | Promise<Answer>;
+}
+
+/** What is said of an operation, its schemas aside. */
+export interface Description {
+  readonly operationId: string;
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  /** Relative to `/api/v2`, parameters with a colon: `/event-streams/:id`. */
+  readonly path: string;
+  readonly summary: string;
+  /** Longer text for the reference, when the summary is not enough. */
+  readonly description?: string | undefined;
+  /** The noun it belongs to. */
+  readonly tag: string;
+  /** Any one of these is enough; in the order in which a refusal names them. */
+  readonly scopes: readonly string[];
+  readonly lifecycle: Lifecycle;
+  /** Neither seed document has it. */
+  readonly extension?: boolean | undefined;
+  /** Status of success. */
+  readonly success: number;
+  /** Body of success; absent when there is none. */
+  readonly response?: TSchema | undefined;
+  /** Statuses of failure besides those that every operation has. */
+  readonly errors: readonly number[];
+}
+
+export type Lifecycle = 'Early Access' | 'Generally Available' | 'Deprecated' | 'Planned' | 'Beta';
+
+/** How a request body is read and checked. */
+export interface BodyRule {
+  readonly schema: TSchema;
+  /** Without a body: 400 when true, else `undefined` reaches the handler. */
+  readonly required: boolean;
+  /** The limit of the management API unless said; more is 413. */
+  readonly bytesMax?: number | undefined;
+  /** Besides `application/json`; any other is 415. */
+  readonly mediaTypes?: readonly string[] | undefined;
+  /**
+   * Keeps numbers that a double cannot hold: such a one arrives as `JSON.rawJSON`, which
+   * `JSON.stringify` writes as it was sent. Lone surrogates are kept too.
+   */
+  readonly verbatim?: boolean | undefined;
+}
+
+/** One request of a caller who may make it, its parts checked. */
+export interface Call<P = unknown, Q = unknown, B = unknown> {
+  readonly tenant: Tenant;
+  readonly caller: Caller;
+  readonly params: P;
+  /** Parameters by name: numbers and booleans converted, those of an array schema collected. */
+  readonly query: Q;
+  readonly body: B;
+  /** Media type of the body in lower case, without parameters; empty when none was sent. */
+  readonly mediaType: string;
+  /** When the request came; the one time of everything it does. */
+  readonly now: Millis;
+}
+
+/** The client that a verified token names. */
+export interface Caller {
+  readonly clientId: string;
+  readonly scopes: readonly string[];
+}
+
+/** What a handler answers. Without `body` and `json` the answer has no body. */
+export interface Answer {
+  /** The operation's `success` unless said. */
+  readonly status?: number | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly body?: unknown;
+  /** The body as JSON text, where it is text already. */
+  readonly json?: string | undefined;
+  /** Events beyond the first that a publish takes off the tenant's bucket. */
+  readonly extraEvents?: number | undefined;
+}
+
+type Definition<P extends TSchema, Q extends TSchema, B extends BodyRule> = Description & {
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  handle(call: Call<Static<P>, Static<Q>, StaticBody<B>>): Answer | Promise<Answer>;
+};
+
+type StaticBody<B extends BodyRule> =
+  Static<B['schema']> | (B['required'] extends true ? never : undefined);
+
+/** The type of an absent schema: no parameter, no body. */
+type NoMembers = TSchema & { static: Record<string, never> };
+interface NoBody extends BodyRule {
+  readonly schema: NoMembers;
+  readonly required: false;
+}
