@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { openStore } from '../../src/store/open.ts';
 import type { Engine, OpenedStore } from './contract/engine.ts';
 import { logContract } from './contract/log.ts';
+import { settleContract } from './contract/settle.ts';
 
 const secretKey = randomBytes(32);
 const random = (count: number) => randomBytes(count);
@@ -45,4 +46,5 @@ async function openFile(folder: string): Promise<OpenedStore> {
 
 for (const engine of [memory, file]) {
   logContract(engine);
+  settleContract(engine);
 }
