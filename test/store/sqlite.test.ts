@@ -4,8 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openStore } from '../../src/store/open.ts';
 import type { Engine, OpenedStore } from './contract/engine.ts';
+import { deliveriesContract } from './contract/deliveries.ts';
 import { logContract } from './contract/log.ts';
+import { ownershipContract } from './contract/ownership.ts';
 import { settleContract } from './contract/settle.ts';
+import { streamsContract } from './contract/streams.ts';
 
 const secretKey = randomBytes(32);
 const random = (count: number) => randomBytes(count);
@@ -15,14 +18,17 @@ const open = (path: string) =>
 
 const memory: Engine = {
   name: 'SQLite in memory',
+  keepsData: false,
   open: async () => {
     const store = await open(':memory:');
-    return { store, close: () => store.close() };
+    const reopen = () => Promise.reject(new Error('A database in memory ends with its store.'));
+    return { store, reopen, close: () => store.close() };
   },
 };
 
 const file: Engine = {
   name: 'SQLite in a file',
+  keepsData: true,
   open: async () => {
     const folder = mkdtempSync(join(tmpdir(), 'leat-store-'));
     return openFile(folder);
@@ -46,5 +52,8 @@ async function openFile(folder: string): Promise<OpenedStore> {
 
 for (const engine of [memory, file]) {
   logContract(engine);
+  streamsContract(engine);
+  deliveriesContract(engine);
+  ownershipContract(engine);
   settleContract(engine);
 }

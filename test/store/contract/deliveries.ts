@@ -1,0 +1,608 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Stream } from '../../../src/core/types.ts';
+import type { FailureFilter } from '../../../src/store/port.ts';
+import type { Engine } from './engine.ts';
+import {
+  addTenant,
+  claimDue,
+  createScene,
+  delivered,
+  failed,
+  failuresOf,
+  parked,
+  retry,
+  start,
+  type LoggedEvent,
+  type Scene,
+} from './scene.ts';
+
+export function deliveriesContract(engine: Engine): void {
+  describe(`${engine.name}: deliveries.listFailures`, () => listContract(engine));
+  describe(`${engine.name}: deliveries.failure`, () => failureContract(engine));
+  describe(`${engine.name}: deliveries.redeliver`, () => redeliverContract(engine));
+  describe(`${engine.name}: deliveries.redeliverMany`, () => redeliverManyContract(engine));
+  describe(`${engine.name}: deliveries.addTest`, () => testContract(engine));
+  describe(`${engine.name}: deliveries.claimDue`, () => claimContract(engine));
+  describe(`${engine.name}: deliveries.pruneAttempts`, () => pruneContract(engine));
+}
+
+const later = start + 60_000;
+const again = { kind: 'redelivery', hasRow: true } as const;
+
+/** A stream whose `count` events failed, one millisecond after the other. */
+async function withFailures(scene: Scene, count: number, type = 'user.created') {
+  const stream = await scene.addStream({ types: [type] });
+  const owned = await scene.own(stream);
+  const events = await scene.publish(...Array.from({ length: count }, () => type));
+  for (const event of events) {
+    await scene.settle(owned, { outcomes: [failed(event)] });
+    scene.now += 1;
+  }
+  return { stream, owned, events };
+}
+
+const ids = (items: readonly { event: { id: string } }[]) => items.map(({ event }) => event.id);
+
+const idsOf = (events: readonly LoggedEvent[]) => events.map((event) => event.id);
+
+async function disable(scene: Scene, stream: Stream): Promise<void> {
+  await scene.store.streams.update(
+    scene.tenant,
+    stream.id,
+    (before) => ({ after: { ...before, status: 'disabled' } }),
+    scene.now,
+  );
+}
+
+function listContract(engine: Engine): void {
+  test('the newest failure comes first', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, events } = await withFailures(scene, 3);
+    assert.deepEqual(ids(await failuresOf(scene, stream)), idsOf(events).toReversed());
+  });
+
+  test('pages cover all failures once, also those of one instant', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const events = await scene.publish(...Array.from({ length: 25 }, () => 'user.created'));
+    await scene.settle(owned, { outcomes: events.map((event) => failed(event)) });
+    const seen: string[] = [];
+    let after: string | undefined;
+    do {
+      const query = { after, take: 10 };
+      const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+      seen.push(...ids(page.items));
+      after = page.next;
+    } while (after !== undefined);
+    assert.equal(seen.length, 25);
+    assert.deepEqual(seen.toSorted(), idsOf(events).toSorted());
+  });
+
+  test('a page that ends at the last failure has no next', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream } = await withFailures(scene, 2);
+    const query = { after: undefined, take: 2 };
+    const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+    assert.deepEqual([page.items.length, page.next], [2, undefined]);
+  });
+
+  test('records that come, go and are redelivered between two pages move no other', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const { stream, owned, events } = await withFailures(scene, 6);
+    const [e1, e2, e3, e4, e5, e6] = idsOf(events);
+    assert.ok(e1 && e2 && e3 && e4 && e5 && e6);
+    const first = await store.deliveries.listFailures(tenant, stream.id, {
+      after: undefined,
+      take: 2,
+    });
+    assert.deepEqual(ids(first.items), [e6, e5]);
+    // The record at the end of the page goes, a new one comes, a waiting one is tried again.
+    for (const id of [e5, e2]) await store.deliveries.redeliver(tenant, stream.id, id, scene.now);
+    const [, second, , , fifth] = events;
+    assert.ok(second && fifth);
+    await scene.settle(owned, { outcomes: [delivered(fifth, again), failed(second, again)] });
+    const [fresh] = await scene.publish('user.created');
+    assert.ok(fresh);
+    await scene.settle(owned, { outcomes: [failed(fresh)] });
+    const rest = await store.deliveries.listFailures(tenant, stream.id, {
+      after: first.next,
+      take: 10,
+    });
+    assert.deepEqual(ids(rest.items), [e4, e3, e2, e1]);
+  });
+
+  test('filters by type and by the time of the event, from inclusive, to exclusive', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const events: LoggedEvent[] = [];
+    for (const [index, type] of ['a.a', 'b.b', 'a.a', 'c.c'].entries()) {
+      scene.now = start + index * 1000;
+      events.push(...(await scene.publish(type)));
+    }
+    await scene.settle(owned, { outcomes: events.map((event) => failed(event)) });
+    const [a1, b2, a3, c4] = idsOf(events);
+    const list = async (filter: FailureFilter) => {
+      const query = { ...filter, after: undefined, take: 100 };
+      const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+      return ids(page.items).toSorted();
+    };
+    assert.deepEqual(await list({ types: ['a.a', 'c.c'] }), [a1, a3, c4]);
+    assert.deepEqual(await list({ types: [] }), []);
+    assert.deepEqual(await list({ from: start + 1000 }), [b2, a3, c4]);
+    assert.deepEqual(await list({ to: start + 1000 }), [a1]);
+    assert.deepEqual(await list({ from: start + 1000, to: start + 3000, types: ['a.a'] }), [a3]);
+    assert.deepEqual(await list({ from: start + 5000, to: start }), []);
+  });
+
+  test('a page key that was never given out answers an empty page', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream } = await withFailures(scene, 1);
+    for (const after of ['', 'x', '1', '-1.evt', "1.'; drop table deliveries", '1.\u0000']) {
+      const query = { after, take: 10 };
+      const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+      assert.deepEqual(page, { items: [], next: undefined }, after);
+    }
+  });
+
+  test('waiting retries and attempts under way are no failures', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [one, two] = await scene.publish('user.created', 'user.created');
+    assert.ok(one && two);
+    await scene.settle(owned, { outcomes: [retry(one), parked(two)] });
+    assert.deepEqual(await failuresOf(scene, stream), []);
+  });
+
+  test('other streams and tenants have failures of their own', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, events } = await withFailures(scene, 1);
+    const quiet = await scene.addStream();
+    const other = await addTenant(scene.store, 'other');
+    assert.deepEqual(await failuresOf(scene, quiet), []);
+    const query = { after: undefined, take: 10 };
+    const there = await scene.store.deliveries.listFailures(other.id, stream.id, query);
+    assert.deepEqual(there.items, []);
+    const id = events[0]?.id ?? '';
+    assert.equal(await scene.store.deliveries.failure(other.id, stream.id, id), undefined);
+    assert.equal(await scene.store.deliveries.redeliver(other.id, stream.id, id, start), 'unknown');
+  });
+
+  test('of a long history the newest hundred entries are shown, oldest first', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned, events } = await withFailures(scene, 1);
+    const [event] = events;
+    assert.ok(event);
+    const outcomes = Array.from({ length: 130 }, (_, index) =>
+      retry(event, { at: start + index, error: `error ${index}` }),
+    );
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, start);
+    await scene.settle(owned, { outcomes: outcomes.map((outcome) => ({ ...outcome, ...again })) });
+    const [failure] = await failuresOf(scene, stream);
+    const errors = failure?.attempts.map(({ error }) => error);
+    assert.deepEqual(
+      errors,
+      Array.from({ length: 100 }, (_, index) => `error ${index + 30}`),
+    );
+  });
+}
+
+function failureContract(engine: Engine): void {
+  test('one record is the same as in the list', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream } = await withFailures(scene, 2);
+    for (const listed of await failuresOf(scene, stream)) {
+      const one = await scene.store.deliveries.failure(scene.tenant, stream.id, listed.event.id);
+      assert.deepEqual(one, listed);
+    }
+  });
+
+  test('what is not an open failure is not there', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [one, two] = await scene.publish('user.created', 'user.created');
+    assert.ok(one && two);
+    await scene.settle(owned, { outcomes: [retry(one), delivered(two)] });
+    for (const id of [one.id, two.id, 'evt_unknown', '']) {
+      assert.equal(await scene.store.deliveries.failure(scene.tenant, stream.id, id), undefined);
+    }
+  });
+}
+
+function redeliverContract(engine: Engine): void {
+  test('a failure is due now again, from attempt 1, and stays on the list', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned, events } = await withFailures(scene, 1);
+    const [event] = events;
+    assert.ok(event);
+    scene.now = later;
+    scene.hints.length = 0;
+    const { redeliver } = scene.store.deliveries;
+    assert.equal(await redeliver(scene.tenant, stream.id, event.id, later), 'accepted');
+    assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
+    const [failure] = await failuresOf(scene, stream);
+    assert.deepEqual(failure?.attempts.at(-1), {
+      at: later,
+      durationMs: 0,
+      outcome: 'redelivered',
+      status: undefined,
+      error: undefined,
+    });
+    const { rows } = await claimDue(scene, owned);
+    assert.deepEqual(rows, [
+      { event, kind: 'redelivery', state: 'parked', attempt: 1, dueAt: later + 15_000 },
+    ]);
+    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
+  });
+
+  test('while a cycle is under way the answer is retrying, and nothing changes', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned, events } = await withFailures(scene, 1);
+    const [event] = events;
+    assert.ok(event);
+    const { redeliver } = scene.store.deliveries;
+    await redeliver(scene.tenant, stream.id, event.id, scene.now);
+    scene.hints.length = 0;
+    assert.equal(await redeliver(scene.tenant, stream.id, event.id, scene.now), 'retrying');
+    await claimDue(scene, owned);
+    assert.equal(await redeliver(scene.tenant, stream.id, event.id, scene.now), 'retrying');
+    await scene.settle(owned, { outcomes: [retry(event, { ...again, dueAt: later })] });
+    assert.equal(await redeliver(scene.tenant, stream.id, event.id, scene.now), 'retrying');
+    assert.deepEqual(scene.hints, []);
+    const [failure] = await failuresOf(scene, stream);
+    assert.equal(failure?.attempts.filter((one) => one.outcome === 'redelivered').length, 1);
+  });
+
+  test('a first cycle under way is retrying too', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [one, two] = await scene.publish('user.created', 'user.created');
+    assert.ok(one && two);
+    await scene.settle(owned, { outcomes: [retry(one), parked(two)] });
+    const { redeliver } = scene.store.deliveries;
+    assert.equal(await redeliver(scene.tenant, stream.id, one.id, start), 'retrying');
+    assert.equal(await redeliver(scene.tenant, stream.id, two.id, start), 'retrying');
+  });
+
+  test('a success is known, of an event and of a test', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const { stream, owned, events } = await withFailures(scene, 1);
+    const [event] = events;
+    assert.ok(event);
+    await store.deliveries.redeliver(tenant, stream.id, event.id, start);
+    await scene.settle(owned, { outcomes: [delivered(event, again)] });
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id, start), 'delivered');
+    const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{}' };
+    await store.deliveries.addTest(tenant, stream.id, testEvent, start);
+    const [due] = (await claimDue(scene, owned)).rows;
+    assert.ok(due);
+    await scene.settle(owned, { outcomes: [delivered(due.event, { kind: 'test', hasRow: true })] });
+    assert.equal(
+      await store.deliveries.redeliver(tenant, stream.id, 'evt_test', start),
+      'delivered',
+    );
+  });
+
+  test('anything else is unknown', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, events } = await withFailures(scene, 1);
+    const quiet = await scene.addStream();
+    const { redeliver } = scene.store.deliveries;
+    const id = events[0]?.id ?? '';
+    assert.equal(await redeliver(scene.tenant, quiet.id, id, start), 'unknown');
+    assert.equal(await redeliver(scene.tenant, stream.id, 'evt_unknown', start), 'unknown');
+    assert.equal(await redeliver(scene.tenant, 'est_unknown', id, start), 'unknown');
+  });
+
+  test('of concurrent requests for one failure exactly one is accepted', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, events } = await withFailures(scene, 1);
+    const id = events[0]?.id ?? '';
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () =>
+        scene.store.deliveries.redeliver(scene.tenant, stream.id, id, start),
+      ),
+    );
+    assert.deepEqual(answers.toSorted(), ['accepted', ...Array(4).fill('retrying')]);
+  });
+}
+
+function redeliverManyContract(engine: Engine): void {
+  test('every failure that matches starts a new cycle, each with its mark', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned, events } = await withFailures(scene, 4);
+    const { redeliver, redeliverMany } = scene.store.deliveries;
+    const [first] = events;
+    assert.ok(first);
+    await redeliver(scene.tenant, stream.id, first.id, scene.now);
+    scene.hints.length = 0;
+    assert.equal(await redeliverMany(scene.tenant, stream.id, {}, scene.now), 3);
+    assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
+    assert.equal((await claimDue(scene, owned)).rows.length, 4);
+    for (const { attempts } of await failuresOf(scene, stream)) {
+      assert.deepEqual(
+        attempts.map(({ outcome }) => outcome),
+        ['failed', 'redelivered'],
+      );
+    }
+    assert.equal(await redeliverMany(scene.tenant, stream.id, {}, scene.now), 0);
+  });
+
+  test('filters by type and time', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [a1, b1] = await scene.publish('a.a', 'b.b');
+    scene.now = later;
+    const [a2] = await scene.publish('a.a');
+    assert.ok(a1 && b1 && a2);
+    await scene.settle(owned, { outcomes: [failed(a1), failed(b1), failed(a2)] });
+    const filter = { types: ['a.a'], from: start + 1, to: later + 1 };
+    const { redeliverMany } = scene.store.deliveries;
+    assert.equal(await redeliverMany(scene.tenant, stream.id, filter, scene.now), 1);
+    assert.deepEqual(ids((await claimDue(scene, owned)).rows), [a2.id]);
+    assert.equal(await redeliverMany(scene.tenant, stream.id, { to: start }, scene.now), 0);
+    assert.equal(await redeliverMany(scene.tenant, stream.id, { types: [] }, scene.now), 0);
+  });
+
+  test('waiting retries are left alone, and nobody is woken for nothing', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    await scene.settle(owned, { outcomes: [retry(event, { dueAt: later })] });
+    scene.hints.length = 0;
+    assert.equal(await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}, start), 0);
+    assert.deepEqual(scene.hints, []);
+    assert.equal((await claimDue(scene, owned)).nextDueAt, later);
+  });
+
+  test('a disabled stream’s failures are redelivered', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned } = await withFailures(scene, 3);
+    await disable(scene, stream);
+    const { redeliverMany } = scene.store.deliveries;
+    assert.equal(await redeliverMany(scene.tenant, stream.id, {}, scene.now), 3);
+    assert.equal((await claimDue(scene, owned)).rows.length, 3);
+  });
+}
+
+function testContract(engine: Engine): void {
+  const testEvent = { id: 'evt_test', type: 'order.paid', time: start, body: '{"a":"ä"}' };
+  const asDelivered = { ...testEvent, offset: undefined };
+
+  test('a test is due now and never enters the log', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream({ types: ['a.a'] });
+    const owned = await scene.own(stream);
+    scene.hints.length = 0;
+    const { addTest } = scene.store.deliveries;
+    assert.equal(await addTest(scene.tenant, stream.id, testEvent, start), 'accepted');
+    assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
+    assert.equal(await scene.store.log.head(scene.tenant), 0);
+    const { rows } = await claimDue(scene, owned);
+    assert.deepEqual(rows, [
+      { event: asDelivered, kind: 'test', state: 'parked', attempt: 1, dueAt: start + 15_000 },
+    ]);
+  });
+
+  test('a test that fails is a failure like any, and is redelivered', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent, start);
+    await claimDue(scene, owned);
+    const ofTest = { kind: 'test', hasRow: true } as const;
+    await scene.settle(owned, { outcomes: [retry(asDelivered, { ...ofTest, dueAt: later })] });
+    await scene.settle(owned, { outcomes: [failed(asDelivered, { ...ofTest, attempt: 2 })] });
+    const [failure] = await failuresOf(scene, stream);
+    assert.deepEqual(failure?.event, asDelivered);
+    assert.equal(failure?.attempts.length, 2);
+    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, testEvent.id, start);
+    const { rows } = await claimDue(scene, owned);
+    assert.deepEqual(rows[0]?.event, asDelivered);
+    await scene.settle(owned, { outcomes: [delivered(asDelivered, again)] });
+    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+  });
+
+  test('a disabled stream takes no test, an unknown one neither', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream({ status: 'disabled' });
+    const { addTest } = scene.store.deliveries;
+    assert.equal(await addTest(scene.tenant, stream.id, testEvent, start), 'disabled');
+    assert.equal(await addTest(scene.tenant, 'est_unknown', testEvent, start), 'unknown');
+    assert.deepEqual(await failuresOf(scene, stream), []);
+  });
+
+  test('the id of a test is free in the log', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent, start);
+    const events = [{ ...testEvent, chosen: true }];
+    const [appended] = await scene.store.log.append(scene.tenant, events, start);
+    assert.deepEqual(appended, { id: testEvent.id, offset: 1, repeated: false });
+  });
+}
+
+function claimContract(engine: Engine): void {
+  test('the oldest due come first, at most as many as asked, and the next is said', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [one, two, three, four] = await scene.publish(...Array(4).fill('user.created'));
+    assert.ok(one && two && three && four);
+    await scene.settle(owned, {
+      outcomes: [
+        retry(one, { dueAt: start + 3000 }),
+        retry(two, { dueAt: start + 1000 }),
+        retry(three, { dueAt: start + 2000 }),
+        retry(four, { dueAt: start + 9000 }),
+      ],
+    });
+    scene.now = start + 3000;
+    const first = await claimDue(scene, owned, 2);
+    assert.deepEqual([ids(first.rows), first.nextDueAt], [[two.id, three.id], start + 3000]);
+    const second = await claimDue(scene, owned, 2);
+    assert.deepEqual([ids(second.rows), second.nextDueAt], [[one.id], start + 9000]);
+  });
+
+  test('a row that was taken comes again when its lease has ended, the same attempt', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    await scene.settle(owned, { outcomes: [retry(event, { dueAt: start })] });
+    assert.equal((await claimDue(scene, owned)).rows.length, 1);
+    const meanwhile = await claimDue(scene, owned);
+    assert.deepEqual([meanwhile.rows, meanwhile.nextDueAt], [[], start + 15_000]);
+    scene.now = start + 15_000;
+    const { rows } = await claimDue(scene, owned);
+    assert.deepEqual(
+      rows.map(({ attempt, kind }) => [attempt, kind]),
+      [[2, 'first']],
+    );
+  });
+
+  test('who does not own the stream, or no longer, gets nothing', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned } = await withFailures(scene, 1);
+    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}, start);
+    const { epoch } = owned;
+    for (const other of [epoch - 1, epoch + 1]) {
+      assert.deepEqual((await claimDue(scene, { ...owned, epoch: other })).rows, []);
+    }
+    const raise = { tenant: scene.tenant, stream: stream.id, epoch, run: owned.run, cursor: 0 };
+    await scene.store.ownership.release(await scene.node(), [raise]);
+    assert.deepEqual((await claimDue(scene, owned)).rows, []);
+  });
+
+  test('each asked stream gets its own answer, in the order asked', async (t) => {
+    const scene = await createScene(engine, t);
+    const one = await withFailures(scene, 2);
+    const two = await withFailures(scene, 1, 'b.b');
+    for (const { stream } of [one, two]) {
+      await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}, scene.now);
+    }
+    const asks = [two, one].map(({ stream, owned }) => ({
+      tenant: scene.tenant,
+      stream: stream.id,
+      epoch: owned.epoch,
+      take: 10,
+    }));
+    const answers = await scene.store.deliveries.claimDue(asks, scene.now, later);
+    assert.deepEqual(
+      answers.map((answer) => [answer.stream, answer.rows.length]),
+      [
+        [two.stream.id, 1],
+        [one.stream.id, 2],
+      ],
+    );
+  });
+
+  test('of a disabled stream redeliveries alone are handed out', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned, events } = await withFailures(scene, 1);
+    const [inFlight] = await scene.publish('user.created');
+    assert.ok(inFlight);
+    await scene.settle(owned, { outcomes: [parked(inFlight)] });
+    await disable(scene, stream);
+    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}, scene.now);
+    scene.now = later;
+    const { rows, nextDueAt } = await claimDue(scene, owned);
+    assert.deepEqual([ids(rows), nextDueAt], [idsOf(events), undefined]);
+  });
+}
+
+function pruneContract(engine: Engine): void {
+  const redeliver = (scene: Scene, stream: Stream, event: LoggedEvent) =>
+    scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, scene.now);
+
+  test('attempts of delivered events leave when they are old, at most as many as asked', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const events = await scene.publish('user.created', 'user.created', 'user.created');
+    const [, , young] = events;
+    assert.ok(young);
+    const outcomes = events.map((event) => delivered(event, event === young ? { at: later } : {}));
+    await scene.settle(owned, { outcomes });
+    const { pruneAttempts } = scene.store.deliveries;
+    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 1 }), 1);
+    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 9 }), 1);
+    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 9 }), 0);
+    assert.equal(await redeliver(scene, stream, young), 'delivered');
+    const [first] = events;
+    assert.ok(first);
+    assert.equal(await redeliver(scene, stream, first), 'unknown');
+  });
+
+  test('open failures keep theirs, also when the log has lost their events', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned, events } = await withFailures(scene, 2);
+    await scene.settle(owned, { cursor: 2 });
+    await scene.store.log.prune(scene.tenant, { before: later, take: 10 });
+    const { pruneAttempts } = scene.store.deliveries;
+    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 10 }), 0);
+    for (const { attempts } of await failuresOf(scene, stream)) assert.equal(attempts.length, 1);
+    const [event] = events;
+    assert.ok(event);
+    await redeliver(scene, stream, event);
+    await scene.settle(owned, { outcomes: [delivered(event, again)] });
+    let removed = 0;
+    for (let pass = 0; pass < 3; pass += 1) {
+      removed += await pruneAttempts(scene.tenant, { before: later, take: 10 });
+    }
+    assert.equal(removed, 3);
+  });
+
+  test('a failed test keeps its attempts', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{}' };
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent, start);
+    await disable(scene, stream);
+    const { pruneAttempts } = scene.store.deliveries;
+    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 10 }), 0);
+    assert.equal((await failuresOf(scene, stream))[0]?.attempts.length, 1);
+  });
+
+  test('old attempts behind many that must stay are reached', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned } = await withFailures(scene, 30);
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    await scene.settle(owned, { outcomes: [delivered(event)] });
+    let removed = 0;
+    for (let pass = 0; pass < 50 && removed === 0; pass += 1) {
+      removed = await scene.store.deliveries.pruneAttempts(scene.tenant, {
+        before: later,
+        take: 2,
+      });
+    }
+    assert.equal(removed, 1);
+    assert.equal(await redeliver(scene, stream, event), 'unknown');
+  });
+
+  test('another tenant keeps what it has', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    await scene.settle(owned, { outcomes: [delivered(event)] });
+    const other = await addTenant(scene.store, 'other');
+    const { pruneAttempts } = scene.store.deliveries;
+    assert.equal(await pruneAttempts(other.id, { before: later, take: 10 }), 0);
+    assert.equal(await redeliver(scene, stream, event), 'delivered');
+  });
+}

@@ -1,0 +1,354 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Node, OwnedStream } from '../../../src/store/port.ts';
+import type { Engine } from './engine.ts';
+import {
+  addTenant,
+  claimDue,
+  createScene,
+  failed,
+  failuresOf,
+  parked,
+  retry,
+  sceneOf,
+  start,
+  type Scene,
+} from './scene.ts';
+
+export function ownershipContract(engine: Engine): void {
+  describe(`${engine.name}: ownership.join`, () => joinContract(engine));
+  describe(`${engine.name}: ownership.claim`, () => claimContract(engine));
+  describe(`${engine.name}: ownership.owned`, () => ownedContract(engine));
+  describe(`${engine.name}: cursors without a match`, () => cursorsContract(engine));
+  describe(`${engine.name}: ownership.release`, () => releaseContract(engine));
+  if (engine.keepsData) describe(`${engine.name}: the next process`, () => reopenContract(engine));
+}
+
+const later = start + 60_000;
+
+const claim = (scene: Scene, node: Node, take = 100) =>
+  scene.store.ownership.claim(node, take, scene.now);
+
+const raiseOf = ({ stream, epoch, run, cursor }: OwnedStream) => ({
+  tenant: stream.tenant,
+  stream: stream.id,
+  epoch,
+  run,
+  cursor,
+});
+
+const refOf = ({ stream }: OwnedStream) => ({ tenant: stream.tenant, stream: stream.id });
+
+async function nowOwned(scene: Scene, owned: OwnedStream): Promise<OwnedStream | undefined> {
+  const [now] = await scene.store.ownership.owned(await scene.node(), [refOf(owned)], scene.now);
+  return now;
+}
+
+function joinContract(engine: Engine): void {
+  test('the incarnation of a node rises each time, those of others do not', async (t) => {
+    const { store } = await createScene(engine, t);
+    const { join } = store.ownership;
+    assert.deepEqual(await join('node-a', start), { id: 'node-a', incarnation: 1 });
+    assert.deepEqual(await join('node-a', start), { id: 'node-a', incarnation: 2 });
+    assert.deepEqual(await join('node-b', start), { id: 'node-b', incarnation: 1 });
+  });
+
+  test('a node that joins anew has given up what it owned', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const before = await scene.own(stream);
+    const node = await scene.store.ownership.join('node-a', start);
+    const [again] = await claim(scene, node);
+    assert.equal(again?.epoch, before.epoch + 1);
+  });
+}
+
+function claimContract(engine: Engine): void {
+  test('an enabled stream is claimed once, and its epoch rises', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const [owned, ...more] = await claim(scene, await scene.node());
+    assert.deepEqual(more, []);
+    assert.deepEqual(owned, {
+      stream,
+      tenantName: 'main',
+      epoch: 1,
+      run: 1,
+      cursor: 0,
+      waiting: 0,
+      nextDueAt: undefined,
+      rowsAbove: [],
+    });
+    assert.deepEqual(await claim(scene, await scene.node()), []);
+    const other = await scene.store.ownership.join('node-b', start);
+    assert.deepEqual(await claim(scene, other), []);
+  });
+
+  test('at most as many as asked are claimed, of all tenants', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store } = scene;
+    const other = await addTenant(store, 'other');
+    await scene.addStream();
+    await scene.addStream();
+    await sceneOf(store, other.id).addStream();
+    const node = await scene.node();
+    const first = await claim(scene, node, 2);
+    assert.equal(first.length, 2);
+    const second = await claim(scene, node, 2);
+    assert.deepEqual(
+      second.map(({ tenantName }) => tenantName),
+      ['other'],
+    );
+  });
+
+  test('two nodes never own the same stream', async (t) => {
+    const scene = await createScene(engine, t);
+    for (let count = 0; count < 10; count += 1) await scene.addStream();
+    const nodes = [await scene.node(), await scene.store.ownership.join('node-b', start)];
+    const claims = await Promise.all(
+      [0, 1, 2, 3].map((turn) => claim(scene, nodes[turn % 2] as Node, 3)),
+    );
+    const ids = claims.flat().map(({ stream }) => stream.id);
+    assert.equal(ids.length, 10);
+    assert.equal(new Set(ids).size, 10);
+  });
+
+  test('a disabled stream is claimed only while it has something to send', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    const owned = await scene.own(stream);
+    scene.limits = { consecutive: 1, total: 10 };
+    await scene.settle(owned, { cursor: 1, outcomes: [failed(event)] });
+    const node = await scene.node();
+    await scene.store.ownership.release(node, [raiseOf({ ...owned, cursor: 1 })]);
+    assert.deepEqual(await claim(scene, node), []);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, later);
+    const [again] = await claim(scene, node);
+    assert.deepEqual([again?.stream.status, again?.nextDueAt], ['disabled', later]);
+  });
+
+  test('parked rows are due at once, the same attempt; waiting ones keep their time', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const [inFlight, waits] = await scene.publish('user.created', 'user.created');
+    assert.ok(inFlight && waits);
+    const owned = await scene.own(stream);
+    await scene.settle(owned, {
+      outcomes: [
+        parked(inFlight, { attempt: 3, dueAt: start + 15_000 }),
+        retry(waits, { dueAt: later }),
+      ],
+    });
+    const node = await scene.store.ownership.join('node-a', start);
+    const [again] = await claim(scene, node);
+    assert.deepEqual([again?.nextDueAt, again?.waiting], [start, 2]);
+    assert.ok(again);
+    const { rows, nextDueAt } = await claimDue(scene, again);
+    assert.deepEqual(
+      rows.map(({ event, attempt, kind }) => [event.id, attempt, kind]),
+      [[inFlight.id, 3, 'first']],
+    );
+    assert.equal(nextDueAt, later);
+  });
+
+  test('on a disabled stream parked rows become failures, redeliveries go on', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const stream = await scene.addStream();
+    const [open, inFlight] = await scene.publish('user.created', 'user.created');
+    assert.ok(open && inFlight);
+    const owned = await scene.own(stream);
+    await scene.settle(owned, { outcomes: [failed(open), parked(inFlight)] });
+    await store.streams.update(
+      tenant,
+      stream.id,
+      (before) => ({ after: { ...before, status: 'disabled' } }),
+      start,
+    );
+    await store.deliveries.redeliver(tenant, stream.id, open.id, start);
+    await claimDue(scene, owned);
+    scene.now = later;
+    const node = await store.ownership.join('node-a', later);
+    const [again] = await claim(scene, node);
+    assert.ok(again);
+    assert.deepEqual([again.waiting, again.nextDueAt], [0, later]);
+    const { rows } = await claimDue(scene, again);
+    assert.deepEqual(
+      rows.map(({ event, attempt }) => [event.id, attempt]),
+      [[open.id, 1]],
+    );
+    const failure = await store.deliveries.failure(tenant, stream.id, inFlight.id);
+    assert.deepEqual(
+      [failure?.failedAt, failure?.attempts.map(({ error }) => error)],
+      [later, ['The event stream is disabled']],
+    );
+    assert.deepEqual(await scene.health(stream), { consecutive: 2, total: 2 });
+    assert.equal((await failuresOf(scene, stream)).length, 2);
+  });
+
+  test('rows above the cursor are named, so that they are not sent a second time', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const events = await scene.publish(...Array.from({ length: 5 }, () => 'user.created'));
+    const [one, two, , four, five] = events;
+    assert.ok(one && two && four && five);
+    const owned = await scene.own(stream);
+    const outcomes = [failed(one), failed(five), retry(two), parked(four)];
+    await scene.settle(owned, { cursor: 1, outcomes });
+    const node = await scene.store.ownership.join('node-a', start);
+    const [again] = await claim(scene, node);
+    assert.deepEqual([again?.cursor, again?.rowsAbove], [1, [2, 4, 5]]);
+  });
+
+  test('redeliveries do not count as waiting', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const [one, two] = await scene.publish('user.created', 'user.created');
+    assert.ok(one && two);
+    const owned = await scene.own(stream);
+    await scene.settle(owned, { outcomes: [failed(one), retry(two)] });
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, one.id, start);
+    assert.equal((await nowOwned(scene, owned))?.waiting, 1);
+  });
+
+  test('a former incarnation claims nothing', async (t) => {
+    const scene = await createScene(engine, t);
+    await scene.addStream();
+    const former = await scene.node();
+    await scene.store.ownership.join('node-a', start);
+    assert.deepEqual(await claim(scene, former), []);
+    assert.deepEqual(await claim(scene, { id: 'node-z', incarnation: 1 }), []);
+  });
+}
+
+function ownedContract(engine: Engine): void {
+  test('the streams are answered as they are now, without those that are not owned', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const kept = await scene.addStream();
+    const gone = await scene.addStream();
+    const owned = await claim(scene, await scene.node());
+    await scene.addStream();
+    await store.streams.update(
+      tenant,
+      kept.id,
+      (before) => ({ after: { ...before, name: 'new' } }),
+      start,
+    );
+    await store.streams.delete(tenant, gone.id);
+    const refs = [...owned.map(refOf), { tenant, stream: 'est_unknown' }];
+    const now = await store.ownership.owned(await scene.node(), refs, start);
+    assert.deepEqual(
+      now.map(({ stream, epoch }) => [stream.id, stream.name, stream.version, epoch]),
+      [[kept.id, 'new', 2, 1]],
+    );
+  });
+
+  test('looking changes nothing', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    const owned = await scene.own(stream);
+    await scene.settle(owned, { outcomes: [parked(event, { dueAt: later })] });
+    assert.equal((await nowOwned(scene, owned))?.nextDueAt, later);
+    assert.equal((await nowOwned(scene, owned))?.epoch, owned.epoch);
+  });
+
+  test('a former incarnation owns nothing', async (t) => {
+    const scene = await createScene(engine, t);
+    const owned = await scene.own(await scene.addStream());
+    const former = await scene.node();
+    await scene.store.ownership.join('node-a', start);
+    assert.deepEqual(await scene.store.ownership.owned(former, [refOf(owned)], start), []);
+  });
+}
+
+function cursorsContract(engine: Engine): void {
+  test('they are raised and never lowered', async (t) => {
+    const scene = await createScene(engine, t);
+    const owned = await scene.own(await scene.addStream());
+    await scene.publish('a.a', 'a.a', 'a.a');
+    const { raiseCursors } = scene.store.ownership;
+    await raiseCursors([{ ...raiseOf(owned), cursor: 2 }]);
+    assert.equal((await nowOwned(scene, owned))?.cursor, 2);
+    await raiseCursors([{ ...raiseOf(owned), cursor: 1 }]);
+    assert.equal((await nowOwned(scene, owned))?.cursor, 2);
+  });
+
+  test('a former owner or a former run raises nothing', async (t) => {
+    const scene = await createScene(engine, t);
+    const owned = await scene.own(await scene.addStream());
+    await scene.publish('a.a');
+    const raise = { ...raiseOf(owned), cursor: 1 };
+    await scene.store.ownership.raiseCursors([
+      { ...raise, epoch: owned.epoch - 1 },
+      { ...raise, run: owned.run - 1 },
+      { ...raise, stream: 'est_unknown' },
+    ]);
+    assert.equal((await nowOwned(scene, owned))?.cursor, 0);
+  });
+}
+
+function releaseContract(engine: Engine): void {
+  test('the stream is free at once, its cursor raised before', async (t) => {
+    const scene = await createScene(engine, t);
+    const owned = await scene.own(await scene.addStream());
+    await scene.publish('a.a', 'a.a');
+    const node = await scene.node();
+    await scene.store.ownership.release(node, [{ ...raiseOf(owned), cursor: 2 }]);
+    assert.equal(await nowOwned(scene, owned), undefined);
+    const other = await scene.store.ownership.join('node-b', start);
+    const [again] = await claim(scene, other);
+    assert.deepEqual([again?.cursor, again?.epoch], [2, 2]);
+  });
+
+  test('nobody gives up what another node owns by now', async (t) => {
+    const scene = await createScene(engine, t);
+    const owned = await scene.own(await scene.addStream());
+    const node = await scene.node();
+    await scene.store.ownership.release(node, [raiseOf(owned)]);
+    const other = await scene.store.ownership.join('node-b', start);
+    const [again] = await claim(scene, other);
+    assert.ok(again);
+    await scene.store.ownership.release(node, [{ ...raiseOf(owned), cursor: 9 }]);
+    await scene.store.ownership.release(node, [{ ...raiseOf(again), cursor: 0 }]);
+    const still = await scene.store.ownership.owned(other, [refOf(again)], start);
+    assert.deepEqual(
+      still.map(({ cursor, epoch }) => [cursor, epoch]),
+      [[0, 2]],
+    );
+  });
+}
+
+/** What a restart finds. */
+function reopenContract(engine: Engine): void {
+  test('it owns every stream at once, whatever the former process left', async (t) => {
+    const opened = await engine.open();
+    t.after(() => opened.close());
+    const tenant = await addTenant(opened.store, 'main');
+    const scene = sceneOf(opened.store, tenant.id);
+    const stream = await scene.addStream();
+    const [one, two] = await scene.publish('user.created', 'user.created');
+    assert.ok(one && two);
+    const before = await scene.own(stream);
+    await scene.settle(before, { cursor: 1, outcomes: [failed(one), parked(two)] });
+
+    const reopened = await opened.reopen();
+    t.after(() => reopened.close());
+    const next = sceneOf(reopened.store, tenant.id);
+    next.now = later;
+    const node = await reopened.store.ownership.join('node-of-the-next-process', later);
+    const [owned] = await claim(next, node);
+    assert.deepEqual(
+      [owned?.epoch, owned?.cursor, owned?.rowsAbove, owned?.nextDueAt],
+      [2, 1, [2], later],
+    );
+    assert.deepEqual(await next.health(stream), { consecutive: 1, total: 1 });
+    assert.deepEqual(await reopened.store.streams.get(tenant.id, stream.id), stream);
+    const [third] = await next.publish('user.created');
+    assert.equal(third?.offset, 3);
+  });
+}
