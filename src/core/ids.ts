@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto';
+import type { Millis, RandomBytes } from './clock.ts';
+
+/**
+ * A new id: the prefix and 22 base58 characters, of which 8 are the time and 14 are 80 random bits.
+ * Ids made later sort later, which keeps inserts at the end of their index (random ids cut the
+ * insert rate to a third). The time fits until the year 6026.
+ */
+export function makeId(prefix: string, now: Millis, random: RandomBytes): string {
+  const bytes = random(10);
+  return prefix + timeDigits(now) + digitsOf(bytes, 0) + digitsOf(bytes, 5);
+}
+
+/**
+ * The id of an event that its publisher named by an idempotency key: the same parts give the same
+ * id, and no two lists of parts share one. 128 bits of the SHA-256 of their JSON, which tells
+ * `["ab","c"]` from `["a","bc"]` and also keeps lone surrogates apart.
+ */
+export function keyedEventId(parts: readonly string[]): string {
+  const digest = createHash('sha256').update(JSON.stringify(parts)).digest();
+  let value = digest.readBigUInt64BE(0) * 2n ** 64n + digest.readBigUInt64BE(8);
+  let digits = '';
+  for (let index = 0; index < 22; index += 1) {
+    digits = alphabet.charAt(Number(value % 58n)) + digits;
+    value /= 58n;
+  }
+  return `evt_${digits}`;
+}
+
+/** Whether a text is an event id: such a one is used as it is, any other text is a key. */
+export function isEventId(text: string): boolean {
+  return /^evt_[A-Za-z0-9]{22}$/.test(text);
+}
+
+/** Digits and letters without `0 I O l`, in ASCII order, so that texts sort as numbers do. */
+const alphabet = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
+
+/** Two digits for every number below 58²: half the divisions, all of them on small integers. */
+const pairs = Array.from(
+  { length: 58 * 58 },
+  (_, value) => alphabet.charAt(Math.floor(value / 58)) + alphabet.charAt(value % 58),
+);
+
+const span4 = 58 ** 4;
+
+/** 8 digits of a number below 58⁸. */
+function timeDigits(now: Millis): string {
+  const high = Math.floor(now / span4);
+  return fourDigits(high) + fourDigits(now - high * span4);
+}
+
+/** 7 digits of the 5 bytes at `at`: 2⁴⁰ is below 58⁷. */
+function digitsOf(bytes: Uint8Array, at: number): string {
+  const value = ((byte(bytes, at) * 256 + byte(bytes, at + 1)) * 256 + byte(bytes, at + 2)) * 65536;
+  const number = value + byte(bytes, at + 3) * 256 + byte(bytes, at + 4);
+  const high = Math.floor(number / span4);
+  return threeDigits(high) + fourDigits(number - high * span4);
+}
+
+function byte(bytes: Uint8Array, at: number): number {
+  return bytes[at] ?? 0;
+}
+
+function fourDigits(value: number): string {
+  const high = Math.floor(value / 3364);
+  return pair(high) + pair(value - high * 3364);
+}
+
+function threeDigits(value: number): string {
+  const high = Math.floor(value / 58);
+  return pair(high) + alphabet.charAt(value - high * 58);
+}
+
+function pair(value: number): string {
+  return pairs[value] ?? '';
+}
