@@ -18,11 +18,9 @@ const open = (path: string) =>
 
 const memory: Engine = {
   name: 'SQLite in memory',
-  keepsData: false,
   open: async () => {
     const store = await open(':memory:');
-    const reopen = () => Promise.reject(new Error('A database in memory ends with its store.'));
-    return { store, reopen, close: () => store.close() };
+    return { store, close: () => store.close() };
   },
 };
 

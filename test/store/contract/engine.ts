@@ -7,16 +7,16 @@ import type { Store } from '../../../src/store/port.ts';
 export interface Engine {
   /** Shown in the names of the tests. */
   readonly name: string;
-  /** Whether its data outlives the store, so that `reopen` is there. */
-  readonly keepsData: boolean;
+  /** True when its data outlives the store; `reopen` is there then. */
+  readonly keepsData?: boolean | undefined;
   /** A fresh, empty store. */
   open(): Promise<OpenedStore>;
 }
 
 export interface OpenedStore {
   readonly store: Store;
-  /** Closes the store and opens it anew over the same data. */
-  reopen(): Promise<OpenedStore>;
+  /** Closes the store and opens it anew over the same data, for an engine that keeps them. */
+  reopen?(): Promise<OpenedStore>;
   /** Closes the store and removes its data. */
   close(): Promise<void>;
 }

@@ -328,6 +328,7 @@ function reopenContract(engine: Engine): void {
   test('it owns every stream at once, whatever the former process left', async (t) => {
     const opened = await engine.open();
     t.after(() => opened.close());
+    assert.ok(opened.reopen);
     const tenant = await addTenant(opened.store, 'main');
     const scene = sceneOf(opened.store, tenant.id);
     const stream = await scene.addStream();
