@@ -57,7 +57,10 @@ function keyOf(seal: Seal, tenant: number, row: KeyRow): SigningKey {
   };
 }
 
-/** Keys that an earlier rotation gave an end keep it; those past their end are of no use any more. */
+/**
+ * A key that signs no more keeps the end that an earlier rotation gave it. The one that signs now
+ * may do so until the new one does, should those between them be revoked.
+ */
 function add(
   db: Database,
   seal: Seal,
@@ -67,8 +70,10 @@ function add(
   const { tenant, kid, privateJwk, createdAt, signsFrom } = key;
   db.run`delete from signing_keys where tenant = ${tenant} and expires_at <= ${createdAt}`;
   db.run`
-    update signing_keys set expires_at = ${formerExpiresAt}
-    where tenant = ${tenant} and expires_at is null`;
+    update signing_keys set expires_at = max(coalesce(expires_at, 0), ${formerExpiresAt})
+    where tenant = ${tenant} and (expires_at is null or number = (
+      select max(number) from signing_keys
+      where tenant = ${tenant} and signs_from <= ${createdAt}))`;
   db.run`
     insert into signing_keys (tenant, kid, private_jwk, created_at, signs_from)
     values (${tenant}, ${kid}, ${seal.seal(privateJwk)}, ${createdAt}, ${signsFrom})`;

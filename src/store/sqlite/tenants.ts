@@ -6,10 +6,15 @@ import type { Database } from './database.ts';
 /** The tenants; the head of a tenant's log stands in the same row and belongs to log.ts. */
 export function createTenantStore({ db }: { readonly db: Database }): TenantStore {
   return {
-    list: async () => db.all<Tenant>`select id, name, domain from tenants order by id`,
+    list: async () => list(db),
     create: async (tenant, now) => db.transact('durable', () => create(db, tenant, now)),
     rename: async (id, to) => db.transact('durable', () => rename(db, id, to)),
   };
+}
+
+function list(db: Database): Tenant[] {
+  const rows = db.all<Tenant>`select id, name, domain from tenants order by id`;
+  return rows.map(({ id, name, domain }) => ({ id, name, domain }));
 }
 
 type Names = Pick<Tenant, 'name' | 'domain'>;

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Api } from '../../../src/core/types.ts';
+import { newClient } from './clients.ts';
+import type { Engine } from './engine.ts';
+import { addTenant, createScene, start } from './scene.ts';
+
+export function apisContract(engine: Engine): void {
+  describe(`${engine.name}: APIs`, () => {
+    test('get: by id and by identifier, what went in', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      const api = newApi(tenant, 'api_1', {
+        identifier: 'https://messages.example/ü?q="1"',
+        scopes: [
+          { value: 'read:messages', description: 'Lesen & „anführen“ 📬' },
+          { value: 'x'.repeat(280), description: '' },
+        ],
+        enforcePolicies: true,
+        tokenDialect: 'access_token_authz',
+        tokenLifetimeSeconds: 2_592_000,
+      });
+      assert.deepEqual(await store.apis.create(api), { created: api });
+      assert.deepEqual(await store.apis.get(tenant, api.id), api);
+      assert.deepEqual(await store.apis.get(tenant, api.identifier), api);
+      assert.equal(await store.apis.get(tenant, api.identifier.toUpperCase()), undefined);
+    });
+
+    test('create: an identifier is given once per tenant', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      const other = await addTenant(store, 'other');
+      const identifier = 'https://messages.example';
+      await store.apis.create(newApi(tenant, 'api_1', { identifier, name: 'ours' }));
+      const again = await store.apis.create(newApi(tenant, 'api_2', { identifier }));
+      assert.deepEqual(again, { refused: 'identifier_taken' });
+      assert.equal(await store.apis.get(tenant, 'api_2'), undefined);
+      const theirs = newApi(other.id, 'api_1', { identifier, name: 'theirs' });
+      assert.deepEqual(await store.apis.create(theirs), { created: theirs });
+      assert.equal((await store.apis.get(tenant, identifier))?.name, 'ours');
+    });
+
+    test('create: an identifier that is the id of an API would hide behind it', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      await store.apis.create(newApi(tenant, 'api_1'));
+      const hidden = newApi(tenant, 'api_2', { identifier: 'api_1' });
+      assert.deepEqual(await store.apis.create(hidden), { refused: 'identifier_taken' });
+    });
+
+    test('create: of concurrent calls for one identifier one wins', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      const calls = ['a', 'b', 'c', 'd'].map((id) =>
+        store.apis.create(newApi(tenant, id, { identifier: 'https://one.example' })),
+      );
+      const answers = await Promise.all(calls);
+      assert.equal(answers.filter((answer) => 'created' in answer).length, 1);
+    });
+
+    test('list: pages in the order of creation, with the total of this tenant', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      const other = await addTenant(store, 'other');
+      await store.apis.create(newApi(other.id, 'theirs'));
+      for (const [index, id] of ['b', 'c', 'a'].entries()) {
+        await store.apis.create(newApi(tenant, id, { createdAt: start + index }));
+      }
+      const page = async (number: number) => {
+        const { items, total } = await store.apis.list(tenant, { page: number, perPage: 2 });
+        assert.equal(total, 3);
+        return items.map((api) => api.id);
+      };
+      assert.deepEqual(await page(0), ['b', 'c']);
+      assert.deepEqual(await page(1), ['a']);
+      assert.deepEqual(await page(2), []);
+    });
+
+    test('update: changes all but id, identifier and age', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      const api = newApi(tenant, 'api_1');
+      await store.apis.create(api);
+      const scopes = [{ value: 'read:all', description: 'all' }];
+      const answer = await store.apis.update(tenant, 'api_1', (before) => {
+        assert.deepEqual(before, api);
+        return { ...newApi(tenant + 1, 'moved'), name: 'new', scopes, enforcePolicies: true };
+      });
+      const after = { ...api, name: 'new', scopes, enforcePolicies: true };
+      assert.deepEqual(answer, { updated: after });
+      assert.deepEqual(await store.apis.get(tenant, 'api_1'), after);
+    });
+
+    test('update: goes by the id alone, within the tenant', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      const other = await addTenant(store, 'other');
+      const api = newApi(tenant, 'api_1');
+      await store.apis.create(api);
+      const decide = () => assert.fail('decided');
+      const refused = { refused: 'unknown' };
+      assert.deepEqual(await store.apis.update(tenant, api.identifier, decide), refused);
+      assert.deepEqual(await store.apis.update(other.id, 'api_1', decide), refused);
+    });
+
+    test('delete: takes the grants for this API along, and no others', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      await store.clients.create(newClient(tenant, 'robot'));
+      for (const id of ['api_1', 'api_2']) {
+        await store.apis.create(newApi(tenant, id));
+        const grant = { tenant, id: `grant for ${id}`, client: 'robot', api: id, scope: [] };
+        assert.ok('created' in (await store.grants.create(grant)));
+      }
+      assert.equal(await store.apis.delete(tenant, 'api_1'), true);
+      assert.equal(await store.apis.get(tenant, 'api_1'), undefined);
+      assert.equal(await store.grants.of(tenant, 'robot', 'api_1'), undefined);
+      assert.ok(await store.grants.of(tenant, 'robot', 'api_2'));
+      assert.equal(await store.apis.delete(tenant, 'api_1'), false);
+    });
+
+    test("delete: leaves another tenant's API and the grants of the management API", async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      const other = await addTenant(store, 'other');
+      await store.apis.create(newApi(tenant, 'api_1'));
+      await store.clients.create(newClient(tenant, 'robot'));
+      const grant = { tenant, id: 'g', client: 'robot', api: 'management', scope: [] };
+      await store.grants.create(grant);
+      assert.equal(await store.apis.delete(other.id, 'api_1'), false);
+      assert.equal(await store.apis.delete(tenant, 'management'), false);
+      assert.ok(await store.apis.get(tenant, 'api_1'));
+      assert.deepEqual(await store.grants.get(tenant, 'g'), grant);
+    });
+  });
+}
+
+/** An API as tests want it; its identifier is a URL with the id. */
+export function newApi(tenant: number, id: string, given: Partial<Api> = {}): Api {
+  return {
+    tenant,
+    id,
+    identifier: `https://${id}.example`,
+    name: id,
+    scopes: [],
+    enforcePolicies: false,
+    tokenDialect: 'access_token',
+    tokenLifetimeSeconds: 86_400,
+    createdAt: start,
+    ...given,
+  };
+}

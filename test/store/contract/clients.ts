@@ -1,0 +1,261 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { managementApiId, type Client } from '../../../src/core/types.ts';
+import type { Engine } from './engine.ts';
+import { addTenant, createScene, start, type Scene } from './scene.ts';
+
+export function clientsContract(engine: Engine): void {
+  describe(`${engine.name}: clients`, () => storedContract(engine));
+  describe(`${engine.name}: clients.update and delete`, () => changedContract(engine));
+  describe(`${engine.name}: clients.useAssertion`, () => assertionContract(engine));
+}
+
+function storedContract(engine: Engine): void {
+  test('create: what comes back is what went in, at version 1', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const given = newClient(tenant, 'robot', {
+      name: 'Zoë 🤖 "quoted" \\ \n',
+      global: true,
+      secretHash: 'h'.repeat(43),
+      jwks: JSON.stringify({ keys: [{ kid: 'k'.repeat(10_000) }] }),
+    });
+    assert.deepEqual(await store.clients.create(given), { created: { ...given, version: 1 } });
+    assert.deepEqual(await store.clients.get(tenant, 'robot'), { ...given, version: 1 });
+  });
+
+  test('create: a client of an external issuer has neither secret nor keys', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    await store.clients.create(newClient(tenant, 'guest', { issuer: 'https://idp.example/' }));
+    const guest = await store.clients.get(tenant, 'guest');
+    assert.equal(guest?.issuer, 'https://idp.example/');
+    assert.equal(guest.secretHash, undefined);
+    assert.equal(guest.jwks, undefined);
+  });
+
+  test('create: an id is given once, and the refused one changes nothing', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    await store.clients.create(newClient(tenant, 'robot', { name: 'first' }));
+    const answers = await Promise.all(
+      [1, 2, 3].map((count) =>
+        store.clients.create(newClient(tenant, 'robot', { name: `${count}` })),
+      ),
+    );
+    assert.ok(answers.every((answer) => 'refused' in answer && answer.refused === 'id_taken'));
+    assert.equal((await store.clients.get(tenant, 'robot'))?.name, 'first');
+  });
+
+  test("get: never answers another tenant's client", async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const other = await addTenant(store, 'other');
+    await store.clients.create(newClient(tenant, 'robot', { name: 'ours' }));
+    assert.equal(await store.clients.get(other.id, 'robot'), undefined);
+    await store.clients.create(newClient(other.id, 'robot', { name: 'theirs' }));
+    assert.equal((await store.clients.get(tenant, 'robot'))?.name, 'ours');
+    assert.equal((await store.clients.list(other.id, { page: 0, perPage: 9 })).total, 1);
+  });
+
+  test('get: an id is compared to the letter', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    await store.clients.create(newClient(tenant, 'Robot'));
+    for (const id of ['robot', 'Robot ', '', '%', "Robot' or 1=1 --", 'x'.repeat(100_000)]) {
+      assert.equal(await store.clients.get(tenant, id), undefined, JSON.stringify(id.slice(0, 20)));
+    }
+  });
+
+  test('list: pages in the order of creation, empty after the last', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    for (const [index, id] of ['c', 'a', 'b', 'e', 'd'].entries()) {
+      await store.clients.create(newClient(tenant, id, { createdAt: start + Math.min(index, 3) }));
+    }
+    const page = async (number: number) => {
+      const { items, total } = await store.clients.list(tenant, { page: number, perPage: 2 });
+      assert.equal(total, 5);
+      return items.map((client) => client.id);
+    };
+    assert.deepEqual(await page(0), ['c', 'a']);
+    assert.deepEqual(await page(1), ['b', 'd'], 'of one instant: by id');
+    assert.deepEqual(await page(2), ['e']);
+    assert.deepEqual(await page(3), []);
+    assert.deepEqual(await page(Number.MAX_SAFE_INTEGER), []);
+  });
+
+  test('list: a page of none answers the total', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    await store.clients.create(newClient(tenant, 'robot'));
+    const page = await store.clients.list(tenant, { page: 0, perPage: 0 });
+    assert.deepEqual(page, { items: [], total: 1 });
+  });
+}
+
+function changedContract(engine: Engine): void {
+  test('update: decides on the client and its grants, and raises the version', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const { created } = await withGrant(scene, 'robot');
+    const answer = await store.clients.update(tenant, 'robot', (before, grants) => {
+      assert.deepEqual(before, created);
+      assert.deepEqual(
+        grants.map((grant) => [grant.api, grant.scope]),
+        [[managementApiId, ['read:users']]],
+      );
+      return { after: { ...before, name: 'renamed', global: true, jwks: undefined } };
+    });
+    const after = { ...created, name: 'renamed', global: true, jwks: undefined, version: 2 };
+    assert.deepEqual(answer, { updated: after });
+    assert.deepEqual(await store.clients.get(tenant, 'robot'), after);
+  });
+
+  test('update: neither id nor tenant nor version nor age can be chosen', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const other = await addTenant(store, 'other');
+    await store.clients.create(newClient(tenant, 'robot'));
+    const answer = await store.clients.update(tenant, 'robot', (before) => ({
+      after: { ...before, tenant: other.id, id: 'king', version: 99, createdAt: 1 },
+    }));
+    const expected = { ...newClient(tenant, 'robot'), version: 2 };
+    assert.deepEqual(answer, { updated: expected });
+    assert.deepEqual(await store.clients.get(tenant, 'robot'), expected);
+    assert.equal(await store.clients.get(other.id, 'king'), undefined);
+  });
+
+  test('update: hands a refusal through and writes nothing', async (t) => {
+    const { store, tenant, hints } = await createScene(engine, t);
+    await store.clients.create(newClient(tenant, 'robot'));
+    const answer = await store.clients.update(tenant, 'robot', () => ({ refused: 'too_much' }));
+    assert.deepEqual(answer, { refused: 'too_much' });
+    assert.equal((await store.clients.get(tenant, 'robot'))?.version, 1);
+    assert.deepEqual(hints, []);
+  });
+
+  test('update: a decision that throws writes nothing and holds nobody up', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    await store.clients.create(newClient(tenant, 'robot'));
+    const bug = new Error('bug');
+    const decide = () => {
+      throw bug;
+    };
+    await assert.rejects(store.clients.update(tenant, 'robot', decide), bug);
+    const renamed = await store.clients.update(tenant, 'robot', rename('next'));
+    assert.ok('updated' in renamed);
+    assert.equal(renamed.updated.version, 2);
+  });
+
+  test("update: does not decide on an unknown or another tenant's client", async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const other = await addTenant(store, 'other');
+    await store.clients.create(newClient(tenant, 'robot'));
+    const decide = () => assert.fail('decided');
+    const refused = { refused: 'unknown' };
+    assert.deepEqual(await store.clients.update(tenant, 'nobody', decide), refused);
+    assert.deepEqual(await store.clients.update(other.id, 'robot', decide), refused);
+  });
+
+  test('update: concurrent changes each see the one before', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    await store.clients.create(newClient(tenant, 'robot', { name: '' }));
+    const longer = (before: Client) => ({ after: { ...before, name: `${before.name}x` } });
+    await Promise.all([1, 2, 3, 4].map(() => store.clients.update(tenant, 'robot', longer)));
+    const robot = await store.clients.get(tenant, 'robot');
+    assert.equal(robot?.name, 'xxxx');
+    assert.equal(robot.version, 5);
+  });
+
+  test('delete: takes the grants of this client along, and no others', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const other = { ...scene, tenant: (await addTenant(store, 'other')).id };
+    await withGrant(scene, 'robot');
+    await withGrant(scene, 'neighbour');
+    await withGrant(other, 'robot');
+    assert.equal(await store.clients.delete(tenant, 'robot'), true);
+    assert.equal(await store.clients.get(tenant, 'robot'), undefined);
+    assert.equal(await store.grants.of(tenant, 'robot', managementApiId), undefined);
+    assert.ok(await store.grants.of(tenant, 'neighbour', managementApiId));
+    assert.ok(await store.grants.of(other.tenant, 'robot', managementApiId));
+    assert.equal(await store.clients.delete(tenant, 'robot'), false);
+  });
+
+  test('delete: a client of the same id made afterwards has no grant', async (t) => {
+    const scene = await createScene(engine, t);
+    await withGrant(scene, 'robot');
+    await scene.store.clients.delete(scene.tenant, 'robot');
+    await scene.store.clients.create(newClient(scene.tenant, 'robot'));
+    assert.equal(await scene.store.grants.of(scene.tenant, 'robot', managementApiId), undefined);
+  });
+
+  test('watch: hears of a change and of a deletion', async (t) => {
+    const { store, tenant, hints } = await createScene(engine, t);
+    await store.clients.create(newClient(tenant, 'robot'));
+    const hint = { kind: 'client', tenant, client: 'robot' };
+    await store.clients.update(tenant, 'robot', rename('next'));
+    assert.deepEqual(hints, [hint]);
+    await store.clients.delete(tenant, 'robot');
+    await store.clients.delete(tenant, 'robot');
+    assert.deepEqual(hints, [hint, hint]);
+  });
+}
+
+function assertionContract(engine: Engine): void {
+  test('a jti is used once, by each client of each tenant', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const use = (owner: number, client: string, jti: string) =>
+      store.clients.useAssertion(owner, client, jti, start + 1000, start);
+    assert.equal(await use(tenant, 'robot', 'once'), true);
+    assert.equal(await use(tenant, 'robot', 'once'), false);
+    assert.equal(await use(tenant, 'robot', 'Once'), true);
+    assert.equal(await use(tenant, 'other', 'once'), true);
+    assert.equal(await use(tenant + 1, 'robot', 'once'), true);
+  });
+
+  test('of concurrent uses one wins', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const uses = Array.from({ length: 16 }, () =>
+      store.clients.useAssertion(tenant, 'robot', 'once', start + 1000, start),
+    );
+    const answers = await Promise.all(uses);
+    assert.equal(answers.filter(Boolean).length, 1);
+  });
+
+  test('a jti may come again after its end, and counts once again', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const use = (now: number) =>
+      store.clients.useAssertion(tenant, 'robot', 'once', now + 1000, now);
+    assert.equal(await use(start), true);
+    assert.equal(await use(start + 999), false);
+    assert.equal(await use(start + 1000), true);
+    assert.equal(await use(start + 1001), false);
+  });
+
+  test('many that expired together stand in nobody’s way', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const use = (jti: string, now: number) =>
+      store.clients.useAssertion(tenant, 'robot', jti, now + 1000, now);
+    for (let count = 0; count < 250; count++) await use(`jti-${count}`, start + (count % 7));
+    for (let count = 0; count < 250; count++) {
+      assert.equal(await use(`jti-${count}`, start + 1007), true, `jti-${count}`);
+      assert.equal(await use(`jti-${count}`, start + 1007), false, `jti-${count}`);
+    }
+  });
+}
+
+/** A client as tests want it; made at `start`, local, with a secret. */
+export function newClient(
+  tenant: number,
+  id: string,
+  given: Partial<Client> = {},
+): Omit<Client, 'version'> {
+  const none = { issuer: undefined, secretHash: undefined, jwks: undefined };
+  return { tenant, id, name: id, global: false, ...none, createdAt: start, ...given };
+}
+
+function rename(name: string) {
+  return (before: Client) => ({ after: { ...before, name } });
+}
+
+async function withGrant({ store, tenant }: Scene, id: string): Promise<{ created: Client }> {
+  const answer = await store.clients.create(newClient(tenant, id));
+  assert.ok('created' in answer);
+  const grant = { tenant, id: `grant of ${id}`, client: id, api: managementApiId };
+  assert.ok('created' in (await store.grants.create({ ...grant, scope: ['read:users'] })));
+  return answer;
+}

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { managementApiId, type Grant } from '../../../src/core/types.ts';
+import { newApi } from './apis.ts';
+import { newClient } from './clients.ts';
+import type { Engine } from './engine.ts';
+import { addTenant, createScene, type Scene } from './scene.ts';
+
+export function grantsContract(engine: Engine): void {
+  describe(`${engine.name}: grants`, () => {
+    test('create: what comes back is what went in', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const scope = ['read:a', 'read:a', 'ü"\\', 's'.repeat(1000)];
+      const grant = newGrant(tenant, 'g', { scope });
+      assert.deepEqual(await store.grants.create(grant), { created: grant });
+      assert.deepEqual(await store.grants.get(tenant, 'g'), grant);
+      assert.deepEqual(await store.grants.of(tenant, 'robot', 'api_1'), grant);
+    });
+
+    test('create: the management API has no row and takes grants', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const grant = newGrant(tenant, 'g', { api: managementApiId, scope: [] });
+      assert.deepEqual(await store.grants.create(grant), { created: grant });
+      assert.deepEqual(await store.grants.of(tenant, 'robot', managementApiId), grant);
+    });
+
+    test('create: a client has one grant for an API', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const calls = ['a', 'b', 'c'].map((id) => store.grants.create(newGrant(tenant, id)));
+      const answers = await Promise.all(calls);
+      assert.equal(answers.filter((answer) => 'created' in answer).length, 1);
+      const refused = answers.filter((answer) => 'refused' in answer);
+      assert.deepEqual(refused, [{ refused: 'exists' }, { refused: 'exists' }]);
+      assert.equal((await list(store, tenant)).length, 1);
+    });
+
+    test('create: client and API must be there, in this tenant', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const other = await addTenant(store, 'other');
+      await store.clients.create(newClient(other.id, 'theirs'));
+      await store.apis.create(newApi(other.id, 'api_theirs'));
+      const create = (given: Partial<Grant>) => store.grants.create(newGrant(tenant, 'g', given));
+      assert.deepEqual(await create({ client: 'theirs' }), { refused: 'unknown_client' });
+      assert.deepEqual(await create({ api: 'api_theirs' }), { refused: 'unknown_api' });
+      assert.deepEqual(await create({ api: 'https://api_1.example' }), { refused: 'unknown_api' });
+      assert.deepEqual(await list(store, tenant), []);
+    });
+
+    test("get, of, update and delete: another tenant's grant is unknown", async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const other = await addTenant(store, 'other');
+      const grant = newGrant(tenant, 'g');
+      await store.grants.create(grant);
+      assert.equal(await store.grants.get(other.id, 'g'), undefined);
+      assert.equal(await store.grants.of(other.id, 'robot', 'api_1'), undefined);
+      assert.deepEqual(await store.grants.update(other.id, 'g', []), { refused: 'unknown' });
+      assert.equal(await store.grants.delete(other.id, 'g'), false);
+      assert.deepEqual(await list(store, other.id), []);
+      assert.deepEqual(await store.grants.get(tenant, 'g'), grant);
+    });
+
+    test('list: pages by id, each grant once although some go meanwhile', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      for (const id of ['b', 'd', 'a', 'c', 'e']) {
+        await store.clients.create(newClient(tenant, id));
+        await store.grants.create(newGrant(tenant, id, { client: id }));
+      }
+      const page = async (after: string | undefined) => {
+        const { items, next } = await store.grants.list(tenant, { after, take: 2 });
+        return [items.map((grant) => grant.id).join(), next];
+      };
+      assert.deepEqual(await page(undefined), ['a,b', 'b']);
+      await store.grants.delete(tenant, 'b');
+      assert.deepEqual(await page('b'), ['c,d', 'd']);
+      assert.deepEqual(await page('d'), ['e', undefined]);
+      assert.deepEqual(await page('zzz'), ['', undefined]);
+    });
+
+    test('list: no next after a last page that is full', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      await store.grants.create(newGrant(tenant, 'a'));
+      await store.grants.create(newGrant(tenant, 'b', { api: managementApiId }));
+      const { items, next } = await store.grants.list(tenant, { after: undefined, take: 2 });
+      assert.equal(items.length, 2);
+      assert.equal(next, undefined);
+    });
+
+    test('list: filters by client, by API, by both', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      await store.clients.create(newClient(tenant, 'second'));
+      await store.grants.create(newGrant(tenant, 'a'));
+      await store.grants.create(newGrant(tenant, 'b', { api: managementApiId }));
+      await store.grants.create(newGrant(tenant, 'c', { client: 'second' }));
+      const ids = async (filter: { client?: string; api?: string }) =>
+        (await list(store, tenant, filter)).map((grant) => grant.id);
+      assert.deepEqual(await ids({ client: 'robot' }), ['a', 'b']);
+      assert.deepEqual(await ids({ api: 'api_1' }), ['a', 'c']);
+      assert.deepEqual(await ids({ client: 'second', api: 'api_1' }), ['c']);
+      assert.deepEqual(await ids({ client: 'nobody' }), []);
+      assert.deepEqual(await ids({ client: '' }), []);
+    });
+
+    test('update: changes the scope alone', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const grant = newGrant(tenant, 'g');
+      await store.grants.create(grant);
+      const updated = { ...grant, scope: ['write:messages'] };
+      assert.deepEqual(await store.grants.update(tenant, 'g', ['write:messages']), { updated });
+      assert.deepEqual(await store.grants.get(tenant, 'g'), updated);
+      assert.deepEqual(await store.grants.update(tenant, 'no', []), { refused: 'unknown' });
+    });
+
+    test('delete: once; then the pair may have a grant again', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      await store.grants.create(newGrant(tenant, 'g'));
+      assert.equal(await store.grants.delete(tenant, 'g'), true);
+      assert.equal(await store.grants.delete(tenant, 'g'), false);
+      assert.ok('created' in (await store.grants.create(newGrant(tenant, 'h'))));
+    });
+  });
+}
+
+/** A store with the client `robot` and the API `api_1`. */
+async function prepared(engine: Engine, t: TestContext): Promise<Scene> {
+  const scene = await createScene(engine, t);
+  await scene.store.clients.create(newClient(scene.tenant, 'robot'));
+  await scene.store.apis.create(newApi(scene.tenant, 'api_1'));
+  return scene;
+}
+
+function newGrant(tenant: number, id: string, given: Partial<Grant> = {}): Grant {
+  return { tenant, id, client: 'robot', api: 'api_1', scope: ['read:messages'], ...given };
+}
+
+async function list(
+  store: Scene['store'],
+  tenant: number,
+  filter: { client?: string; api?: string } = {},
+): Promise<readonly Grant[]> {
+  const { items } = await store.grants.list(tenant, { ...filter, after: undefined, take: 100 });
+  return items;
+}

@@ -1,0 +1,460 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { StoreContentRefused } from '../../../src/core/errors.ts';
+import type { NewEvent, User } from '../../../src/core/types.ts';
+import type { Engine } from './engine.ts';
+import { addTenant, createScene, newEvent, start, type Scene } from './scene.ts';
+
+export function usersContract(engine: Engine): void {
+  describe(`${engine.name}: users`, () => storedContract(engine));
+  describe(`${engine.name}: users.update and delete`, () => changedContract(engine));
+  describe(`${engine.name}: users and the log`, () => eventContract(engine));
+  describe(`${engine.name}: lists of users`, () => listContract(engine));
+}
+
+function storedContract(engine: Engine): void {
+  test('create: what comes back is what went in', async (t) => {
+    const scene = await createScene(engine, t);
+    const user = newUser(scene.tenant, 'zoë', {
+      username: 'ζωή "1" \\ 🧑‍🚀',
+      profile: {
+        name: 'Zoë',
+        email_verified: false,
+        nothing: null,
+        user_metadata: {
+          deep: [{ list: [1.5, 'ü', null] }],
+          ['__proto__x']: 1,
+          long: 'x'.repeat(1e5),
+        },
+      },
+    });
+    assert.deepEqual(await create(scene, user), { created: user });
+    assert.deepEqual(await scene.store.users.get(scene.tenant, user.id), user);
+  });
+
+  test('create: refuses the e-mail, the username or the id of another user', async (t) => {
+    const scene = await createScene(engine, t);
+    await create(scene, newUser(scene.tenant, 'ada', { username: 'Ada' }));
+    const refused = { refused: 'duplicate' };
+    const attempt = (given: Partial<User>) => create(scene, newUser(scene.tenant, 'bob', given));
+    assert.deepEqual(await attempt({ email: 'ada@example.com' }), refused);
+    assert.deepEqual(await attempt({ username: 'Ada' }), refused);
+    assert.deepEqual(await attempt({ id: 'leat|ada' }), refused);
+    assert.equal(await scene.store.log.head(scene.tenant), 1, 'no event of a refused user');
+    assert.deepEqual(await ids(scene), ['leat|ada']);
+  });
+
+  test('create: another connection may have the e-mail and the username, not the id', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada', { username: 'Ada' });
+    await create(scene, ada);
+    const elsewhere = { ...ada, connection: 'partners' };
+    assert.ok('created' in (await create(scene, { ...elsewhere, id: 'leat|second' })));
+    assert.deepEqual(await create(scene, elsewhere), { refused: 'duplicate' });
+  });
+
+  test('create: users without a username do not clash', async (t) => {
+    const scene = await createScene(engine, t);
+    await create(scene, newUser(scene.tenant, 'ada'));
+    assert.ok('created' in (await create(scene, newUser(scene.tenant, 'bob'))));
+  });
+
+  test('create: of concurrent calls for one e-mail one wins, with one event', async (t) => {
+    const scene = await createScene(engine, t);
+    const calls = Array.from({ length: 10 }, (_, index) =>
+      create(scene, newUser(scene.tenant, `u${index}`, { email: 'one@example.com' })),
+    );
+    const answers = await Promise.all(calls);
+    assert.equal(answers.filter((answer) => 'created' in answer).length, 1);
+    assert.equal(await scene.store.log.head(scene.tenant), 1);
+  });
+
+  test("get, byEmail and the lists: another tenant's users are not there", async (t) => {
+    const scene = await createScene(engine, t);
+    const other = { ...scene, tenant: (await addTenant(scene.store, 'other')).id };
+    const user = newUser(scene.tenant, 'ada');
+    await create(scene, user);
+    const { users } = scene.store;
+    assert.equal(await users.get(other.tenant, user.id), undefined);
+    assert.deepEqual(await users.byEmail(other.tenant, user.email), []);
+    assert.deepEqual(await users.list(other.tenant, { page: 0, perPage: 9 }), {
+      items: [],
+      total: 0,
+    });
+    assert.deepEqual(await ids(other), []);
+    assert.ok('created' in (await create(other, { ...user, tenant: other.tenant })));
+  });
+
+  test('byEmail: compares without regard to case, in every connection', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada');
+    const partner = { ...ada, id: 'leat|a-partner', connection: 'partners' };
+    await create(scene, ada);
+    await create(scene, partner);
+    const { users } = scene.store;
+    assert.deepEqual(await users.byEmail(scene.tenant, 'ADA@Example.COM'), [partner, ada]);
+    assert.deepEqual(await users.byEmail(scene.tenant, 'ada'), []);
+    assert.deepEqual(await users.byEmail(scene.tenant, '%'), []);
+  });
+}
+
+function changedContract(engine: Engine): void {
+  test('update: decides on the user as it is and answers it as it became', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada', { username: 'ada' });
+    await create(scene, ada);
+    const changes = {
+      email: 'countess@example.com',
+      username: undefined,
+      passwordHash: '$argon2id$other',
+      profile: { name: 'Countess' },
+      updatedAt: start + 5,
+    };
+    const answer = await update(scene, ada.id, (before) => {
+      assert.deepEqual(before, ada);
+      return { ...before, ...changes };
+    });
+    assert.deepEqual(answer, { updated: { ...ada, ...changes } });
+    assert.deepEqual(await scene.store.users.get(scene.tenant, ada.id), { ...ada, ...changes });
+  });
+
+  test('update: never moves a user, nor makes it younger', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada');
+    await create(scene, ada);
+    const moved = { tenant: 99, id: 'leat|root', connection: 'partners', createdAt: 1 };
+    const answer = await update(scene, ada.id, (before) => ({ ...before, ...moved }));
+    assert.deepEqual(answer, { updated: ada });
+    assert.deepEqual(await ids(scene), [ada.id]);
+  });
+
+  test("update: refuses another user's e-mail or username, and writes nothing", async (t) => {
+    const scene = await createScene(engine, t);
+    await create(scene, newUser(scene.tenant, 'ada', { username: 'ada' }));
+    const bob = newUser(scene.tenant, 'bob');
+    await create(scene, bob);
+    const refused = { refused: 'duplicate' };
+    const change = (given: Partial<User>) =>
+      update(scene, bob.id, (before) => ({ ...before, ...given }));
+    assert.deepEqual(await change({ email: 'ada@example.com' }), refused);
+    assert.deepEqual(await change({ username: 'ada' }), refused);
+    assert.deepEqual(await scene.store.users.get(scene.tenant, bob.id), bob);
+    assert.equal(await scene.store.log.head(scene.tenant), 2);
+  });
+
+  test('update: a user may keep its own e-mail and username', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada', { username: 'ada' });
+    await create(scene, ada);
+    assert.deepEqual(await update(scene, ada.id, (before) => before), { updated: ada });
+  });
+
+  test('update: hands a refusal through, without a write and without an event', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada');
+    await create(scene, ada);
+    scene.hints.length = 0;
+    const refuse = () => ({ refused: 'connection_differs' as const });
+    const answer = await scene.store.users.update(scene.tenant, ada.id, refuse, start);
+    assert.deepEqual(answer, { refused: 'connection_differs' });
+    assert.deepEqual(await scene.store.users.get(scene.tenant, ada.id), ada);
+    assert.equal(await scene.store.log.head(scene.tenant), 1);
+    assert.deepEqual(scene.hints, []);
+  });
+
+  test("update and delete: never decide on an unknown or another tenant's user", async (t) => {
+    const scene = await createScene(engine, t);
+    const other = await addTenant(scene.store, 'other');
+    await create(scene, newUser(scene.tenant, 'ada'));
+    const decide = () => assert.fail('decided');
+    const { users } = scene.store;
+    for (const [tenant, id] of [[other.id, 'leat|ada'] as const, [scene.tenant, 'x'] as const]) {
+      assert.deepEqual(await users.update(tenant, id, decide, start), { refused: 'unknown' });
+      assert.equal(await users.delete(tenant, id, decide, start), false);
+    }
+    assert.equal(await scene.store.log.head(scene.tenant), 1);
+    assert.equal(await scene.store.log.head(other.id), 0);
+  });
+
+  test('update: concurrent changes each see the one before', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada', { profile: { count: 0 } });
+    await create(scene, ada);
+    const increment = (before: User) => ({
+      ...before,
+      profile: { count: Number(before.profile['count']) + 1 },
+    });
+    await Promise.all(Array.from({ length: 20 }, () => update(scene, ada.id, increment)));
+    const after = await scene.store.users.get(scene.tenant, ada.id);
+    assert.deepEqual(after?.profile, { count: 20 });
+    assert.equal(await scene.store.log.head(scene.tenant), 21);
+  });
+
+  test('delete: emits with the last state, once; then all its names are free', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada', { username: 'ada' });
+    await create(scene, ada);
+    const emit = (before: User) => newEvent({ body: JSON.stringify(before) });
+    const remove = () => scene.store.users.delete(scene.tenant, ada.id, emit, start);
+    assert.deepEqual(await Promise.all([remove(), remove()]), [true, false]);
+    assert.equal(await scene.store.users.get(scene.tenant, ada.id), undefined);
+    const events = await logOf(scene);
+    assert.equal(events.length, 2);
+    assert.deepEqual(JSON.parse(events[1]?.body ?? ''), JSON.parse(JSON.stringify(ada)));
+    assert.deepEqual(await create(scene, ada), { created: ada });
+  });
+}
+
+/** Content that no engine stores: a member that must be text is none. */
+const broken = (): NewEvent => ({ ...newEvent(), type: null as unknown as string });
+
+function eventContract(engine: Engine): void {
+  test('each change is one event of the log, in the order of the changes', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada');
+    const events = ['user.created', 'user.updated', 'user.deleted'].map((type) =>
+      newEvent({ type }),
+    );
+    const [created, updated, deleted] = events;
+    assert.ok(created && updated && deleted);
+    const { users } = scene.store;
+    await users.create(ada, created, start);
+    await users.update(scene.tenant, ada.id, (after) => ({ after, event: updated }), start + 1);
+    await users.delete(scene.tenant, ada.id, () => deleted, start + 2);
+    const log = await logOf(scene);
+    assert.deepEqual(
+      log.map(({ offset, id, type, publishedAt }) => [offset, id, type, publishedAt - start]),
+      events.map(({ id, type }, index) => [index + 1, id, type, index]),
+    );
+  });
+
+  test('watch: hears of each event once its change can be read', async (t) => {
+    const scene = await createScene(engine, t);
+    const seen: string[] = [];
+    scene.store.watch((hint) => {
+      if (hint.kind !== 'appended') return;
+      for (const { offset, type } of hint.events) seen.push(`${hint.tenant} ${offset} ${type}`);
+    });
+    await create(scene, newUser(scene.tenant, 'ada'));
+    await create(scene, newUser(scene.tenant, 'ada'));
+    await update(scene, 'leat|ada', (before) => before);
+    assert.deepEqual(seen, [`${scene.tenant} 1 user.created`, `${scene.tenant} 2 user.created`]);
+  });
+
+  test('create: a user whose event is refused is not there', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada');
+    const refused = scene.store.users.create(ada, broken(), start);
+    await assert.rejects(refused, StoreContentRefused);
+    assert.equal(await scene.store.users.get(scene.tenant, ada.id), undefined);
+    assert.equal(await scene.store.log.head(scene.tenant), 0);
+    assert.deepEqual(scene.hints, []);
+    assert.ok('created' in (await create(scene, ada)));
+  });
+
+  test('update: a change whose event is refused did not happen', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada');
+    await create(scene, ada);
+    const decide = (before: User) => ({ after: { ...before, email: 'x@y.z' }, event: broken() });
+    const refused = scene.store.users.update(scene.tenant, ada.id, decide, start);
+    await assert.rejects(refused, StoreContentRefused);
+    assert.deepEqual(await scene.store.users.get(scene.tenant, ada.id), ada);
+  });
+
+  test('delete: a user whose event is refused, or cannot be made, stays', async (t) => {
+    const scene = await createScene(engine, t);
+    const ada = newUser(scene.tenant, 'ada');
+    await create(scene, ada);
+    const { users } = scene.store;
+    await assert.rejects(users.delete(scene.tenant, ada.id, broken, start), StoreContentRefused);
+    const bug = new Error('bug');
+    const emit = () => {
+      throw bug;
+    };
+    await assert.rejects(users.delete(scene.tenant, ada.id, emit, start), bug);
+    assert.deepEqual(await users.get(scene.tenant, ada.id), ada);
+    assert.equal(await scene.store.log.head(scene.tenant), 1);
+  });
+
+  test('create: an event that the database cannot hold leaves no user behind', async (t) => {
+    const scene = await createScene(engine, t);
+    const taken = newEvent();
+    await scene.store.log.append(scene.tenant, [taken], start);
+    const ada = newUser(scene.tenant, 'ada');
+    // The id is in the log already, and was not chosen by a client, so nobody looks it up.
+    const refused = scene.store.users.create(ada, newEvent({ id: taken.id }), start);
+    await assert.rejects(refused, StoreContentRefused);
+    assert.equal(await scene.store.users.get(scene.tenant, ada.id), undefined);
+    assert.equal(await scene.store.log.head(scene.tenant), 1);
+  });
+
+  test('create: publishing and users take turns on one log without a gap', async (t) => {
+    const scene = await createScene(engine, t);
+    const users = Array.from({ length: 20 }, (_, index) =>
+      create(scene, newUser(scene.tenant, `u${index}`)),
+    );
+    const published = Array.from({ length: 20 }, () =>
+      scene.store.log.append(scene.tenant, [newEvent(), newEvent()], start),
+    );
+    await Promise.all([...users, ...published]);
+    const offsets = (await logOf(scene)).map((event) => event.offset);
+    assert.deepEqual(
+      offsets,
+      Array.from({ length: 60 }, (_, index) => index + 1),
+    );
+  });
+}
+
+function listContract(engine: Engine): void {
+  test('list: by id, unless a field is asked for', async (t) => {
+    const scene = await createScene(engine, t);
+    await createThree(scene);
+    assert.deepEqual(await sortedBy(scene), ['a', 'b', 'c']);
+    assert.deepEqual(await sortedBy(scene, 'user_id', true), ['c', 'b', 'a']);
+  });
+
+  test('list: sorts by columns, by members of the profile, both ways', async (t) => {
+    const scene = await createScene(engine, t);
+    await createThree(scene);
+    const expected: Record<string, string[]> = {
+      created_at: ['b', 'c', 'a'],
+      updated_at: ['c', 'a', 'b'],
+      email: ['b', 'a', 'c'],
+      username: ['a', 'c', 'b'],
+      name: ['c', 'b', 'a'],
+      logins: ['b', 'a', 'c'],
+    };
+    for (const [field, order] of Object.entries(expected)) {
+      assert.deepEqual(await sortedBy(scene, field), order, field);
+      assert.deepEqual(await sortedBy(scene, field, true), order.toReversed(), `${field}:-1`);
+    }
+  });
+
+  test('list: users of one value are in the order of their ids, both ways', async (t) => {
+    const scene = await createScene(engine, t);
+    for (const id of ['b', 'a', 'c']) await create(scene, newUser(scene.tenant, id));
+    for (const field of ['created_at', 'updated_at', 'username', 'name']) {
+      assert.deepEqual(await sortedBy(scene, field), ['a', 'b', 'c'], field);
+      assert.deepEqual(await sortedBy(scene, field, true), ['a', 'b', 'c'], `${field}:-1`);
+    }
+  });
+
+  test('list: a field that nobody has sorts by id, whatever is in its name', async (t) => {
+    const scene = await createScene(engine, t);
+    await createThree(scene);
+    const hostile = [
+      'nobody_has_it',
+      'password_hash',
+      'passwordHash',
+      'tenant',
+      '',
+      '$.name',
+      `name'), (select password_hash from users) --`,
+      'name"]; drop table users; --',
+      "') or 1=1",
+      '\u0000',
+      'x'.repeat(100_000),
+    ];
+    for (const field of hostile) {
+      assert.deepEqual(await sortedBy(scene, field, true), ['a', 'b', 'c'], field.slice(0, 40));
+    }
+  });
+
+  test('list: a member that is an object or a list sorts without an error', async (t) => {
+    const scene = await createScene(engine, t);
+    for (const [id, value] of [['a', { x: 1 }] as const, ['b', [1]] as const, ['c', 2] as const]) {
+      await create(scene, newUser(scene.tenant, id, { profile: { user_metadata: value } }));
+    }
+    assert.equal((await sortedBy(scene, 'user_metadata')).length, 3);
+  });
+
+  test('list: pages with the total, empty after the last', async (t) => {
+    const scene = await createScene(engine, t);
+    await createThree(scene);
+    const page = async (number: number, perPage: number) => {
+      const sort = { field: 'created_at', descending: true };
+      const query = { page: number, perPage, sort };
+      const { items, total } = await scene.store.users.list(scene.tenant, query);
+      return [localIds(items).join(), total];
+    };
+    assert.deepEqual(await page(0, 2), ['a,c', 3]);
+    assert.deepEqual(await page(1, 2), ['b', 3]);
+    assert.deepEqual(await page(2, 2), ['', 3]);
+    assert.deepEqual(await page(0, 0), ['', 3]);
+  });
+
+  test('listFrom: each user once, although some come and go meanwhile', async (t) => {
+    const scene = await createScene(engine, t);
+    for (const id of ['a', 'b', 'c', 'd', 'e']) await create(scene, newUser(scene.tenant, id));
+    const page = async (after: string | undefined) => {
+      const { items, next } = await scene.store.users.listFrom(scene.tenant, { after, take: 2 });
+      return [localIds(items).join(), next];
+    };
+    assert.deepEqual(await page(undefined), ['a,b', 'leat|b']);
+    await scene.store.users.delete(scene.tenant, 'leat|b', () => newEvent(), start);
+    await create(scene, newUser(scene.tenant, 'aa'));
+    assert.deepEqual(await page('leat|b'), ['c,d', 'leat|d']);
+    assert.deepEqual(await page('leat|d'), ['e', undefined]);
+  });
+}
+
+/** A user as tests want it, without a username, made at `start`. */
+function newUser(tenant: number, id: string, given: Partial<User> = {}): User {
+  return {
+    tenant,
+    id: `leat|${id}`,
+    connection: 'Username-Password-Authentication',
+    email: `${id}@example.com`,
+    username: undefined,
+    passwordHash: '$argon2id$v=19$m=65536,t=3,p=1$c2FsdA$aGFzaA',
+    profile: {},
+    createdAt: start,
+    updatedAt: start,
+    ...given,
+  };
+}
+
+function create(scene: Scene, user: User) {
+  return scene.store.users.create(user, newEvent(), scene.now);
+}
+
+function update(scene: Scene, id: string, change: (before: User) => User) {
+  const decide = (before: User) => ({ after: change(before), event: newEvent() });
+  return scene.store.users.update(scene.tenant, id, decide, scene.now);
+}
+
+async function logOf({ store, tenant }: Scene) {
+  return (await store.log.page(tenant, { after: 0, take: 1000, bytesMax: Infinity })).events;
+}
+
+async function ids({ store, tenant }: Scene): Promise<string[]> {
+  const { items } = await store.users.listFrom(tenant, { after: undefined, take: 100 });
+  return items.map((user) => user.id);
+}
+
+function localIds(users: readonly User[]): string[] {
+  return users.map((user) => user.id.slice('leat|'.length));
+}
+
+/** Three users whose fields come in six different orders. */
+async function createThree(scene: Scene): Promise<void> {
+  const three = [
+    { id: 'a', createdAt: start + 3, updatedAt: start + 12, email: 'm@x.y', username: 'A' },
+    { id: 'b', createdAt: start + 1, updatedAt: start + 13, email: 'a@x.y', username: 'b' },
+    { id: 'c', createdAt: start + 2, updatedAt: start + 11, email: 'z@x.y', username: 'a' },
+  ];
+  const names = { a: 'Zoë', b: 'Kim', c: 'Ann' };
+  const logins = { a: 9, b: -1, c: 10 };
+  for (const { id, ...given } of three) {
+    const key = id as keyof typeof names;
+    const profile = { name: names[key], logins: logins[key] };
+    await create(scene, newUser(scene.tenant, id, { ...given, profile }));
+  }
+}
+
+async function sortedBy(scene: Scene, field?: string, descending = false): Promise<string[]> {
+  const sort = field === undefined ? undefined : { field, descending };
+  const query = { page: 0, perPage: 50, sort };
+  return localIds((await scene.store.users.list(scene.tenant, query)).items);
+}
