@@ -26,7 +26,8 @@ export async function prepareSchema(
 
 const folder = new URL('migrations/', import.meta.url);
 
-function migrationDriver(connection: DatabaseSync, name: string): MigrationDriver {
+/** How SQLite runs and remembers migrations. */
+export function migrationDriver(connection: DatabaseSync, name: string): MigrationDriver {
   const db = createDatabase(connection);
   return {
     database: `LEAT_STORE: ${name}`,

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, test, type TestContext } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { StartRefused } from '../../src/core/errors.ts';
+import { migrate, readMigrations, type Migration } from '../../src/store/migrate.ts';
+import { migrationDriver } from '../../src/store/sqlite/schema.ts';
+
+const first = 'create table a (x integer) strict';
+const second = 'create table b (x integer) strict; insert into b values (1), (2)';
+
+describe('migrate', () => {
+  test('applies what is missing, in order, once', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const two = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
+    assert.deepEqual(await migrate(driver, two.slice(0, 1)), ['0001_a']);
+    assert.deepEqual(await migrate(driver, two), ['0002_b']);
+    assert.deepEqual(await migrate(driver, two), []);
+    assert.deepEqual(tables(connection), ['a', 'b', 'leat_migrations']);
+    assert.equal(rows(connection, 'b'), 2);
+  });
+
+  test('remembers each with the SHA-256 of its text', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    await migrate(driver, migrationsOf(t, { '0001_a.sql': 'select 1' }));
+    const row = connection.prepare('select name, checksum from leat_migrations').get();
+    // echo -n 'select 1' | sha256sum
+    const checksum = '822ae07d4783158bc1912bb623e5107cc9002d519e1143a9c200ed6ee18b6d0f';
+    assert.deepEqual({ ...row }, { name: '0001_a', checksum });
+  });
+
+  test('one that fails leaves nothing of itself; those before it stay', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const broken = `${second}; insert into nowhere values (1)`;
+    const set = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': broken });
+    await assert.rejects(migrate(driver, set), {
+      name: 'StartRefused',
+      message: 'LEAT_STORE: a.db cannot be migrated (0002_b): no such table: nowhere',
+    });
+    assert.deepEqual(tables(connection), ['a', 'leat_migrations']);
+    const mended = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
+    assert.deepEqual(await migrate(driver, mended), ['0002_b']);
+  });
+
+  test('a database of a newer version is left alone', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const two = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
+    await migrate(driver, two);
+    await assert.rejects(migrate(driver, two.slice(0, 1)), {
+      name: 'StartRefused',
+      message:
+        'LEAT_STORE: a.db was changed by a newer version of Leat (0002_b): run that version, or restore a backup from before it',
+    });
+    assert.equal(rows(connection, 'b'), 2);
+  });
+
+  test('a migration that was changed after it was applied refuses the start', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    await migrate(driver, migrationsOf(t, { '0001_a.sql': first }));
+    const changed = migrationsOf(t, { '0001_a.sql': `${first} `, '0002_b.sql': second });
+    await assert.rejects(migrate(driver, changed), StartRefused);
+    const renamed = migrationsOf(t, { '0001_c.sql': first, '0002_b.sql': second });
+    await assert.rejects(migrate(driver, renamed), {
+      message:
+        "LEAT_STORE: a.db was made by another edition of Leat (its 0001_a is not this one's 0001_c): run the edition that made it",
+    });
+    assert.deepEqual(tables(connection), ['a', 'leat_migrations'], 'nothing was applied');
+  });
+});
+
+describe('readMigrations', () => {
+  test('reads a folder in the order of the numbers', (t) => {
+    const files: Record<string, string> = {};
+    for (let number = 12; number >= 1; number--) {
+      files[`${String(number).padStart(4, '0')}_m.sql`] = `select ${number}`;
+    }
+    const names = migrationsOf(t, files).map(({ name, sql }) => `${name}: ${sql}`);
+    assert.equal(names.length, 12);
+    assert.equal(names[0], '0001_m: select 1');
+    assert.equal(names[11], '0012_m: select 12');
+  });
+
+  const wrong: Record<string, string[]> = {
+    'a gap': ['0001_a.sql', '0003_c.sql'],
+    'a start above 1': ['0002_b.sql'],
+    'a number used twice': ['0001_a.sql', '0001_b.sql'],
+    'another kind of file': ['0001_a.sql', '0002_b.sql.orig'],
+    'a name without a number': ['0001_a.sql', 'b.sql'],
+  };
+  for (const [what, names] of Object.entries(wrong)) {
+    test(`refuses ${what}`, (t) => {
+      const files = Object.fromEntries(names.map((name) => [name, 'select 1']));
+      assert.throws(() => migrationsOf(t, files), StartRefused);
+    });
+  }
+
+  test("the program's own are in order", () => {
+    const own = new URL('../../src/store/sqlite/migrations/', import.meta.url);
+    const names = readMigrations(own).map((migration) => migration.name);
+    assert.equal(names[0], '0001_log');
+    assert.ok(names.length >= 3);
+  });
+});
+
+function openDatabase(t: TestContext) {
+  const connection = new DatabaseSync(':memory:');
+  t.after(() => connection.close());
+  return { connection, driver: migrationDriver(connection, 'a.db') };
+}
+
+function migrationsOf(t: TestContext, files: Readonly<Record<string, string>>): Migration[] {
+  const folder = mkdtempSync(join(tmpdir(), 'leat-migrations-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  for (const [name, sql] of Object.entries(files)) writeFileSync(join(folder, name), sql);
+  return readMigrations(pathToFileURL(`${folder}/`));
+}
+
+function tables(connection: DatabaseSync): unknown[] {
+  const statement = connection.prepare(
+    "select name from sqlite_schema where type = 'table' order by name",
+  );
+  return statement.all().map((row) => row['name']);
+}
+
+function rows(connection: DatabaseSync, table: string): unknown {
+  return connection.prepare(`select count(*) as n from ${table}`).get()?.['n'];
+}
