@@ -209,7 +209,8 @@ async function placeConfigured(
  */
 async function hasManager(store: AccessStore, tenant: number): Promise<boolean> {
   for await (const client of clientsOf(store, tenant)) {
-    const own = client.issuer === undefined && client.global;
+    const proves = (client.secretHash ?? client.jwks) !== undefined;
+    const own = client.global && client.issuer === undefined && proves;
     if (own && (await store.grants.of(tenant, client.id, managementApiId)) !== undefined) {
       return true;
     }

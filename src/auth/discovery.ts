@@ -1,0 +1,23 @@
+import { assertionAlgorithms } from './assertion.ts';
+import { authenticationMethods } from './authentication.ts';
+import { tokenEndpointOf } from './issuer.ts';
+import { managementScopes } from './scopes.ts';
+
+/**
+ * What an issuer says of itself: RFC 8414 section 2, and with the members that OpenID Connect
+ * Discovery 1.0 section 3 requires, so that one document serves both well-known paths.
+ */
+export function discoveryDocument(issuer: string): object {
+  return {
+    issuer,
+    token_endpoint: tokenEndpointOf(issuer),
+    jwks_uri: `${issuer}.well-known/jwks.json`,
+    grant_types_supported: ['client_credentials'],
+    token_endpoint_auth_methods_supported: authenticationMethods,
+    token_endpoint_auth_signing_alg_values_supported: assertionAlgorithms,
+    scopes_supported: managementScopes,
+    response_types_supported: [],
+    subject_types_supported: ['public'],
+    id_token_signing_alg_values_supported: ['RS256'],
+  };
+}
