@@ -1,0 +1,38 @@
+import type { HealthLimits } from '../core/types.ts';
+
+/** Every number the dispatcher goes by; the defaults are in `config.ts`. */
+export interface DeliverySettings {
+  /** Attempts at once, per stream and of the whole node. */
+  readonly streamConcurrency: number;
+  readonly concurrency: number;
+  /** The waits between the attempts of a cycle, which has one attempt more than these. */
+  readonly retryDelaysMs: readonly number[];
+  /** The 4xx statuses that are tried again. */
+  readonly retry4xx: readonly number[];
+  readonly attemptTimeoutMs: number;
+  readonly disable: HealthLimits;
+  /** Of the requests, `Leat/<version>`. */
+  readonly userAgent: string;
+  /** LEAT_ATTRIBUTE_PREFIX. */
+  readonly attributePrefix: string;
+  /** An attempt gets a row, so that the cursor can pass it, after this time… */
+  readonly parkAfterMs: number;
+  /** …or as soon as this many later events of its stream have settled. */
+  readonly parkAfterEvents: number;
+  /** Results gather this long, or until there are this many, for one transaction. */
+  readonly settleMs: number;
+  readonly settleMax: number;
+  /** A row of an attempt under way is due this long after the attempt must have ended. */
+  readonly leaseGraceMs: number;
+  /** Events in memory per tenant, by count and by characters of bodies. */
+  readonly tailEventsMax: number;
+  readonly tailBytesMax: number;
+  /** Events read from the store at once, by count and by characters of bodies. */
+  readonly pageEvents: number;
+  readonly pageBytes: number;
+  /** A cursor with nothing to do is written after so many offsets, or so long. */
+  readonly lagOffsetsMax: number;
+  readonly lagMs: number;
+  /** How often the node looks by itself for what it was not told. */
+  readonly pollMs: number;
+}

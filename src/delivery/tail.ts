@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import type { LogEvent, Offset } from '../core/types.ts';
+import { Deque } from './deque.ts';
+
+export interface TailLimits {
+  readonly tailEventsMax: number;
+  /** Characters of bodies. */
+  readonly tailBytesMax: number;
+}
+
+/** Up to where a reader came, and the matches on the way. */
+export interface TailPage {
+  readonly events: readonly LogEvent[];
+  readonly scannedTo: Offset;
+}
+
+/**
+ * The end of one tenant's log in memory, bounded, and who waits there for which event types:
+ * an event costs nothing to those that do not want it. Followers are at its head, whatever they
+ * want; they leave when they cannot keep up.
+ */
+export class Tail<Follower> {
+  readonly #limits: TailLimits;
+  /** Without gaps; the last one has the offset `head`. */
+  readonly #events = new Deque<LogEvent>();
+  #bytes = 0;
+  #head: Offset;
+  readonly #followers = new Map<Follower, readonly string[]>();
+  readonly #byType = new Map<string, Set<Follower>>();
+
+  constructor(limits: TailLimits, head: Offset) {
+    this.#limits = limits;
+    this.#head = head;
+  }
+
+  /** The last offset of the log, as far as this node has heard. */
+  get head(): Offset {
+    return this.#head;
+  }
+
+  /** Adds the next event and answers who waits for it. */
+  push(event: LogEvent): Iterable<Follower> {
+    assert(event.offset === this.#head + 1, 'the tail has no gaps');
+    this.#head = event.offset;
+    this.#events.push(event);
+    this.#bytes += event.body.length;
+    while (this.#isFull()) this.#bytes -= this.#events.shift()?.body.length ?? 0;
+    return this.#byType.get(event.type) ?? [];
+  }
+
+  #isFull(): boolean {
+    const { tailEventsMax, tailBytesMax } = this.#limits;
+    return this.#events.length > tailEventsMax || this.#bytes > tailBytesMax;
+  }
+
+  /**
+   * Forgets the events and goes on after `head`: some were not heard of, or may not have been.
+   * Answers who was waiting: they have to read from the store where they stood.
+   */
+  skipTo(head: Offset): Follower[] {
+    const followers = [...this.#followers.keys()];
+    this.#followers.clear();
+    this.#byType.clear();
+    this.#events.clear();
+    this.#bytes = 0;
+    this.#head = Math.max(head, this.#head);
+    return followers;
+  }
+
+  /** Whether every event after `offset` is in memory. */
+  covers(offset: Offset): boolean {
+    return offset >= this.#head - this.#events.length;
+  }
+
+  /**
+   * Events after `after`, which must be covered, up to `upTo`, of the wanted types, until
+   * `bytesMax` characters of bodies are reached.
+   */
+  read(
+    after: Offset,
+    upTo: Offset | undefined,
+    types: readonly string[],
+    bytesMax: number,
+  ): TailPage {
+    assert(this.covers(after), 'what is read here is here');
+    const first = this.#head - this.#events.length + 1;
+    const end = Math.min(upTo ?? this.#head, this.#head);
+    const events: LogEvent[] = [];
+    let bytes = 0;
+    for (let offset = after + 1; offset <= end; offset += 1) {
+      const event = this.#events.at(offset - first);
+      if (event === undefined || !types.includes(event.type)) continue;
+      if (bytes >= bytesMax) return { events, scannedTo: offset - 1 };
+      bytes += event.body.length;
+      events.push(event);
+    }
+    return { events, scannedTo: Math.max(after, end) };
+  }
+
+  /** From now on `push` names the follower for events of these types. */
+  join(follower: Follower, types: readonly string[]): void {
+    this.leave(follower);
+    this.#followers.set(follower, types);
+    for (const type of types) {
+      const waiting = this.#byType.get(type);
+      if (waiting === undefined) this.#byType.set(type, new Set([follower]));
+      else waiting.add(follower);
+    }
+  }
+
+  leave(follower: Follower): void {
+    for (const type of this.#followers.get(follower) ?? []) {
+      const waiting = this.#byType.get(type);
+      waiting?.delete(follower);
+      if (waiting?.size === 0) this.#byType.delete(type);
+    }
+    this.#followers.delete(follower);
+  }
+}

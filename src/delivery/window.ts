@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import type { Offset } from '../core/types.ts';
+import { Deque } from './deque.ts';
+
+/** An event of the log on its way: taken by a runner, later settled. */
+export interface WindowEntry {
+  readonly offset: Offset;
+  settled: boolean;
+}
+
+/**
+ * What a stream has taken of the log above its durable cursor. The cursor is the offset just under
+ * the oldest event that is not settled, so that none is ever passed that is neither settled nor in
+ * a row. One window serves one run of the stream.
+ */
+export class Window<E extends WindowEntry> {
+  readonly #start: Offset;
+  /** By offset. Leaves when the durable cursor has passed it. */
+  readonly #entries = new Deque<E>();
+  /** Settled entries before the oldest open one. */
+  #closed = 0;
+  #settled = 0;
+  /** Everything up to here was taken or did not match. */
+  #passed: Offset;
+  #durable: Offset;
+
+  /** `cursor` is where the run stands in the store. */
+  constructor(cursor: Offset) {
+    this.#start = cursor;
+    this.#passed = cursor;
+    this.#durable = cursor;
+  }
+
+  /** Every matching event up to here is settled. */
+  get cursor(): Offset {
+    const oldest = this.oldest();
+    return oldest === undefined ? this.#passed : oldest.offset - 1;
+  }
+
+  /** The cursor that the store has. */
+  get durable(): Offset {
+    return this.#durable;
+  }
+
+  /** Settled events that a new owner would send again: the cursor in the store is below them. */
+  get settledAbove(): number {
+    return this.#settled;
+  }
+
+  /** Events that settled although an older one has not. */
+  get settledLater(): number {
+    return this.#settled - this.#closed;
+  }
+
+  /** The oldest event that is not settled. */
+  oldest(): E | undefined {
+    return this.#entries.at(this.#closed);
+  }
+
+  /** Takes the next event of the log. */
+  take(entry: E): void {
+    assert(entry.offset > this.#passed, 'events are taken in the order of the log');
+    this.#passed = entry.offset;
+    this.#entries.push(entry);
+  }
+
+  /** Notes that no matching event lies between those taken and `offset`. */
+  pass(offset: Offset): void {
+    if (offset > this.#passed) this.#passed = offset;
+  }
+
+  /** The event ended, or has a row. Twice is once; one of a former run changes nothing here. */
+  settle(entry: E): void {
+    if (entry.settled) return;
+    entry.settled = true;
+    if (entry.offset <= this.#start) return;
+    this.#settled += 1;
+    this.#close();
+  }
+
+  /** The store has the cursor now. */
+  commit(cursor: Offset): void {
+    if (cursor <= this.#durable) return;
+    this.#durable = cursor;
+    for (let entry = this.#entries.at(0); entry !== undefined; entry = this.#entries.at(0)) {
+      if (entry.offset > cursor) return;
+      assert(entry.settled, 'a cursor does not pass what is open');
+      this.#entries.shift();
+      this.#closed -= 1;
+      this.#settled -= 1;
+    }
+  }
+
+  /**
+   * The window of a new run that begins at `cursor`. Events above it that the former run took are
+   * taken over as they are, so that none is sent twice; those up to it move no cursor any more.
+   */
+  reopened(cursor: Offset): Window<E> {
+    const next = new Window<E>(cursor);
+    for (let index = 0; index < this.#entries.length; index += 1) {
+      const entry = this.#entries.at(index);
+      if (entry !== undefined && entry.offset > cursor) next.#adopt(entry);
+    }
+    next.#close();
+    return next;
+  }
+
+  #adopt(entry: E): void {
+    this.take(entry);
+    if (entry.settled) this.#settled += 1;
+  }
+
+  #close(): void {
+    while (this.oldest()?.settled) this.#closed += 1;
+  }
+}
