@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { addressKey, createBuckets } from '../../src/core/rate.ts';
+
+const rule = { capacity: 3, perSecond: 2 };
+
+describe('a bucket', () => {
+  test('admits its size at once, then refuses, then refills', () => {
+    const buckets = createBuckets(rule, 10);
+    assert.deepEqual(
+      [0, 0, 0, 0, 499, 500, 500, 1500, 1500, 1500].map((at) => buckets.take('a', at).admitted),
+      [true, true, true, false, false, true, false, true, true, false],
+    );
+  });
+
+  test('says what is left, when it is full again and when it opens', () => {
+    const buckets = createBuckets(rule, 10);
+    assert.deepEqual(buckets.take('a', 0), {
+      admitted: true,
+      limit: 3,
+      remaining: 2,
+      fullInMs: 500,
+      openInMs: 0,
+    });
+    buckets.take('a', 0);
+    assert.deepEqual(buckets.take('a', 0), {
+      admitted: true,
+      limit: 3,
+      remaining: 0,
+      fullInMs: 1500,
+      openInMs: 500,
+    });
+    assert.equal(Math.round(buckets.take('a', 100).openInMs), 400);
+  });
+
+  test('a refused request takes nothing', () => {
+    const buckets = createBuckets({ capacity: 1, perSecond: 1 }, 10);
+    buckets.take('a', 0);
+    for (let at = 0; at < 1000; at += 10) assert.equal(buckets.take('a', at).admitted, false);
+    assert.equal(buckets.take('a', 1000).admitted, true);
+  });
+
+  test('is its own for each key', () => {
+    const buckets = createBuckets({ capacity: 1, perSecond: 1 }, 10);
+    assert.ok(buckets.take('a', 0).admitted);
+    assert.ok(buckets.take('b', 0).admitted);
+    assert.ok(!buckets.take('a', 0).admitted);
+  });
+
+  test('never admits more than its size and refill, whatever the rhythm', () => {
+    const times = fc.array(fc.nat(2000), { minLength: 1, maxLength: 200 });
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 20 }),
+        fc.integer({ min: 1, max: 50 }),
+        times,
+        (c, p, t) => {
+          const buckets = createBuckets({ capacity: c, perSecond: p }, 10);
+          const instants = t.toSorted((one, other) => one - other);
+          const admitted = instants.filter((at) => buckets.take('a', at).admitted).length;
+          const spanMs = (instants.at(-1) ?? 0) - (instants[0] ?? 0);
+          assert.ok(admitted <= c + (spanMs * p) / 1000 + 1e-6);
+          assert.ok(admitted >= Math.min(t.length, c));
+        },
+      ),
+    );
+  });
+});
+
+describe('a bucket that may be overdrawn', () => {
+  test('admits while anything is left and takes off more than there is', () => {
+    const buckets = createBuckets({ capacity: 1000, perSecond: 1000, overdraft: true }, 10);
+    assert.ok(buckets.take('t', 0).admitted);
+    assert.equal(buckets.spend('t', 998, 0).remaining, 1);
+    assert.ok(buckets.take('t', 0).admitted);
+    assert.ok(!buckets.take('t', 0).admitted, 'nothing is left');
+    assert.ok(buckets.take('t', 0.5).admitted, 'half an event is something');
+    const state = buckets.spend('t', 2000, 0.5);
+    assert.equal(state.remaining, 0);
+    assert.ok(!buckets.take('t', 2000).admitted);
+    assert.ok(buckets.take('t', 2001.5).admitted);
+  });
+});
+
+describe('many buckets', () => {
+  test('are bounded, and the fullest are dropped first', () => {
+    const buckets = createBuckets({ capacity: 10, perSecond: 0.001 }, 1000);
+    for (let i = 0; i < 10; i++) buckets.take('greedy', 0);
+    for (let i = 0; i < 50_000; i++) {
+      buckets.take(`k${i}`, 0);
+      assert.ok(buckets.size() <= 1000);
+    }
+    assert.ok(!buckets.take('greedy', 0).admitted, 'the emptiest one is still known');
+  });
+
+  test('those that are full again go before any other', () => {
+    const buckets = createBuckets({ capacity: 10, perSecond: 10 }, 100);
+    for (let i = 0; i < 90; i++) buckets.take(`old${i}`, 0);
+    for (let i = 0; i < 10; i++) buckets.take(`new${i}`, 1000);
+    buckets.take('one more', 1000);
+    assert.equal(buckets.size(), 11);
+  });
+});
+
+describe('addressKey', () => {
+  test('keeps IPv4 addresses, mapped ones included', () => {
+    assert.equal(addressKey('192.0.2.7'), '192.0.2.7');
+    assert.equal(addressKey('::ffff:192.0.2.7'), '192.0.2.7');
+    assert.equal(addressKey('::FFFF:192.0.2.7'), '192.0.2.7');
+  });
+
+  test('counts IPv6 addresses per /64, however they are written', () => {
+    const one = addressKey('2001:db8:1:2::1');
+    assert.equal(one, '2001:db8:1:2::/64');
+    for (const same of [
+      '2001:DB8:1:2:ffff:ffff:ffff:ffff',
+      '2001:0db8:0001:0002:0000:0000:0000:0001',
+      '2001:db8:1:2:3:4:5.6.7.8',
+      '2001:db8:1:2::1%eth0',
+    ]) {
+      assert.equal(addressKey(same), one, same);
+    }
+    assert.notEqual(addressKey('2001:db8:1:3::1'), one);
+    assert.equal(addressKey('::1'), '0:0:0:0::/64');
+    assert.equal(addressKey('fe80::'), 'fe80:0:0:0::/64');
+  });
+});
