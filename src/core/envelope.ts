@@ -1,4 +1,5 @@
 import type { Millis } from './clock.ts';
+import { formatTime } from './date.ts';
 
 /** What an envelope is made of (contract section 10). */
 export interface EnvelopeParts {
@@ -38,11 +39,6 @@ export function makeBody(parts: EnvelopeParts): string {
 /** The envelope as one stream's destination gets it, from what {@link makeBody} made. */
 export function deliveryBody(body: string, prefix: string, streamId: string): string {
   return `${body.slice(0, -1)},"${prefix}stream":"${streamId}"}`;
-}
-
-/** An instant as Leat writes it: ISO 8601 UTC with milliseconds. */
-export function formatTime(time: Millis): string {
-  return new Date(time).toISOString();
 }
 
 function members(extensions: Readonly<Record<string, unknown>>): string {

@@ -1,0 +1,45 @@
+import type { Millis } from './clock.ts';
+
+/** An instant as Leat writes it: ISO 8601 UTC with milliseconds. */
+export function formatTime(time: Millis): string {
+  return new Date(time).toISOString();
+}
+
+const lengthMax = 30;
+const rfc3339 =
+  /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
+
+/**
+ * The instant of an RFC 3339 date and time, digits beyond milliseconds cut; `undefined` for any
+ * other text. A leap second is not accepted: no clock that Leat meets can tell it from the second
+ * after it.
+ */
+export function parseTime(text: string): Millis | undefined {
+  const parts = text.length <= lengthMax ? rfc3339.exec(text) : null;
+  if (parts === null) return undefined;
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts
+    .slice(1, 7)
+    .map(Number);
+  if (hour > 23 || minute > 59 || second > 59) return undefined;
+  const midnight = new Date(0);
+  midnight.setUTCFullYear(year, month - 1, day);
+  // A month 13 or a 30th of February has moved on to another date.
+  if (midnight.getUTCMonth() !== month - 1 || midnight.getUTCDate() !== day) return undefined;
+  const offsetMinutes = offsetOf(parts[8], Number(parts[9] ?? 0), Number(parts[10] ?? 0));
+  if (offsetMinutes === undefined) return undefined;
+  const fractionMs = Number((parts[7] ?? '').slice(0, 3).padEnd(3, '0'));
+  const minutes = hour * 60 + minute - offsetMinutes;
+  const time = midnight.getTime() + (minutes * 60 + second) * 1000 + fractionMs;
+  return withinYears(time) ? time : undefined;
+}
+
+function offsetOf(sign: string | undefined, hours: number, minutes: number): number | undefined {
+  if (hours > 23 || minutes > 59) return undefined;
+  return (sign === '-' ? -1 : 1) * (hours * 60 + minutes);
+}
+
+/** Years that four digits can write: an offset can move a date out of them. */
+function withinYears(time: Millis): boolean {
+  const year = new Date(time).getUTCFullYear();
+  return year >= 0 && year <= 9999;
+}
