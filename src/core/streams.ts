@@ -1,0 +1,157 @@
+import type { Millis } from './clock.ts';
+import { typesNow, withTypes } from './subscription.ts';
+import type {
+  Authorization,
+  Destination,
+  Health,
+  Offset,
+  SigningSecret,
+  Stream,
+  StreamStatus,
+} from './types.ts';
+
+/** What a PATCH asks of an event stream; absent members stay as they are. */
+export interface StreamPatch {
+  readonly name?: string | undefined;
+  readonly status?: StreamStatus | undefined;
+  readonly types?: readonly string[] | undefined;
+  readonly destination?: DestinationPatch | undefined;
+  /** Where to go on when the change enables the stream. */
+  readonly resume?: 'latest' | 'held' | undefined;
+}
+
+/** A whole destination, but for a secret that may stay as it is. */
+export interface DestinationPatch {
+  readonly type: 'webhook';
+  readonly endpoint: string;
+  readonly authorization: AuthorizationPatch;
+}
+
+export type AuthorizationPatch =
+  | { readonly method: 'basic'; readonly username: string; readonly password?: string | undefined }
+  | { readonly method: 'bearer'; readonly token?: string | undefined }
+  | {
+      readonly method: 'custom_header';
+      readonly headerKey: string;
+      readonly headerValue?: string | undefined;
+    };
+
+/** What a change goes by besides the stream itself. */
+export interface StreamState {
+  readonly health: Health;
+  /** Last offset of the log. */
+  readonly head: Offset;
+  /** Open failures from which on a stream cannot be enabled. */
+  readonly totalLimit: number;
+  readonly now: Millis;
+}
+
+/** What a PATCH comes to. `after` is the very same object when it changes nothing. */
+export type PatchDecision =
+  | { readonly after: Stream; readonly resume?: 'latest' | 'held' | undefined }
+  | { readonly refused: 'too_many_failures' }
+  /** The destination changes, so its secret has to be sent again. */
+  | { readonly refused: 'secret_missing' };
+
+/** The stream as a PATCH makes it (contract sections 5 and 6). All of it is applied, or nothing. */
+export function applyPatch(before: Stream, patch: StreamPatch, state: StreamState): PatchDecision {
+  const enables = before.status === 'disabled' && patch.status === 'enabled';
+  if (enables && state.health.total >= state.totalLimit) return { refused: 'too_many_failures' };
+  const destination = patchDestination(before.destination, patch.destination);
+  if (destination === undefined) return { refused: 'secret_missing' };
+  const after: Stream = {
+    ...before,
+    name: patch.name ?? before.name,
+    status: patch.status ?? before.status,
+    subscriptions: patchTypes(before, patch.types, state.head),
+    destination,
+    updatedAt: state.now,
+  };
+  if (!differs(before, after)) return { after: before };
+  return enables ? { after, resume: patch.resume ?? 'latest' } : { after };
+}
+
+/** How long a former signing secret goes on signing. */
+const overlapMs = 24 * 60 * 60 * 1000;
+
+/** The stream with a new signing secret; at most one former secret lives on, for 24 hours. */
+export function rotateSecret(before: Stream, secret: string, now: Millis): Stream {
+  const fresh: SigningSecret = { secret, createdAt: now, expiresAt: undefined };
+  const former = before.signingSecrets.slice(0, 1);
+  return {
+    ...before,
+    signingSecrets: [fresh, ...former.map((last) => ({ ...last, expiresAt: now + overlapMs }))],
+  };
+}
+
+function patchTypes(
+  before: Stream,
+  types: readonly string[] | undefined,
+  head: Offset,
+): Stream['subscriptions'] {
+  const present = typesNow(before.subscriptions);
+  if (types === undefined || sameTypes(types, present)) return before.subscriptions;
+  return withTypes(before.subscriptions, types, head);
+}
+
+function sameTypes(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((type, index) => type === other[index]);
+}
+
+/** `undefined` when a secret is missing that has to be sent. */
+function patchDestination(
+  before: Destination,
+  patch: DestinationPatch | undefined,
+): Destination | undefined {
+  if (patch === undefined) return before;
+  const { type, endpoint } = patch;
+  const present = endpoint === before.endpoint ? before.authorization : undefined;
+  const authorization = withSecret(patch.authorization, present);
+  return authorization && { type, endpoint, authorization };
+}
+
+/**
+ * The authorization with its secret: the one sent, else the one of `present`, provided that
+ * everything else is as it is there.
+ */
+export function withSecret(
+  sent: AuthorizationPatch,
+  present: Authorization | undefined,
+): Authorization | undefined {
+  switch (sent.method) {
+    case 'basic': {
+      const kept = present?.method === 'basic' && present.username === sent.username;
+      const password = sent.password ?? (kept ? present.password : undefined);
+      return password === undefined ? undefined : { ...sent, password };
+    }
+    case 'bearer': {
+      const token = sent.token ?? (present?.method === 'bearer' ? present.token : undefined);
+      return token === undefined ? undefined : { ...sent, token };
+    }
+    case 'custom_header': {
+      const kept = present?.method === 'custom_header' && present.headerKey === sent.headerKey;
+      const headerValue = sent.headerValue ?? (kept ? present.headerValue : undefined);
+      return headerValue === undefined ? undefined : { ...sent, headerValue };
+    }
+  }
+}
+
+function differs(before: Stream, after: Stream): boolean {
+  return (
+    before.name !== after.name ||
+    before.status !== after.status ||
+    before.subscriptions !== after.subscriptions ||
+    !sameDestination(before.destination, after.destination)
+  );
+}
+
+function sameDestination(one: Destination, other: Destination): boolean {
+  if (one === other) return true;
+  if (one.endpoint !== other.endpoint) return false;
+  const sent = Object.entries(other.authorization);
+  const present: Readonly<Record<string, string>> = { ...one.authorization };
+  return (
+    sent.length === Object.keys(present).length &&
+    sent.every(([name, value]) => present[name] === value)
+  );
+}

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { catalogue } from '../../src/core/catalogue.ts';
+import { sampleData } from '../../src/core/samples.ts';
+
+const facts = { now: 1_772_357_400_000, service: 'leat', issuer: 'https://leat.example.com/' };
+
+describe('the catalogue', () => {
+  test('has 25 different types', () => {
+    assert.equal(new Set(catalogue).size, 25);
+    assert.equal(catalogue.length, 25);
+  });
+
+  test('has only well-formed types', () => {
+    for (const type of catalogue) assert.match(type, /^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/);
+  });
+});
+
+describe('sampleData', () => {
+  test('is a complete user for user types', () => {
+    const { object } = sampleData('user.created', facts);
+    assert.deepEqual(
+      Object.entries(object).filter(([, value]) => value === undefined),
+      [],
+    );
+    assert.deepEqual(
+      {
+        ...object,
+        ...{ user_id: 'leat|65e1a0b2c3d4e5f60718293a', created_at: '2026-03-01T09:30:00.000Z' },
+      },
+      object,
+    );
+    assert.equal('deleted_at' in object, false);
+    assert.equal('deleted_at' in sampleData('user.deleted', facts).object, true);
+  });
+
+  test('names what every other catalogue type is about', () => {
+    assert.deepEqual(sampleData('organization.member.role.assigned', facts).object, {
+      organization: { id: 'org_5mZq8Rk2Wd7Xc4Vb' },
+      member: { user_id: 'leat|65e1a0b2c3d4e5f60718293a' },
+      role: { id: 'rol_5mZq8Rk2Wd7Xc4Vb', name: 'sample-role' },
+    });
+    for (const type of catalogue) {
+      const text = JSON.stringify(sampleData(type, facts).object);
+      assert.ok(text.length > 2, type);
+      assert.equal(text, JSON.stringify(JSON.parse(text)), type);
+    }
+  });
+
+  test('is an empty object for a type of a product', () => {
+    assert.deepEqual(sampleData('order.paid', facts), { object: {} });
+    assert.deepEqual(sampleData('user.paid', facts), { object: {} });
+    assert.deepEqual(sampleData('__proto__.x', facts), { object: {} });
+  });
+});

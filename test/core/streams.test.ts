@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { applyPatch, rotateSecret, type StreamPatch } from '../../src/core/streams.ts';
+import type { Authorization, Stream } from '../../src/core/types.ts';
+
+const created = 1_772_357_400_000;
+const now = created + 60_000;
+const state = { health: { consecutive: 3, total: 10 }, head: 50, totalLimit: 5000, now };
+const before: Stream = {
+  tenant: 1,
+  id: 'est_MASi45ub7Qe4ZE36UT5G6c',
+  name: 'crm',
+  status: 'enabled',
+  subscriptions: [{ after: 7, types: ['user.created', 'user.deleted'] }],
+  destination: {
+    type: 'webhook',
+    endpoint: 'https://hooks.example.net/leat',
+    authorization: { method: 'bearer', token: 'secret' },
+  },
+  signingSecrets: [{ secret: 'whsec_1', createdAt: created, expiresAt: undefined }],
+  version: 4,
+  createdAt: created,
+  updatedAt: created,
+};
+const disabled: Stream = { ...before, status: 'disabled' };
+
+function patched(patch: StreamPatch, stream = before): Stream {
+  const decision = applyPatch(stream, patch, state);
+  assert.ok('after' in decision);
+  return decision.after;
+}
+
+function destination(authorization: object, endpoint = before.destination.endpoint): StreamPatch {
+  return { destination: { type: 'webhook', endpoint, authorization } } as StreamPatch;
+}
+
+describe('applyPatch', () => {
+  test('changes what is sent and moves updatedAt only', () => {
+    assert.deepEqual(patched({ name: 'sales' }), { ...before, name: 'sales', updatedAt: now });
+    assert.deepEqual(patched({ status: 'disabled' }), {
+      ...before,
+      status: 'disabled',
+      updatedAt: now,
+    });
+  });
+
+  test('answers the very same object when nothing changes', () => {
+    const same: StreamPatch[] = [
+      {},
+      { name: 'crm', status: 'enabled', types: ['user.created', 'user.deleted'] },
+      destination({ method: 'bearer' }),
+      destination({ method: 'bearer', token: 'secret' }),
+      { status: 'enabled', resume: 'held' },
+    ];
+    for (const patch of same) assert.equal(patched(patch), before, JSON.stringify(patch));
+  });
+
+  test('dates new subscriptions at the head of the log, order and repeats kept', () => {
+    const types = ['user.deleted', 'user.created', 'user.created'];
+    assert.deepEqual(patched({ types }).subscriptions, [
+      ...before.subscriptions,
+      { after: 50, types },
+    ]);
+    assert.deepEqual(patched({ types: [] }).subscriptions.at(-1), { after: 50, types: [] });
+  });
+
+  test('enables with latest unless held is asked for', () => {
+    const enable = applyPatch(disabled, { status: 'enabled' }, state);
+    assert.equal('resume' in enable && enable.resume, 'latest');
+    const held = applyPatch(disabled, { status: 'enabled', resume: 'held' }, state);
+    assert.equal('resume' in held && held.resume, 'held');
+  });
+
+  test('refuses to enable from the limit of open failures on, and applies nothing then', () => {
+    const full = { ...state, health: { consecutive: 0, total: 5000 } };
+    const patch = { status: 'enabled', name: 'sales' } as const;
+    assert.deepEqual(applyPatch(disabled, patch, full), { refused: 'too_many_failures' });
+    const nearly = { ...state, health: { consecutive: 0, total: 4999 } };
+    assert.ok('after' in applyPatch(disabled, patch, nearly));
+    assert.ok('after' in applyPatch(before, { status: 'enabled' }, full), 'it is enabled already');
+    assert.ok('after' in applyPatch(before, { status: 'disabled' }, full));
+    assert.ok('after' in applyPatch(disabled, { name: 'sales' }, full));
+  });
+
+  test('replaces the whole destination', () => {
+    const authorization = { method: 'basic', username: 'ada', password: 'p' };
+    const after = patched(destination(authorization, 'https://other.example.net/'));
+    assert.deepEqual(after.destination, {
+      type: 'webhook',
+      endpoint: 'https://other.example.net/',
+      authorization,
+    });
+  });
+
+  test('takes a new secret alone', () => {
+    const after = patched(destination({ method: 'bearer', token: 'fresh' }));
+    assert.deepEqual(after.destination.authorization, { method: 'bearer', token: 'fresh' });
+    assert.equal(after.updatedAt, now);
+  });
+
+  const kinds: [present: Authorization, same: object, changed: object][] = [
+    [
+      { method: 'basic', username: 'ada', password: 'p' },
+      { method: 'basic', username: 'ada' },
+      { method: 'basic', username: 'bob' },
+    ],
+    [{ method: 'bearer', token: 't' }, { method: 'bearer' }, { method: 'basic', username: 'ada' }],
+    [
+      { method: 'custom_header', headerKey: 'x-key', headerValue: 'v' },
+      { method: 'custom_header', headerKey: 'x-key' },
+      { method: 'custom_header', headerKey: 'X-Key' },
+    ],
+  ];
+  for (const [authorization, same, changed] of kinds) {
+    const stream = { ...before, destination: { ...before.destination, authorization } };
+
+    test(`keeps the ${authorization.method} secret when nothing else of the destination changes`, () => {
+      assert.equal(patched(destination(same), stream), stream);
+    });
+
+    test(`asks for the ${authorization.method} secret when the endpoint or the rest changes`, () => {
+      const refused = { refused: 'secret_missing' };
+      assert.deepEqual(
+        applyPatch(stream, destination(same, 'https://other.example.net/'), state),
+        refused,
+      );
+      assert.deepEqual(applyPatch(stream, destination(changed), state), refused);
+    });
+  }
+});
+
+describe('rotateSecret', () => {
+  test('puts a new secret first and lets the former one live for 24 hours', () => {
+    assert.deepEqual(rotateSecret(before, 'whsec_2', now).signingSecrets, [
+      { secret: 'whsec_2', createdAt: now, expiresAt: undefined },
+      { secret: 'whsec_1', createdAt: created, expiresAt: now + 86_400_000 },
+    ]);
+  });
+
+  test('keeps two at most', () => {
+    const twice = rotateSecret(rotateSecret(before, 'whsec_2', now), 'whsec_3', now + 1);
+    assert.deepEqual(
+      twice.signingSecrets.map(({ secret }) => secret),
+      ['whsec_3', 'whsec_2'],
+    );
+  });
+});
