@@ -1,0 +1,254 @@
+import type { Appended, DeliveryKind, DeliveryState, Health } from '../../../src/core/types.ts';
+import type { Outcome, SettledStream } from '../../../src/store/port.ts';
+
+/**
+ * What the contract says of log, streams and deliveries, on plain maps and without a word of SQL:
+ * the model that random commands are compared with. One tenant, one node, streams by id.
+ */
+export interface Model {
+  readonly log: LoggedEvent[];
+  head: number;
+  readonly streams: Map<string, ModelStream>;
+}
+
+export interface LoggedEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly offset: number;
+  readonly publishedAt: number;
+}
+
+export interface ModelStream {
+  enabled: boolean;
+  readonly type: string;
+  version: number;
+  epoch: number;
+  run: number;
+  cursor: number;
+  consecutive: number;
+  readonly rows: Map<string, ModelRow>;
+  /** Outcomes per event, oldest first. */
+  readonly history: Map<string, string[]>;
+}
+
+export interface ModelRow {
+  readonly eventId: string;
+  readonly offset: number | undefined;
+  kind: DeliveryKind;
+  state: DeliveryState;
+  attempt: number;
+  dueAt: number | undefined;
+  failedAt: number | undefined;
+}
+
+export function createModel(): Model {
+  return { log: [], head: 0, streams: new Map() };
+}
+
+export function newModelStream(model: Model, type: string): ModelStream {
+  return {
+    enabled: true,
+    type,
+    version: 1,
+    epoch: 0,
+    run: 1,
+    cursor: model.head,
+    consecutive: 0,
+    rows: new Map(),
+    history: new Map(),
+  };
+}
+
+export const isOpen = (row: ModelRow): boolean => row.failedAt !== undefined;
+
+export const openRows = (stream: ModelStream): ModelRow[] =>
+  [...stream.rows.values()].filter(isOpen);
+
+export const waitingRows = (stream: ModelStream): ModelRow[] =>
+  [...stream.rows.values()].filter((row) => row.dueAt !== undefined);
+
+export const healthOf = (stream: ModelStream): Health => ({
+  consecutive: stream.consecutive,
+  total: openRows(stream).length,
+});
+
+export function append(model: Model, id: string, type: string, now: number): Appended {
+  const known =
+    model.log.find((event) => event.id === id)?.offset ??
+    [...model.streams.values()].flatMap((stream) => stream.rows.get(id)?.offset ?? [])[0];
+  if (known !== undefined) return { id, offset: known, repeated: true };
+  model.head += 1;
+  const last = model.log.at(-1)?.publishedAt ?? 0;
+  model.log.push({ id, type, offset: model.head, publishedAt: Math.max(now, last) });
+  return { id, offset: model.head, repeated: false };
+}
+
+export function prune(model: Model, before: number, take: number): number {
+  const enabled = [...model.streams.values()].filter((stream) => stream.enabled);
+  const bound = Math.min(...enabled.map((stream) => stream.cursor));
+  let count = 0;
+  for (const { offset, publishedAt } of model.log) {
+    if (count === take || publishedAt >= before || offset > bound) break;
+    count += 1;
+  }
+  model.log.splice(0, count);
+  return count;
+}
+
+function remember(stream: ModelStream, eventId: string, outcome: string): void {
+  stream.history.set(eventId, [...(stream.history.get(eventId) ?? []), outcome]);
+}
+
+/** One settlement of one outcome. */
+export function settle(
+  stream: ModelStream,
+  outcome: Outcome,
+  given: { cursor: number; run: number; now: number; limits: Health },
+): SettledStream {
+  const version = stream.version;
+  const wasEnabled = stream.enabled;
+  const before = healthOf(stream);
+  applyOutcome(stream, outcome, given.now);
+  if (given.run === stream.run) stream.cursor = Math.max(stream.cursor, given.cursor);
+  const health = healthOf(stream);
+  const rose = health.consecutive > before.consecutive;
+  const reason = health.consecutive >= given.limits.consecutive ? 'consecutive' : 'total';
+  const atLimit = reason === 'consecutive' || health.total >= given.limits.total;
+  if (!wasEnabled || !rose || !atLimit) return { result: 'recorded', version, disabled: undefined };
+  disable(stream, given.now);
+  return {
+    result: 'recorded',
+    version: stream.version,
+    disabled: { ...healthOf(stream), reason },
+  };
+}
+
+function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): void {
+  const { event, result, attempt, kind } = outcome;
+  const row = stream.rows.get(event.id);
+  if (result === 'delivered') {
+    remember(stream, event.id, 'delivered');
+    stream.consecutive = 0;
+    if (outcome.hasRow) stream.rows.delete(event.id);
+    return;
+  }
+  if (result !== 'parked') remember(stream, event.id, 'failed');
+  const isOver = row === undefined ? outcome.hasRow : row.state === 'failed';
+  if (isOver) return;
+  const fails =
+    result === 'failed' || (result === 'retry' && !stream.enabled && kind !== 'redelivery');
+  if (fails) stream.consecutive += 1;
+  stream.rows.set(event.id, {
+    eventId: event.id,
+    offset: event.offset,
+    kind: row?.kind ?? kind,
+    state: fails ? 'failed' : result === 'parked' ? 'parked' : 'retrying',
+    attempt: result === 'retry' && !fails ? attempt + 1 : attempt,
+    dueAt: fails ? undefined : dueAtOf(outcome),
+    failedAt: row?.failedAt ?? (fails ? now : undefined),
+  });
+}
+
+const dueAtOf = (outcome: Outcome): number | undefined =>
+  'dueAt' in outcome ? outcome.dueAt : undefined;
+
+export function disable(stream: ModelStream, now: number): void {
+  stream.enabled = false;
+  stream.version += 1;
+  failRows(stream, 'retrying', now);
+}
+
+function failRows(stream: ModelStream, state: DeliveryState, now: number): void {
+  for (const row of stream.rows.values()) {
+    if (row.state !== state || row.kind === 'redelivery') continue;
+    Object.assign(row, { state: 'failed', dueAt: undefined, failedAt: now });
+    stream.consecutive += 1;
+    remember(stream, row.eventId, 'failed');
+  }
+}
+
+/** Answers how many retained events are passed over. */
+export function enable(model: Model, stream: ModelStream, resume: 'latest' | 'held'): number {
+  stream.enabled = true;
+  stream.version += 1;
+  stream.run += 1;
+  stream.consecutive = 0;
+  if (resume === 'held') return 0;
+  const skipped = model.log.filter(
+    ({ offset, type, id }) =>
+      offset > stream.cursor && type === stream.type && !stream.rows.has(id),
+  );
+  stream.cursor = model.head;
+  return skipped.length;
+}
+
+/** A node that has just joined claims the stream. False when it has nothing to do. */
+export function claim(stream: ModelStream, now: number): boolean {
+  if (!stream.enabled && waitingRows(stream).length === 0) return false;
+  stream.epoch += 1;
+  if (!stream.enabled) failRows(stream, 'parked', now);
+  for (const row of stream.rows.values()) if (row.state === 'parked') row.dueAt = now;
+  return true;
+}
+
+export function claimDue(
+  stream: ModelStream,
+  now: number,
+  leaseUntil: number,
+  take: number,
+): { taken: string[]; nextDueAt: number | undefined } {
+  const due = waitingRows(stream)
+    .filter((row) => stream.enabled || row.kind === 'redelivery')
+    .toSorted(byDueAt);
+  const taken = due.slice(0, take).filter((row) => (row.dueAt ?? 0) <= now);
+  const nextDueAt = due[taken.length]?.dueAt;
+  for (const row of taken) Object.assign(row, { state: 'parked', dueAt: leaseUntil });
+  return { taken: taken.map((row) => row.eventId), nextDueAt };
+}
+
+function byDueAt(one: ModelRow, other: ModelRow): number {
+  return (one.dueAt ?? 0) - (other.dueAt ?? 0) || (one.eventId < other.eventId ? -1 : 1);
+}
+
+export function redeliver(
+  model: Model,
+  stream: ModelStream,
+  eventId: string,
+  now: number,
+): 'accepted' | 'retrying' | 'delivered' | 'unknown' {
+  const row = stream.rows.get(eventId);
+  if (row === undefined) {
+    const known = eventId.startsWith('test_') || model.log.some((event) => event.id === eventId);
+    const succeeded = stream.history.get(eventId)?.includes('delivered') ?? false;
+    return known && succeeded ? 'delivered' : 'unknown';
+  }
+  if (row.state !== 'failed') return 'retrying';
+  Object.assign(row, { kind: 'redelivery', state: 'retrying', attempt: 1, dueAt: now });
+  remember(stream, eventId, 'redelivered');
+  return 'accepted';
+}
+
+/** Ids of the open failures, newest first. */
+export function failures(stream: ModelStream): string[] {
+  return openRows(stream)
+    .toSorted(
+      (one, other) =>
+        (other.failedAt ?? 0) - (one.failedAt ?? 0) || (one.eventId < other.eventId ? 1 : -1),
+    )
+    .map((row) => row.eventId);
+}
+
+/** What a runner would start from. */
+export function runOf(stream: ModelStream) {
+  const waiting = waitingRows(stream);
+  const offsets = [...stream.rows.values()].flatMap((row) => row.offset ?? []);
+  const { epoch, run, cursor } = stream;
+  return {
+    epoch,
+    run,
+    cursor,
+    waiting: waiting.filter((row) => row.kind !== 'redelivery').length,
+    nextDueAt: waiting.toSorted(byDueAt)[0]?.dueAt,
+    rowsAbove: offsets.filter((offset) => offset > cursor).toSorted((one, other) => one - other),
+  };
+}
