@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict';
+import { waitFor, type Running } from './leat.ts';
+
+/** The steps that stories about event streams are told in, over the management API. */
+
+export type Leat = Pick<Running, 'send' | 'url' | 'port'>;
+
+export interface StreamBody {
+  readonly id: string;
+  readonly status: string;
+  readonly name: string;
+  readonly subscriptions: readonly { readonly event_type: string }[];
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly destination: {
+    readonly type: string;
+    readonly configuration: {
+      readonly webhook_endpoint: string;
+      readonly webhook_authorization: Record<string, string>;
+    };
+  };
+}
+
+export interface FailureBody {
+  readonly id: string;
+  readonly event_stream_id: string;
+  readonly event_type: string;
+  readonly status: string;
+  readonly attempts: readonly {
+    readonly status: string;
+    readonly timestamp: string;
+    readonly duration?: number;
+    readonly error_message?: string;
+  }[];
+  readonly event: Record<string, unknown> & { readonly id: string };
+}
+
+export interface ProblemBody {
+  readonly statusCode: number;
+  readonly error: string;
+  readonly message: string;
+  readonly errorCode?: string;
+}
+
+/** The answer's body as JSON, after its status was compared; a refusal is shown with its text. */
+export async function answered<T>(status: number, answer: Promise<Response>): Promise<T> {
+  const response = await answer;
+  const body = await response.text();
+  assert.equal(response.status, status, `${response.status} ${body}`);
+  return (body === '' ? undefined : JSON.parse(body)) as T;
+}
+
+let count = 0;
+
+/** A name that no other test of this process uses. */
+export function freshName(): string {
+  count++;
+  return `story-${process.pid}-${count}`;
+}
+
+/** An event type that no other test of this process uses, so that streams do not meet. */
+export function freshType(): string {
+  count++;
+  return `story.number_${count}`;
+}
+
+export const token = 'token-of-the-receiver';
+
+export interface StreamWish {
+  readonly name?: string;
+  readonly types?: readonly string[];
+  readonly status?: string;
+  readonly authorization?: Record<string, string>;
+}
+
+/** The body that creates a stream; names and types are fresh unless given. */
+export function streamBody(endpoint: string, wish: StreamWish = {}): Record<string, unknown> {
+  return {
+    name: wish.name ?? freshName(),
+    subscriptions: (wish.types ?? [freshType()]).map((type) => ({ event_type: type })),
+    ...(wish.status === undefined ? {} : { status: wish.status }),
+    destination: destination(endpoint, wish.authorization),
+  };
+}
+
+export function destination(
+  endpoint: string,
+  authorization: Record<string, string> = { method: 'bearer', token },
+): Record<string, unknown> {
+  return {
+    type: 'webhook',
+    configuration: { webhook_endpoint: endpoint, webhook_authorization: authorization },
+  };
+}
+
+export async function createStream(
+  leat: Leat,
+  endpoint: string,
+  wish: StreamWish = {},
+): Promise<StreamBody> {
+  return answered(201, leat.send('POST', '/api/v2/event-streams', streamBody(endpoint, wish)));
+}
+
+export async function readStream(leat: Leat, id: string): Promise<StreamBody> {
+  return answered(200, leat.send('GET', `/api/v2/event-streams/${id}`));
+}
+
+export async function patchStream(leat: Leat, id: string, change: object): Promise<StreamBody> {
+  return answered(200, leat.send('PATCH', `/api/v2/event-streams/${id}`, change));
+}
+
+/** Publishes one event of a type and answers its id. */
+export async function publish(leat: Leat, type: string, object: object = {}): Promise<string> {
+  const [id = ''] = await publishAll(leat, [{ type, data: { object } }]);
+  return id;
+}
+
+/** Publishes many, 1000 a request, and answers their ids in the same order. */
+export async function publishAll(leat: Leat, events: readonly object[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (let from = 0; from < events.length; from += 1000) {
+    const part = events.slice(from, from + 1000);
+    const stored = await answered<{ id: string }[]>(202, leat.send('POST', '/api/v2/events', part));
+    ids.push(...stored.map(({ id }) => id));
+  }
+  return ids;
+}
+
+/** `count` times an event of a type; its number stands in `data.object.number`, from 0. */
+export function eventsOf(type: string, total: number): object[] {
+  return Array.from({ length: total }, (_, number) => ({ type, data: { object: { number } } }));
+}
+
+export async function failuresOf(leat: Leat, id: string, query = ''): Promise<FailureBody[]> {
+  return answered(200, leat.send('GET', `/api/v2/event-streams/${id}/deliveries${query}`));
+}
+
+/** Waits until a stream lists so many failures (at most 100) and answers them, newest first. */
+export async function waitForFailures(
+  leat: Leat,
+  id: string,
+  total: number,
+): Promise<FailureBody[]> {
+  let seen = 0;
+  const done = async (): Promise<FailureBody[] | false> => {
+    const failures = await failuresOf(leat, id);
+    seen = failures.length;
+    return seen === total && failures;
+  };
+  return waitFor(`${total} failures of the stream`, done).catch((error: unknown) => {
+    throw new Error(`${(error as Error).message}; there were ${seen}`);
+  });
+}
+
+/** Waits for the one failure of a stream and answers the error of its newest attempt. */
+export async function waitForError(leat: Leat, id: string): Promise<string> {
+  const [failure] = await waitForFailures(leat, id, 1);
+  return failure?.attempts.at(-1)?.error_message ?? '';
+}
+
+export function redeliver(leat: Leat, id: string, eventId: string): Promise<Response> {
+  return leat.send('POST', `/api/v2/event-streams/${id}/redeliver/${eventId}`);
+}
+
+/** How many deliveries a stream has ended, as its statistics say. */
+export async function statsOf(
+  leat: Leat,
+  id: string,
+): Promise<{ delivered: number; failed: number }> {
+  const stats = await answered<{ metrics: { name: string; window_total: number }[] }>(
+    200,
+    leat.send('GET', `/api/v2/event-streams/${id}/stats`),
+  );
+  const total = (name: string): number =>
+    stats.metrics.find((metric) => metric.name === `leat.event_streams.${name}`)?.window_total ?? 0;
+  return { delivered: total('successful_deliveries'), failed: total('failed_deliveries') };
+}
+
+/** Waits until a stream's statistics have reached these numbers; they never fall. */
+export async function waitForStats(
+  leat: Leat,
+  id: string,
+  wanted: { readonly delivered?: number; readonly failed?: number },
+): Promise<void> {
+  let seen = { delivered: 0, failed: 0 };
+  const what = `stats ${JSON.stringify(wanted)}`;
+  const done = async (): Promise<boolean> => {
+    seen = await statsOf(leat, id);
+    return seen.delivered >= (wanted.delivered ?? 0) && seen.failed >= (wanted.failed ?? 0);
+  };
+  await waitFor(what, done, 60_000).catch((error: unknown) => {
+    throw new Error(`${(error as Error).message}; there were ${JSON.stringify(seen)}`);
+  });
+}
