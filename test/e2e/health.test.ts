@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
+import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  answered,
+  createStream,
+  freshType,
+  patchStream,
+  publish,
+  publishAll,
+  readStream,
+  redeliver,
+  statsOf,
+  waitForFailures,
+  waitForStats,
+  type ProblemBody,
+  type StreamBody,
+} from '../helpers/story.ts';
+
+/** The limits are the real ones; what fails here fails for good after one attempt. */
+
+let place: Place;
+let leat: Running;
+
+before(async () => {
+  place = await makePlace();
+  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '0' });
+});
+after(async () => {
+  await leat.kill();
+  await place.remove();
+});
+
+describe('500 failures in a row', () => {
+  test('disable a stream; 499 do not', async (t) => {
+    const { stream, type } = await streamOf(t);
+    await publishAll(leat, failing(type, 499));
+    await waitForStats(leat, stream.id, { failed: 499 });
+    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+    await publishAll(leat, failing(type, 1));
+    await waitForDisabled(stream);
+    assert.deepEqual(await statsOf(leat, stream.id), { delivered: 0, failed: 500 });
+    assert.ok((await readStream(leat, stream.id)).updated_at > stream.updated_at);
+  });
+
+  test('do not disable when one success stands between', async (t) => {
+    const { stream, type } = await streamOf(t);
+    await publishAll(leat, failing(type, 499));
+    await waitForStats(leat, stream.id, { failed: 499 });
+    await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    await publishAll(leat, failing(type, 499));
+    await waitForStats(leat, stream.id, { failed: 998 });
+    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+    await publishAll(leat, failing(type, 1));
+    await waitForDisabled(stream);
+    assert.deepEqual(await statsOf(leat, stream.id), { delivered: 1, failed: 999 });
+  });
+
+  test('count a failed redelivery, and a repaired one begins anew', async (t) => {
+    const { stream, type, endpoint } = await streamOf(t);
+    const ids = await publishAll(leat, failing(type, 499));
+    await waitForStats(leat, stream.id, { failed: 499 });
+    endpoint.answer(204);
+    await answered(202, redeliver(leat, stream.id, ids[0] ?? ''));
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    endpoint.answer(400);
+    const path = `/api/v2/event-streams/${stream.id}/redeliver`;
+    await answered(202, leat.send('POST', path));
+    await waitForStats(leat, stream.id, { failed: 499 + 498 });
+    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+    await answered(202, redeliver(leat, stream.id, ids[1] ?? ''));
+    await waitForStats(leat, stream.id, { failed: 499 + 499 });
+    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+    await answered(202, redeliver(leat, stream.id, ids[2] ?? ''));
+    await waitForDisabled(stream);
+  });
+
+  test('are forgotten when the stream is enabled again', async (t) => {
+    const { stream, type } = await streamOf(t);
+    await publishAll(leat, failing(type, 500));
+    await waitForDisabled(stream);
+    await patchStream(leat, stream.id, { status: 'enabled' });
+    await publishAll(leat, failing(type, 499));
+    await waitForStats(leat, stream.id, { failed: 999 });
+    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+    await publishAll(leat, failing(type, 1));
+    await waitForDisabled(stream);
+  });
+
+  test('leave the stream beside untouched', async (t) => {
+    const broken = await streamOf(t);
+    const healthy = await startEndpoint();
+    t.after(() => healthy.close());
+    const beside = await createStream(leat, healthy.url, { types: [broken.type] });
+    const ids = await publishAll(leat, failing(broken.type, 500));
+    await waitForDisabled(broken.stream);
+    await waitForStats(leat, beside.id, { delivered: 500 });
+    assert.equal((await readStream(leat, beside.id)).status, 'enabled');
+    assert.deepEqual(healthy.arrivals.map(({ event }) => event.id).toSorted(), ids.toSorted());
+  });
+});
+
+describe('a stream that was disabled by its failures', () => {
+  test('is sent nothing but explicit redeliveries, and the gap is held', async (t) => {
+    const { stream, type, endpoint } = await streamOf(t);
+    const failed = await publishAll(leat, failing(type, 500));
+    await waitForDisabled(stream);
+    endpoint.answer(204);
+    const missed = await publishAll(leat, failing(type, 3));
+    const repaired = failed.slice(0, 2);
+    for (const id of repaired) await answered(202, redeliver(leat, stream.id, id));
+    await waitForStats(leat, stream.id, { delivered: 2 });
+    assert.deepEqual(
+      endpoint.arrivals
+        .slice(500)
+        .map(({ event }) => event.id)
+        .toSorted(),
+      repaired.toSorted(),
+    );
+    assert.equal((await readStream(leat, stream.id)).status, 'disabled');
+    await patchStream(leat, stream.id, { status: 'enabled', resume: 'held' });
+    await waitForStats(leat, stream.id, { delivered: 5 });
+    assert.deepEqual(
+      endpoint.arrivals
+        .slice(502)
+        .map(({ event }) => event.id)
+        .toSorted(),
+      missed.toSorted(),
+    );
+  });
+
+  test('at 5000 open failures stays so until a redelivery brings 4999', async (t) => {
+    const { stream, type, endpoint } = await streamOf(t);
+    // A success after every tenth failure keeps the row of failures short.
+    const mixed = Array.from({ length: 499 }, () => [...failing(type, 10), passing(type)]).flat();
+    const ids = await publishAll(leat, [...mixed, ...failing(type, 9)]);
+    await waitForStats(leat, stream.id, { delivered: 499, failed: 4999 });
+    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+    await publishAll(leat, failing(type, 1));
+    await waitForDisabled(stream);
+    assert.equal((await statsOf(leat, stream.id)).failed, 5000);
+
+    const path = `/api/v2/event-streams/${stream.id}`;
+    const another = { status: 'enabled', name: 'not-applied', subscriptions: [] };
+    assert.deepEqual(await answered<ProblemBody>(409, leat.send('PATCH', path, another)), {
+      statusCode: 409,
+      error: 'Conflict',
+      message:
+        'The event stream has 5000 failed deliveries. ' +
+        'Redeliver failed events until fewer than 5000 remain, then enable it again.',
+      errorCode: 'too_many_failures',
+    });
+    const unchanged = await readStream(leat, stream.id);
+    assert.equal(unchanged.name, stream.name);
+    assert.deepEqual(unchanged.subscriptions, stream.subscriptions);
+
+    // A redelivery that fails leaves the total where it is.
+    await answered(202, redeliver(leat, stream.id, ids[0] ?? ''));
+    await waitForStats(leat, stream.id, { failed: 5001 });
+    const refused = leat.send('PATCH', path, { status: 'enabled' });
+    assert.equal((await answered<ProblemBody>(409, refused)).errorCode, 'too_many_failures');
+
+    endpoint.answer(204);
+    await answered(202, redeliver(leat, stream.id, ids[0] ?? ''));
+    await waitForStats(leat, stream.id, { delivered: 500 });
+    assert.equal((await patchStream(leat, stream.id, { status: 'enabled' })).status, 'enabled');
+
+    // 4999 are still open: the next failure is the 5000th again.
+    endpoint.answer(400);
+    await publish(leat, type);
+    await waitForDisabled(stream);
+    endpoint.answer(204);
+    await answered(202, leat.send('POST', `${path}/redeliver`));
+    await waitForFailures(leat, stream.id, 0);
+    assert.equal((await patchStream(leat, stream.id, { status: 'enabled' })).status, 'enabled');
+    const marker = await publish(leat, type);
+    await waitFor('the stream to work again', () => endpoint.of(marker).length === 1);
+  });
+});
+
+/** A stream whose endpoint refuses for good the events made by {@link failing}. */
+async function streamOf(
+  t: TestContext,
+): Promise<{ endpoint: Endpoint; stream: StreamBody; type: string }> {
+  const endpoint = await startEndpoint((response, { event }) => {
+    const { fails } = event.data['object'] as { fails?: boolean };
+    response.writeHead(fails === true ? 400 : 204).end();
+  });
+  t.after(() => endpoint.close());
+  const type = freshType();
+  return { endpoint, type, stream: await createStream(leat, endpoint.url, { types: [type] }) };
+}
+
+function failing(type: string, total: number): object[] {
+  return Array.from({ length: total }, () => ({ type, data: { object: { fails: true } } }));
+}
+
+function passing(type: string): object {
+  return { type, data: { object: {} } };
+}
+
+async function waitForDisabled({ id }: StreamBody): Promise<void> {
+  const disabled = async (): Promise<boolean> => (await readStream(leat, id)).status === 'disabled';
+  await waitFor('the stream to be disabled', disabled);
+}

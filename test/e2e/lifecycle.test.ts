@@ -1,0 +1,981 @@
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { startEndpoint, text, type Answer, type Endpoint } from '../helpers/endpoint.ts';
+import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  answered,
+  createStream,
+  destination,
+  eventsOf,
+  failuresOf,
+  freshName,
+  freshType,
+  patchStream,
+  publish,
+  publishAll,
+  readStream,
+  redeliver,
+  statsOf,
+  streamBody,
+  token,
+  waitForFailures,
+  waitForStats,
+  type FailureBody,
+  type ProblemBody,
+  type StreamBody,
+} from '../helpers/story.ts';
+
+let place: Place;
+let leat: Running;
+
+before(async () => {
+  place = await makePlace();
+  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '10,20,30' });
+});
+after(async () => {
+  await leat.kill();
+  await place.remove();
+});
+
+describe('an event on its way to a webhook', () => {
+  test('a created user arrives signed, and nothing is listed', async (t) => {
+    const endpoint = await endpointOf(t);
+    const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
+    const user = await createUser();
+
+    const { method, headers, body, event } = await endpoint.arrival(1);
+    assert.equal(method, 'POST');
+    assert.equal(headers['content-type'], 'application/json');
+    assert.match(headers['user-agent'] ?? '', /^Leat\/[0-9]+\.[0-9]+\.[0-9]+$/);
+    assert.equal(headers['authorization'], `Bearer ${token}`);
+    assert.equal(headers['webhook-id'], event.id);
+    assert.match(event.id, /^evt_[1-9A-HJ-NP-Za-km-z]{22}$/);
+    assert.deepEqual(new Webhook(await secretOf(stream)).verify(body, signed(headers)), event);
+    const { id, time, ...rest } = event;
+    assert.ok(id !== '' && new Date(time).toISOString() === time);
+    assert.deepEqual(rest, {
+      source: 'urn:leat:',
+      specversion: '1.0',
+      type: 'user.created',
+      data: { object: user },
+      svctenant: 'main',
+      svcstream: stream.id,
+    });
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    assert.deepEqual(await failuresOf(leat, stream.id), []);
+  });
+
+  test('a signature does not fit another body, another id or another key', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const other = await createStream(leat, endpoint.url);
+    await publish(leat, type);
+    const { headers, body } = await endpoint.arrival(1);
+    const verifier = new Webhook(await secretOf(stream));
+
+    assert.ok(verifier.verify(body, signed(headers)));
+    assert.throws(() => verifier.verify(`${body} `, signed(headers)));
+    assert.throws(() => verifier.verify(body, { ...signed(headers), 'webhook-id': 'evt_1' }));
+    const stranger = new Webhook(await secretOf(other));
+    assert.throws(() => stranger.verify(body, signed(headers)));
+  });
+
+  test('each way of authorization sets its header and returns no secret', async (t) => {
+    const endpoint = await endpointOf(t);
+    const basic = { method: 'basic', username: 'ada', password: 'pass:word' };
+    const custom = { method: 'custom_header', header_key: 'X-Api-Key', header_value: 'k-1' };
+    const cases = [
+      [basic, 'authorization', `Basic ${Buffer.from('ada:pass:word').toString('base64')}`],
+      [{ method: 'bearer', token }, 'authorization', `Bearer ${token}`],
+      [custom, 'x-api-key', 'k-1'],
+      [{ ...custom, header_key: 'AUTHORIZATION' }, 'authorization', 'k-1'],
+    ] as const;
+    for (const [authorization, header, value] of cases) {
+      const type = freshType();
+      const stream = await createStream(leat, endpoint.url, { types: [type], authorization });
+      const id = await publish(leat, type);
+      const [arrival] = await waitFor('the event', () => atLeastOne(endpoint.of(id)));
+      assert.equal(arrival?.headers[header], value);
+      const shown = JSON.stringify([stream, await readStream(leat, stream.id)]);
+      for (const secret of ['pass:word', token, 'k-1']) assert.ok(!shown.includes(secret), shown);
+    }
+  });
+
+  test('an event reaches a stream once, however often its type is listed', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type, type, type] });
+    assert.deepEqual(
+      stream.subscriptions.map((subscription) => subscription.event_type),
+      [type, type, type],
+    );
+    const ids = await publishAll(leat, eventsOf(type, 3));
+    await waitForStats(leat, stream.id, { delivered: 3 });
+    assert.deepEqual(endpoint.arrivals.map(({ event }) => event.id).toSorted(), ids.toSorted());
+  });
+
+  test('a trace context of the publisher goes along, a broken one does not', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    await createStream(leat, endpoint.url, { types: [type] });
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    const event = { type, data: { object: {} } };
+    await answered(202, leat.send('POST', '/api/v2/events', event, { traceparent }));
+    const valid = await endpoint.arrival(1);
+    assert.equal(valid.headers['traceparent']?.slice(3, 35), traceparent.slice(3, 35));
+    await answered(202, leat.send('POST', '/api/v2/events', event, { traceparent: 'nonsense' }));
+    const broken = await endpoint.arrival(2);
+    assert.equal(broken.headers['traceparent'], undefined);
+  });
+
+  test('a CloudEvent is delivered with its own attributes', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const cloudEvent = {
+      specversion: '1.0',
+      id: 'order-42',
+      source: '/shop',
+      type,
+      subject: 'orders/42',
+      region: 'eu',
+      data: { object: { order_id: '42' } },
+    };
+    const contentType = { 'content-type': 'application/cloudevents+json' };
+    const stored = await answered<{ id: string }>(
+      202,
+      leat.send('POST', '/api/v2/events', cloudEvent, contentType),
+    );
+    const { event } = await endpoint.arrival(1);
+    const { time, ...rest } = event;
+    assert.ok(time !== '');
+    assert.deepEqual(rest, {
+      id: stored.id,
+      source: 'urn:leat:',
+      specversion: '1.0',
+      type,
+      subject: 'orders/42',
+      region: 'eu',
+      data: { object: { order_id: '42' } },
+      svctenant: 'main',
+      svcstream: stream.id,
+    });
+  });
+
+  test('a repeated key answers the first event and delivers nothing', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const key = `key of ${type}`;
+    const send = (object: object): Promise<Response> =>
+      leat.send('POST', '/api/v2/events', { type, id: key, data: { object } });
+    const first = await answered<object>(202, send({ first: true }));
+    assert.deepEqual(await answered(202, send({ first: false })), first);
+    const marker = await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 2 });
+    assert.deepEqual(
+      endpoint.arrivals.map(({ event }) => event.data),
+      [{ object: { first: true } }, { object: {} }],
+    );
+    assert.equal(endpoint.of(marker).length, 1);
+  });
+});
+
+describe('a webhook that breaks', () => {
+  test('gets four attempts with one id and body; then the failure is listed', async (t) => {
+    const endpoint = await endpointOf(t, text(503, 'busy'));
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const id = await publish(leat, type, { nested: { text: 'ä€😀' } });
+    const [failure] = await waitForFailures(leat, stream.id, 1);
+    assert.ok(failure !== undefined);
+
+    assert.equal(endpoint.arrivals.length, 4);
+    assert.equal(new Set(endpoint.arrivals.map(({ body }) => body)).size, 1);
+    assert.deepEqual(Object.keys(failure).toSorted(), [
+      'attempts',
+      'event',
+      'event_stream_id',
+      'event_type',
+      'id',
+      'status',
+    ]);
+    assert.equal(failure.id, id);
+    assert.equal(failure.event_stream_id, stream.id);
+    assert.equal(failure.event_type, type);
+    assert.equal(failure.status, 'failed');
+    assert.deepEqual(failure.event, JSON.parse(endpoint.arrivals[0]?.body ?? ''));
+    assert.equal(failure.attempts.length, 4);
+    for (const attempt of failure.attempts) {
+      assert.deepEqual(
+        [attempt.status, attempt.error_message, typeof attempt.duration],
+        ['failed', '503 - busy', 'number'],
+      );
+      assert.equal(new Date(attempt.timestamp).toISOString(), attempt.timestamp);
+    }
+    const timestamps = failure.attempts.map(({ timestamp }) => timestamp);
+    assert.deepEqual(timestamps, timestamps.toSorted());
+    assert.deepEqual(
+      await answered(200, leat.send('GET', `/api/v2/event-streams/${stream.id}/deliveries/${id}`)),
+      failure,
+    );
+  });
+
+  test('a retry that succeeds leaves no failure', async (t) => {
+    const answers = [500, 502, 408, 204];
+    const endpoint = await endpointOf(t, (response) => {
+      response.writeHead(answers.shift() ?? 500).end();
+    });
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    assert.equal(endpoint.arrivals.length, 4);
+    assert.deepEqual(await failuresOf(leat, stream.id), []);
+    assert.deepEqual(await statsOf(leat, stream.id), { delivered: 1, failed: 0 });
+  });
+
+  for (const [status, attempts] of [
+    [300, 1],
+    [301, 1],
+    [304, 1],
+    [400, 1],
+    [401, 1],
+    [404, 1],
+    [410, 1],
+    [451, 1],
+    [408, 4],
+    [429, 4],
+    [500, 4],
+    [599, 4],
+  ] as const) {
+    test(`${status} is a failure after ${attempts} attempt(s)`, async (t) => {
+      const endpoint = await endpointOf(t, status);
+      const type = freshType();
+      const stream = await createStream(leat, endpoint.url, { types: [type] });
+      await publish(leat, type);
+      const [failure] = await waitForFailures(leat, stream.id, 1);
+      assert.equal(endpoint.arrivals.length, attempts);
+      assert.equal(failure?.attempts.length, attempts);
+      assert.match(failure.attempts[0]?.error_message ?? '', new RegExp(`^${status}\\b`));
+    });
+  }
+
+  for (const status of [200, 201, 202, 204, 206, 299]) {
+    test(`${status} is a success`, async (t) => {
+      const endpoint = await endpointOf(t, status);
+      const type = freshType();
+      const stream = await createStream(leat, endpoint.url, { types: [type] });
+      await publish(leat, type);
+      await waitForStats(leat, stream.id, { delivered: 1 });
+      assert.deepEqual(await failuresOf(leat, stream.id), []);
+    });
+  }
+});
+
+describe('redelivery', () => {
+  test('of one event repairs it: same id, same body, record gone', async (t) => {
+    const { endpoint, stream, ids } = await brokenStream(t, 1);
+    const [id = ''] = ids;
+    endpoint.answer(204);
+    assert.deepEqual(await answered(202, redeliver(leat, stream.id, id)), {});
+    await waitForFailures(leat, stream.id, 0);
+    assert.deepEqual(await statsOf(leat, stream.id), { delivered: 1, failed: 1 });
+    const [first, last] = [endpoint.arrivals[0], endpoint.arrivals.at(-1)];
+    assert.equal(last?.body, first?.body);
+    assert.equal(endpoint.arrivals.length, 2);
+    const one = `/api/v2/event-streams/${stream.id}/deliveries/${id}`;
+    const gone = await answered<ProblemBody>(404, leat.send('GET', one));
+    assert.equal(gone.message, 'The event does not exist.');
+  });
+
+  test('that fails again keeps one record with every attempt', async (t) => {
+    const { endpoint, stream, ids } = await brokenStream(t, 1);
+    const [id = ''] = ids;
+    endpoint.answer(503);
+    await answered(202, redeliver(leat, stream.id, id));
+    await waitForStats(leat, stream.id, { failed: 2 });
+    const [failure, ...others] = await failuresOf(leat, stream.id);
+    assert.deepEqual(others, []);
+    assert.deepEqual(
+      failure?.attempts.map(({ status }) => status),
+      ['failed', 'retrying', 'failed', 'failed', 'failed', 'failed'],
+    );
+    const marker = failure.attempts[1] ?? {};
+    assert.deepEqual(Object.keys(marker).toSorted(), ['status', 'timestamp']);
+  });
+
+  test('is refused while it is under way, after success, and for what never was', async (t) => {
+    const { endpoint, stream, ids } = await brokenStream(t, 1);
+    const [id = ''] = ids;
+    const held = hold(endpoint);
+    await answered(202, redeliver(leat, stream.id, id));
+    await endpoint.arrival(2);
+    const refusal = {
+      statusCode: 409,
+      error: 'Conflict',
+      message: 'The event is not in a state that allows redelivery.',
+      errorCode: 'not_redeliverable',
+    };
+    assert.deepEqual(await answered(409, redeliver(leat, stream.id, id)), refusal);
+    const [open] = await failuresOf(leat, stream.id);
+    assert.equal(open?.attempts.at(-1)?.status, 'retrying');
+    held.release(204);
+    await waitForFailures(leat, stream.id, 0);
+    assert.deepEqual(await answered(409, redeliver(leat, stream.id, id)), refusal);
+
+    const unknown = 'evt_AAAAAAAAAAAAAAAAAAAAAA';
+    const none = await answered<ProblemBody>(404, redeliver(leat, stream.id, unknown));
+    assert.equal(none.message, 'The event does not exist.');
+    const nowhere = 'est_AAAAAAAAAAAAAAAAAAAAAA';
+    const noStream = await answered<ProblemBody>(404, redeliver(leat, nowhere, id));
+    assert.equal(noStream.message, 'The requested stream does not exist.');
+  });
+
+  test('of many skips what is under way already', async (t) => {
+    const { endpoint, stream } = await brokenStream(t, 3);
+    const held = hold(endpoint);
+    const path = `/api/v2/event-streams/${stream.id}/redeliver`;
+    assert.deepEqual(await answered(202, leat.send('POST', path)), {});
+    await endpoint.arrival(6);
+    assert.deepEqual(await answered(202, leat.send('POST', path, {})), {});
+    held.release(204);
+    await waitForFailures(leat, stream.id, 0);
+    assert.equal(endpoint.arrivals.length, 6);
+  });
+
+  test('of many takes the filters together and answers what was sent', async (t) => {
+    const endpoint = await endpointOf(t, 400);
+    const types = [freshType(), freshType()] as const;
+    const stream = await createStream(leat, endpoint.url, { types });
+    const at = (type: string, time: string): object => ({ type, time, data: { object: {} } });
+    const [wanted = '', ...others] = await publishAll(leat, [
+      at(types[0], '2026-03-01T00:00:00Z'),
+      at(types[0], '2026-03-02T00:00:00Z'),
+      at(types[0], '2026-02-28T23:59:59.999Z'),
+      at(types[1], '2026-03-01T12:00:00Z'),
+    ]);
+    await waitForFailures(leat, stream.id, 4);
+    endpoint.answer(204);
+    const filters = {
+      date_from: '2026-03-01T01:00:00+01:00',
+      date_to: '2026-03-02T00:00:00Z',
+      statuses: ['failed'],
+      event_types: [types[0], 'never.seen'],
+    };
+    const path = `/api/v2/event-streams/${stream.id}/redeliver`;
+    assert.deepEqual(await answered(202, leat.send('POST', path, filters)), filters);
+    const left = await waitForFailures(leat, stream.id, 3);
+    assert.deepEqual(left.map(({ id }) => id).toSorted(), others.toSorted());
+    assert.equal(endpoint.of(wanted).length, 2);
+    const nothing = { event_types: ['never.seen'] };
+    assert.deepEqual(await answered(202, leat.send('POST', path, nothing)), nothing);
+    await answered(202, leat.send('POST', path, '', { 'content-type': 'text/plain' }));
+    await waitForFailures(leat, stream.id, 0);
+    assert.equal(endpoint.arrivals.length, 8);
+  });
+});
+
+describe('a stream that changes', () => {
+  test('sends the next attempt to the new destination', async (t) => {
+    const [old, next] = [await endpointOf(t), await endpointOf(t)];
+    const type = freshType();
+    const stream = await createStream(leat, old.url, { types: [type] });
+    const held = hold(old);
+    const id = await publish(leat, type);
+    await old.arrival(1);
+    const authorization = { method: 'custom_header', header_key: 'X-Key', header_value: 'new' };
+    await patchStream(leat, stream.id, { destination: destination(next.url, authorization) });
+    held.release(503);
+    const arrival = await next.arrival(1);
+    assert.equal(arrival.event.id, id);
+    assert.equal(arrival.headers['x-key'], 'new');
+    assert.equal(arrival.headers['authorization'], undefined);
+    assert.equal(old.arrivals.length, 1);
+  });
+
+  test('keeps its secret when only it is left out, and wants it when the rest changes', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    await patchStream(leat, stream.id, { destination: stream.destination });
+    await publish(leat, type);
+    assert.equal((await endpoint.arrival(1)).headers['authorization'], `Bearer ${token}`);
+    const moved = destination(`${endpoint.url}/elsewhere`, { method: 'bearer' });
+    const path = `/api/v2/event-streams/${stream.id}`;
+    const refused = await answered<ProblemBody>(
+      400,
+      leat.send('PATCH', path, { destination: moved }),
+    );
+    assert.equal(refused.errorCode, 'invalid_body');
+    assert.match(
+      refused.message,
+      /^Payload validation error: 'Missing required property: token \(required because the destination changes\)' on property /,
+    );
+    assert.deepEqual((await readStream(leat, stream.id)).destination, stream.destination);
+  });
+
+  test('takes new subscriptions from the next event on', async (t) => {
+    const endpoint = await endpointOf(t);
+    const [before_, after_] = [freshType(), freshType()];
+    const stream = await createStream(leat, endpoint.url, { types: [before_] });
+    const first = await publish(leat, before_);
+    await publish(leat, after_);
+    await patchStream(leat, stream.id, { subscriptions: [{ event_type: after_ }] });
+    await publish(leat, before_);
+    const second = await publish(leat, after_);
+    await waitForStats(leat, stream.id, { delivered: 2 });
+    const got = endpoint.arrivals.map(({ event }) => event.id);
+    assert.deepEqual(got.toSorted(), [first, second].toSorted());
+  });
+
+  test('may have no subscription, and then gets nothing', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const emptied = await patchStream(leat, stream.id, { subscriptions: [] });
+    assert.deepEqual(emptied.subscriptions, []);
+    await publish(leat, type);
+    await patchStream(leat, stream.id, { subscriptions: [{ event_type: type }] });
+    const marker = await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    assert.deepEqual(
+      endpoint.arrivals.map(({ event }) => event.id),
+      [marker],
+    );
+  });
+
+  test('moves updated_at only, and not for the name it has', async (t) => {
+    const endpoint = await endpointOf(t);
+    const stream = await createStream(leat, endpoint.url);
+    assert.equal(stream.created_at, stream.updated_at);
+    const renamed = await patchStream(leat, stream.id, { name: freshName() });
+    assert.equal(renamed.created_at, stream.created_at);
+    assert.ok(renamed.updated_at >= stream.updated_at);
+    assert.deepEqual(await patchStream(leat, stream.id, { name: renamed.name }), renamed);
+    assert.deepEqual(await readStream(leat, stream.id), renamed);
+  });
+
+  test('is named by its id when it is created without a name', async (t) => {
+    const endpoint = await endpointOf(t);
+    const { name: _, ...body } = streamBody(endpoint.url);
+    const stream = await answered<StreamBody>(
+      201,
+      leat.send('POST', '/api/v2/event-streams', body),
+    );
+    assert.equal(stream.name, stream.id);
+    assert.match(stream.id, /^est_[1-9A-HJ-NP-Za-km-z]{22}$/);
+  });
+});
+
+describe('a stream disabled by hand', () => {
+  test('gets nothing of the time between; latest goes on from now', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    await patchStream(leat, stream.id, { status: 'disabled' });
+    await publishAll(leat, eventsOf(type, 3));
+    await publish(leat, freshType());
+    assert.equal(await enable(stream, {}), '3');
+    const marker = await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    assert.deepEqual(
+      endpoint.arrivals.map(({ event }) => event.id),
+      [marker],
+    );
+    assert.deepEqual(await failuresOf(leat, stream.id), []);
+  });
+
+  test('gets the events of the time between when it resumes with held', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type], status: 'disabled' });
+    assert.equal(stream.status, 'disabled');
+    const held = await publishAll(leat, eventsOf(type, 5));
+    assert.equal(await enable(stream, { resume: 'held' }), '0');
+    const later = await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 6 });
+    const got = endpoint.arrivals.map(({ event }) => event.id);
+    assert.deepEqual(got.toSorted(), [...held, later].toSorted());
+  });
+
+  test('has its waiting retries as failures, and an attempt under way counts', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const held = hold(endpoint);
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    await publishAll(leat, eventsOf(type, 2));
+    await endpoint.arrival(2);
+    await patchStream(leat, stream.id, { status: 'disabled' });
+    held.releaseOne(204);
+    held.release(503);
+    const [failure] = await waitForFailures(leat, stream.id, 1);
+    await waitForStats(leat, stream.id, { delivered: 1, failed: 1 });
+    assert.equal(endpoint.arrivals.length, 2);
+    assert.match(failure?.attempts.at(-1)?.error_message ?? '', /^503\b/);
+  });
+
+  test('has its retries ended with a message of their own', async (t) => {
+    const endpoint = await endpointOf(t, (response) => {
+      response.writeHead(503, { 'retry-after': '60' }).end();
+    });
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const id = await publish(leat, type);
+    await endpoint.arrival(1);
+    endpoint.answer(204);
+    // What ended later is settled later: the retry is waiting once this one counts.
+    await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    await patchStream(leat, stream.id, { status: 'disabled' });
+    const [failure] = await waitForFailures(leat, stream.id, 1);
+    assert.equal(failure?.id, id);
+    assert.equal(failure.attempts.at(-1)?.error_message, 'The event stream is disabled');
+    assert.equal(endpoint.of(id).length, 1);
+    await answered(202, redeliver(leat, stream.id, id));
+    await waitForFailures(leat, stream.id, 0);
+    assert.equal((await readStream(leat, stream.id)).status, 'disabled');
+    assert.equal(endpoint.of(id).length, 2);
+  });
+
+  test('resume without enabling is refused', async (t) => {
+    const endpoint = await endpointOf(t);
+    const stream = await createStream(leat, endpoint.url);
+    const path = `/api/v2/event-streams/${stream.id}`;
+    for (const body of [
+      { resume: 'held' },
+      { status: 'disabled', resume: 'latest' },
+      { status: 'enabled', resume: 'never' },
+    ]) {
+      const refused = await answered<ProblemBody>(400, leat.send('PATCH', path, body));
+      assert.equal(refused.errorCode, 'invalid_body');
+    }
+    assert.deepEqual(await readStream(leat, stream.id), stream);
+  });
+});
+
+describe('a stream that is deleted in mid-flight', () => {
+  test('has its attempt cut off, none follows, and everything of it is gone', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    let cutOff = false;
+    endpoint.answer((response) => {
+      response.on('close', () => {
+        cutOff = true;
+      });
+    });
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const id = await publish(leat, type);
+    await endpoint.arrival(1);
+    const path = `/api/v2/event-streams/${stream.id}`;
+    await answered(204, leat.send('DELETE', path));
+    await waitFor('the attempt to be cut off', () => cutOff);
+    await answered(204, leat.send('DELETE', path));
+    const gone: [string, string, object?][] = [
+      ['GET', ''],
+      ['PATCH', '', { name: 'another' }],
+      ['GET', '/deliveries'],
+      ['GET', `/deliveries/${id}`],
+      ['POST', `/redeliver/${id}`],
+      ['POST', '/redeliver'],
+      ['POST', '/test', { event_type: type }],
+      ['GET', '/stats'],
+      ['GET', '/signing-secret'],
+      ['POST', '/signing-secret/rotate'],
+    ];
+    for (const [method, rest, body] of gone) {
+      const none = await answered<ProblemBody>(404, leat.send(method, path + rest, body));
+      assert.deepEqual(none, {
+        statusCode: 404,
+        error: 'Not Found',
+        message: 'The requested stream does not exist.',
+      });
+    }
+    const heir = await createStream(leat, endpoint.url, { types: [type], name: stream.name });
+    endpoint.answer(204);
+    const marker = await publish(leat, type);
+    await waitForStats(leat, heir.id, { delivered: 1 });
+    assert.deepEqual(
+      endpoint.arrivals.map(({ event }) => event.id),
+      [id, marker],
+    );
+  });
+});
+
+describe('a test event', () => {
+  test('goes to its stream alone, marked, whatever the subscriptions are', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: ['user.updated'] });
+    const other = await createStream(leat, endpoint.url, { types: [type] });
+    const data = { object: { sample: [1, null, 'ä'] } };
+    const record = await testEvent(stream, { event_type: type, data });
+    assert.deepEqual(
+      { ...record, event: undefined },
+      {
+        id: record.id,
+        event_stream_id: stream.id,
+        event_type: type,
+        status: 'pending',
+        attempts: [],
+        event: undefined,
+      },
+    );
+    const { event } = await endpoint.arrival(1);
+    assert.deepEqual(event, record.event);
+    assert.equal(event['svcpurpose'], 'test');
+    assert.deepEqual(event.data, data);
+    const marker = await publish(leat, type);
+    await waitForStats(leat, other.id, { delivered: 1 });
+    assert.deepEqual(
+      endpoint.arrivals.map((arrival) => arrival.event.id),
+      [record.id, marker],
+    );
+  });
+
+  test('without data has a sample that fits its type', async (t) => {
+    const endpoint = await endpointOf(t);
+    const stream = await createStream(leat, endpoint.url);
+    const own = await testEvent(stream, { event_type: freshType() });
+    assert.deepEqual(own.event['data'], { object: {} });
+    const user = await testEvent(stream, { event_type: 'user.created' });
+    const { object } = user.event['data'] as { object: Record<string, unknown> };
+    for (const member of ['user_id', 'email', 'email_verified', 'identities', 'name', 'picture']) {
+      assert.ok(member in object, `${member} of ${JSON.stringify(object)}`);
+    }
+    const group = await testEvent(stream, { event_type: 'group.created' });
+    assert.ok('object' in (group.event['data'] as object));
+  });
+
+  test('that fails is a failure like any other and can be redelivered', async (t) => {
+    const endpoint = await endpointOf(t, 503);
+    const stream = await createStream(leat, endpoint.url);
+    const record = await testEvent(stream, { event_type: 'user.deleted' });
+    const [failure] = await waitForFailures(leat, stream.id, 1);
+    assert.equal(failure?.id, record.id);
+    assert.deepEqual(failure.event, record.event);
+    assert.equal(failure.event['svcpurpose'], 'test');
+    assert.equal(failure.attempts.length, 4);
+    endpoint.answer(204);
+    await answered(202, redeliver(leat, stream.id, record.id));
+    await waitForFailures(leat, stream.id, 0);
+    assert.equal(endpoint.arrivals.at(-1)?.body, endpoint.arrivals[0]?.body);
+  });
+
+  test('is refused on a disabled stream', async (t) => {
+    const endpoint = await endpointOf(t);
+    const stream = await createStream(leat, endpoint.url, { status: 'disabled' });
+    const path = `/api/v2/event-streams/${stream.id}/test`;
+    assert.deepEqual(await answered(409, leat.send('POST', path, { event_type: 'user.created' })), {
+      statusCode: 409,
+      error: 'Conflict',
+      message: 'The event stream is disabled.',
+      errorCode: 'stream_disabled',
+    });
+  });
+});
+
+describe('the signing secret', () => {
+  test('rotates with two signatures, newest first, and two live at most', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const first = await secretBody('GET', stream, '');
+    assert.deepEqual(Object.keys(first).toSorted(), ['created_at', 'secret']);
+    const second = await secretBody('POST', stream, '/rotate');
+    assert.notEqual(second.secret, first.secret);
+    assert.match(second.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
+    const livesOnMs = Date.parse(second.previous_expires_at) - Date.parse(second.created_at);
+    assert.equal(livesOnMs, 24 * 3_600_000);
+    assert.deepEqual(await secretBody('GET', stream, ''), second);
+
+    await publish(leat, type);
+    const { headers, body } = await endpoint.arrival(1);
+    assert.ok(new Webhook(first.secret).verify(body, signed(headers)));
+    assert.ok(new Webhook(second.secret).verify(body, signed(headers)));
+    const signatures = (headers['webhook-signature'] as string).split(' ');
+    assert.equal(signatures.length, 2);
+    const newest = { ...signed(headers), 'webhook-signature': signatures[0] ?? '' };
+    assert.ok(new Webhook(second.secret).verify(body, newest));
+
+    const third = await secretBody('POST', stream, '/rotate');
+    await publish(leat, type);
+    const later = await endpoint.arrival(2);
+    assert.throws(() => new Webhook(first.secret).verify(later.body, signed(later.headers)));
+    assert.ok(new Webhook(second.secret).verify(later.body, signed(later.headers)));
+    assert.ok(new Webhook(third.secret).verify(later.body, signed(later.headers)));
+  });
+});
+
+describe('statistics', () => {
+  test('count what was delivered and what failed, in days by default', async (t) => {
+    const endpoint = await endpointOf(t, (response, { event }) => {
+      const { number } = event.data['object'] as { number: number };
+      response.writeHead(number < 3 ? 204 : 400).end();
+    });
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    await publishAll(leat, eventsOf(type, 5));
+    await waitForStats(leat, stream.id, { delivered: 3, failed: 2 });
+    const stats = await answered<Stats>(200, leat.send('GET', statsPath(stream)));
+    assert.deepEqual([stats.id, stats.name], [stream.id, stream.name]);
+    assert.equal(stats.buckets.length, 15);
+    assert.equal(stats.window.bucket_interval.scale_factor, 86_400);
+    assert.deepEqual(
+      stats.metrics.map(({ name, type: kind, window_total }) => [name, kind, window_total]),
+      [
+        ['leat.event_streams.successful_deliveries', 'sum', 3],
+        ['leat.event_streams.failed_deliveries', 'sum', 2],
+      ],
+    );
+    for (const { data, window_total } of stats.metrics) {
+      assert.equal(data.length, stats.buckets.length);
+      assert.equal(
+        data.reduce((sum, value) => sum + value, 0),
+        window_total,
+      );
+    }
+  });
+
+  test('of an asked window floor both ends to the hour and list its hours', async (t) => {
+    const endpoint = await endpointOf(t);
+    const stream = await createStream(leat, endpoint.url);
+    const query = '?date_from=2026-03-01T09:30:00Z&date_to=2026-03-01T12:10:00Z';
+    const stats = await answered<Stats>(200, leat.send('GET', statsPath(stream) + query));
+    assert.deepEqual(stats.window, {
+      date_from: '2026-03-01T09:00:00.000Z',
+      date_to: '2026-03-01T12:00:00.000Z',
+      bucket_interval: { scale_factor: 3600 },
+    });
+    assert.deepEqual(stats.buckets, [
+      '2026-03-01T09:00:00.000Z',
+      '2026-03-01T10:00:00.000Z',
+      '2026-03-01T11:00:00.000Z',
+    ]);
+    assert.deepEqual(
+      stats.metrics.map(({ data }) => data),
+      [
+        [0, 0, 0],
+        [0, 0, 0],
+      ],
+    );
+  });
+});
+
+describe('lists', () => {
+  test('of failures: an array of 100 and a link, or pages of the asked size', async (t) => {
+    const { stream, ids } = await brokenStream(t, 103);
+    const path = `/api/v2/event-streams/${stream.id}/deliveries`;
+    const answer = await leat.send('GET', path);
+    const bare = (await answer.json()) as FailureBody[];
+    assert.equal(bare.length, 100);
+    const link = answer.headers.get('link') ?? '';
+    const next =
+      /^<http:\/\/localhost:[0-9]+(?<path>\/[^>]+\?take=100&from=[^>]+)>; rel="next"$/.exec(link)
+        ?.groups?.['path'];
+    assert.ok(next !== undefined, `the link is ${link}`);
+    const rest = await answered<Page>(200, leat.send('GET', next));
+    assert.deepEqual(Object.keys(rest), ['deliveries']);
+    const linked = [...bare, ...rest.deliveries].map(({ id }) => id);
+    assert.deepEqual(linked.toSorted(), ids.toSorted());
+
+    const paged: string[] = [];
+    for (let from = ''; ;) {
+      const page = await answered<Page>(200, leat.send('GET', `${path}?take=40${from}`));
+      paged.push(...page.deliveries.map(({ id }) => id));
+      if (page.next === undefined) break;
+      assert.equal(page.deliveries.length, 40);
+      from = `&from=${encodeURIComponent(page.next)}`;
+    }
+    assert.deepEqual(paged, linked);
+  });
+
+  test('of failures: the filters hold together and stay in the link', async (t) => {
+    const endpoint = await endpointOf(t, 400);
+    const [wanted, other] = [freshType(), freshType()];
+    const stream = await createStream(leat, endpoint.url, { types: [wanted, other] });
+    const at = (type: string, time: string): object => ({ type, time, data: { object: {} } });
+    const many = Array.from({ length: 101 }, () => at(wanted, '2026-03-01T10:00:00Z'));
+    const odd = [at(other, '2026-03-01T10:00:00Z'), at(wanted, '2026-03-01T11:00:00Z')];
+    await publishAll(leat, [...many, ...odd]);
+    await waitForStats(leat, stream.id, { failed: 103 });
+    const path = `/api/v2/event-streams/${stream.id}/deliveries`;
+    const query =
+      `statuses=failed&event_types=${wanted},never.seen` +
+      '&date_from=2026-03-01T10:00:00Z&date_to=2026-03-01T11:00:00Z';
+    const answer = await leat.send('GET', `${path}?${query}`);
+    const bare = (await answer.json()) as FailureBody[];
+    assert.equal(bare.length, 100);
+    const next = new URL(/^<(?<url>[^>]+)>/.exec(answer.headers.get('link') ?? '')?.[1] ?? '');
+    const rest = await answered<Page>(200, leat.send('GET', next.pathname + next.search));
+    assert.equal(rest.deliveries.length, 1);
+    assert.equal(rest.next, undefined);
+    const all = [...bare, ...rest.deliveries];
+    assert.ok(all.every(({ event_type, event }) => event_type === wanted && isAtTen(event)));
+  });
+
+  test('of failures: an empty page is an object, bad queries are refused', async (t) => {
+    const endpoint = await endpointOf(t);
+    const stream = await createStream(leat, endpoint.url);
+    const path = `/api/v2/event-streams/${stream.id}/deliveries`;
+    assert.deepEqual(await answered(200, leat.send('GET', `${path}?take=1`)), { deliveries: [] });
+    const bad = [
+      'take=0',
+      'take=101',
+      'take=ten',
+      'take=1&take=2',
+      'from=%00',
+      'from=nonsense',
+      'statuses=pending',
+      'event_types=Not%20A%20Type',
+      'date_from=yesterday',
+      'date_from=2026-03-02T00:00:00Z&date_to=2026-03-01T00:00:00Z',
+    ];
+    for (const query of bad) {
+      const refused = await answered<ProblemBody>(400, leat.send('GET', `${path}?${query}`));
+      assert.equal(refused.errorCode, 'invalid_query_string', query);
+      assert.match(refused.message, /^Query validation error: '.+' on property \w+ \(.+\)\.$/);
+    }
+    assert.deepEqual(await answered(200, leat.send('GET', `${path}?unknown=1`)), []);
+  });
+
+  test('of streams: oldest first, page by page, each once', async (t) => {
+    const endpoint = await endpointOf(t);
+    const made: string[] = [];
+    for (let i = 0; i < 5; i++) made.push((await createStream(leat, endpoint.url)).id);
+    const seen: string[] = [];
+    for (let from = ''; ;) {
+      const page = await answered<{ eventStreams: StreamBody[]; next?: string }>(
+        200,
+        leat.send('GET', `/api/v2/event-streams?take=2${from}`),
+      );
+      assert.ok(page.eventStreams.length <= 2);
+      seen.push(...page.eventStreams.map(({ id }) => id));
+      if (page.next === undefined) break;
+      from = `&from=${encodeURIComponent(page.next)}`;
+    }
+    assert.equal(new Set(seen).size, seen.length);
+    assert.deepEqual(
+      seen.filter((id) => made.includes(id)),
+      made,
+    );
+  });
+});
+
+interface Stats {
+  readonly id: string;
+  readonly name: string;
+  readonly buckets: readonly string[];
+  readonly window: {
+    readonly date_from: string;
+    readonly date_to: string;
+    readonly bucket_interval: { readonly scale_factor: number };
+  };
+  readonly metrics: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly window_total: number;
+    readonly data: readonly number[];
+  }[];
+}
+
+interface Page {
+  readonly deliveries: readonly FailureBody[];
+  readonly next?: string;
+}
+
+interface SecretBody {
+  readonly secret: string;
+  readonly created_at: string;
+  readonly previous_expires_at: string;
+}
+
+async function endpointOf(t: TestContext, first: Answer = 204): Promise<Endpoint> {
+  const endpoint = await startEndpoint(first);
+  t.after(() => endpoint.close());
+  return endpoint;
+}
+
+/** A stream with so many failures of one attempt each. */
+async function brokenStream(
+  t: TestContext,
+  total: number,
+): Promise<{ endpoint: Endpoint; stream: StreamBody; ids: string[] }> {
+  const endpoint = await endpointOf(t, 400);
+  const type = freshType();
+  const stream = await createStream(leat, endpoint.url, { types: [type] });
+  const ids = await publishAll(leat, eventsOf(type, total));
+  await waitForStats(leat, stream.id, { failed: total });
+  return { endpoint, stream, ids };
+}
+
+/** Lets requests wait until they are released; later ones are answered in the same way. */
+function hold(endpoint: Endpoint): {
+  release(status: number): void;
+  releaseOne(status: number): void;
+} {
+  const waiting: ServerResponse[] = [];
+  endpoint.answer((response) => {
+    waiting.push(response);
+  });
+  return {
+    releaseOne: (status) => waiting.shift()?.writeHead(status).end(),
+    release: (status) => {
+      endpoint.answer(status);
+      for (const response of waiting.splice(0)) response.writeHead(status).end();
+    },
+  };
+}
+
+/** Enables a stream and answers how many events it says it skipped. */
+async function enable(stream: StreamBody, extra: object): Promise<string | null> {
+  const path = `/api/v2/event-streams/${stream.id}`;
+  const answer = await leat.send('PATCH', path, { status: 'enabled', ...extra });
+  assert.equal(answer.status, 200);
+  assert.equal(((await answer.json()) as StreamBody).status, 'enabled');
+  return answer.headers.get('leat-skipped-events');
+}
+
+async function createUser(): Promise<object> {
+  return answered(
+    201,
+    leat.send('POST', '/api/v2/users', {
+      email: `${freshName()}@example.com`,
+      password: 'correct-horse-battery',
+      connection: 'Username-Password-Authentication',
+    }),
+  );
+}
+
+async function testEvent(stream: StreamBody, body: object): Promise<FailureBody> {
+  return answered(202, leat.send('POST', `/api/v2/event-streams/${stream.id}/test`, body));
+}
+
+async function secretBody(method: string, stream: StreamBody, rest: string): Promise<SecretBody> {
+  const path = `/api/v2/event-streams/${stream.id}/signing-secret${rest}`;
+  return answered(200, leat.send(method, path));
+}
+
+async function secretOf(stream: StreamBody): Promise<string> {
+  return (await secretBody('GET', stream, '')).secret;
+}
+
+function statsPath(stream: StreamBody): string {
+  return `/api/v2/event-streams/${stream.id}/stats`;
+}
+
+function signed(headers: NodeJS.Dict<string | string[]>): Record<string, string> {
+  const names = ['webhook-id', 'webhook-timestamp', 'webhook-signature'];
+  return Object.fromEntries(names.map((name) => [name, String(headers[name])]));
+}
+
+function atLeastOne<T>(items: readonly T[]): readonly T[] | undefined {
+  return items.length > 0 ? items : undefined;
+}
+
+function isAtTen(event: FailureBody['event']): boolean {
+  return event['time'] === '2026-03-01T10:00:00.000Z';
+}
