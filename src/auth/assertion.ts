@@ -48,10 +48,10 @@ export async function authenticateByAssertion(
   const claims = await verifiedClaims(client.jwks, request, clientId);
   if (claims === undefined) return undefined;
   const { jti, exp = Infinity } = claims;
-  const expiresAt = exp * 1000 + LEEWAY_MS;
-  if (expiresAt > now + AHEAD_MS_MAX + 2 * LEEWAY_MS) return undefined;
+  if (exp * 1000 > now + AHEAD_MS_MAX + LEEWAY_MS) return undefined;
   if (typeof jti !== 'string' || jti === '' || jti.length > JTI_LENGTH_MAX) return undefined;
-  const fresh = await clients.useAssertion(tenant.id, clientId, jti, Math.ceil(expiresAt), now);
+  const usedUntil = Math.ceil(exp * 1000 + LEEWAY_MS);
+  const fresh = await clients.useAssertion(tenant.id, clientId, jti, usedUntil, now);
   return fresh ? client : undefined;
 }
 
