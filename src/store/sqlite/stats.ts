@@ -3,6 +3,7 @@ import type { StreamStore } from '../port.ts';
 import type { Database } from './database.ts';
 
 const hourMs = 3_600_000;
+const keptMs = 90 * 24 * hourMs;
 
 /** Deliveries that ended: successes, and cycles that were exhausted. */
 export interface Ended {
@@ -10,19 +11,26 @@ export interface Ended {
   readonly failed: number;
 }
 
-/** Adds to the hour of `now`. */
+/** Adds to the hour of `now`; the first of an hour drops the stream's hours that are too old. */
 export function addStats(
   db: Database,
   { tenant, stream }: { readonly tenant: number; readonly stream: string },
   { delivered, failed }: Ended,
   now: Millis,
 ): void {
-  if (delivered === 0 && failed === 0) return;
-  db.run`
+  const added = delivered + failed;
+  if (added === 0) return;
+  const hour = now - (now % hourMs);
+  const row = db.get<{ ended: number }>`
     insert into stream_stats (tenant, stream, hour, delivered, failed)
-    values (${tenant}, ${stream}, ${now - (now % hourMs)}, ${delivered}, ${failed})
+    values (${tenant}, ${stream}, ${hour}, ${delivered}, ${failed})
     on conflict do update set
-      delivered = delivered + excluded.delivered, failed = failed + excluded.failed`;
+      delivered = delivered + excluded.delivered, failed = failed + excluded.failed
+    returning delivered + failed as ended`;
+  if (row?.ended !== added) return;
+  db.run`
+    delete from stream_stats
+    where tenant = ${tenant} and stream = ${stream} and hour < ${hour - keptMs}`;
 }
 
 /** Hours of the window that have counts, oldest first. */

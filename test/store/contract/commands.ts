@@ -16,8 +16,8 @@ export function modelContract(engine: Engine, runs: number): void {
         const opened = await engine.open();
         try {
           const world = await createWorld(opened.store);
-          for (const step of script) {
-            await step.run(world);
+          for (const one of script) {
+            await one.run(world);
             await compare(world);
           }
         } finally {

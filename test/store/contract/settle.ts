@@ -208,6 +208,23 @@ function outcomesContract(engine: Engine): void {
     assert.equal((await scene.store.streams.stats(scene.tenant, stream.id, firstOnly)).length, 1);
   });
 
+  test('hours are kept for 90 days', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, events, owned } = await given(scene, 1);
+    const settleAt = (now: number) => {
+      scene.now = now;
+      return scene.settle(owned, { outcomes: [delivered(at(events, 0))] });
+    };
+    const days90 = 90 * 24 * hour;
+    await settleAt(start);
+    await settleAt(start + hour);
+    await settleAt(start + hour + days90);
+    const window = { from: 0, to: start + 2 * days90 };
+    const stats = await scene.store.streams.stats(scene.tenant, stream.id, window);
+    assert.equal(stats.length, 2);
+    assert.ok(stats.every((one) => one.hour > start));
+  });
+
   test('a failed redelivery counts once more in the statistics', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, events, owned } = await given(scene, 1);

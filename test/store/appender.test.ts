@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
+import type { Appended, NewEvent } from '../../src/core/types.ts';
+import { createAppender, type AppenderDeps } from '../../src/store/appender.ts';
+import { newEvent, start } from './contract/scene.ts';
+
+/** An engine that writes when the test lets it. */
+function createGate(given: Partial<AppenderDeps> = {}) {
+  const writes: { tenant: number; ids: string[]; now: number }[] = [];
+  let release: (() => void)[] = [];
+  const deferred: (() => void)[] = [];
+  const appender = createAppender({
+    groupEventsMax: 100,
+    groupBodiesMax: 1_000_000,
+    defer: (action) => deferred.push(action),
+    write: async (tenant, events, now) => {
+      writes.push({ tenant, ids: events.map(({ id }) => id), now });
+      await new Promise<void>((resolve) => release.push(resolve));
+      return answer(events);
+    },
+    ...given,
+  });
+  return {
+    appender,
+    writes,
+    /** Ends the present turn of the event loop. */
+    turn: async () => {
+      for (const action of deferred.splice(0)) action();
+      await settled();
+    },
+    /** Ends the writes under way. */
+    commit: async () => {
+      for (const resolve of release) resolve();
+      release = [];
+      await settled();
+    },
+  };
+}
+
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+const answer = (events: readonly NewEvent[]): Appended[] =>
+  events.map(({ id }, index) => ({ id, offset: index + 1, repeated: false }));
+
+const event = (id: string, body = '{}') => newEvent({ id, body });
+
+describe('group commit', () => {
+  test('calls of one turn share one write, in their order, and each gets its own answer', async () => {
+    const { appender, writes, turn, commit } = createGate();
+    const one = appender.append(1, [event('a'), event('b')], start);
+    const two = appender.append(1, [event('c')], start + 5);
+    await turn();
+    assert.deepEqual(writes, [{ tenant: 1, ids: ['a', 'b', 'c'], now: start + 5 }]);
+    await commit();
+    assert.deepEqual(
+      (await one).map(({ id }) => id),
+      ['a', 'b'],
+    );
+    assert.deepEqual(await two, [{ id: 'c', offset: 3, repeated: false }]);
+  });
+
+  test('calls that arrive during a write join the next, one write at a time', async () => {
+    const { appender, writes, turn, commit } = createGate();
+    const first = appender.append(1, [event('a')], start);
+    await turn();
+    const later = ['b', 'c'].map((id) => appender.append(1, [event(id)], start));
+    await turn();
+    assert.equal(writes.length, 1);
+    await commit();
+    assert.deepEqual(writes[1]?.ids, ['b', 'c']);
+    await commit();
+    await Promise.all([first, ...later]);
+  });
+
+  test('tenants do not wait for each other', async () => {
+    const { appender, writes, turn, commit } = createGate();
+    const both = [1, 2].map((tenant) => appender.append(tenant, [event('a')], start));
+    await turn();
+    assert.deepEqual(
+      writes.map(({ tenant }) => tenant),
+      [1, 2],
+    );
+    await commit();
+    await Promise.all(both);
+  });
+
+  test('a group is bounded by events and by bodies, one call always fits', async () => {
+    for (const limits of [{ groupEventsMax: 2 }, { groupBodiesMax: 20 }]) {
+      const { appender, writes, turn, commit } = createGate(limits);
+      const calls = ['a', 'b', 'c'].map((id) =>
+        appender.append(1, [event(id, 'x'.repeat(10)), event(`${id}2`, 'x'.repeat(10))], start),
+      );
+      await turn();
+      for (let count = 0; count < calls.length; count += 1) await commit();
+      await Promise.all(calls);
+      assert.deepEqual(
+        writes.map(({ ids }) => ids.length),
+        [2, 2, 2],
+      );
+    }
+  });
+
+  test('a group refused for its content is written call by call', async () => {
+    const written: string[] = [];
+    const { appender, turn } = createGate({
+      write: (_tenant, events) => {
+        const bad = events.find(({ id }) => id === 'bad');
+        if (bad !== undefined) throw new StoreContentRefused('bad');
+        written.push(...events.map(({ id }) => id));
+        return answer(events);
+      },
+    });
+    const answers = Promise.allSettled(
+      ['a', 'bad', 'b'].map((id) => appender.append(1, [event(id)], start)),
+    );
+    await turn();
+    assert.deepEqual(
+      (await answers).map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled'],
+    );
+    assert.deepEqual(written, ['a', 'b']);
+  });
+
+  test('when the store fails every call of the group fails, and the next is tried again', async () => {
+    let failures = 0;
+    const { appender, turn } = createGate({
+      write: (_tenant, events) => {
+        failures += 1;
+        if (failures === 1) throw new StoreUnavailable('disk full');
+        return answer(events);
+      },
+    });
+    const answers = Promise.allSettled(
+      ['a', 'b'].map((id) => appender.append(1, [event(id)], start)),
+    );
+    await turn();
+    for (const one of await answers) {
+      assert.ok(one.status === 'rejected' && one.reason instanceof StoreUnavailable);
+    }
+    const next = appender.append(1, [event('c')], start);
+    await turn();
+    assert.equal((await next).length, 1);
+    assert.equal(failures, 2);
+  });
+
+  test('idle waits for calls that wait and for those that join meanwhile', async () => {
+    const { appender, turn, commit } = createGate();
+    const first = appender.append(1, [event('a')], start);
+    let idle = false;
+    const ended = appender.idle().then(() => (idle = true));
+    await turn();
+    const second = appender.append(1, [event('b')], start);
+    await commit();
+    assert.equal(idle, false);
+    await commit();
+    await Promise.all([first, second, ended]);
+    assert.equal(idle, true);
+    await appender.idle();
+  });
+});

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { createHints } from '../../src/store/hints.ts';
+import type { Hint } from '../../src/store/port.ts';
+
+const hint = (stream: string): Hint => ({ kind: 'stream', tenant: 1, stream });
+
+const unexpected = (error: unknown): never => assert.fail(String(error));
+
+describe('hints', () => {
+  test('a listener that throws hurts neither the command nor the other listeners', () => {
+    const reported: unknown[] = [];
+    const heard: Hint[] = [];
+    const hints = createHints({ report: (error) => reported.push(error) });
+    const bug = new Error('a bug in a listener');
+    hints.watch(() => {
+      throw bug;
+    });
+    hints.watch((one) => heard.push(one));
+    hints.emit(hint('a'));
+    hints.emit(hint('b'));
+    assert.deepEqual(heard, [hint('a'), hint('b')]);
+    assert.deepEqual(reported, [bug, bug]);
+  });
+
+  test('every listener hears in the order of the commits, also when one commits by itself', () => {
+    const hints = createHints({ report: unexpected });
+    const heard: string[] = [];
+    hints.watch((one) => {
+      if (one.kind !== 'stream') return;
+      heard.push(`first ${one.stream}`);
+      if (one.stream === 'a') hints.emit(hint('b'));
+    });
+    hints.watch((one) => one.kind === 'stream' && heard.push(`second ${one.stream}`));
+    hints.emit(hint('a'));
+    assert.deepEqual(heard, ['first a', 'second a', 'first b', 'second b']);
+  });
+
+  test('a function that watches twice and stops once still hears', () => {
+    const hints = createHints({ report: unexpected });
+    let count = 0;
+    const listener = () => (count += 1);
+    const stop = hints.watch(listener);
+    hints.watch(listener);
+    stop();
+    stop();
+    hints.emit(hint('a'));
+    assert.equal(count, 1);
+  });
+});

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { describe, test } from 'node:test';
+import { StartRefused, StoreUnavailable } from '../../src/core/errors.ts';
+import { openStore } from '../../src/store/open.ts';
+import { addTenant, newEvent, start } from './contract/scene.ts';
+
+const random = (count: number) => randomBytes(count);
+const secretKey = randomBytes(32);
+const memory = { engine: 'sqlite', path: ':memory:' } as const;
+
+describe('openStore', () => {
+  test('an engine that is not there yet refuses the start in one line', async () => {
+    const location = { engine: 'postgres', url: 'postgres://leat:secret@localhost/leat' } as const;
+    await assert.rejects(openStore({ location, secretKey, random }), (error) => {
+      assert.ok(error instanceof StartRefused);
+      assert.match(error.message, /^LEAT_STORE: /);
+      assert.doesNotMatch(error.message, /secret|\n/);
+      return true;
+    });
+  });
+
+  test('a listener that throws does not hurt an append, and its error is reported', async (t) => {
+    const reported: unknown[] = [];
+    const report = (error: unknown) => reported.push(error);
+    const store = await openStore({ location: memory, secretKey, random, report });
+    t.after(() => store.close());
+    const tenant = await addTenant(store, 'main');
+    const bug = new Error('a bug in a listener');
+    store.watch(() => {
+      throw bug;
+    });
+    const appended = await store.log.append(tenant.id, [newEvent()], start);
+    assert.equal(appended.length, 1);
+    assert.deepEqual(reported, [bug]);
+  });
+
+  test('close ends after the appends under way; afterwards the store is unavailable', async () => {
+    const store = await openStore({ location: memory, secretKey, random });
+    const tenant = await addTenant(store, 'main');
+    await store.ping();
+    const appended = store.log.append(tenant.id, [newEvent()], start);
+    await store.close();
+    assert.equal((await appended)[0]?.offset, 1);
+    await store.close();
+    await assert.rejects(store.ping(), StoreUnavailable);
+    await assert.rejects(store.log.append(tenant.id, [newEvent()], start), StoreUnavailable);
+    await assert.rejects(store.log.head(tenant.id), StoreUnavailable);
+  });
+});
