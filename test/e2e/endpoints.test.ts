@@ -1,0 +1,340 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { authority, expired, ofAnotherHost, selfSigned, trusted } from '../helpers/certificates.ts';
+import { startEndpoint, startRawEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
+import {
+  freePort,
+  makePlace,
+  startLeat,
+  waitFor,
+  type Place,
+  type Running,
+} from '../helpers/leat.ts';
+import {
+  answered,
+  createStream,
+  failuresOf,
+  freshType,
+  publish,
+  readStream,
+  waitForError,
+  waitForFailures,
+  waitForStats,
+} from '../helpers/story.ts';
+
+/** What strangers' servers do to us. Half a second per attempt, two attempts without a wait. */
+
+let place: Place;
+let leat: Running;
+let healthy: Endpoint;
+
+before(async () => {
+  place = await makePlace();
+  const ca = join(place.folder, 'authority.pem');
+  await writeFile(ca, authority);
+  leat = await startLeat(place, {
+    LEAT_ATTEMPT_TIMEOUT_MS: '500',
+    LEAT_RETRY_DELAYS_MS: '0',
+    NODE_EXTRA_CA_CERTS: ca,
+  });
+  healthy = await startEndpoint();
+});
+after(async () => {
+  await leat.kill();
+  await healthy.close();
+  await place.remove();
+});
+
+const ok = 'HTTP/1.1 200 OK\r\n';
+
+/** Each speaks to a connection on which the head of a request has arrived. */
+const strangers: readonly [string, (socket: Socket) => void, RegExp][] = [
+  ['that never answers', () => undefined, /^timeout\b/],
+  ['that drips its status line', (socket) => drip(socket, ok), /^timeout\b/],
+  ['that drips headers for ever', (socket) => drip(socket, `${ok}X-Slow: `, 'a'), /^timeout\b/],
+  [
+    'that drips one byte of the body at a time after 200',
+    (socket) => {
+      socket.write(`${ok}Content-Length: 1000000\r\n\r\n`);
+      drip(socket, '', 'b');
+    },
+    /^timeout\b/,
+  ],
+  [
+    'that sends half of its body and falls silent',
+    (socket) => socket.write(`${ok}Content-Length: 100\r\n\r\nhalf`),
+    /^timeout\b/,
+  ],
+  [
+    'that sends half of its body and hangs up',
+    (socket) => socket.end(`${ok}Content-Length: 100\r\n\r\nhalf`),
+    /^(reset|protocol)\b/,
+  ],
+  ['that sends informational answers only', (socket) => repeat(socket, informational), /^timeout/],
+  ['that resets the connection', (socket) => socket.resetAndDestroy(), /^reset\b/],
+  ['that hangs up without a word', (socket) => socket.end(), /^reset\b/],
+  ['that speaks another protocol', (socket) => socket.end('SSH-2.0-OpenSSH_9.9\r\n'), /^protocol/],
+  ['that speaks binary garbage', (socket) => socket.end(Buffer.alloc(4096, 0xfe)), /^protocol\b/],
+  [
+    'that speaks HTTP of no version',
+    (socket) => socket.end('HTTP/9.9 200 OK\r\n\r\n'),
+    /^protocol/,
+  ],
+  [
+    'that answers a status of no number',
+    (socket) => socket.end('HTTP/1.1 2x0 Fine\r\nContent-Length: 0\r\n\r\n'),
+    /^protocol\b/,
+  ],
+  [
+    'that sends two lengths',
+    (socket) => socket.end(`${ok}Content-Length: 2\r\nContent-Length: 3\r\n\r\nabc`),
+    /^protocol\b/,
+  ],
+  [
+    'that sends a length and chunks',
+    (socket) => socket.end(`${ok}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`),
+    /^protocol\b/,
+  ],
+  [
+    'that sends a chunk of no size',
+    (socket) => socket.end(`${ok}Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n`),
+    /^protocol\b/,
+  ],
+  [
+    'that sends a megabyte of headers',
+    (socket) => socket.end(`${ok}X-Big: ${'h'.repeat(1 << 20)}\r\n\r\n`),
+    /^protocol\b/,
+  ],
+  [
+    'that switches protocols',
+    (socket) => socket.write('HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'),
+    /^(101|protocol|reset|timeout)\b/,
+  ],
+];
+
+describe('an endpoint', { concurrency: 8 }, () => {
+  for (const [what, speak, expected] of strangers) {
+    test(`${what} fails as ${expected.source}, the stream beside is served`, async (t) => {
+      const stranger = await startRawEndpoint(speak);
+      t.after(() => stranger.close());
+      const message = await errorOf(t, stranger.url, 2);
+      assert.match(message, expected);
+    });
+  }
+
+  test('where nobody listens is refused', async (t) => {
+    assert.match(await errorOf(t, `http://127.0.0.1:${await freePort()}/`, 2), /^refused\b/);
+  });
+
+  test('whose name nobody knows is a dns failure', async (t) => {
+    assert.match(await errorOf(t, 'http://no-such-host.invalid/', 2), /^dns\b/);
+  });
+
+  test('that redirects is a failure at once, and the target is never asked', async (t) => {
+    const target = await startEndpoint();
+    t.after(() => target.close());
+    for (const status of [301, 302, 303, 307, 308]) {
+      const redirecting = await startEndpoint((response) => {
+        response.writeHead(status, { location: target.url }).end();
+      });
+      t.after(() => redirecting.close());
+      const message = await errorOf(t, redirecting.url, 1);
+      assert.match(message, new RegExp(`^${status}\\b`));
+    }
+    assert.equal(target.connections(), 0);
+  });
+});
+
+describe('an endpoint that answers without end', { concurrency: 4 }, () => {
+  test('is a success when it says 200, and is dropped early', async (t) => {
+    const flood = await startFlood(`${ok}Content-Length: 1073741824\r\n\r\n`);
+    t.after(() => flood.close());
+    const type = freshType();
+    const stream = await createStream(leat, flood.url, { types: [type] });
+    await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    await waitFor('the connection to be dropped', () => flood.dropped());
+    assert.ok(flood.written() < 64 << 20, `${flood.written()} bytes were taken`);
+    assert.deepEqual(await failuresOf(leat, stream.id), []);
+  });
+
+  test('is a failure when it says 503, with the first 2 KiB', async (t) => {
+    const flood = await startFlood(
+      'HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n',
+      `8000\r\n${'f'.repeat(0x8000)}\r\n`,
+    );
+    t.after(() => flood.close());
+    assert.equal(await errorOf(t, flood.url, 2), `503 - ${'f'.repeat(2048)}`);
+    assert.ok(flood.written() < 64 << 20, `${flood.written()} bytes were taken`);
+  });
+
+  test('needs no length to be understood when it ends by hanging up', async (t) => {
+    const old = await startRawEndpoint((socket) => socket.end('HTTP/1.0 200 OK\r\n\r\nfine'));
+    t.after(() => old.close());
+    const type = freshType();
+    const stream = await createStream(leat, old.url, { types: [type] });
+    await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    assert.deepEqual(await failuresOf(leat, stream.id), []);
+  });
+
+  test('may send informational answers first', async (t) => {
+    const polite = await startRawEndpoint((socket) =>
+      socket.end(`${informational}${ok}Content-Length: 0\r\n\r\n`),
+    );
+    t.after(() => polite.close());
+    const type = freshType();
+    const stream = await createStream(leat, polite.url, { types: [type] });
+    await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    assert.deepEqual(await failuresOf(leat, stream.id), []);
+  });
+});
+
+describe('the text of an answer', { concurrency: 4 }, () => {
+  test('is cut at 2 KiB, of bytes', async (t) => {
+    const endpoint = await startEndpoint(text(400, 'ä'.repeat(5000)));
+    t.after(() => endpoint.close());
+    assert.equal(await errorOf(t, endpoint.url, 1), `400 - ${'ä'.repeat(1024)}`);
+  });
+
+  test('loses NUL and broken UTF-8, and nothing else breaks', async (t) => {
+    const endpoint = await startEndpoint((response) => {
+      response.writeHead(400);
+      response.end(Buffer.concat([Buffer.from('a\0b"\\\r\n<script>'), Buffer.from([0xff, 0xc3])]));
+    });
+    t.after(() => endpoint.close());
+    const message = await errorOf(t, endpoint.url, 1);
+    assert.equal(message, '400 - ab"\\\r\n<script>\uFFFD\uFFFD');
+  });
+
+  test('never shows the secrets of the stream', async (t) => {
+    const authorizations = [
+      { method: 'bearer', token: 'the-bearer-token' },
+      { method: 'basic', username: 'ada', password: 'the-password' },
+      { method: 'custom_header', header_key: 'X-Key', header_value: 'the-header-value' },
+    ];
+    for (const authorization of authorizations) {
+      const echo = await startEndpoint((response, { headers }) => {
+        const { authorization: sent = '', 'x-key': key = '' } = headers;
+        response.writeHead(400).end(`you sent ${sent} ${String(key)} ${secrets.join(' ')}.`);
+      });
+      t.after(() => echo.close());
+      const secrets = Object.values(authorization).filter((value) => value.startsWith('the-'));
+      const type = freshType();
+      const stream = await createStream(leat, echo.url, { types: [type], authorization });
+      for (const method of ['GET', 'POST'] as const) {
+        const path = `/api/v2/event-streams/${stream.id}/signing-secret`;
+        const answer = leat.send(method, method === 'GET' ? path : `${path}/rotate`);
+        secrets.push((await answered<{ secret: string }>(200, answer)).secret);
+      }
+      await publish(leat, type);
+      const message = await waitForError(leat, stream.id);
+      assert.match(message, /^400 - you sent .*\*\*\*.* \*\*\* \*\*\* \*\*\*\.$/);
+      const basic = Buffer.from('ada:the-password').toString('base64');
+      for (const secret of [...secrets, basic]) {
+        assert.ok(!message.includes(secret), message);
+      }
+    }
+  });
+});
+
+describe('a webhook over TLS', { concurrency: 4 }, () => {
+  test('with a certificate that is trusted gets its events', async (t) => {
+    const secure = await startEndpoint(204, trusted);
+    t.after(() => secure.close());
+    const type = freshType();
+    const stream = await createStream(leat, secure.url, { types: [type] });
+    const id = await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    assert.equal(secure.of(id).length, 1);
+  });
+
+  for (const [what, identity] of [
+    ['signed by itself', selfSigned],
+    ['of another host', ofAnotherHost],
+    ['that has ended', expired],
+  ] as const) {
+    test(`with a certificate ${what} gets no byte of an event`, async (t) => {
+      const secure = await startEndpoint(204, identity);
+      t.after(() => secure.close());
+      assert.match(await errorOf(t, secure.url, 2), /^tls\b/);
+      assert.deepEqual(secure.arrivals, []);
+    });
+  }
+
+  test('that speaks plain HTTP is a tls failure', async (t) => {
+    const plain = await startEndpoint();
+    t.after(() => plain.close());
+    assert.match(await errorOf(t, plain.url.replace('http:', 'https:'), 2), /^tls\b/);
+    assert.deepEqual(plain.arrivals, []);
+  });
+
+  test('that never shakes hands is a timeout', async (t) => {
+    const silent = await startRawEndpoint(() => undefined);
+    t.after(() => silent.close());
+    assert.match(await errorOf(t, silent.url.replace('http:', 'https:'), 2), /^timeout\b/);
+  });
+});
+
+/**
+ * Publishes one event to a stream at `url` and to a healthy one; the second has its event, and the
+ * first one failure of so many attempts, whose last error is answered.
+ */
+async function errorOf(t: TestContext, url: string, attempts: number): Promise<string> {
+  const type = freshType();
+  const stream = await createStream(leat, url, { types: [type] });
+  const beside = await createStream(leat, healthy.url, { types: [type] });
+  const id = await publish(leat, type);
+  await waitForStats(leat, beside.id, { delivered: 1 });
+  assert.equal(healthy.of(id).length, 1);
+  const [failure] = await waitForFailures(leat, stream.id, 1);
+  assert.equal(failure?.attempts.length, attempts, JSON.stringify(failure?.attempts));
+  assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+  const message = failure.attempts.at(-1)?.error_message ?? '';
+  t.diagnostic(message.slice(0, 80));
+  return message;
+}
+
+/** Writes `head` byte by byte, then `rest` for ever; half a second is over long before. */
+function drip(socket: Socket, head: string, rest = ''): void {
+  const bytes = [...head];
+  repeat(socket, () => bytes.shift() ?? rest);
+}
+
+const informational = 'HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n';
+
+function repeat(socket: Socket, what: string | (() => string)): void {
+  const timer = setInterval(() => {
+    socket.write(typeof what === 'string' ? what : what());
+  }, 100);
+  socket.on('close', () => clearInterval(timer));
+}
+
+/** An endpoint that writes as fast as it is read, and counts. */
+async function startFlood(
+  head: string,
+  chunk = 'x'.repeat(1 << 16),
+): Promise<{ url: string; written(): number; dropped(): boolean; close(): Promise<void> }> {
+  let written = 0;
+  let dropped = false;
+  const pour = async (socket: Socket): Promise<void> => {
+    socket.write(head);
+    while (!socket.destroyed && written < 1 << 30) {
+      written += chunk.length;
+      if (!socket.write(chunk)) await Promise.race([once(socket, 'drain'), once(socket, 'close')]);
+    }
+  };
+  const raw = await startRawEndpoint((socket) => {
+    socket.on('close', () => {
+      dropped = true;
+    });
+    // A reset while it waits is how a flood is meant to end.
+    pour(socket).catch(() => undefined);
+  });
+  return { ...raw, written: () => written, dropped: () => dropped };
+}
