@@ -494,4 +494,10 @@ export const limits = {
     /** The backstop of wake-ups that got lost. */
     pollMs: 5000,
   },
+  /** Removing what is older than its retention. */
+  prune: {
+    everyMs: 60_000,
+    /** Rows removed by one command, so that other work never waits long. */
+    take: 500,
+  },
 } as const;

@@ -6,8 +6,10 @@
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
+import { createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pino from 'pino';
 import { systemClock, systemRandom } from './clock.ts';
 import { readConfig } from './config.ts';
 import { startService, type Service } from './service.ts';
@@ -98,7 +100,7 @@ async function createUser(http: Http, email: string): Promise<void> {
 
 async function startDemoService(folder: string): Promise<Service> {
   const read = readConfig({
-    LEAT_PORT: process.argv.includes('--keep') ? '8080' : '0',
+    LEAT_PORT: String(await freePort()),
     LEAT_STORE: `sqlite:${join(folder, 'leat.db')}`,
     LEAT_TENANT_DOMAIN: 'localhost',
     LEAT_BOOTSTRAP_CLIENT_ID: client.id,
@@ -108,7 +110,24 @@ async function startDemoService(folder: string): Promise<Service> {
     LEAT_LOG_LEVEL: 'error',
   });
   if ('problems' in read) throw new Error(read.problems.join('\n'));
-  return startService({ config: read.config, clock: systemClock, random: systemRandom });
+  return startService({
+    config: read.config,
+    clock: systemClock,
+    random: systemRandom,
+    log: pino({ level: read.config.logLevel }, pino.destination({ fd: 2, sync: true })),
+    version: 'demo',
+    mayGenerateClient: false,
+  });
+}
+
+/** A port that nobody uses at this moment. */
+async function freePort(): Promise<number> {
+  const server = createTcpServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 async function keep(service: Service, receiver: Receiver): Promise<void> {

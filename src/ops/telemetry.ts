@@ -1,0 +1,57 @@
+import type { DeliveryReport } from '../delivery/report.ts';
+
+/** What of a logger is used: pino's, or a list in a test. */
+export interface ReportLog {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+/**
+ * One log entry per report that somebody may have to act on; each attempt only at level debug.
+ * Neither event data nor the receiver's words get in: of an error only what stands before ` - ` or
+ * `: ` (contract section 17).
+ */
+export function logReport(log: ReportLog, report: DeliveryReport): void {
+  switch (report.kind) {
+    case 'attempt': {
+      const { kind: _kind, error, result, ...fields } = report;
+      const entry = { ...fields, result, error: cause(error) };
+      if (result === 'failed') log.warn(entry, 'delivery failed');
+      else log.debug(entry, 'attempt ended');
+      return;
+    }
+    case 'stream_disabled': {
+      const { tenant, stream, reason, health } = report;
+      log.error({ tenant, stream, reason, ...health }, 'event stream disabled');
+      return;
+    }
+    case 'store_unavailable':
+      log.error({ err: report.error }, 'the store is unavailable; deliveries wait');
+      return;
+    case 'store_recovered':
+      log.info({}, 'the store is back');
+      return;
+    case 'settle_culprit':
+    case 'settle_stuck': {
+      const { kind, error, ...fields } = report;
+      const said = kind === 'settle_culprit' ? 'recorded without its texts' : 'not recorded';
+      log.error({ ...fields, err: error }, `the store refused a result; it was ${said}`);
+      return;
+    }
+    case 'unexpected':
+      log.error({ err: report.error }, 'a bug in delivery; the work is repeated');
+      return;
+    case 'stream_owned':
+    case 'stream_lost':
+    case 'settled': {
+      const { kind, ...fields } = report;
+      log.debug(fields, kind);
+    }
+  }
+}
+
+function cause(error: string | undefined): string | undefined {
+  return error?.split(/ - |: /, 1)[0];
+}

@@ -1,0 +1,284 @@
+import { lookup } from 'node:dns';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { buildApp } from './api/app.ts';
+import { bootstrap, type Bootstrapped } from './auth/clients.ts';
+import { createKeyring } from './auth/keys.ts';
+import { createTokenEndpoint } from './auth/token.ts';
+import { createVerifier } from './auth/verify.ts';
+import { type Config, dataFolderOf, limits, tenantDomainOf, usesPlainHttp } from './config.ts';
+import { literalAddress } from './core/address.ts';
+import type { Clock, RandomBytes } from './core/clock.ts';
+import { StartRefused } from './core/errors.ts';
+import { createDispatcher } from './delivery/dispatcher.ts';
+import { createEgressRule, type EgressRule } from './delivery/egress.ts';
+import { createTransport, type Transport } from './delivery/transport.ts';
+import { createPruner } from './ops/prune.ts';
+import { logReport } from './ops/telemetry.ts';
+import { openStore } from './store/open.ts';
+import type { Store } from './store/port.ts';
+
+/** A running Leat: the management API and the dispatcher over one store. */
+export interface Service {
+  /** `http://host:port` it listens on. */
+  readonly url: string;
+  /** What the start made or changed; `generated` is to be shown once. */
+  readonly bootstrapped: Bootstrapped;
+  /**
+   * Takes no new request, lets attempts under way end, records them and closes the store: nothing
+   * in flight is lost.
+   */
+  stop(): Promise<void>;
+}
+
+export interface ServiceDeps {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Logger;
+  /** Of the program, for the `User-Agent` of deliveries. */
+  readonly version: string;
+  /** Whether a generated secret can be shown or written where the operator finds it. */
+  readonly mayGenerateClient: boolean;
+}
+
+/** Opens the store, makes what the first start needs, and listens. Throws `StartRefused`. */
+export async function startService(deps: ServiceDeps): Promise<Service> {
+  refuseUnbuilt(deps.config);
+  const store = await openServiceStore(deps);
+  try {
+    return await startOn(store, deps);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+/** The store that the settings name, with the key that seals its secrets. */
+export async function openServiceStore(
+  deps: Pick<ServiceDeps, 'config' | 'random'>,
+): Promise<Store> {
+  const { config, random } = deps;
+  const secretKey = config.secretKey ?? (await generatedSecretKey(config, random));
+  return openStore({ location: config.store, secretKey, random });
+}
+
+async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
+  const { config, clock, random, log } = deps;
+  const bootstrapped = await bootstrap(
+    { store, random, now: clock.now() },
+    {
+      name: config.tenantName,
+      domain: tenantDomainOf(config),
+      client: configuredClient(config),
+      mayGenerate: deps.mayGenerateClient,
+    },
+  );
+  warnOfChanges(bootstrapped, config, log);
+
+  const ending = new AbortController();
+  const egress = createEgressRule({ allow: config.egressAllow });
+  const transport = createServiceTransport(deps, egress);
+  const dispatcher = createServiceDispatcher(store, transport, deps);
+  const pruner = createServicePruner(store, deps);
+  const { app, close: closeAccess } = buildServiceApp(store, egress, deps, ending.signal);
+  const url = await listen(app, config);
+  const running = [dispatcher.run(ending.signal), pruner.run(ending.signal)];
+
+  return {
+    url,
+    bootstrapped,
+    stop: async () => {
+      ending.abort();
+      await app.close();
+      await Promise.all(running);
+      closeAccess();
+      await transport.close();
+      await store.close();
+    },
+  };
+}
+
+function buildServiceApp(
+  store: Store,
+  egress: EgressRule,
+  deps: ServiceDeps,
+  ending: AbortSignal,
+): { app: ReturnType<typeof buildApp>; close: () => void } {
+  const { config, clock, random, log } = deps;
+  const plainHttp = (domain: string): boolean => usesPlainHttp(config, domain);
+  const watch = store.watch.bind(store);
+  const keyring = createKeyring({ keys: store.keys, watch, clock });
+  const verifier = createVerifier({ keyring, clients: store.clients, watch, clock, plainHttp });
+  const app = buildApp({
+    store,
+    verifier,
+    keyring,
+    tokenEndpoint: createTokenEndpoint({ store, keyring, plainHttp }),
+    settings: {
+      ...config,
+      plainHttp,
+      blockedLiteral: (hostname) => {
+        const address = literalAddress(hostname);
+        return address === undefined ? undefined : egress.blocked(address);
+      },
+      limits: limits.http,
+    },
+    clock,
+    random,
+    log,
+    ready: () => !ending.aborted,
+  });
+  return {
+    app,
+    close: () => {
+      verifier.close();
+      keyring.close();
+    },
+  };
+}
+
+function createServiceTransport({ config, clock }: ServiceDeps, egress: EgressRule): Transport {
+  return createTransport({
+    clock,
+    egress,
+    lookup,
+    timeoutMs: config.attemptTimeoutMs,
+    ...limits.answer,
+  });
+}
+
+function createServiceDispatcher(
+  store: Store,
+  transport: Transport,
+  { config, clock, log, version }: ServiceDeps,
+): ReturnType<typeof createDispatcher> {
+  return createDispatcher({
+    store,
+    transport,
+    clock,
+    settings: {
+      ...limits.delivery,
+      streamConcurrency: config.streamConcurrency,
+      concurrency: config.concurrency,
+      retryDelaysMs: config.retryDelaysMs,
+      retry4xx: config.retry4xx,
+      attemptTimeoutMs: config.attemptTimeoutMs,
+      disable: { consecutive: config.disableConsecutive, total: config.disableTotal },
+      userAgent: `Leat/${version}`,
+      attributePrefix: config.attributePrefix,
+    },
+    report: (report) => logReport(log, report),
+  });
+}
+
+function createServicePruner(
+  store: Store,
+  { config, clock, log }: ServiceDeps,
+): ReturnType<typeof createPruner> {
+  const dayMs = 86_400_000;
+  return createPruner({
+    store,
+    clock,
+    settings: {
+      ...limits.prune,
+      eventRetentionMs: config.eventRetentionDays * dayMs,
+      attemptRetentionMs: config.attemptRetentionDays * dayMs,
+    },
+    report: (error) => log.error({ err: error }, 'pruning was cut short; the next look goes on'),
+  });
+}
+
+async function listen(app: ReturnType<typeof buildApp>, config: Config): Promise<string> {
+  const { host, port } = config;
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    await app.close();
+    throw listenRefusal(error, config);
+  }
+  const shown = host.includes(':') ? `[${host}]` : host;
+  return `http://${shown}:${port}`;
+}
+
+function listenRefusal(error: unknown, { host, port }: Config): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'EADDRINUSE') {
+    const next = port === 65_535 ? 8080 : port + 1;
+    return new StartRefused(
+      `LEAT_PORT: ${port} on ${host} is in use, choose another, for example LEAT_PORT=${next}`,
+    );
+  }
+  if (code === 'EACCES') {
+    return new StartRefused(
+      `LEAT_PORT: ${port} needs privileges that this user lacks, for example LEAT_PORT=8080`,
+    );
+  }
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+    return new StartRefused(
+      `LEAT_HOST: "${host}" is not an address of this machine, for example LEAT_HOST=127.0.0.1`,
+    );
+  }
+  return error;
+}
+
+/**
+ * With SQLite the key is made once and kept beside the database. `wx`: two starts at once cannot
+ * both make one, and a key that exists is never written over.
+ */
+async function generatedSecretKey(config: Config, random: RandomBytes): Promise<Uint8Array> {
+  if (config.store.engine === 'sqlite' && config.store.file === undefined) return random(32);
+  const folder = dataFolderOf(config);
+  const file = join(folder, 'secret.key');
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const text = `${Buffer.from(random(32)).toString('base64')}\n`;
+    await writeFile(file, text, { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error)) throw error;
+    if (error.code !== 'EEXIST') {
+      const { message } = error;
+      throw new StartRefused(`LEAT_STORE: the data folder ${folder} cannot be used: ${message}`);
+    }
+  }
+  const key = Buffer.from((await readFile(file, 'utf8')).trim(), 'base64');
+  if (key.length !== 32) {
+    throw new StartRefused(
+      `LEAT_SECRET_KEY: ${file} does not hold 32 bytes in base64; put the key back that was there`,
+    );
+  }
+  return key;
+}
+
+/** A setting that would be ignored is worse than one that is refused. */
+function refuseUnbuilt(config: Config): void {
+  if (config.tls !== undefined || config.tlsCertPath !== undefined) {
+    const name = config.tls === undefined ? 'LEAT_TLS_CERT' : 'LEAT_TLS';
+    throw new StartRefused(
+      `${name}: this version ends TLS at a proxy only, for example LEAT_TRUST_PROXY=127.0.0.1`,
+    );
+  }
+}
+
+function configuredClient(config: Config): { clientId: string; clientSecret: string } | undefined {
+  const { bootstrapClientId: clientId, bootstrapClientSecret: clientSecret } = config;
+  if (clientId === undefined || clientSecret === undefined) return undefined;
+  return { clientId, clientSecret };
+}
+
+function warnOfChanges(made: Bootstrapped, config: Config, log: Logger): void {
+  if (made.secretReplaced) {
+    log.warn('LEAT_BOOTSTRAP_CLIENT_SECRET took the place of the stored secret');
+  }
+  if (made.formerDomain !== undefined) {
+    log.warn(
+      { from: made.formerDomain, to: made.tenant.domain },
+      'the tenant has a new domain: tokens of the former issuer are no longer accepted',
+    );
+  }
+  const loopback = /^(127\.|localhost$|::1$)/.test(config.host);
+  if (!loopback && config.trustProxy.length === 0) {
+    log.warn({ host: config.host }, 'plain HTTP on an address that is not loopback');
+  }
+}
