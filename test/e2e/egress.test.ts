@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
+import { makePlace, startLeat, type Place, type Running } from '../helpers/leat.ts';
+import {
+  answered,
+  createStream,
+  destination,
+  freshType,
+  publish,
+  readStream,
+  redeliver,
+  streamBody,
+  waitForFailures,
+  waitForStats,
+  type ProblemBody,
+} from '../helpers/story.ts';
+
+/** Nothing is allowed here that the operator has not allowed: the endpoint must stay untouched. */
+
+let place: Place;
+let leat: Running;
+let secret: Endpoint;
+
+before(async () => {
+  place = await makePlace();
+  secret = await startEndpoint();
+  leat = await startLeat(place, { LEAT_EGRESS_ALLOW: '', LEAT_RETRY_DELAYS_MS: '0' });
+});
+after(async () => {
+  await leat.kill();
+  await secret.close();
+  await place.remove();
+});
+
+const blockedHosts = [
+  // Loopback, in every way a URL can write it.
+  '127.0.0.1',
+  '127.1',
+  '127.255.255.254',
+  '2130706433',
+  '0x7f000001',
+  '0x7F.0.0.1',
+  '0177.0.0.1',
+  '017700000001',
+  '127.0.0.1.',
+  '%31%32%37.0.0.1',
+  '①②⑦.0.0.1',
+  '127。0。0。1',
+  // Unspecified, "this network", private, CGNAT, link-local.
+  '0.0.0.0',
+  '0',
+  '0.1.2.3',
+  '10.0.0.1',
+  '172.16.0.1',
+  '172.31.255.255',
+  '192.168.1.1',
+  '100.64.0.1',
+  '100.127.255.255',
+  '169.254.1.1',
+  // Metadata services of clouds.
+  '169.254.169.254',
+  '0xa9fea9fe',
+  '100.100.100.200',
+  '[fd00:ec2::254]',
+  // Protocol assignments, documentation, benchmarks, multicast, reserved, broadcast.
+  '192.0.0.8',
+  '192.0.2.1',
+  '198.18.0.1',
+  '198.51.100.1',
+  '203.0.113.1',
+  '224.0.0.1',
+  '239.255.255.255',
+  '240.0.0.1',
+  '255.255.255.255',
+  // IPv6: loopback, unspecified, unique local, link-local, site-local, multicast, documentation.
+  '[::1]',
+  '[0:0:0:0:0:0:0:1]',
+  '[::]',
+  '[fc00::1]',
+  '[fd12:3456:789a::1]',
+  '[fe80::1]',
+  '[febf::1]',
+  '[fec0::1]',
+  '[ff02::1]',
+  '[2001:db8::1]',
+  '[100::1]',
+  // IPv4 in IPv6: mapped, compatible, translated, NAT64 (both prefixes), 6to4, Teredo.
+  '[::ffff:127.0.0.1]',
+  '[::ffff:7f00:1]',
+  '[0:0:0:0:0:ffff:a00:1]',
+  '[::ffff:169.254.169.254]',
+  '[::127.0.0.1]',
+  '[::ffff:0:127.0.0.1]',
+  '[64:ff9b::127.0.0.1]',
+  '[64:ff9b::a9fe:a9fe]',
+  '[64:ff9b:1::127.0.0.1]',
+  '[2002:7f00:1::]',
+  '[2002:a00:1::1]',
+  '[2002:a9fe:a9fe::1]',
+  '[2001:0:7f00:1::1]',
+];
+
+describe('a literal address that is not public', () => {
+  for (const host of blockedHosts) {
+    test(`${host} is refused on create and on update`, async (t) => {
+      const public_ = await createStream(leat, 'https://93.184.215.14/hook');
+      t.after(() => leat.send('DELETE', `/api/v2/event-streams/${public_.id}`));
+      for (const scheme of ['https', 'http']) {
+        const endpoint = `${scheme}://${host}:${secret.port}/hook`;
+        const create = leat.send('POST', '/api/v2/event-streams', streamBody(endpoint));
+        const refused = await answered<ProblemBody>(400, create);
+        assert.equal(refused.errorCode, 'invalid_body');
+        assert.match(
+          refused.message,
+          /^Payload validation error: '.+' on property .*webhook_endpo/,
+        );
+        const path = `/api/v2/event-streams/${public_.id}`;
+        const update = leat.send('PATCH', path, { destination: destination(endpoint) });
+        assert.equal((await answered<ProblemBody>(400, update)).errorCode, 'invalid_body');
+      }
+      assert.deepEqual(await readStream(leat, public_.id), public_);
+      assert.equal(secret.connections(), 0);
+    });
+  }
+});
+
+describe('a public address', () => {
+  const publicHosts = [
+    '93.184.215.14',
+    '172.32.0.1',
+    '100.128.0.1',
+    '[2606:4700:4700::1111]',
+    '[::ffff:93.184.215.14]',
+    '[2002:5db8:d70e::1]',
+    '[64:ff9b::93.184.215.14]',
+    'hooks.example.com',
+  ];
+  for (const host of publicHosts) {
+    test(`${host} is accepted`, async () => {
+      const stream = await createStream(leat, `https://${host}/hook`);
+      const { webhook_endpoint: endpoint } = stream.destination.configuration;
+      assert.equal(endpoint, `https://${host}/hook`);
+      await answered(204, leat.send('DELETE', `/api/v2/event-streams/${stream.id}`));
+    });
+  }
+});
+
+describe('a name that leads to an address that is not public', () => {
+  test('is accepted, and each attempt is refused for good', async () => {
+    for (const name of ['localhost', 'LOCALHOST', 'localhost.']) {
+      const type = freshType();
+      const url = `http://${name}:${secret.port}/hook`;
+      const stream = await createStream(leat, url, { types: [type] });
+      const id = await publish(leat, type);
+      const [failure] = await waitForFailures(leat, stream.id, 1);
+      assert.equal(failure?.attempts.length, 1);
+      assert.match(
+        failure.attempts[0]?.error_message ?? '',
+        /^blocked address: (127\.0\.0\.1|::1) \(LEAT_EGRESS_ALLOW\)$/,
+      );
+      await answered(202, redeliver(leat, stream.id, id));
+      await waitForStats(leat, stream.id, { failed: 2 });
+    }
+    assert.equal(secret.connections(), 0);
+  });
+
+  test('is not called for a test event either', async () => {
+    const stream = await createStream(leat, `http://localhost:${secret.port}/hook`);
+    const path = `/api/v2/event-streams/${stream.id}/test`;
+    await answered(202, leat.send('POST', path, { event_type: 'user.created' }));
+    const [failure] = await waitForFailures(leat, stream.id, 1);
+    assert.match(failure?.attempts[0]?.error_message ?? '', /^blocked address: /);
+    assert.equal(secret.connections(), 0);
+  });
+});
+
+describe('an endpoint that is no plain https address', () => {
+  const bad = [
+    '',
+    'hooks.example.com/hook',
+    '//hooks.example.com/hook',
+    'ftp://hooks.example.com/',
+    'file:///etc/passwd',
+    'javascript:alert(1)',
+    'https://',
+    'https:///hook',
+    'https://user@hooks.example.com/',
+    'https://user:password@hooks.example.com/',
+    'https://hooks.example.com/#fragment',
+    'https://hooks.example.com:99999/',
+    'https://hooks example.com/',
+    'https://[::1/',
+    'https://[fe80::1%25eth0]/',
+    'https://1.2.3.256/',
+    `https://hooks.example.com/${'a'.repeat(2048)}`,
+  ];
+  for (const endpoint of bad) {
+    test(`${JSON.stringify(endpoint.slice(0, 50))} is refused`, async () => {
+      const create = leat.send('POST', '/api/v2/event-streams', streamBody(endpoint));
+      const refused = await answered<ProblemBody>(400, create);
+      assert.equal(refused.errorCode, 'invalid_body');
+      assert.match(refused.message, /webhook_endpoint/);
+    });
+  }
+
+  test('of exactly 2048 characters is accepted', async () => {
+    const endpoint = 'https://hooks.example.com/'.padEnd(2048, 'a');
+    const stream = await createStream(leat, endpoint);
+    assert.equal(stream.destination.configuration.webhook_endpoint, endpoint);
+  });
+});
+
+describe('without LEAT_ALLOW_HTTP_ENDPOINTS', () => {
+  let strictPlace: Place;
+  let strict: Running;
+  before(async () => {
+    strictPlace = await makePlace();
+    strict = await startLeat(strictPlace, {
+      LEAT_ALLOW_HTTP_ENDPOINTS: 'false',
+      LEAT_EGRESS_ALLOW: '127.0.0.2/32,::ffff:127.0.0.3/128',
+    });
+  });
+  after(async () => {
+    await strict.kill();
+    await strictPlace.remove();
+  });
+
+  test('http:// is refused with the reason, on create and on update', async () => {
+    const reason =
+      "Payload validation error: 'http:// endpoints are not allowed; " +
+      "the operator can allow them with LEAT_ALLOW_HTTP_ENDPOINTS=true' on property ";
+    const stream = await createStream(strict, 'https://hooks.example.com/');
+    const sent = ['http://hooks.example.com/', 'HTTP://hooks.example.com/'];
+    for (const endpoint of sent) {
+      const create = strict.send('POST', '/api/v2/event-streams', streamBody(endpoint));
+      const update = strict.send('PATCH', `/api/v2/event-streams/${stream.id}`, {
+        destination: destination(endpoint),
+      });
+      for (const answer of [create, update]) {
+        const refused = await answered<ProblemBody>(400, answer);
+        assert.ok(refused.message.startsWith(reason), refused.message);
+      }
+    }
+  });
+
+  test('what LEAT_EGRESS_ALLOW covers is accepted, its neighbour is not', async () => {
+    for (const host of ['127.0.0.2', '[::ffff:127.0.0.2]', '127.0.0.3']) {
+      const stream = await createStream(strict, `https://${host}/`);
+      assert.equal(stream.status, 'enabled');
+    }
+    for (const host of ['127.0.0.1', '127.0.0.4', '[::1]']) {
+      const body = streamBody(`https://${host}/`);
+      await answered(400, strict.send('POST', '/api/v2/event-streams', body));
+    }
+    assert.equal((await strict.send('GET', '/api/v2/event-streams')).status, 200);
+  });
+});
