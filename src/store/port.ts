@@ -148,7 +148,10 @@ export interface StreamStore {
 /** What a PATCH or a rotation of the secret comes to. */
 export type StreamDecision =
   | {
-      /** The stream as it shall be; the store sets `version` and trims passed subscriptions. */
+      /**
+       * The stream as it shall be; the store sets `version` and trims passed subscriptions. The
+       * very same object as `before` means that nothing changes.
+       */
       readonly after: Stream;
       /** Where to go on when this change enables the stream; `latest` unless said. */
       readonly resume?: 'latest' | 'held' | undefined;

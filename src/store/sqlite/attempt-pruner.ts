@@ -3,17 +3,21 @@ import type { Offset } from '../../core/types.ts';
 import type { DeliveryStore } from '../port.ts';
 import type { Database } from './database.ts';
 
-/** Rows that one call may look at for each row it may remove. */
-const lookFactor = 10;
-
 /**
  * Removes the history of deliveries that are over, in the order in which it was written, going on
  * where the call before stopped. It walks over the entries of open deliveries; a walk that reaches
  * what is too young begins anew and finds those that were closed meanwhile. Entries of a deleted
  * stream, which nothing can reach any more, leave in the same way, at their age: removing millions
  * of them in the command that deletes a stream would hold the process up.
+ *
+ * A call walks in steps of `take` rows, each a transaction of its own, and lets other work run
+ * between them: what has to stay can be far more than what may go.
  */
-export function createAttemptPruner(db: Database): DeliveryStore['pruneAttempts'] {
+export function createAttemptPruner(deps: {
+  readonly db: Database;
+  readonly defer: (action: () => void) => void;
+}): DeliveryStore['pruneAttempts'] {
+  const { db, defer } = deps;
   // Per tenant: the row that the walk has reached.
   const reached = new Map<number, number>();
 
@@ -23,22 +27,22 @@ export function createAttemptPruner(db: Database): DeliveryStore['pruneAttempts'
     const last = rows.at(-1);
     if (last === undefined || old.at(-1) !== last) reached.delete(tenant);
     else reached.set(tenant, last.row);
-    const isOpen = openDeliveries(db, tenant);
+    const mustStay = openDeliveries(db, tenant);
     return remove(
       db,
-      old.filter((row) => !isOpen(row)),
+      old.filter((row) => !mustStay(row)),
     );
   };
 
-  return async (tenant, { before, take }) =>
-    db.transact('relaxed', () => {
-      let removed = 0;
-      for (let look = 0; look < lookFactor && removed < take; look += 1) {
-        removed += step(tenant, { before, take: take - removed });
-        if (!reached.has(tenant)) break;
-      }
-      return removed;
-    });
+  return async (tenant, { before, take }) => {
+    let removed = 0;
+    do {
+      const query = { before, take: take - removed };
+      removed += db.transact('relaxed', () => step(tenant, query));
+      await new Promise<void>(defer);
+    } while (removed < take && reached.has(tenant));
+    return removed;
+  };
 }
 
 interface WalkedRow {

@@ -11,6 +11,8 @@ import { createSettle } from './settle.ts';
 export interface DeliveryDeps {
   readonly db: Database;
   readonly hint: (hint: Hint) => void;
+  /** Runs `action` once other work of the event loop had its turn. */
+  readonly defer: (action: () => void) => void;
 }
 
 /** The deliveries that did not settle at once: the due ones, and the open failures. */
@@ -37,7 +39,7 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
     claimDue: async (asks, now, leaseUntil) =>
       db.transact('relaxed', () => asks.map((ask) => claimDue(db, ask, now, leaseUntil))),
     settle: createSettle(deps),
-    pruneAttempts: createAttemptPruner(db),
+    pruneAttempts: createAttemptPruner(deps),
   };
 }
 

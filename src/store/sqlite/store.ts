@@ -49,7 +49,7 @@ export async function openSqliteStore(
       tenants: createTenantStore(shared),
       log,
       streams: createStreamStore(shared),
-      deliveries: createDeliveryStore(shared),
+      deliveries: createDeliveryStore({ db, hint, defer: deps.defer }),
       ownership: createOwnershipStore(shared),
       keys: createKeyStore(shared),
       clients: createClientStore(shared),

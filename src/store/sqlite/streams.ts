@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import { typesNow, withoutPassed, withTypes } from '../../core/subscription.ts';
+import { withoutPassed } from '../../core/subscription.ts';
 import type {
   Destination,
   Health,
@@ -163,27 +163,14 @@ function update(
   // The very same object: nothing was asked for that is not so already.
   if (decision.after === before) return { updated: before, skipped: 0, held: undefined };
   if (hasName(db, { ...decision.after, tenant, id })) return { refused: 'name_taken' };
-  const wanted = effective(before, decision.after, head);
+  const { createdAt } = before;
+  const wanted: Stream = { ...decision.after, tenant, id, createdAt };
   const { after: runAfter, ...enabling } = switched(db, run, wanted, decision.resume, head, now);
   if (runAfter !== run) writeRun(db, runAfter);
   const subscriptions = withoutPassed(wanted.subscriptions, runAfter.cursor);
   const updated = { ...wanted, subscriptions, version: before.version + 1 };
   writeStream(deps, updated);
   return { updated, ...enabling };
-}
-
-/** The wanted stream, its change of types dated at the head whatever the caller wrote there. */
-function effective(before: Stream, after: Stream, head: Offset): Stream {
-  const { tenant, id, createdAt, subscriptions } = before;
-  const types = typesNow(after.subscriptions);
-  const sameTypes = JSON.stringify(types) === JSON.stringify(typesNow(subscriptions));
-  return {
-    ...after,
-    tenant,
-    id,
-    createdAt,
-    subscriptions: sameTypes ? subscriptions : withTypes(subscriptions, types, head),
-  };
 }
 
 interface Switched {

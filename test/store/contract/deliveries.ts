@@ -558,11 +558,7 @@ function pruneContract(engine: Engine): void {
     assert.ok(event);
     await redeliver(scene, stream, event);
     await scene.settle(owned, { outcomes: [delivered(event, again)] });
-    let removed = 0;
-    for (let pass = 0; pass < 3; pass += 1) {
-      removed += await pruneAttempts(scene.tenant, { before: later, take: 10 });
-    }
-    assert.equal(removed, 3);
+    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 10 }), 3);
   });
 
   test('a failed test keeps its attempts', async (t) => {
@@ -582,13 +578,8 @@ function pruneContract(engine: Engine): void {
     const [event] = await scene.publish('user.created');
     assert.ok(event);
     await scene.settle(owned, { outcomes: [delivered(event)] });
-    let removed = 0;
-    for (let pass = 0; pass < 50 && removed === 0; pass += 1) {
-      removed = await scene.store.deliveries.pruneAttempts(scene.tenant, {
-        before: later,
-        take: 2,
-      });
-    }
+    const query = { before: later, take: 2 };
+    const removed = await scene.store.deliveries.pruneAttempts(scene.tenant, query);
     assert.equal(removed, 1);
     assert.equal(await redeliver(scene, stream, event), 'unknown');
   });

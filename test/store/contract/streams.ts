@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { withTypes } from '../../../src/core/subscription.ts';
 import type { Stream } from '../../../src/core/types.ts';
 import type { StreamDecision } from '../../../src/store/port.ts';
 import type { Engine } from './engine.ts';
@@ -285,36 +286,32 @@ function updateContract(engine: Engine): void {
 }
 
 function subscriptionsContract(engine: Engine): void {
-  const types = (...names: string[]) => [{ after: 0, types: names }];
+  /** The subscriptions as the rule of a PATCH makes them. */
+  const changeTypes = async (scene: Scene, stream: Stream, ...types: string[]): Promise<Stream> => {
+    const head = await scene.store.log.head(scene.tenant);
+    return changed(scene, stream, { subscriptions: withTypes(stream.subscriptions, types, head) });
+  };
 
-  test('it takes effect for the events after the head, wherever decide dates it', async (t) => {
+  test('the former types stay beside the new ones until the cursor has passed them', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream({ types: ['a.a'] });
     await scene.publish('a.a', 'a.a');
-    const updated = await changed(scene, stream, { subscriptions: types('b.b') });
+    const updated = await changeTypes(scene, stream, 'b.b');
     assert.deepEqual(updated.subscriptions, [
       { after: 0, types: ['a.a'] },
       { after: 2, types: ['b.b'] },
     ]);
     await scene.publish('a.a');
-    const spans = [...updated.subscriptions, { after: 3, types: ['c.c'] }];
-    const again = await changed(scene, updated, { subscriptions: spans });
-    assert.deepEqual(again.subscriptions, spans);
-  });
-
-  test('the present types are no change', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream({ types: ['a.a'] });
-    await scene.publish('a.a');
-    const updated = await changed(scene, stream, { subscriptions: types('a.a') });
-    assert.deepEqual(updated.subscriptions, types('a.a'));
+    const again = await changeTypes(scene, updated, 'c.c');
+    assert.deepEqual(again.subscriptions, [...updated.subscriptions, { after: 3, types: ['c.c'] }]);
+    assert.deepEqual(await scene.store.streams.get(scene.tenant, stream.id), again);
   });
 
   test('types that the cursor has passed are dropped with the next change', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream({ types: ['a.a'] });
     await scene.publish('a.a', 'a.a');
-    const updated = await changed(scene, stream, { subscriptions: types('b.b') });
+    const updated = await changeTypes(scene, stream, 'b.b');
     const owned = await scene.own(stream);
     await scene.settle(owned, { cursor: 2 });
     const again = await changed(scene, updated, { name: 'other' });
@@ -324,7 +321,7 @@ function subscriptionsContract(engine: Engine): void {
   test('a stream may want nothing', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream({ types: ['a.a'] });
-    const updated = await changed(scene, stream, { subscriptions: [] });
+    const updated = await changeTypes(scene, stream);
     assert.deepEqual(updated.subscriptions, [{ after: 0, types: [] }]);
   });
 }
@@ -435,7 +432,7 @@ function enableContract(engine: Engine): void {
   test('what was passed over is counted by the subscriptions in force at its time', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await disabledWith(scene, 'user.created', 'order.paid');
-    const subscriptions = [{ after: 0, types: ['order.paid'] }];
+    const subscriptions = withTypes(stream.subscriptions, ['order.paid'], 4);
     await change(scene, stream, { subscriptions });
     await scene.publish('user.created', 'order.paid', 'order.paid');
     const answer = await change(scene, stream, { status: 'enabled' });
