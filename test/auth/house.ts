@@ -134,25 +134,33 @@ export function openMemory(): Promise<Store> {
 
 export function handClock(startMs = Date.parse('2026-03-01T09:30:00.000Z')): HandClock {
   let elapsedMs = 0;
+  const pending = new Map<object, { readonly dueMs: number; readonly action: () => void }>();
   return {
     now: () => startMs + elapsedMs,
     elapsedMs: () => elapsedMs,
-    after: () => {
-      throw new Error('nothing in this room waits');
+    after: (delayMs, action) => {
+      const timer = { cancel: () => void pending.delete(timer) };
+      pending.set(timer, { dueMs: elapsedMs + delayMs, action });
+      return timer;
     },
     move: (byMs) => {
       elapsedMs += byMs;
+      for (const [timer, { dueMs, action }] of pending) {
+        if (dueMs > elapsedMs) continue;
+        pending.delete(timer);
+        action();
+      }
     },
   };
 }
 
-/** Lets what is pending run until `done`; throws when that takes too long. */
+/** Lets what is pending run until `done`; throws when that takes longer than 10 s. */
 export async function until(done: () => boolean): Promise<void> {
-  for (let turns = 0; turns < 10_000; turns += 1) {
-    if (done()) return;
+  const startedMs = performance.now();
+  while (!done()) {
+    if (performance.now() - startedMs > 10_000) throw new Error('waited in vain');
     await turn();
   }
-  throw new Error('waited in vain');
 }
 
 async function makeClient(

@@ -1,0 +1,134 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import type { Clock } from '../core/clock.ts';
+import { type DocumentDeps, fetchDocument } from './document.ts';
+import type { FoundKey, KeySource } from './signature.ts';
+
+/** A set is fetched again in the background once it is older. */
+const FRESH_MS = 10 * 60_000;
+/** While that fails the last good set stays in use for so long. */
+const USABLE_MS = 24 * 3_600_000;
+/** Strangers can invent any number of kids: a kid that is not in the set fetches it so often. */
+const COOL_DOWN_MS = 30_000;
+/** While there is no set at all, every token waits for the first one. */
+const FIRST_RETRY_MS = 1_000;
+const KEYS_MAX = 100;
+const MODULUS_BITS_MIN = 2048;
+
+export interface RemoteKeysDeps extends DocumentDeps {
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
+  /** Hears why a key set could not be fetched. */
+  readonly report: (error: unknown) => void;
+}
+
+/** Finds the URL of a key set, each time one is fetched. */
+export type KeySetLocation = (deps: DocumentDeps) => Promise<string>;
+
+/** The keys of LEAT_TRUSTED_ISSUERS by issuer. Nothing is fetched before the first token comes. */
+export function createTrustedIssuers(
+  deps: RemoteKeysDeps,
+  issuers: readonly string[],
+): ReadonlyMap<string, KeySource> {
+  return new Map(issuers.map((issuer) => [issuer, createRemoteKeys(deps, discovered(issuer))]));
+}
+
+/** A key set at a known URL. */
+export function keySetAt(url: string): KeySetLocation {
+  return () => Promise.resolve(url);
+}
+
+/** The key set that the discovery document of an issuer names (RFC 8414 section 3). */
+export function discovered(issuer: string): KeySetLocation {
+  return async (deps) => {
+    const base = issuer.endsWith('/') ? issuer : `${issuer}/`;
+    const url = `${base}.well-known/openid-configuration`;
+    const document = Object(await fetchDocument(deps, url)) as Record<string, unknown>;
+    // RFC 8414 section 3.3: a document of another issuer could name that one's keys.
+    if (document['issuer'] !== issuer) throw new Error(`${url}: is that of another issuer`);
+    const { jwks_uri: keySet } = document;
+    const scheme = issuer.slice(0, issuer.indexOf('//'));
+    if (typeof keySet !== 'string' || !keySet.startsWith(`${scheme}//`)) {
+      throw new Error(`${url}: jwks_uri is no ${scheme} URL`);
+    }
+    return keySet;
+  };
+}
+
+/**
+ * The public keys of another server, kept in memory: contract section 15. At most one fetch runs
+ * at a time, and whoever needs a key meanwhile waits for it.
+ */
+export function createRemoteKeys(deps: RemoteKeysDeps, location: KeySetLocation): KeySource {
+  const { clock } = deps;
+  let keys: KeySet = new Map();
+  let fetchedAtMs = -Infinity;
+  let triedAtMs = -Infinity;
+  let failed = false;
+  let fetching: Promise<void> | undefined;
+
+  const fetchSet = async (): Promise<void> => {
+    triedAtMs = clock.elapsedMs();
+    try {
+      keys = keySetOf(await fetchDocument(deps, await location(deps)), keys);
+      fetchedAtMs = clock.elapsedMs();
+      failed = false;
+    } catch (error) {
+      failed = true;
+      deps.report(error);
+    } finally {
+      fetching = undefined;
+    }
+  };
+  const refresh = (): Promise<void> => (fetching ??= fetchSet());
+  const found = (kid: string): FoundKey => keys.get(kid) ?? (failed ? 'unavailable' : undefined);
+
+  return {
+    keyFor: (kid) => {
+      const nowMs = clock.elapsedMs();
+      const ageMs = nowMs - fetchedAtMs;
+      if (ageMs >= USABLE_MS) keys = new Map();
+      const cooling = nowMs - triedAtMs < (keys.size > 0 ? COOL_DOWN_MS : FIRST_RETRY_MS);
+      const key = keys.get(kid);
+      if (key !== undefined) {
+        if (ageMs >= FRESH_MS && !cooling) void refresh();
+        return key;
+      }
+      if (cooling && fetching === undefined) return found(kid);
+      return refresh().then(() => found(kid));
+    },
+  };
+}
+
+type KeySet = ReadonlyMap<string, KeyObject>;
+
+/**
+ * The keys of a JWK Set that can verify RS256, by kid; others are left out (RFC 7517 section 5).
+ * A key that has not changed keeps its object, and with it the verdicts reached by it.
+ */
+function keySetOf(document: unknown, former: KeySet): KeySet {
+  const { keys } = Object(document) as Record<string, unknown>;
+  if (!Array.isArray(keys)) throw new Error('the key set has no keys');
+  if (keys.length > KEYS_MAX) throw new Error(`the key set has more than ${KEYS_MAX} keys`);
+  const found = new Map<string, KeyObject>();
+  for (const jwk of keys) {
+    const { kid } = Object(jwk) as Record<string, unknown>;
+    const key = verificationKey(Object(jwk) as Record<string, unknown>);
+    if (typeof kid !== 'string' || key === undefined || found.has(kid)) continue;
+    const known = former.get(kid);
+    found.set(kid, known?.equals(key) === true ? known : key);
+  }
+  return found;
+}
+
+function verificationKey(jwk: Readonly<Record<string, unknown>>): KeyObject | undefined {
+  const { kty, use = 'sig', alg = 'RS256', n, e } = jwk;
+  if (kty !== 'RSA' || use !== 'sig' || alg !== 'RS256') return undefined;
+  if (typeof n !== 'string' || typeof e !== 'string') return undefined;
+  try {
+    const key = createPublicKey({ key: { kty, n, e }, format: 'jwk' });
+    const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
+    return bits >= MODULUS_BITS_MIN ? key : undefined;
+  } catch {
+    // One key that means nothing does not spoil the others.
+    return undefined;
+  }
+}
