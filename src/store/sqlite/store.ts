@@ -43,13 +43,14 @@ export async function openSqliteStore(
     const db = createDatabase(connection);
     voidOwnership(db);
     const { emit: hint, watch } = createHints({ report: deps.report });
-    const shared = { db, seal, hint };
-    const { appender, ...log } = createLogStore({ db, hint, defer: deps.defer });
+    const { defer } = deps;
+    const shared = { db, seal, hint, defer };
+    const { appender, ...log } = createLogStore(shared);
     return {
       tenants: createTenantStore(shared),
       log,
       streams: createStreamStore(shared),
-      deliveries: createDeliveryStore({ db, hint, defer: deps.defer }),
+      deliveries: createDeliveryStore(shared),
       ownership: createOwnershipStore(shared),
       keys: createKeyStore(shared),
       clients: createClientStore(shared),

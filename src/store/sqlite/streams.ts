@@ -2,7 +2,6 @@ import type { Millis } from '../../core/clock.ts';
 import { withoutPassed } from '../../core/subscription.ts';
 import type {
   Destination,
-  Health,
   Offset,
   SigningSecret,
   Stream,
@@ -15,12 +14,15 @@ import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { headOf, oldestAfter } from './log.ts';
 import { readRun, writeRun, type Run } from './runs.ts';
+import { countSkipped, passedOverBy, type PassedOver } from './skipped.ts';
 import { listStats } from './stats.ts';
 
 export interface StreamDeps {
   readonly db: Database;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
+  /** Runs `action` once other work of the event loop had its turn. */
+  readonly defer: (action: () => void) => void;
 }
 
 /** What operators configure. The destination and the signing secrets are sealed while at rest. */
@@ -37,8 +39,10 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
     health: async (tenant, id) => readRun(db, tenant, id)?.health,
     update: async (tenant, id, decide, now) => {
       const answer = db.transact('durable', () => update(deps, tenant, id, decide, now));
-      if ('updated' in answer) hint({ kind: 'stream', tenant, stream: id });
-      return answer;
+      if (!('updated' in answer)) return answer;
+      const { updated, held, passedOver } = answer;
+      if (answer.changed) hint({ kind: 'stream', tenant, stream: id });
+      return { updated, held, skipped: passedOver ? await countSkipped(deps, passedOver) : 0 };
     },
     delete: async (tenant, id) => {
       const deleted = db.transact('durable', () => deleteStream(db, tenant, id));
@@ -152,7 +156,7 @@ function update(
   id: string,
   decide: Parameters<StreamStore['update']>[2],
   now: Millis,
-): Awaited<ReturnType<StreamStore['update']>> {
+): Updated | Refused {
   const { db } = deps;
   const before = readStream(deps, tenant, id);
   const run = readRun(db, tenant, id);
@@ -160,27 +164,35 @@ function update(
   const head = headOf(db, tenant);
   const decision = decide(before, { health: run.health, head });
   if ('refused' in decision) return { refused: decision.refused, health: run.health };
-  // The very same object: nothing was asked for that is not so already.
-  if (decision.after === before) return { updated: before, skipped: 0, held: undefined };
+  if (decision.after === before) return { updated: before, changed: false, ...noSwitch };
   if (hasName(db, { ...decision.after, tenant, id })) return { refused: 'name_taken' };
   const { createdAt } = before;
   const wanted: Stream = { ...decision.after, tenant, id, createdAt };
-  const { after: runAfter, ...enabling } = switched(db, run, wanted, decision.resume, head, now);
+  const { runAfter, ...enabling } = switched(db, run, wanted, decision.resume, head, now);
   if (runAfter !== run) writeRun(db, runAfter);
   const subscriptions = withoutPassed(wanted.subscriptions, runAfter.cursor);
   const updated = { ...wanted, subscriptions, version: before.version + 1 };
   writeStream(deps, updated);
-  return { updated, ...enabling };
+  return { updated, changed: true, ...enabling };
 }
 
-interface Switched {
-  /** The same object as before when nothing of the run changes. */
-  readonly after: Run;
-  readonly skipped: number;
+type Refused = Extract<Awaited<ReturnType<StreamStore['update']>>, { refused: string }>;
+
+interface Updated extends Enabling {
+  readonly updated: Stream;
+  /** False when nothing was asked for that was not so already. */
+  readonly changed: boolean;
+}
+
+/** What enabling comes to besides the run itself. */
+interface Enabling {
   readonly held: 'complete' | 'pruned' | undefined;
+  readonly passedOver: PassedOver | undefined;
 }
 
-/** What a change of status does to the run. */
+const noSwitch: Enabling = { held: undefined, passedOver: undefined };
+
+/** What a change of status does to the run, which is the same object when it does nothing. */
 function switched(
   db: Database,
   run: Run,
@@ -188,42 +200,18 @@ function switched(
   resume: 'latest' | 'held' | undefined,
   head: Offset,
   now: Millis,
-): Switched {
-  if (run.status === wanted.status) return { after: run, skipped: 0, held: undefined };
+): Enabling & { readonly runAfter: Run } {
+  if (run.status === wanted.status) return { runAfter: run, ...noSwitch };
   if (wanted.status === 'disabled') {
-    const health: Health = failWaiting(db, run, 'retrying', now);
-    return { after: { ...run, health }, skipped: 0, held: undefined };
+    return { runAfter: { ...run, health: failWaiting(db, run, 'retrying', now) }, ...noSwitch };
   }
   const enabled = { ...run, run: run.run + 1, health: { ...run.health, consecutive: 0 } };
   if (resume !== 'held') {
-    const skipped = countSkipped(db, run, wanted.subscriptions, head);
-    return { after: { ...enabled, cursor: head }, skipped, held: undefined };
+    const passedOver = passedOverBy(db, run, wanted.subscriptions, head);
+    return { runAfter: { ...enabled, cursor: head }, held: undefined, passedOver };
   }
   const pruned = oldestAfter(db, run.tenant, run.cursor) > run.cursor + 1;
-  return { after: enabled, skipped: 0, held: pruned ? 'pruned' : 'complete' };
-}
-
-/** Retained events above the cursor that the stream wants and that have no row: never sent. */
-function countSkipped(
-  db: Database,
-  run: Run,
-  subscriptions: readonly Subscription[],
-  head: Offset,
-): number {
-  const row = db.get<{ count: number }>`
-    with spans as (
-      select value ->> 'after' as after, value -> 'types' as types,
-        coalesce(lead(value ->> 'after') over (order by key), ${head}) as up_to
-      from json_each(${JSON.stringify(subscriptions)}))
-    select count(*) as count
-    from spans join events
-      on events.tenant = ${run.tenant} and events.offset > max(spans.after, ${run.cursor})
-      and events.offset <= spans.up_to
-    where events.type in (select value from json_each(spans.types))
-      and not exists (
-        select 1 from deliveries d
-        where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.event_id = events.id)`;
-  return row?.count ?? 0;
+  return { runAfter: enabled, held: pruned ? 'pruned' : 'complete', passedOver: undefined };
 }
 
 function writeStream({ db, seal }: StreamDeps, stream: Stream): void {
