@@ -9,6 +9,6 @@ app.post('/api/v2/events', (_request, reply) => {
   reply.code(202).header('cache-control', 'no-store');
   return { id: 'evt_b8dLcukC7edhDQ7cn5d4gE', offset: 'MDAwMDAwMDAwMDQy' };
 });
-await app.listen({ host: '127.0.0.1', port: 0 });
-process.send?.({ port: app.addresses()[0]?.port });
+const url = await app.listen({ host: '127.0.0.1', port: 0 });
+process.send?.({ port: Number(new URL(url).port) });
 process.on('disconnect', () => process.exit(0));
