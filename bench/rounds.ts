@@ -32,7 +32,7 @@ export function median(values: readonly number[]): number {
 
 /** The value below which `share` (0..1) of the values lie; nearest rank. */
 export function quantile(values: readonly number[], share: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
+  const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
   if (share === 0.5 && sorted.length % 2 === 0) {
     return ((sorted[middle - 1] ?? NaN) + (sorted[middle] ?? NaN)) / 2;

@@ -16,10 +16,10 @@ export interface ReportLog {
 export function logReport(log: ReportLog, report: DeliveryReport): void {
   switch (report.kind) {
     case 'attempt': {
-      const { kind: _kind, error, result, ...fields } = report;
-      const entry = { ...fields, result, error: cause(error) };
-      if (result === 'failed') log.warn(entry, 'delivery failed');
-      else log.debug(entry, 'attempt ended');
+      const { kind, error, ...fields } = report;
+      const entry = { ...fields, error: cause(error) };
+      if (report.result === 'failed') log.warn(entry, 'delivery failed');
+      else log.debug(entry, kind);
       return;
     }
     case 'stream_disabled': {
