@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { waitFor, type Running } from './leat.ts';
+import { bootstrapClient, waitFor, type Running } from './leat.ts';
 
 /** The steps that stories about event streams are told in, over the management API. */
 
@@ -43,7 +43,10 @@ export interface ProblemBody {
 }
 
 /** The answer's body as JSON, after its status was compared; a refusal is shown with its text. */
-export async function answered<T>(status: number, answer: Promise<Response>): Promise<T> {
+export async function answered<T>(
+  status: number,
+  answer: Response | Promise<Response>,
+): Promise<T> {
   const response = await answer;
   const body = await response.text();
   assert.equal(response.status, status, `${response.status} ${body}`);
@@ -191,4 +194,26 @@ export async function waitForStats(
   await waitFor(what, done, 60_000).catch((error: unknown) => {
     throw new Error(`${(error as Error).message}; there were ${JSON.stringify(seen)}`);
   });
+}
+
+/** A token of the bootstrap client that carries these scopes only. */
+export async function narrowToken(leat: Pick<Running, 'url'>, scope: string): Promise<string> {
+  const { id, secret } = bootstrapClient;
+  const body = { grant_type: 'client_credentials', audience: '/api/v2/', scope };
+  const made = await answered<{ access_token: string }>(
+    200,
+    postJson(`${leat.url}/oauth/token`, { ...body, client_id: id, client_secret: secret }),
+  );
+  return made.access_token;
+}
+
+/** A POST of JSON without credentials. */
+export function postJson(url: string, body: object): Promise<Response> {
+  const headers = { 'content-type': 'application/json' };
+  return fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+/** Credentials instead of those of the bootstrap client, for `send`. */
+export function bearer(accessToken: string): { authorization: string } {
+  return { authorization: `Bearer ${accessToken}` };
 }

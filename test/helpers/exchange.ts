@@ -1,0 +1,59 @@
+import { connect } from 'node:net';
+import { waitFor } from './leat.ts';
+
+/** An HTTP answer, read off a socket. */
+export interface Exchanged {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/**
+ * Sends bytes to a port of 127.0.0.1 as they are and reads the first answer: for requests that an
+ * HTTP client would refuse to send. Without an answer the status is 0.
+ */
+export async function exchange(port: number, request: string | Buffer): Promise<Exchanged> {
+  const socket = connect(port, '127.0.0.1');
+  let received = '';
+  let ended = false;
+  socket.setEncoding('utf8');
+  socket.on('data', (chunk: string) => {
+    received += chunk;
+  });
+  socket.on('error', () => undefined);
+  socket.on('close', () => {
+    ended = true;
+  });
+  socket.write(request);
+  try {
+    await waitFor('an answer on the socket', () => ended || isComplete(received));
+  } finally {
+    socket.destroy();
+  }
+  return parsed(received);
+}
+
+/** The bytes of a request whose headers are given as lines; they need no length. */
+export function requestText(line: string, headers: readonly string[], body = ''): string {
+  return `${[`${line} HTTP/1.1`, 'Host: 127.0.0.1', ...headers].join('\r\n')}\r\n\r\n${body}`;
+}
+
+function isComplete(text: string): boolean {
+  const { headers, body } = parsed(text);
+  const length = headers['content-length'];
+  return length !== undefined && Buffer.byteLength(body) >= Number(length);
+}
+
+function parsed(text: string): Exchanged {
+  const end = text.indexOf('\r\n\r\n');
+  if (end === -1) return { status: 0, headers: {}, body: '' };
+  const [first = '', ...lines] = text.slice(0, end).split('\r\n');
+  const headers = Object.fromEntries(
+    lines.map((line) => {
+      const [name = '', ...value] = line.split(':');
+      return [name.toLowerCase(), value.join(':').trim()] as const;
+    }),
+  );
+  return { status: Number(first.split(' ')[1]), headers, body: text.slice(end + 4) };
+}
