@@ -2,7 +2,7 @@ import { closeSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { StartRefused } from '../../core/errors.ts';
-import { isFileError, refusalOf } from './refusal.ts';
+import { isFileError, noDatabase, refusalOf } from './refusal.ts';
 
 /** Where the database is, as `LEAT_STORE` names it after `sqlite:`. */
 export interface SqliteLocation {
@@ -17,17 +17,20 @@ export interface SqliteLocation {
  * missing, and sets what {@link tuning} says.
  *
  * Throws `StartRefused` with one line for the operator when another process has the file, when it
- * cannot be written, is damaged, or belongs to another program. Nothing has been changed then.
+ * cannot be opened for writing, is damaged, or belongs to another program. Nothing has been changed then.
  */
 export function openConnection(location: SqliteLocation): DatabaseSync {
-  if (location.file !== undefined) createFile(location.file, location.path);
-  const name = location.file ?? location.path;
-  const connection = opened(name, location.path);
+  const { file, path } = location;
+  const name = file ?? path;
+  if (file !== undefined) {
+    createFile(file, path);
+    refuseFragment(file);
+  }
+  const connection = opened(name, path);
   try {
     connection.exec(`pragma locking_mode = exclusive; pragma busy_timeout = ${lockWaitMs}`);
     refuseStrangers(connection, name);
     connection.exec(tuning);
-    proveWritable(connection);
     return connection;
   } catch (error) {
     connection.close();
@@ -67,9 +70,6 @@ const tuning = `
   pragma cell_size_check = on;
   pragma trusted_schema = off`;
 
-/** `Leat` in ASCII: how file(1) and other programs know the file. */
-const applicationId = 0x4c656174;
-
 /**
  * The file is made here because SQLite would make it with the umask's mode; its WAL takes the mode
  * of the file. `wx` never opens a file that exists: closing one of our own would end the lock that
@@ -86,11 +86,20 @@ function createFile(file: string, path: string): void {
 }
 
 /** False also when a folder on the way is a file. */
-function isThere(file: string): boolean {
+function isThere(path: string): boolean {
   try {
-    return statSync(file, { throwIfNoEntry: false }) !== undefined;
+    return statSync(path, { throwIfNoEntry: false }) !== undefined;
   } catch {
     return false;
+  }
+}
+
+/** SQLite takes a file below its smallest page for an empty one, and would write over it. */
+function refuseFragment(file: string): void {
+  if (!isThere(file)) return;
+  const stat = statSync(file);
+  if (stat.isFile() && stat.size > 0 && stat.size < 512) {
+    throw new StartRefused(`LEAT_STORE: ${file} ${noDatabase}`);
   }
 }
 
@@ -113,9 +122,4 @@ function refuseStrangers(connection: DatabaseSync, name: string): void {
       `LEAT_STORE: ${name} is the database of another program, choose another file`,
     );
   }
-}
-
-/** A read-only database answers success until the first page is written. */
-function proveWritable(connection: DatabaseSync): void {
-  connection.exec(`begin immediate; pragma application_id = ${applicationId}; commit`);
 }

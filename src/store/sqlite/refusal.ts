@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { StartRefused, StoreUnavailable } from '../../core/errors.ts';
 
 /** Why the database file `name` cannot be used, as one line that says what to do. */
@@ -20,15 +20,23 @@ function reasonOf(name: string, error: unknown): string {
   if (isFileError(error, 'EEXIST', 'ENOTDIR')) return 'lies in something that is not a folder';
   if (isFileError(error, 'EACCES', 'EPERM', 'EROFS')) return readOnly;
   if (isFileError(error, 'ENOSPC', 'EDQUOT')) return full;
-  return reasons.get(extendedCode(error) & 0xff) ?? `cannot be opened: ${text}`;
+  const code = extendedCode(error) & 0xff;
+  if (code === cannotOpen && !existsSync(name)) return 'does not exist';
+  return reasons.get(code) ?? `cannot be opened: ${text}`;
 }
 
 /** SQLITE_IOERR_LOCK: a file opened for reading, as `mode=ro` asks, takes no exclusive lock. */
 const lockRefused = 3850;
-const unlockable = 'cannot be locked, it is opened read-only or its file system has no locks';
+const unlockable = 'cannot be locked, it can only be read or its file system has no locks';
 
 const readOnly = 'cannot be written, this user needs write access to the file and its folder';
 const full = 'cannot be written because the disk is full, make room and start again';
+
+const cannotOpen = 14;
+
+/** What a file that SQLite does not know is, after its name. */
+export const noDatabase =
+  'is not a database, or its first page is damaged: choose another file or restore it';
 
 /** By primary result code (sqlite.org/rescode.html). */
 const reasons: ReadonlyMap<number, string> = new Map([
@@ -37,8 +45,8 @@ const reasons: ReadonlyMap<number, string> = new Map([
   [10, 'cannot be read or written (disk I/O error), check the disk, its space and its quotas'],
   [11, 'is damaged, restore it from a backup'],
   [13, full],
-  [14, 'cannot be opened, this user needs write access to the file and its folder'],
-  [26, 'is not a database, or its first page is damaged: choose another file or restore it'],
+  [cannotOpen, 'cannot be opened, this user needs write access to the file and its folder'],
+  [26, noDatabase],
 ]);
 
 /** The result code of SQLite, its primary one in the lowest 8 bits; 0 for other errors. */

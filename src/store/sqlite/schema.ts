@@ -8,7 +8,8 @@ import { refusalOf } from './refusal.ts';
 
 /**
  * Makes an opened database ready for this program: its schema is brought up to date, and the secret
- * key proves that it fits the secrets stored there. Throws `StartRefused` otherwise.
+ * key proves that it fits the secrets stored there. Throws `StartRefused` otherwise; a database that
+ * this program must not touch has not been written then.
  */
 export async function prepareSchema(
   connection: DatabaseSync,
@@ -19,6 +20,7 @@ export async function prepareSchema(
   try {
     await migrate(migrationDriver(connection, name), readMigrations(folder));
     proveKey(connection, name, seal);
+    proveWritable(connection);
   } catch (error) {
     throw refusalOf(name, error);
   }
@@ -71,4 +73,12 @@ function opens(seal: Seal, sealed: Uint8Array): boolean {
     if (error instanceof SealBroken) return false;
     throw error;
   }
+}
+
+/** `Leat` in ASCII: how file(1) and other programs know the file. */
+const applicationId = 0x4c656174;
+
+/** A full disk and a database opened read-only answer success until the first page is written. */
+function proveWritable(connection: DatabaseSync): void {
+  connection.exec(`begin immediate; pragma application_id = ${applicationId}; commit`);
 }
