@@ -1,0 +1,409 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, test, type TestContext } from 'node:test';
+
+const program = new URL('process/keeper.ts', import.meta.url).pathname;
+/** Root may write anywhere, so as root the refusals of a user are tried as `nobody`. */
+const otherUser = process.getuid?.() === 0 ? 65_534 : undefined;
+const locked = 'is in use by another process, stop that one or choose another file';
+const unwritable = 'cannot be written, this user needs write access to the file and its folder';
+const unopenable = 'cannot be opened, this user needs write access to the file and its folder';
+const unlockable = 'cannot be locked, it can only be read or its file system has no locks';
+const noDatabase =
+  'is not a database, or its first page is damaged: choose another file or restore it';
+
+describe('the first start', () => {
+  test('makes folder and file for this user alone', async (t) => {
+    const file = join(placeFor(t), 'new', 'data', 'leat.db');
+    const keeper = await opened(t, file);
+    assert.equal(statSync(join(file, '..')).mode & 0o777, 0o700);
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+    assert.equal(statSync(`${file}-wal`).mode & 0o777, 0o600);
+    assert.equal(await keeper.close(), 0);
+  });
+
+  test('cut off by kill -9 does no harm', async (t) => {
+    const file = join(placeFor(t), 'leat.db');
+    for (let round = 0; round < 3; round++) {
+      const keeper = start(t, file);
+      assert.equal(await keeper.line(), 'opening');
+      await keeper.kill();
+    }
+    const keeper = await opened(t, file);
+    assert.equal(await keeper.say('append'), 'appended 1');
+    assert.equal(await keeper.close(), 0);
+  });
+
+  test('on a disk that is full is refused, and works once there is room', async (t) => {
+    const file = join(placeFor(t), 'leat.db');
+    for (const blocks of [0, 8, 64]) {
+      const { code, lines } = await refused(t, file, { fileBlocksMax: blocks });
+      assert.equal(code, 1);
+      assert.equal(lines.length, 1);
+      assert.match(lines[0] ?? '', /^LEAT_STORE: .*leat\.db cannot be .*disk I\/O error/);
+    }
+    const keeper = await opened(t, file);
+    assert.equal(await keeper.say('append'), 'appended 1');
+    assert.equal(await keeper.close(), 0);
+  });
+});
+
+describe('a second process', () => {
+  test('is refused while the first has the file, which goes on', async (t) => {
+    const file = join(placeFor(t), 'leat.db');
+    const first = await opened(t, file);
+    await assertRefused(t, file, `LEAT_STORE: ${file} ${locked}`);
+    assert.equal(await first.say('append'), 'appended 1');
+    assert.equal(await first.close(), 0);
+  });
+
+  test('finds everything after kill -9 of the first', async (t) => {
+    const file = join(placeFor(t), 'leat.db');
+    const first = await opened(t, file);
+    assert.equal(await first.say('append'), 'appended 1');
+    await first.kill();
+    const second = await opened(t, file, 'open, 1 events');
+    assert.equal(await second.say('append'), 'appended 2');
+    assert.equal(await second.close(), 0);
+  });
+
+  test('that only looks is refused by SQLite and disturbs nobody', async (t) => {
+    const file = join(placeFor(t), 'leat.db');
+    const keeper = await opened(t, file);
+    const looker = new DatabaseSync(file, { readOnly: true });
+    t.after(() => looker.close());
+    const look = () => looker.prepare('select * from tenants').all();
+    assert.throws(look, { message: 'database is locked' });
+    assert.equal(await keeper.say('append'), 'appended 1');
+    assert.equal(await keeper.close(), 0);
+  });
+
+  test('that has the file for a moment only is waited for', async (t) => {
+    const file = join(placeFor(t), 'leat.db');
+    assert.equal(await (await opened(t, file)).close(), 0);
+    const looker = new DatabaseSync(file);
+    looker.exec('begin immediate');
+    const keeper = start(t, file);
+    assert.equal(await keeper.line(), 'opening');
+    looker.close();
+    assert.equal(await keeper.line(), 'open, 0 events');
+    assert.equal(await keeper.close(), 0);
+  });
+});
+
+describe('a store that cannot be written', () => {
+  test('read-only by its URI', async (t) => {
+    const file = await storeFor(t);
+    const location = `${file}?mode=ro`;
+    await assertRefused(t, file, `LEAT_STORE: ${file} ${unlockable}`, { location });
+  });
+
+  test('read-only by its URI and not there: nothing is made', async (t) => {
+    const file = join(placeFor(t), 'leat.db');
+    const location = `${file}?mode=ro`;
+    await assertRefused(t, file, `LEAT_STORE: ${file} does not exist`, { location });
+    assert.equal(existsSync(file), false);
+  });
+
+  test('immutable by its URI', async (t) => {
+    const file = await storeFor(t);
+    await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, {
+      location: `${file}?immutable=1`,
+    });
+  });
+
+  test('a folder in which this user may not make the file', async (t) => {
+    const folder = placeFor(t);
+    chmodSync(folder, 0o500);
+    const file = join(folder, 'leat.db');
+    await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
+  });
+
+  test('a folder in which this user may not make another folder', async (t) => {
+    const folder = placeFor(t);
+    chmodSync(folder, 0o500);
+    const file = join(folder, 'data', 'leat.db');
+    await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
+  });
+
+  test('a file whose folder takes no WAL beside it', async (t) => {
+    const file = await storeFor(t);
+    chmodSync(join(file, '..'), 0o500);
+    await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
+  });
+
+  test('a file that this user may not read', async (t) => {
+    const file = await storeFor(t);
+    chmodSync(file, 0o000);
+    await assertRefused(t, file, `LEAT_STORE: ${file} ${unopenable}`, { uid: otherUser });
+  });
+
+  test('a file that this user may only read', async (t) => {
+    const file = await storeFor(t);
+    chmodSync(file, 0o400);
+    await assertRefused(t, file, `LEAT_STORE: ${file} ${unlockable}`, { uid: otherUser });
+  });
+
+  test('a disk that is full at a later start', async (t) => {
+    const file = await storeFor(t);
+    const message = `LEAT_STORE: ${file} cannot be read or written (disk I/O error), check the disk, its space and its quotas`;
+    await assertRefused(t, file, message, { fileBlocksMax: 0 });
+  });
+});
+
+describe('a path that is no store', () => {
+  test('a folder', async (t) => {
+    const folder = placeFor(t);
+    await assertRefused(t, folder, `LEAT_STORE: ${folder} is a folder, name a file in it`);
+  });
+
+  test('a path through a file', async (t) => {
+    const file = join(placeFor(t), 'notes.txt');
+    writeFileSync(file, 'notes');
+    for (const path of [join(file, 'leat.db'), join(file, 'data', 'leat.db')]) {
+      await assertRefused(t, path, `LEAT_STORE: ${path} lies in something that is not a folder`);
+    }
+    assert.equal(readFileSync(file, 'utf8'), 'notes');
+  });
+
+  const strangers: Record<string, Buffer> = {
+    'a text': Buffer.from('Dear diary,\n'.repeat(1000)),
+    'one letter': Buffer.from('x'),
+    'a short text': Buffer.from('Dear diary,\n'.repeat(10)),
+    'a page of zeros': Buffer.alloc(4096),
+  };
+  for (const [what, bytes] of Object.entries(strangers)) {
+    test(what, async (t) => {
+      const file = join(placeFor(t), 'leat.db');
+      writeFileSync(file, bytes);
+      await assertRefused(t, file, `LEAT_STORE: ${file} ${noDatabase}`);
+    });
+  }
+
+  for (const mode of ['delete', 'wal']) {
+    test(`the database of another program, journal mode ${mode}`, async (t) => {
+      const file = join(placeFor(t), 'photos.db');
+      const other = new DatabaseSync(file);
+      other.exec(`pragma journal_mode = ${mode}; create table photos (name text)`);
+      other.close();
+      const message = `LEAT_STORE: ${file} is the database of another program, choose another file`;
+      await assertRefused(t, file, message);
+    });
+  }
+
+  test('an empty file is a fresh store', async (t) => {
+    const file = join(placeFor(t), 'leat.db');
+    writeFileSync(file, '');
+    const keeper = await opened(t, file);
+    assert.equal(await keeper.close(), 0);
+  });
+});
+
+describe('a store that does not fit', () => {
+  test('a damaged first page; mended, it opens', async (t) => {
+    const file = await storeFor(t);
+    const bytes = readFileSync(file);
+    for (const [at, message] of [[0, noDatabase] as const, [16, noDatabase] as const]) {
+      const damaged = Buffer.from(bytes);
+      damaged.fill(0xff, at, at + 2);
+      writeFileSync(file, damaged);
+      await assertRefused(t, file, `LEAT_STORE: ${file} ${message}`);
+    }
+    writeFileSync(file, bytes);
+    assert.equal(await (await opened(t, file, 'open, 1 events')).close(), 0);
+  });
+
+  test('a file that was cut off', async (t) => {
+    const file = await storeFor(t);
+    truncateSync(file, 8192);
+    await assertRefused(t, file, `LEAT_STORE: ${file} is damaged, restore it from a backup`);
+  });
+
+  test('another secret key; with the right one it opens', async (t) => {
+    const file = await storeFor(t);
+    const message = `LEAT_SECRET_KEY: does not fit the secrets in ${file}, set the key this store was first started with`;
+    await assertRefused(t, file, message, { keyByte: 2 });
+    assert.equal(await (await opened(t, file, 'open, 1 events')).close(), 0);
+  });
+
+  test('a store that a newer version has changed', async (t) => {
+    const file = await storeFor(t);
+    change(file, "insert into leat_migrations values ('0999_future', 'unknown')");
+    const message = `LEAT_STORE: ${file} was changed by a newer version of Leat (0999_future): run that version, or restore a backup from before it`;
+    await assertRefused(t, file, message);
+  });
+
+  test('a store whose migrations were others', async (t) => {
+    const file = await storeFor(t);
+    change(file, "update leat_migrations set checksum = 'other' where name like '0001%'");
+    const message = `LEAT_STORE: ${file} was made by another edition of Leat (its 0001_log is not this one's 0001_log): run the edition that made it`;
+    await assertRefused(t, file, message);
+  });
+});
+
+test('a disk that fills up while running: no acknowledged event is lost', async (t) => {
+  const file = join(placeFor(t), 'leat.db');
+  const keeper = await opened(t, file, 'open, 0 events', { fileBlocksMax: 4096 });
+  const answer = /^StoreUnavailable: disk I\/O error after (\d+)$/;
+  const head = answer.exec(await keeper.say('fill'))?.[1];
+  assert.ok(Number(head) > 10, `${head} events`);
+  assert.match(await keeper.say('fill'), answer, 'it answers on');
+  await keeper.kill();
+  const next = await opened(t, file, `open, ${head} events`);
+  assert.equal(await next.say('append'), `appended ${Number(head) + 1}`);
+  assert.equal(await next.close(), 0);
+  assert.deepEqual(integrityOf(file), 'ok');
+});
+
+interface Given {
+  readonly location?: string | undefined;
+  readonly keyByte?: number | undefined;
+  /** Become this user after loading. */
+  readonly uid?: number | undefined;
+  /** No file may grow above this many blocks of 512 bytes. */
+  readonly fileBlocksMax?: number | undefined;
+}
+
+/** The file must not change by a refused start, nor may one appear beside it. */
+async function assertRefused(
+  t: TestContext,
+  file: string,
+  message: string,
+  given: Given = {},
+): Promise<void> {
+  const before = snapshot(file);
+  const { code, lines } = await refused(t, file, given);
+  assert.deepEqual(lines, [message]);
+  assert.equal(code, 1);
+  assert.deepEqual(snapshot(file), before);
+}
+
+async function refused(t: TestContext, file: string, given: Given) {
+  const keeper = start(t, file, given);
+  assert.equal(await keeper.line(), 'opening');
+  const lines = await keeper.rest();
+  return { code: await keeper.close(), lines };
+}
+
+async function opened(
+  t: TestContext,
+  file: string,
+  says = 'open, 0 events',
+  given: Given = {},
+): Promise<Keeper> {
+  const keeper = start(t, file, given);
+  assert.equal(await keeper.line(), 'opening');
+  assert.equal(await keeper.line(), says);
+  return keeper;
+}
+
+type Keeper = ReturnType<typeof start>;
+
+function start(t: TestContext, file: string, given: Given = {}) {
+  const { location = file, keyByte = 1, uid, fileBlocksMax = 'unlimited' } = given;
+  const words = [process.execPath, program, `sqlite:${location}`, keyByte, uid ?? []];
+  const shell = ['-c', 'ulimit -f "$0" && exec "$@"', fileBlocksMax, ...words.flat()];
+  const child = spawn('/bin/sh', shell.map(String), { stdio: ['pipe', 'pipe', 'inherit'] });
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+  const ended = once(child, 'close');
+  const end = async (): Promise<number | null> => {
+    await ended;
+    return child.exitCode;
+  };
+  const kill = async (): Promise<void> => {
+    if (child.exitCode === null) child.kill('SIGKILL');
+    await ended;
+  };
+  t.after(kill);
+  const line = async (): Promise<string> => {
+    const next = await lines.next();
+    assert.ok(next.done !== true, 'the process has more to say');
+    return next.value;
+  };
+  return {
+    line,
+    kill,
+    say: (word: string) => {
+      child.stdin.write(`${word}\n`);
+      return line();
+    },
+    /** What it says until it ends. */
+    rest: async () => {
+      child.stdin.end();
+      const said: string[] = [];
+      for (let next = await lines.next(); next.done !== true; next = await lines.next()) {
+        said.push(next.value);
+      }
+      return said;
+    },
+    close: () => {
+      child.stdin.end();
+      return end();
+    },
+  };
+}
+
+/** A folder that the other user owns. */
+function placeFor(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'leat-start-'));
+  const place = join(folder, 'place');
+  mkdirSync(place);
+  t.after(() => {
+    chmodSync(place, 0o700);
+    rmSync(folder, { recursive: true });
+  });
+  if (otherUser !== undefined) {
+    chmodSync(folder, 0o755);
+    chownSync(place, otherUser, otherUser);
+  }
+  return place;
+}
+
+/** The file of a store that was made and closed. */
+async function storeFor(t: TestContext): Promise<string> {
+  const file = join(placeFor(t), 'leat.db');
+  const keeper = await opened(t, file);
+  assert.equal(await keeper.say('append'), 'appended 1');
+  assert.equal(await keeper.close(), 0);
+  if (otherUser !== undefined) chownSync(file, otherUser, otherUser);
+  return file;
+}
+
+function change(file: string, sql: string): void {
+  const connection = new DatabaseSync(file);
+  connection.exec(sql);
+  connection.close();
+}
+
+function integrityOf(file: string): unknown {
+  const connection = new DatabaseSync(file);
+  const answer = connection.prepare('pragma integrity_check').get()?.['integrity_check'];
+  connection.close();
+  return answer;
+}
+
+function snapshot(file: string): unknown {
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return 'no file';
+  const { mode } = statSync(file);
+  chmodSync(file, 0o600);
+  const bytes = readFileSync(file).toString('base64');
+  chmodSync(file, mode);
+  return { bytes, mode, wal: existsSync(`${file}-wal`) };
+}
