@@ -1,32 +1,36 @@
+import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { discoveryDocument } from '../auth/discovery.ts';
 import { issuerOf } from '../auth/issuer.ts';
 import type { Keyring } from '../auth/keys.ts';
+import { mediaTypeProblem } from '../auth/parameters.ts';
 import { invalidRequest, Refusal } from '../auth/refusal.ts';
 import { refusalAnswer, type TokenAnswer, type TokenEndpoint } from '../auth/token.ts';
 import type { Clock } from '../core/clock.ts';
-import { StoreUnavailable } from '../core/errors.ts';
 import type { Tenant } from '../core/types.ts';
+import { ClientGone, readBody } from './body.ts';
+import type { Log } from './log.ts';
+import type { BodyRule } from './operation.ts';
+import { notFound, problemOf, tooManyRequests, unavailable } from './problem.ts';
+import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
+import type { Remote } from './remote.ts';
+import { answering, send } from './serve.ts';
+import type { ApiSettings } from './settings.ts';
+import type { TenantDirectory } from './tenants.ts';
 
 export interface OauthDeps {
   readonly tokenEndpoint: TokenEndpoint;
   readonly keyring: Pick<Keyring, 'jwks'>;
+  readonly tenants: Pick<TenantDirectory, 'of'>;
+  readonly limiter: Pick<RateLimiter, 'takeOfAddress'>;
+  readonly remoteOf: (request: FastifyRequest['raw']) => Remote;
+  readonly settings: Pick<ApiSettings, 'plainHttp'> & {
+    readonly limits: Pick<ApiSettings['limits'], 'tokenBodyBytesMax'>;
+  };
   readonly clock: Pick<Clock, 'now'>;
-  /** Whether the issuer of a tenant domain begins with `http://`. */
-  readonly plainHttp: (domain: string) => boolean;
-  readonly bodyBytesMax: number;
-  /** The tenant of the request's Host. Throws the problem to answer when there is none. */
-  readonly tenantOf: (request: FastifyRequest) => Tenant;
-  /** Takes one from the bucket of the remote address. */
-  readonly admit: (request: FastifyRequest) => Admission;
-  /** Hears the cause of a 500. */
-  readonly report: (error: unknown) => void;
-}
-
-export interface Admission {
-  readonly admitted: boolean;
-  /** The three `X-RateLimit` headers, and `Retry-After` unless admitted. */
-  readonly headers: Readonly<Record<string, string | number>>;
+  readonly log: Pick<Log, 'error'>;
+  /** Whether new requests are taken. */
+  readonly open: () => boolean;
 }
 
 const TOKEN_PATHS = ['/oauth/token', '/oauth/token/'];
@@ -35,7 +39,7 @@ const DISCOVERY_PATHS = [
   '/.well-known/oauth-authorization-server',
 ];
 /** Verifiers may keep keys and documents for 5 minutes; a new key signs 10 minutes after it shows. */
-const PUBLIC = 'public, max-age=300';
+const PUBLIC = { 'cache-control': 'public, max-age=300' };
 
 /** Adds the routes of contract section 14: the token endpoint, the key set, the documents. */
 export function registerOauth(app: FastifyInstance, deps: OauthDeps): void {
@@ -43,84 +47,104 @@ export function registerOauth(app: FastifyInstance, deps: OauthDeps): void {
     registerToken(scope, deps);
     done();
   });
-  app.get('/.well-known/jwks.json', async (request, reply) => {
-    const keys = await deps.keyring.jwks(deps.tenantOf(request).id, deps.clock.now());
-    return reply.header('cache-control', PUBLIC).send(keys);
-  });
-  for (const path of DISCOVERY_PATHS) {
-    app.get(path, async (request, reply) => {
-      const { domain } = deps.tenantOf(request);
-      const document = discoveryDocument(issuerOf(domain, deps.plainHttp(domain)));
-      return reply.header('cache-control', PUBLIC).send(document);
+  const publish = (path: string, document: (tenant: Tenant) => object | Promise<object>): void => {
+    const handler = answering(deps, async (request, reply) => {
+      const body = await document(tenantOf(deps, request));
+      return send(reply, 200, { headers: PUBLIC, body });
     });
+    app.get(path, handler);
+  };
+  publish('/.well-known/jwks.json', ({ id }) => deps.keyring.jwks(id, deps.clock.now()));
+  for (const path of DISCOVERY_PATHS) {
+    publish(path, ({ domain }) =>
+      discoveryDocument(issuerOf(domain, deps.settings.plainHttp(domain))),
+    );
   }
 }
 
-/** In a scope of its own: its bodies are read as bytes, and its errors have the OAuth shape. */
+/** In a scope of its own: nothing reads a body before its time, and every error is OAuth's. */
 function registerToken(scope: FastifyInstance, deps: OauthDeps): void {
   scope.removeAllContentTypeParsers();
-  const limits = { parseAs: 'buffer', bodyLimit: deps.bodyBytesMax } as const;
-  scope.addContentTypeParser('*', limits, (_request, body, done) => done(null, body));
-  scope.setErrorHandler((error, _request, reply) => {
-    const refusal = refusalOf(error);
-    if (refusal.status === 500) deps.report(error);
-    return answer(reply, refusalAnswer(refusal));
-  });
-  // The bucket is asked before the body is read.
-  scope.addHook('onRequest', (request, reply, done) => {
-    const { admitted, headers } = deps.admit(request);
-    reply.headers(headers);
-    if (admitted) done();
-    else answer(reply, refusalAnswer(tooManyRequests));
-  });
+  scope.addContentTypeParser('*', (_request, _body, done) => done(null));
+  scope.setErrorHandler((error, _request, reply) => refuse(deps, reply, error));
+  scope.addHook('onRequest', async (request, reply) => admit(deps, request, reply));
   for (const path of TOKEN_PATHS) {
-    scope.post(path, async (request, reply) => answer(reply, await issue(deps, request)));
+    scope.post(path, async (request, reply) => answer(reply, await issue(deps, request, reply)));
   }
 }
 
-async function issue(deps: OauthDeps, request: FastifyRequest): Promise<TokenAnswer> {
-  const body = textOf(request.body);
-  if (body === undefined) return refusalAnswer(invalidRequest('The body is not UTF-8'));
-  return deps.tokenEndpoint.issue({
-    tenant: deps.tenantOf(request),
-    authorization: request.headers.authorization,
-    contentType: request.headers['content-type'],
-    body,
-    now: deps.clock.now(),
-  });
+/** Takes one from the bucket of the remote address and writes the rate headers. */
+function admit(deps: OauthDeps, request: FastifyRequest, reply: FastifyReply): void {
+  const rate = deps.limiter.takeOfAddress(deps.remoteOf(request.raw).address);
+  reply.headers(rateHeaders(rate, deps.clock.now()));
+  if (!rate.admitted) throw tooManyRequests(retryAfterSeconds(rate));
+  if (!deps.open()) throw unavailable();
 }
 
-function textOf(body: unknown): string | undefined {
-  if (!Buffer.isBuffer(body)) return '';
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(body);
-  } catch {
-    return undefined;
+async function issue(
+  deps: OauthDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<TokenAnswer> {
+  const now = deps.clock.now();
+  const tenant = tenantOf(deps, request);
+  const { authorization, 'content-type': contentType } = request.headers;
+  const { tokenBodyBytesMax } = deps.settings.limits;
+  const { bytes } = await readBody(request.raw, reply.raw, bodyRule, tokenBodyBytesMax);
+  if (bytes !== undefined && !isUtf8(bytes)) {
+    return refusalAnswer(invalidRequest('The body is not UTF-8'));
   }
+  const body = bytes?.toString('utf8') ?? '';
+  return deps.tokenEndpoint.issue({ tenant, authorization, contentType, body, now });
 }
 
-const tooManyRequests = new Refusal(429, 'too_many_requests', 'Too many requests');
+/** Besides JSON, a form. What the body holds is for the token endpoint to check. */
+const bodyRule: BodyRule = {
+  schema: {},
+  required: false,
+  mediaTypes: { 'application/x-www-form-urlencoded': {} },
+};
 
-/** What the client is told of something thrown: no cause of ours, and no page of Fastify's. */
+function tenantOf({ tenants, remoteOf }: OauthDeps, request: FastifyRequest): Tenant {
+  const tenant = tenants.of(remoteOf(request.raw).host);
+  if (tenant === undefined) throw notFound('Not Found');
+  return tenant;
+}
+
+/** Answers something thrown, in the shape of RFC 6749 section 5.2. */
+function refuse({ log }: OauthDeps, reply: FastifyReply, error: unknown): FastifyReply {
+  if (error instanceof ClientGone) return reply.hijack();
+  const refusal = refusalOf(error);
+  if (refusal.status === 500) log.error({ err: error }, 'a token request failed');
+  return answer(reply, refusalAnswer(refusal));
+}
+
+/** The refusal that something thrown is to an OAuth client; no cause of ours is told. */
 function refusalOf(error: unknown): Refusal {
-  const status = statusOf(error);
-  if (status === 503) {
-    const description = 'Service Unavailable';
-    return new Refusal(503, 'temporarily_unavailable', description, { 'retry-after': '1' });
+  if (isMalformed(error)) return invalidRequest('The request cannot be read');
+  const { status, message, headers } = problemOf(error);
+  switch (status) {
+    case 404:
+      return new Refusal(404, 'invalid_request', message);
+    case 413:
+      return new Refusal(413, 'invalid_request', 'Payload Too Large');
+    case 415:
+      return invalidRequest(mediaTypeProblem);
+    case 429:
+      return new Refusal(429, 'too_many_requests', 'Too many requests', headers);
+    case 503:
+      return new Refusal(503, 'temporarily_unavailable', 'Service Unavailable', headers);
+    default:
+      return new Refusal(500, 'server_error', 'Internal Server Error');
   }
-  if (status === 413) return new Refusal(413, 'invalid_request', 'Payload Too Large');
-  if (status === 404) return new Refusal(404, 'invalid_request', 'Not Found');
-  if (status < 500) return invalidRequest('The body cannot be read');
-  return new Refusal(500, 'server_error', 'Internal Server Error');
 }
 
-/** Fastify's own errors have a `statusCode`, problems of this room a `status`. */
-function statusOf(error: unknown): number {
-  if (error instanceof StoreUnavailable) return 503;
-  const { statusCode, status = statusCode } = Object(error) as Record<string, unknown>;
-  return typeof status === 'number' ? status : 500;
+/** Of Fastify itself, for a header that means nothing. */
+function isMalformed(error: unknown): boolean {
+  const { statusCode } = Object(error) as { statusCode?: unknown };
+  return typeof statusCode === 'number' && statusCode < 500;
 }
 
 function answer(reply: FastifyReply, { status, headers, body }: TokenAnswer): FastifyReply {
-  return reply.code(status).headers(headers).send(body);
+  return send(reply, status, { headers, body });
 }

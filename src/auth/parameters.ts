@@ -25,8 +25,12 @@ export function readParameters(
   const mediaType = contentType?.split(';')[0]?.trim().toLowerCase();
   if (mediaType === 'application/x-www-form-urlencoded') return readForm(body);
   if (mediaType === 'application/json') return readJson(body);
-  return invalidRequest('The body must be application/x-www-form-urlencoded or application/json');
+  return invalidRequest(mediaTypeProblem);
 }
+
+/** What is said of a body of another media type. */
+export const mediaTypeProblem =
+  'The body must be application/x-www-form-urlencoded or application/json';
 
 function readForm(body: string): Parameters | Refusal {
   const form = new URLSearchParams(body);

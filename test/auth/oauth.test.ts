@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { afterEach, before, beforeEach, describe, test } from 'node:test';
 import fastify, { type FastifyInstance } from 'fastify';
 import { createRemoteJWKSet, exportJWK, jwtVerify, SignJWT } from 'jose';
 import * as oauth from 'oauth4webapi';
 import { registerOauth } from '../../src/api/oauth.ts';
+import { createRateLimiter } from '../../src/api/rate.ts';
+import { createRemoteReader } from '../../src/api/remote.ts';
+import type { ApiLimits } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
+import type { Tenant } from '../../src/core/types.ts';
 import { type House, openHouse, plainHttp } from './house.ts';
 
 const LEEWAY_SECONDS = 5;
@@ -16,11 +20,12 @@ interface Site {
   readonly app: FastifyInstance;
   readonly house: House;
   readonly issuer: string;
-  /** Whether the bucket has something left. */
-  admits: boolean;
+  /** Whether new requests are taken. */
+  open: boolean;
   /** Thrown instead of naming the tenant. */
-  broken: unknown;
-  readonly reported: unknown[];
+  broken: Error | undefined;
+  /** What the log heard. */
+  readonly logged: unknown[];
 }
 
 let site: Site;
@@ -36,30 +41,35 @@ afterEach(async () => {
 /** The routes on a real listener; the tenant's domain is the listener's own address. */
 async function openSite(): Promise<Site> {
   const app = fastify();
-  const reported: unknown[] = [];
-  let house: House | undefined;
-  const at = (): House => house ?? assert.fail('no house yet');
-  const opened = { app, issuer: '', admits: true, broken: undefined as unknown, reported };
-  registerOauth(app, {
-    tokenEndpoint: { issue: (request) => at().endpoint.issue(request) },
-    keyring: { jwks: (tenant, now) => at().keyring.jwks(tenant, now) },
-    clock: { now: () => at().clock.now() },
+  const house = await openHouse();
+  const logged: unknown[] = [];
+  const settings = {
+    rateLimitBurst: 100,
+    rateLimitPerSecond: 1,
+    publishLimitPerSecond: 1,
     plainHttp,
-    bodyBytesMax: 65_536,
-    tenantOf: () => {
-      if (opened.broken !== undefined) throw opened.broken as Error;
-      return at().tenant;
-    },
-    admit: () => ({
-      admitted: opened.admits,
-      headers: opened.admits ? { 'x-ratelimit-limit': 100 } : { 'retry-after': 1 },
-    }),
-    report: (error) => reported.push(error),
+    limits: { tokenBodyBytesMax: 65_536, rateBucketsMax: 10 } as ApiLimits,
+  };
+  registerOauth(app, {
+    tokenEndpoint: house.endpoint,
+    keyring: house.keyring,
+    tenants: { of: () => tenant() },
+    limiter: createRateLimiter({ clock: house.clock, settings }),
+    remoteOf: createRemoteReader([]),
+    settings,
+    clock: house.clock,
+    log: { error: ({ err }) => logged.push(err) },
+    open: () => opened.open,
   });
   await app.listen({ port: 0, host: '127.0.0.1' });
   const { port } = app.server.address() as AddressInfo;
-  house = await openHouse({ domain: `localhost:${port}` });
-  return Object.assign(opened, { house, issuer: `http://localhost:${port}/` });
+  const issuer = `http://localhost:${port}/`;
+  const opened: Site = { app, house, issuer, open: true, broken: undefined, logged };
+  const tenant = (): Tenant => {
+    if (opened.broken !== undefined) throw opened.broken;
+    return { ...house.tenant, domain: `localhost:${port}` };
+  };
+  return opened;
 }
 
 function post(
@@ -398,27 +408,53 @@ describe('the token endpoint', () => {
     assert.deepEqual(await refusal(broken), [400, 'invalid_request', 'The body is not UTF-8']);
   });
 
-  test('asks the bucket before anything else', async () => {
-    site.admits = false;
-    const answer = await post('x'.repeat(100_000), { 'content-type': 'text/plain' });
+  test('refuses a Content-Type that means nothing', async () => {
+    const answer = await raw('Content-Type: ;;\r\nContent-Length: 2\r\n\r\n{}');
+    assert.match(answer, /^HTTP\/1.1 400 /);
+    assert.match(answer, /^x-ratelimit-limit: 100\r$/m);
+    assert.match(answer, /^cache-control: no-store\r$/m);
+    assert.match(answer, /\{"error":"invalid_request",/);
+  });
+
+  test('asks the bucket of the address before anything else', async () => {
+    for (let number = 0; number < 100; number += 1) await post('x', { 'content-type': 'x/y' });
+    const answer = await post(goodForm());
     assert.equal(answer.headers.get('retry-after'), '1');
+    assert.equal(answer.headers.get('x-ratelimit-remaining'), '0');
     assert.deepEqual(await refusal(answer), [429, 'too_many_requests', 'Too many requests']);
   });
 
-  test('apologises for a store that cannot be reached, and says nothing of what broke', async () => {
+  test('apologises while it ends and while the store cannot be reached', async () => {
+    site.open = false;
+    const ending = await post(goodForm());
+    site.open = true;
     site.broken = new StoreUnavailable('disk full at /secret/path');
-    const unavailable = await post(goodForm());
-    assert.equal(unavailable.headers.get('retry-after'), '1');
-    const apology = [503, 'temporarily_unavailable', 'Service Unavailable'];
-    assert.deepEqual(await refusal(unavailable), apology);
-    assert.deepEqual(site.reported, []);
+    for (const answer of [ending, await post(goodForm())]) {
+      assert.equal(answer.headers.get('retry-after'), '1');
+      assert.equal(answer.headers.get('x-ratelimit-limit'), '100');
+      const apology = [503, 'temporarily_unavailable', 'Service Unavailable'];
+      assert.deepEqual(await refusal(answer), apology);
+    }
+    assert.deepEqual(site.logged, []);
+  });
 
+  test('says nothing of what broke: the cause goes to the log', async () => {
     site.broken = new Error('secret cause');
     const failed = await post(goodForm());
     assert.deepEqual(await refusal(failed), [500, 'server_error', 'Internal Server Error']);
-    assert.deepEqual(site.reported, [site.broken]);
+    assert.deepEqual(site.logged, [site.broken]);
   });
 });
+
+/** Sends the rest of a token request as it is written here, and answers all that comes back. */
+async function raw(rest: string): Promise<string> {
+  const { port } = new URL(site.issuer);
+  const socket = connect(Number(port), '127.0.0.1');
+  socket.write(`POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${rest}`);
+  let answer = '';
+  for await (const chunk of socket) answer += String(chunk);
+  return answer;
+}
 
 describe('the published documents', () => {
   test('may be cached for five minutes', async () => {
