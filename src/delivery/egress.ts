@@ -1,3 +1,4 @@
+import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { isPublicAddress, isWithin, parseAddress, parseNetwork } from '../core/address.ts';
 
@@ -42,10 +43,22 @@ export class BlockedAddress extends Error {
   }
 }
 
+/** A name has no address, or nobody could say. */
+export class LookupFailed extends Error {
+  override readonly name = 'LookupFailed';
+  /** Of getaddrinfo or of the resolver. */
+  readonly code: string;
+
+  constructor(code: string) {
+    super(`lookup failed: ${code}`);
+    this.code = code;
+  }
+}
+
 /**
- * A look-up for `net.connect` that judges what it found. The connection is made to an address out
- * of this very answer, so that a name cannot change between the check and the connection. One
- * blocked address among several refuses the name: which of them is taken is not ours to foresee.
+ * A look-up for `net.connect` that answers allowed addresses alone; it fails when none is left. The
+ * connection is made to an address out of this very answer, so a name cannot change between the
+ * check and the connection.
  *
  * Connections that ask for a name while it is being looked up share the answer: a slow name server
  * holds up one look-up for each name instead of one for each attempt.
@@ -59,12 +72,15 @@ export function guardLookup(lookup: LookupFunction, egress: EgressRule): LookupF
       others.push(callback);
       return;
     }
-    waiting.set(key, [callback]);
+    const all = [callback];
+    waiting.set(key, all);
     lookup(hostname, options, (error, found, family) => {
-      const all = waiting.get(key) ?? [];
       waiting.delete(key);
-      const refusal = error ?? judge(typeof found === 'string' ? [found] : found, egress);
-      for (const each of all) each(refusal, refusal === null ? found : [], family);
+      const judged = error === null ? judge(found, egress) : new LookupFailed(error.code ?? '');
+      for (const each of all) {
+        if (judged instanceof Error) each(judged, []);
+        else each(null, judged, family);
+      }
     });
   };
 }
@@ -72,13 +88,14 @@ export function guardLookup(lookup: LookupFunction, egress: EgressRule): LookupF
 type Waiting = Parameters<LookupFunction>[2];
 
 function judge(
-  found: readonly (string | { readonly address: string })[],
+  found: string | LookupAddress[],
   egress: EgressRule,
-): NodeJS.ErrnoException | null {
-  if (found.length === 0) return Object.assign(new Error('no address'), { code: 'ENOTFOUND' });
-  for (const entry of found) {
-    const blocked = egress.blocked(typeof entry === 'string' ? entry : entry.address);
-    if (blocked !== undefined) return new BlockedAddress(blocked);
-  }
-  return null;
+): string | LookupAddress[] | BlockedAddress | LookupFailed {
+  const all = typeof found === 'string' ? [found] : found.map(({ address }) => address);
+  const blocked = new Map(all.map((address) => [address, egress.blocked(address)]));
+  const isAllowed = (address: string): boolean => blocked.get(address) === undefined;
+  const [first] = all;
+  if (first === undefined) return new LookupFailed('ENOTFOUND');
+  if (!all.some(isAllowed)) return new BlockedAddress(blocked.get(first) ?? first);
+  return typeof found === 'string' ? found : found.filter(({ address }) => isAllowed(address));
 }

@@ -1,0 +1,174 @@
+import type { LookupFunction, Socket } from 'node:net';
+import { Client } from 'undici';
+import type { Clock } from '../core/clock.ts';
+import type { PostResult } from '../core/retry.ts';
+import { BadAnswer } from './cause.ts';
+import { createConnect, type Connect, type Connected, type Target } from './connect.ts';
+import { createDeadlines } from './deadlines.ts';
+import type { EgressRule } from './egress.ts';
+import { Exchange, type ExchangeLine } from './exchange.ts';
+import { createLines, type Line, type Lines } from './lines.ts';
+
+/** A webhook, ready to be sent. */
+export interface WebhookRequest {
+  /** `https://host[:port]`, as `URL.origin` gives it. */
+  readonly origin: string;
+  /** Path and query. */
+  readonly path: string;
+  /** Name, value, name, value, …; without `Host`, `Connection` and `Content-Length`. */
+  readonly headers: string[];
+  readonly body: string;
+}
+
+/** An attempt under way. */
+export interface Post {
+  /** Never rejects. */
+  readonly ended: Promise<PostResult>;
+  /** Cuts it off: it ends as `cancelled`, unless it has ended. */
+  cancel(): void;
+}
+
+/** Sends webhooks. Whatever a receiver does, an attempt ends, and in time. */
+export interface Transport {
+  post(request: WebhookRequest): Post;
+  /** Cuts off all attempts and ends all connections; what is posted afterwards is cancelled. */
+  close(): Promise<void>;
+  /** How many origins and connections it knows now. */
+  count(): { readonly origins: number; readonly lines: number; readonly idle: number };
+}
+
+export interface TransportDeps {
+  readonly clock: Clock;
+  readonly egress: EgressRule;
+  /** As `dns.lookup`; it is asked for all addresses of a name. */
+  readonly lookup: LookupFunction;
+  /** For one attempt, from name lookup to the end of the answer's body. */
+  readonly timeoutMs: number;
+  /** Read of an answer's body; then the connection is dropped and the status decides. */
+  readonly bodyBytesMax: number;
+  /** Kept of it as text. */
+  readonly textBytesMax: number;
+  /** Connections that wait for the next request, over all origins. */
+  readonly idleConnectionsMax?: number;
+  readonly tls?: {
+    /** Trusted instead of the authorities Node knows. */
+    readonly ca?: string | undefined;
+  };
+}
+
+/**
+ * Sends webhooks and trusts no receiver: addresses are judged at connect, one time-out covers the
+ * attempt, what is read is bounded, and redirects are answers like any other.
+ *
+ * It keeps its connections itself, over undici's `Client` (one connection, one request at a time),
+ * because undici's pools cannot end a connection that is still being made, do not bound the idle
+ * ones, and cost two turns of the event loop per reuse instead of one.
+ */
+export function createTransport(deps: TransportDeps): Transport {
+  const connect = createConnect(deps);
+  const lines: Lines<HttpLine> = createLines({
+    open: (origin) => openLine(origin, connect, lines),
+    idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
+  });
+  const deadlines = createDeadlines<Exchange>({
+    clock: deps.clock,
+    afterMs: deps.timeoutMs,
+    passed: (exchange) => exchange.cutOff('timeout'),
+  });
+  const { bodyBytesMax, textBytesMax } = deps;
+  const exchangeDeps = { bodyBytesMax, textBytesMax, deadlines };
+  let isClosed = false;
+  return {
+    post: (request) => {
+      const exchange = new Exchange(exchangeDeps);
+      deadlines.add(exchange);
+      if (isClosed) exchange.cancel();
+      else send(request, exchange, lines);
+      return exchange;
+    },
+    close: async () => {
+      isClosed = true;
+      for (const exchange of deadlines.items()) exchange.cancel();
+      deadlines.close();
+      await lines.close();
+    },
+    count: lines.count,
+  };
+}
+
+/** When no other number is given: as many as attempts may be under way by default. */
+const idleConnectionsMax = 1024;
+
+/** How long an idle connection is kept. A receiver can shorten it (`Keep-Alive`), not lengthen. */
+const idleMs = 10_000;
+
+/** Of an answer; more is a protocol error. */
+const headerBytesMax = 16_384;
+
+/** One for an attempt, one more when the kept connection it was given turned out to be closed. */
+const connectsMax = 2;
+
+function send(
+  { origin, path, headers, body }: WebhookRequest,
+  exchange: Exchange,
+  lines: Lines<HttpLine>,
+): void {
+  try {
+    const line = lines.take(origin);
+    line.exchange = exchange;
+    line.connects = 0;
+    exchange.line = line;
+    line.client.dispatch({ path, method: 'POST', headers, body, blocking: false }, exchange);
+  } catch (error) {
+    // The origin is no URL of HTTP.
+    exchange.onResponseError(undefined, error);
+  }
+}
+
+/** A connection through undici. */
+interface HttpLine extends Line, ExchangeLine {
+  readonly client: Client;
+  /** Made for the attempt that uses it now. */
+  connects: number;
+}
+
+function openLine(origin: string, connect: Connect, lines: Lines<HttpLine>): HttpLine {
+  let socket: Socket | undefined;
+  const client = new Client(origin, {
+    connect: (target: Target, connected: Connected) => {
+      line.connects++;
+      line.phase = 'connecting';
+      if (line.connects > connectsMax) throw new BadAnswer('an answer before the request');
+      socket = connect(target, connected);
+      // First, because the next one to hear of it may send the request.
+      socket.prependOnceListener('connect', () => (line.phase = 'securing'));
+      socket.on('readable', () => line.exchange?.countWire(socket?.bytesRead ?? 0));
+    },
+    allowH2: false,
+    pipelining: 1,
+    keepAliveTimeout: idleMs,
+    keepAliveMaxTimeout: idleMs,
+    maxHeaderSize: headerBytesMax,
+    // One time-out of ours covers the attempt.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+  const line: HttpLine = {
+    origin,
+    client,
+    phase: 'connecting',
+    exchange: undefined,
+    connects: 0,
+    release: () => lines.release(line),
+    drop: () => lines.drop(line),
+    end: async () => {
+      socket?.destroy();
+      await client.destroy();
+    },
+  };
+  client.on('disconnect', () => {
+    // With an exchange that was not sent yet, undici connects again.
+    if (line.exchange === undefined) line.drop();
+  });
+  return line;
+}
