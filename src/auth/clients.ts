@@ -262,6 +262,6 @@ async function grantAll(
 }
 
 /** A new id of a client grant. */
-export function makeGrantId(random: RandomBytes): string {
+function makeGrantId(random: RandomBytes): string {
   return `cgr_${Buffer.from(random(ID_BYTES)).toString('hex')}`;
 }

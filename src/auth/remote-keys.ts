@@ -37,7 +37,7 @@ export function keySetAt(url: string): KeySetLocation {
 }
 
 /** The key set that the discovery document of an issuer names (RFC 8414 section 3). */
-export function discovered(issuer: string): KeySetLocation {
+function discovered(issuer: string): KeySetLocation {
   return async (deps) => {
     const base = issuer.endsWith('/') ? issuer : `${issuer}/`;
     const url = `${base}.well-known/openid-configuration`;

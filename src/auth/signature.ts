@@ -57,8 +57,8 @@ export interface TokenVerifier {
 }
 
 /** Creates a verifier with an empty memory. It may serve many audiences and issuers. */
-export function createTokenVerifier(): TokenVerifier {
-  const verified = createMemory<Verified>(TOKENS_MAX);
+export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
+  const verified = createMemory<Verified>(tokensMax);
 
   const examine = async (
     token: string,
