@@ -17,7 +17,8 @@ export interface SqliteLocation {
  * missing, and sets what {@link tuning} says.
  *
  * Throws `StartRefused` with one line for the operator when another process has the file, when it
- * cannot be opened for writing, is damaged, or belongs to another program. Nothing has been changed then.
+ * cannot be opened for writing, is damaged, or belongs to another program. Nothing has been changed
+ * then.
  */
 export function openConnection(location: SqliteLocation): DatabaseSync {
   const { file, path } = location;
@@ -46,25 +47,24 @@ const lockWaitMs = 1000;
  *   stays as it is.
  * - `synchronous = full`: what is acknowledged survives a power cut. `Database.transact` lowers it
  *   for what can be derived again.
- * - `wal_autocheckpoint = 4096` pages, 16 MiB: the commit that runs the checkpoint waits for two
- *   more fsyncs. Four times the default means a quarter of these stalls, and pages that are
- *   written again and again (heads, cursors, the rightmost index pages) go to the file once.
+ * - `wal_autocheckpoint = 1000` pages, the default: the commit that reaches them moves them into the
+ *   file and holds everybody up for 6 ms; with 4096 pages it is 18 ms, at the same throughput.
  * - `journal_size_limit`: a WAL that one large transaction blew up is cut back afterwards.
- * - `cache_size`: 64 MiB, so that the inner pages of the indexes and the tail of the log stay.
+ * - `page_size = 4096`, the default: with 8192 arrays of 100 events are 5 % faster and single ones
+ *   8 % slower, for a small commit writes four or five whole pages to the WAL.
+ * - `cache_size`: 16 MiB hold the inner pages of every index of a log of millions.
  * - `temp_store = memory`: a sort does not fail because /tmp is full or read-only.
- * - `mmap_size = 0`, the default, said aloud: a disk error in a mapped file is SIGBUS, the end of
- *   the process, where a read answers an error.
- * - `page_size = 4096`, the default, said aloud: a small commit writes four or five whole pages to
- *   the WAL, so larger pages cost single publishes what they spare large ones.
+ * - `mmap_size = 0`, the default: a disk error in a mapped file is SIGBUS, the end of the process,
+ *   where a read answers an error.
  * - `cell_size_check`, `trusted_schema = off`: a damaged or doctored file is noticed, not followed.
  */
 const tuning = `
   pragma page_size = 4096;
   pragma journal_mode = wal;
   pragma synchronous = full;
-  pragma wal_autocheckpoint = 4096;
-  pragma journal_size_limit = 67108864;
-  pragma cache_size = -65536;
+  pragma wal_autocheckpoint = 1000;
+  pragma journal_size_limit = 16777216;
+  pragma cache_size = -16384;
   pragma temp_store = memory;
   pragma mmap_size = 0;
   pragma cell_size_check = on;
