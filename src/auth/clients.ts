@@ -94,6 +94,8 @@ export async function renewBootstrap(
     const made = client.id.startsWith(BOOTSTRAP_PREFIX) && client.issuer === undefined;
     if (made || client.id === configuredId) former.push(client);
   }
+  // A tenant whose making was cut off may have no key yet.
+  await createFirstKey(deps.store, tenant, deps.now);
   const credentials = await makeManager(deps, tenant);
   for (const client of former) {
     await deps.store.clients.update(tenant, client.id, (before) => ({

@@ -246,6 +246,22 @@ describe('a renewed bootstrap client', () => {
   });
 });
 
+describe('a tenant whose making was cut off', () => {
+  test('is completed by renewing its bootstrap client', async () => {
+    const wish = { name: 'other', domain: 'o.test' };
+    for (const step of ['keys.add', 'clients.create', 'grants.create']) {
+      const fresh = await openMemory();
+      const broken = { store: breaking(fresh, step), random, now };
+      await assert.rejects(createTenant(broken, wish), /power cut/, step);
+      const [tenant = assert.fail('no tenant')] = await fresh.tenants.list();
+      const { clientId } = await renewBootstrap({ store: fresh, random, now }, tenant.id);
+      assert.equal((await fresh.keys.list(tenant.id, now)).length, 1, step);
+      assert.ok(await fresh.grants.of(tenant.id, clientId, managementApiId), step);
+      await fresh.close();
+    }
+  });
+});
+
 /** A store in which one command throws instead of being carried out. */
 function breaking(whole: Store, step: string): Store {
   const [noun = '', verb = ''] = step.split('.');
