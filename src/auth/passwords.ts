@@ -1,0 +1,83 @@
+import { argon2 } from 'node:crypto';
+import { promisify } from 'node:util';
+import type { RandomBytes } from '../core/clock.ts';
+import { commonPasswords } from './common-passwords.ts';
+
+const LENGTH_MIN = 8;
+const LENGTH_MAX = 256;
+
+/** The second recommended setting of OWASP's password storage cheat sheet: 19 MiB, 2 passes. */
+const MEMORY_KIB = 19 * 1024;
+const PASSES = 2;
+const PARALLELISM = 1;
+const SALT_BYTES = 16;
+const TAG_BYTES = 32;
+
+/**
+ * Hashes at once. Hashing runs on the four threads that name look-ups need too: a flood of new
+ * users must not hold up deliveries.
+ */
+const AT_ONCE_MAX = 2;
+
+/**
+ * Whether a password is too weak to be taken: shorter than 8 or longer than 256 characters, the
+ * e-mail, or one of those that are tried first. Capitals do not make it another.
+ */
+export function isWeak(password: string, email: string): boolean {
+  // No text of so many UTF-16 units can have few enough characters.
+  if (password.length > 2 * LENGTH_MAX) return true;
+  const length = Array.from(password).length;
+  if (length < LENGTH_MIN || length > LENGTH_MAX) return true;
+  const plain = password.toLowerCase();
+  return plain === email.toLowerCase() || commonPasswords.has(plain);
+}
+
+/** The argon2id hash of a password, in PHC string form. */
+export type HashPassword = (password: string) => Promise<string>;
+
+/** Creates the hasher: off the event loop, each hash with a salt of its own. */
+export function createPasswordHasher({ random }: { readonly random: RandomBytes }): HashPassword {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+
+  const enter = async (): Promise<void> => {
+    if (running === AT_ONCE_MAX) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running += 1;
+  };
+  /** Hands the place on to the next in line, if there is one. */
+  const leave = (): void => {
+    const next = waiting.shift();
+    if (next === undefined) running -= 1;
+    else next();
+  };
+
+  return async (password) => {
+    await enter();
+    try {
+      return await hash(password, random(SALT_BYTES));
+    } finally {
+      leave();
+    }
+  };
+}
+
+const argon2Async = promisify(argon2);
+
+/** RFC 9106; the form is that of the PHC string format specification. */
+async function hash(password: string, salt: Uint8Array): Promise<string> {
+  const tag = await argon2Async('argon2id', {
+    // One password can be typed as several sequences of code points (RFC 8265 section 4.2.1).
+    message: password.normalize('NFC'),
+    nonce: salt,
+    memory: MEMORY_KIB,
+    passes: PASSES,
+    parallelism: PARALLELISM,
+    tagLength: TAG_BYTES,
+  });
+  const costs = `m=${MEMORY_KIB},t=${PASSES},p=${PARALLELISM}`;
+  return `$argon2id$v=19$${costs}$${base64(salt)}$${base64(tag)}`;
+}
+
+function base64(bytes: Uint8Array): string {
+  return bytes.toBase64({ omitPadding: true });
+}
