@@ -237,7 +237,6 @@ describe('an id in a path', () => {
     `est_${ok}%0a`,
     `%20est_${ok}`,
     `est_${ok}'--`,
-    '%2e%2e',
     'a%2Fb',
     `${'x'.repeat(5000)}`,
   ];
