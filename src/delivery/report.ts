@@ -14,7 +14,10 @@ export type DeliveryReport =
     })
   /** The node works for the stream from `cursor` on. */
   | (StreamReport & { readonly kind: 'stream_owned'; readonly cursor: Offset })
-  /** It no longer does: the stream was deleted, has another owner, or was given up. */
+  /**
+   * It no longer does: the stream was deleted, has another owner, or is disabled and has nothing
+   * left to send.
+   */
   | (StreamReport & { readonly kind: 'stream_lost' })
   /** A batch of results is in the store. */
   | { readonly kind: 'settled'; readonly outcomes: number }

@@ -47,7 +47,10 @@ describe('the slots of a stream', () => {
             if (work !== undefined) inFlight[work] += 1;
           };
           // Every kind ends often enough for its share to be renewed.
-          for (const due of [...ends, ...Array.from({ length: 4 * slots }, (_, i) => i % 2 === 0)]) {
+          for (const due of [
+            ...ends,
+            ...Array.from({ length: 4 * slots }, (_, i) => i % 2 === 0),
+          ]) {
             const kind: Work = (due && inFlight.due > 0) || inFlight.fresh === 0 ? 'due' : 'fresh';
             inFlight[kind] -= 1;
             begin();

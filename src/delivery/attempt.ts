@@ -1,0 +1,159 @@
+import type { Millis } from '../core/clock.ts';
+import { deliveryBody } from '../core/envelope.ts';
+import { classify, decide, type PostResult } from '../core/retry.ts';
+import { decodeSecret, sign } from '../core/sign.ts';
+import type { Authorization, DeliveredEvent, DeliveryKind, Offset, Stream } from '../core/types.ts';
+import type { Outcome } from '../store/port.ts';
+import type { DeliverySettings } from './settings.ts';
+import type { Post, WebhookRequest } from './transport.ts';
+import type { WindowEntry } from './window.ts';
+
+/** One HTTP request for one event to one destination, from its start until it is settled. */
+export interface Attempt extends WindowEntry {
+  readonly event: DeliveredEvent;
+  readonly kind: DeliveryKind;
+  /** 1-indexed within the cycle. */
+  readonly attempt: number;
+  /** Taken from the log by this runner, not from a row. */
+  readonly fresh: boolean;
+  /** The event's offset; 0 for what is not {@link fresh} and moves no cursor. */
+  readonly offset: Offset;
+  readonly at: Millis;
+  /** Monotonic start. */
+  readonly startedMs: number;
+  /** Whether `deliveries` has a row for it, or will have with the next batch. */
+  hasRow: boolean;
+  /** Where it was sent to; the stream's secrets may have changed since. */
+  target: Target | undefined;
+  post: Post | undefined;
+}
+
+/** What of a request is the same for every event, as long as the stream does not change. */
+export interface Target {
+  readonly origin: string;
+  readonly path: string;
+  readonly headers: readonly string[];
+  /** Newest first. */
+  readonly keys: readonly SigningKey[];
+  /** What must not appear in an error message. */
+  readonly secrets: readonly string[];
+  readonly stream: string;
+  readonly attributePrefix: string;
+}
+
+interface SigningKey {
+  readonly key: Uint8Array;
+  readonly expiresAt: Millis | undefined;
+}
+
+/** Works out once per version of a stream what its requests share. */
+export function targetOf(
+  { id, destination, signingSecrets }: Stream,
+  settings: Pick<DeliverySettings, 'userAgent' | 'attributePrefix'>,
+): Target {
+  const { origin, pathname, search } = new URL(destination.endpoint);
+  return {
+    origin,
+    path: `${pathname}${search}`,
+    headers: [
+      ...['content-type', 'application/json', 'user-agent', settings.userAgent],
+      ...authorizationHeader(destination.authorization),
+    ],
+    keys: signingSecrets.map(({ secret, expiresAt }) => ({ key: decodeSecret(secret), expiresAt })),
+    secrets: [
+      ...authorizationSecrets(destination.authorization),
+      ...signingSecrets.map(({ secret }) => secret),
+    ],
+    stream: id,
+    attributePrefix: settings.attributePrefix,
+  };
+}
+
+/**
+ * The request of contract section 7 for one event, signed at `now` with every secret that lives
+ * then (Standard Webhooks, Signature scheme).
+ */
+export function prepareRequest(
+  target: Target,
+  event: Pick<DeliveredEvent, 'id' | 'body'>,
+  now: Millis,
+): WebhookRequest {
+  const body = deliveryBody(event.body, target.attributePrefix, target.stream);
+  const seconds = Math.floor(now / 1000);
+  const keys = target.keys.filter(({ expiresAt }) => expiresAt === undefined || expiresAt > now);
+  const signature = sign(
+    keys.map(({ key }) => key),
+    event.id,
+    seconds,
+    body,
+  );
+  const signed = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
+  return {
+    origin: target.origin,
+    path: target.path,
+    headers: [...target.headers, ...signed, 'webhook-signature', signature],
+    body,
+  };
+}
+
+/** What is recorded of an attempt that has ended. */
+export function outcomeOf(
+  attempt: Attempt,
+  result: PostResult,
+  ended: { readonly now: Millis; readonly elapsedMs: number },
+  rules: Pick<DeliverySettings, 'retryDelaysMs' | 'retry4xx'>,
+): Ended {
+  const { now } = ended;
+  const secrets = attempt.target?.secrets ?? [];
+  const verdict = classify(result, { retry4xx: rules.retry4xx, secrets, now });
+  const decision = decide(verdict, attempt.attempt, rules.retryDelaysMs);
+  const same = {
+    event: attempt.event,
+    kind: attempt.kind,
+    attempt: attempt.attempt,
+    hasRow: attempt.hasRow,
+    at: attempt.at,
+    durationMs: ended.elapsedMs - attempt.startedMs,
+    status: verdict.status,
+  };
+  if (decision.kind === 'delivered') return { ...same, result: 'delivered' };
+  if (decision.kind === 'fail') return { ...same, result: 'failed', error: decision.message };
+  return { ...same, result: 'retry', dueAt: now + decision.waitMs, error: decision.message };
+}
+
+export type Ended = Exclude<Outcome, { readonly result: 'parked' }>;
+
+/** How many rows more an outcome leaves of those that count against the stream's fresh work. */
+export function rowsMore({ kind, hasRow, result }: Outcome): number {
+  if (kind === 'redelivery') return 0;
+  const after = result === 'parked' || result === 'retry' ? 1 : 0;
+  return after - (hasRow ? 1 : 0);
+}
+
+/** The header that tells the receiver who calls (contract section 5), as name and value. */
+function authorizationHeader(authorization: Authorization): readonly [string, string] {
+  switch (authorization.method) {
+    case 'basic':
+      return ['authorization', `Basic ${basicOf(authorization)}`];
+    case 'bearer':
+      return ['authorization', `Bearer ${authorization.token}`];
+    case 'custom_header':
+      return [authorization.headerKey, authorization.headerValue];
+  }
+}
+
+function authorizationSecrets(authorization: Authorization): readonly string[] {
+  switch (authorization.method) {
+    case 'basic':
+      return [authorization.password, basicOf(authorization)];
+    case 'bearer':
+      return [authorization.token];
+    case 'custom_header':
+      return [authorization.headerValue];
+  }
+}
+
+/** RFC 7617 section 2, with the UTF-8 that its section 2.1 allows. */
+function basicOf({ username, password }: { username: string; password: string }): string {
+  return Buffer.from(`${username}:${password}`, 'utf8').toString('base64');
+}

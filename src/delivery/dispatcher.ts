@@ -1,0 +1,118 @@
+import type { Clock } from '../core/clock.ts';
+import type { Store } from '../store/port.ts';
+import { createPatience } from './patience.ts';
+import type { DeliveryReport } from './report.ts';
+import type { DeliverySettings } from './settings.ts';
+import type { Transport } from './transport.ts';
+import { createWorkshop, type Workshop } from './workshop.ts';
+
+/** Delivers events of the log to webhooks, on one node. */
+export interface Dispatcher {
+  /**
+   * Owns streams and works for them until `signal` aborts; then lets attempts under way end,
+   * records them and gives its streams up. Resolves in the end, whatever the store does meanwhile.
+   */
+  run(signal: AbortSignal): Promise<void>;
+  /** Ends at once, as a crash does: attempts are cut off and nothing is recorded any more. */
+  kill(): void;
+  state(): DispatcherState;
+  /** Resolves when there is nothing to do now; what is due later does not count. */
+  idle(): Promise<void>;
+}
+
+/** How a dispatcher stands, for `/readyz` and metrics. */
+export interface DispatcherState {
+  /** Streams that this node works for. */
+  readonly streams: number;
+  readonly inFlight: number;
+  /** Results that are not in the store yet. */
+  readonly unsettled: number;
+  /** Streams that have something to send and wait for a slot of the node. */
+  readonly waiting: number;
+  /** Streams that do not stand at the head of their log. */
+  readonly behind: number;
+  /** The store has failed and what failed is being repeated. */
+  readonly storeFails: boolean;
+}
+
+export interface DispatcherDeps {
+  readonly store: Pick<Store, 'log' | 'deliveries' | 'ownership' | 'watch'>;
+  readonly transport: Pick<Transport, 'post'>;
+  readonly clock: Clock;
+  readonly settings: DeliverySettings;
+  readonly report: (event: DeliveryReport) => void;
+  /** Tells nodes on one store apart; a former process of the same name counts as ended. */
+  readonly nodeId?: string | undefined;
+}
+
+const nothing: DispatcherState = {
+  streams: 0,
+  inFlight: 0,
+  unsettled: 0,
+  waiting: 0,
+  behind: 0,
+  storeFails: false,
+};
+
+/** See {@link Dispatcher}; `run` it once. */
+export function createDispatcher(deps: DispatcherDeps): Dispatcher {
+  const { clock, store, settings } = deps;
+  const opened = Promise.withResolvers<void>();
+  const killed = Promise.withResolvers<void>();
+  let workshop: Workshop | undefined;
+  const patience = createPatience({
+    clock,
+    report: deps.report,
+    recovered: () => workshop?.recovered(),
+  });
+
+  const join = async (): Promise<Workshop> => {
+    const nodeId = deps.nodeId ?? 'leat';
+    const node = await patience.keepTrying(() => store.ownership.join(nodeId, clock.now()));
+    return createWorkshop({ ...deps, node, patience });
+  };
+  const work = async (signal: AbortSignal): Promise<void> => {
+    workshop = await join();
+    if (!signal.aborted) workshop.open(store.watch);
+    opened.resolve();
+    await aborted(signal);
+    await workshop.drain();
+  };
+  /** Longer than an attempt and its settling take; only a store that is away makes it so long. */
+  const patienceEnds = async (signal: AbortSignal): Promise<void> => {
+    await aborted(signal);
+    await pause(clock, settings.attemptTimeoutMs + settings.leaseGraceMs);
+  };
+
+  return {
+    run: async (signal) => {
+      await Promise.race([work(signal), patienceEnds(signal), killed.promise]);
+      workshop?.close();
+      patience.close();
+    },
+    kill: () => {
+      workshop?.close();
+      workshop?.cutOff();
+      patience.close();
+      killed.resolve();
+    },
+    state: () => workshop?.state() ?? nothing,
+    idle: async () => {
+      await Promise.race([opened.promise, killed.promise]);
+      await Promise.race([workshop?.idle(), killed.promise]);
+    },
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+function pause(clock: Clock, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    clock.after(ms, resolve);
+  });
+}

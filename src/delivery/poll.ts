@@ -1,0 +1,93 @@
+import type { Clock, Timer } from '../core/clock.ts';
+import type { LogStore } from '../store/port.ts';
+import type { Due } from './due.ts';
+import type { Feed } from './feed.ts';
+import type { Ownership } from './ownership.ts';
+import type { Patience } from './patience.ts';
+import type { Runner } from './runner.ts';
+import type { DeliverySettings } from './settings.ts';
+
+/** Looks until every stream was read again; few streams are read again at each. */
+const looksPerRound = 60;
+const streamsPerLookMin = 16;
+/** Cursors in one statement. */
+const cursorsMax = 1000;
+
+/** What a node does by itself from time to time, because wake-ups may get lost. */
+export interface Poll {
+  start(): void;
+  /** Goes on after every tail where the store says that the log ends. */
+  dropTails(): Promise<void>;
+  close(): void;
+}
+
+export interface PollDeps {
+  readonly log: Pick<LogStore, 'head'>;
+  readonly clock: Clock;
+  readonly patience: Patience;
+  readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'look' | 'raise'>;
+  readonly feed: Pick<Feed, 'skipped' | 'fill'>;
+  readonly due: Pick<Due, 'check'>;
+  readonly settings: Pick<DeliverySettings, 'pollMs' | 'lagOffsetsMax' | 'lagMs'>;
+}
+
+/** The one timer of a node whose streams are idle. */
+export function createPoll(deps: PollDeps): Poll {
+  const { clock, patience, ownership, settings } = deps;
+  let round: Iterator<Runner> = ownership.runners.values();
+  let raisedMs = clock.elapsedMs();
+  let timer: Timer | undefined;
+  let closed = false;
+
+  const plan = (): void => {
+    if (!closed) timer = clock.after(settings.pollMs, () => void poll().then(plan));
+  };
+  const poll = async (): Promise<void> => {
+    ownership.claim();
+    deps.due.check();
+    await hearOfHeads((tail, head) => head > tail.head);
+    lookAtNext();
+    await raiseLagging();
+  };
+  const hearOfHeads = async (
+    isBehind: (tail: { readonly head: number }, head: number) => boolean,
+  ): Promise<void> => {
+    for (const [tenant, tail] of ownership.tails) {
+      const head = await patience.keepTrying(() => deps.log.head(tenant));
+      if (isBehind(tail, head)) deps.feed.skipped(tail, head);
+    }
+  };
+  const lookAtNext = (): void => {
+    const { size } = ownership.runners;
+    const count = Math.min(size, Math.max(streamsPerLookMin, Math.ceil(size / looksPerRound)));
+    for (let looked = 0; looked < count; looked += 1) {
+      let next = round.next();
+      if (next.done === true) {
+        round = ownership.runners.values();
+        next = round.next();
+      }
+      if (next.done !== true) ownership.look(next.value);
+    }
+  };
+  /** Cursors that no settle raises, as nothing matched: each as seldom as can be. */
+  const raiseLagging = async (): Promise<void> => {
+    const isTime = clock.elapsedMs() - raisedMs >= settings.lagMs;
+    const least = isTime ? 1 : settings.lagOffsetsMax;
+    const lagging = [...ownership.runners.values()].filter(
+      (runner) => runner.raise().cursor - runner.window.durable >= least,
+    );
+    if (isTime) raisedMs = clock.elapsedMs();
+    for (let index = 0; index < lagging.length; index += cursorsMax) {
+      await ownership.raise(lagging.slice(index, index + cursorsMax));
+    }
+  };
+
+  return {
+    start: plan,
+    dropTails: () => hearOfHeads(() => true),
+    close: () => {
+      closed = true;
+      timer?.cancel();
+    },
+  };
+}

@@ -1,0 +1,188 @@
+import type { Millis } from '../core/clock.ts';
+import type { Delivery, LogEvent, Offset, Stream } from '../core/types.ts';
+import type { CursorRaise, OwnedStream } from '../store/port.ts';
+import type { Attempt, Target } from './attempt.ts';
+import { Deque } from './deque.ts';
+import type { DeliverySettings } from './settings.ts';
+import { nextWork, type Work } from './slots.ts';
+import type { Tail } from './tail.ts';
+import { Window } from './window.ts';
+
+/** An attempt, and the runner whose slot it has. */
+export interface Flight extends Attempt {
+  readonly runner: Runner;
+}
+
+/** A row whose attempt has to begin soon, as its lease is running. */
+export interface Claimed {
+  readonly row: Delivery;
+  readonly claimedAt: Millis;
+}
+
+/**
+ * What a node knows of a stream that it works for. The parts of the dispatcher act on it; here are
+ * the facts and what follows from them. A class, as a node has ten thousand, most of them idle.
+ */
+export class Runner {
+  readonly tenant: number;
+  readonly id: string;
+  readonly epoch: number;
+  readonly tail: Tail<Runner>;
+
+  /**
+   * `stale`: a change was announced, so nothing begins until the stream was read again. `gone`: it
+   * is no longer this node's.
+   */
+  state: 'active' | 'stale' | 'gone' = 'active';
+  /** Announcements so far; an answer older than the last one is out of date. */
+  changes = 0;
+  stream: Stream;
+  run: number;
+  /** Worked out at the first attempt. */
+  target: Target | undefined;
+
+  window: Window<Flight>;
+  /** Events to be sent, in order. */
+  readonly queue = new Deque<LogEvent>();
+  /** Every matching event up to here was taken or is in the queue. */
+  scannedTo: Offset;
+  /** At the head of the log: the tail names this runner for each event that it wants. */
+  following = false;
+  /** A page is being read for it, or will be. */
+  reading = false;
+  /** Events of the log that have a row already. */
+  #rowsAbove: ReadonlySet<Offset>;
+
+  /** Rows of first and test deliveries that wait for a retry or are under way, in the store… */
+  rows: number;
+  /** …and what results add to them that are not in the store yet. */
+  rowsPending = 0;
+  /** Results that are not in the store yet. */
+  unsettled = 0;
+
+  /** When the next row is due, as far as known. */
+  nextDueAt: Millis | undefined;
+  /** That time has come. */
+  dueWaits = false;
+  /** Slots kept for rows that are being claimed. */
+  granted = 0;
+  /** Rows that were claimed while the runner became stale; their slots are kept. */
+  readonly claimed: Claimed[] = [];
+
+  readonly attempts = new Set<Flight>();
+  freshInFlight = 0;
+  /** With those {@link granted}. */
+  dueInFlight = 0;
+  last: Work | undefined;
+  /** Waits for its turn. */
+  waitsForTurn = false;
+
+  constructor(owned: OwnedStream, tail: Tail<Runner>) {
+    this.tenant = owned.stream.tenant;
+    this.id = owned.stream.id;
+    this.epoch = owned.epoch;
+    this.tail = tail;
+    this.stream = owned.stream;
+    this.run = owned.run;
+    this.window = new Window(owned.cursor);
+    this.scannedTo = owned.cursor;
+    this.rows = owned.waiting;
+    this.#rowsAbove = new Set(owned.rowsAbove);
+  }
+
+  get enabled(): boolean {
+    return this.stream.status === 'enabled';
+  }
+
+  /** Every matching event up to here was taken. */
+  get position(): Offset {
+    const first = this.queue.at(0);
+    if (first !== undefined) return first.offset - 1;
+    return this.following ? Math.max(this.scannedTo, this.tail.head) : this.scannedTo;
+  }
+
+  /** Adds an event unless it was scanned or has a row; answers whether there is one to send more. */
+  enqueue(event: LogEvent): boolean {
+    if (event.offset <= this.scannedTo) return false;
+    this.scannedTo = event.offset;
+    if (this.#rowsAbove.has(event.offset)) return false;
+    this.queue.push(event);
+    return true;
+  }
+
+  /** What it begins next, `undefined` when it has nothing to do or may not. */
+  nextWork(settings: RunnerLimits): Work | undefined {
+    if (this.state !== 'active') return undefined;
+    return nextWork(
+      {
+        freshWaits: this.queue.length > 0 && this.takesFresh(settings),
+        dueWaits: this.dueWaits,
+        freshInFlight: this.freshInFlight,
+        dueInFlight: this.dueInFlight,
+        last: this.last,
+      },
+      settings.streamConcurrency,
+    );
+  }
+
+  /**
+   * Two bounds besides the slots. What has settled above the durable cursor would be sent again
+   * after a crash. And a stream whose deliveries all fail must be disabled before it has turned its
+   * whole backlog into failures: no more events than bring it to the limit wait for a retry.
+   */
+  takesFresh({ parkAfterEvents, streamConcurrency, disable }: RunnerLimits): boolean {
+    return (
+      this.enabled &&
+      this.window.settledAbove <= parkAfterEvents + streamConcurrency &&
+      this.rows + this.rowsPending < disable.consecutive
+    );
+  }
+
+  /** How far the cursor may be written, as of what has ended so far. */
+  cursor(): Offset {
+    this.window.pass(this.position);
+    return this.window.cursor;
+  }
+
+  /** So many results of it, which leave so many rows more, are in the store with this cursor. */
+  settled(results: number, rows: number, cursor: Offset): void {
+    this.unsettled -= results;
+    this.rows += rows;
+    this.rowsPending -= rows;
+    this.window.commit(cursor);
+  }
+
+  /** The cursor to write where no result goes along: one that waits must not be passed. */
+  raise(): CursorRaise {
+    const cursor = this.unsettled === 0 ? this.cursor() : this.window.durable;
+    return { tenant: this.tenant, stream: this.id, epoch: this.epoch, run: this.run, cursor };
+  }
+
+  /** It hears of no event any more; those appended after this moment are not scanned. */
+  unfollow(): void {
+    this.scannedTo = Math.max(this.scannedTo, this.following ? this.tail.head : 0);
+    this.following = false;
+    this.tail.leave(this);
+  }
+
+  /**
+   * The stream as it is now. A new destination holds from the next attempt on. A new run begins at
+   * its own cursor; what is under way above that is taken over, and what was taken before is not
+   * taken again.
+   */
+  update(owned: OwnedStream): void {
+    if (owned.stream.version !== this.stream.version) this.target = undefined;
+    this.stream = owned.stream;
+    this.rows = owned.waiting;
+    this.#rowsAbove = new Set(owned.rowsAbove);
+    if (owned.run === this.run) return;
+    this.run = owned.run;
+    this.window = this.window.reopened(owned.cursor);
+    this.scannedTo = Math.max(owned.cursor, this.scannedTo);
+  }
+}
+
+export type RunnerLimits = Pick<
+  DeliverySettings,
+  'streamConcurrency' | 'parkAfterEvents' | 'disable'
+>;

@@ -1,0 +1,65 @@
+import type { Clock, Timer } from '../../src/core/clock.ts';
+
+/** A clock that stands still until it is moved. */
+export interface ManualClock extends Clock {
+  /**
+   * Lets everything under way go on, then moves the time, running each timer at its instant and
+   * letting what it started go on before the next.
+   */
+  advance(ms: number): Promise<void>;
+  /** Calls of `after` that wait. */
+  readonly pending: number;
+}
+
+interface Pending {
+  readonly at: number;
+  readonly action: () => void;
+}
+
+export function createManualClock(startMillis = 1_772_357_400_000): ManualClock {
+  let elapsedMs = 0;
+  // In the order of the calls; of two at one instant the earlier call comes first.
+  const timers = new Set<Pending>();
+
+  const nextUntil = (endMs: number): Pending | undefined => {
+    let next: Pending | undefined;
+    for (const timer of timers)
+      if (timer.at <= endMs && timer.at < (next?.at ?? Infinity)) next = timer;
+    return next;
+  };
+
+  return {
+    now: () => startMillis + elapsedMs,
+    elapsedMs: () => elapsedMs,
+    after: (delayMs, action): Timer => {
+      const timer = { at: elapsedMs + Math.max(0, delayMs), action };
+      timers.add(timer);
+      return {
+        cancel: () => {
+          timers.delete(timer);
+        },
+      };
+    },
+    advance: async (ms) => {
+      const endMs = elapsedMs + ms;
+      await turn();
+      for (let timer = nextUntil(endMs); timer !== undefined; timer = nextUntil(endMs)) {
+        timers.delete(timer);
+        elapsedMs = Math.max(elapsedMs, timer.at);
+        timer.action();
+        await turn();
+      }
+      elapsedMs = endMs;
+    },
+    get pending() {
+      return timers.size;
+    },
+  };
+}
+
+/** All microtasks there are, and those that they lead to. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}

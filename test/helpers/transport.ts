@@ -1,0 +1,86 @@
+import type { PostResult } from '../../src/core/retry.ts';
+import type { Transport, WebhookRequest } from '../../src/delivery/transport.ts';
+
+/** A transport that sends nothing: each post ends as the test says, at once or when it says so. */
+export interface ScriptedTransport extends Transport {
+  /** Every post so far, oldest first. */
+  readonly posts: readonly ScriptedPost[];
+  /** Those that have not ended. */
+  readonly open: readonly ScriptedPost[];
+  /** From now on posts end like this; without an answer they stay open. */
+  respond: (post: ScriptedPost) => PostResult | undefined;
+  /** The most posts that were open at once. */
+  readonly mostOpen: number;
+}
+
+export interface ScriptedPost {
+  readonly request: WebhookRequest;
+  /** As its headers say. */
+  readonly eventId: string;
+  readonly cancelled: boolean;
+  end(result: PostResult): void;
+}
+
+export const answered = (status: number, text = '', retryAfter?: string): PostResult => ({
+  kind: 'answered',
+  status,
+  text,
+  retryAfter,
+});
+export const ok = answered(204);
+export const timedOut: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
+
+export function headerOf(request: WebhookRequest, name: string): string | undefined {
+  const index = request.headers.findIndex((item, at) => at % 2 === 0 && item === name);
+  return index < 0 ? undefined : request.headers[index + 1];
+}
+
+export function createScriptedTransport(
+  respond: ScriptedTransport['respond'] = () => ok,
+): ScriptedTransport {
+  const posts: ScriptedPost[] = [];
+  const open = new Set<ScriptedPost>();
+  let mostOpen = 0;
+  const scripted: ScriptedTransport = {
+    posts,
+    get open() {
+      return [...open];
+    },
+    get mostOpen() {
+      return mostOpen;
+    },
+    respond,
+    post: (request) => {
+      const { promise, resolve } = Promise.withResolvers<PostResult>();
+      let cancelled = false;
+      const post: ScriptedPost = {
+        request,
+        eventId: headerOf(request, 'webhook-id') ?? '',
+        get cancelled() {
+          return cancelled;
+        },
+        end: (result) => {
+          open.delete(post);
+          resolve(result);
+        },
+      };
+      posts.push(post);
+      open.add(post);
+      mostOpen = Math.max(mostOpen, open.size);
+      const result = scripted.respond(post);
+      if (result !== undefined) post.end(result);
+      return {
+        ended: promise,
+        cancel: () => {
+          cancelled = open.has(post);
+          post.end({ kind: 'broken', cause: 'cancelled', detail: undefined });
+        },
+      };
+    },
+    close: () => {
+      for (const post of open) post.end({ kind: 'broken', cause: 'cancelled', detail: undefined });
+      return Promise.resolve();
+    },
+  };
+  return scripted;
+}
