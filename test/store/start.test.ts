@@ -320,7 +320,11 @@ function start(t: TestContext, file: string, given: Given = {}) {
   const { location = file, keyByte = 1, uid, fileBlocksMax = 'unlimited' } = given;
   const words = [process.execPath, program, `sqlite:${location}`, keyByte, uid ?? []];
   const shell = ['-c', 'ulimit -f "$0" && exec "$@"', fileBlocksMax, ...words.flat()];
-  const child = spawn('/bin/sh', shell.map(String), { stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn('/bin/sh', shell.map(String), {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    timeout: 60_000,
+    killSignal: 'SIGKILL',
+  });
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
   const ended = once(child, 'close');
   const end = async (): Promise<number | null> => {
