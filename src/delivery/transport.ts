@@ -33,7 +33,11 @@ export interface Transport {
   post(request: WebhookRequest): Post;
   /** Cuts off all attempts and ends all connections; what is posted afterwards is cancelled. */
   close(): Promise<void>;
-  /** How many origins and connections it knows now. */
+}
+
+/** A transport over HTTP, which keeps connections. */
+export interface HttpTransport extends Transport {
+  /** How many origins and connections it knows now, and how many of those are idle. */
   count(): { readonly origins: number; readonly lines: number; readonly idle: number };
 }
 
@@ -64,7 +68,7 @@ export interface TransportDeps {
  * because undici's pools cannot end a connection that is still being made, do not bound the idle
  * ones, and cost two turns of the event loop per reuse instead of one.
  */
-export function createTransport(deps: TransportDeps): Transport {
+export function createTransport(deps: TransportDeps): HttpTransport {
   const connect = createConnect(deps);
   const lines: Lines<HttpLine> = createLines({
     open: (origin) => openLine(origin, connect, lines),
