@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
 import { bootstrap, type Bootstrapped } from './auth/clients.ts';
 import { createKeyring } from './auth/keys.ts';
+import { createTrustedIssuers } from './auth/remote-keys.ts';
 import { createTokenEndpoint } from './auth/token.ts';
 import { createVerifier } from './auth/verify.ts';
 import { type Config, dataFolderOf, limits, tenantDomainOf, usesPlainHttp } from './config.ts';
@@ -110,7 +111,16 @@ function buildServiceApp(
   const plainHttp = (domain: string): boolean => usesPlainHttp(config, domain);
   const watch = store.watch.bind(store);
   const keyring = createKeyring({ keys: store.keys, watch, clock });
-  const verifier = createVerifier({ keyring, clients: store.clients, watch, clock, plainHttp });
+  const trusted = createTrustedIssuers(
+    {
+      fetch,
+      clock,
+      report: (error) => log.warn({ err: error }, 'the keys of a trusted issuer cannot be fetched'),
+    },
+    config.trustedIssuers,
+  );
+  const { clients } = store;
+  const verifier = createVerifier({ keyring, clients, watch, clock, plainHttp, trusted });
   const app = buildApp({
     store,
     verifier,
