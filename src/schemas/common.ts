@@ -1,0 +1,91 @@
+import { Type, type TObject, type TProperties, type TSchema, type TSchemaOptions } from 'typebox';
+
+/** An object with these members and no others. */
+export function closed<P extends TProperties>(
+  properties: P,
+  options: TSchemaOptions = {},
+): TObject<P> {
+  return Type.Object(properties, { ...options, additionalProperties: false });
+}
+
+/** Names a schema, so that the reference shows it once. */
+export function named<S extends TSchema>(id: string, schema: S): S {
+  return { ...schema, $id: id };
+}
+
+/** A refusal (contract section 3.1). */
+export const problem = named(
+  'Error',
+  closed(
+    {
+      statusCode: Type.Integer({ description: 'HTTP status' }),
+      error: Type.String({ description: 'Reason phrase of the status' }),
+      message: Type.String({ description: 'What is wrong, for a person' }),
+      errorCode: Type.Optional(
+        Type.String({ description: 'What is wrong, for a program; only where one is documented' }),
+      ),
+    },
+    { description: 'A refusal' },
+  ),
+);
+
+const idLength = { minLength: 26, maxLength: 26 };
+
+/** Path parameter of an event stream. */
+export const streamId = Type.String({
+  ...idLength,
+  pattern: '^est_[A-Za-z0-9]{22}$',
+  format: 'event-stream-id',
+  description: 'Unique identifier for the event stream',
+});
+
+/** Path of one event stream. */
+export const streamParams = closed({ id: streamId });
+
+/** Path parameter of an event. */
+export const eventId = Type.String({
+  ...idLength,
+  pattern: '^evt_[A-Za-z0-9]{22}$',
+  format: 'event-id',
+  description: 'Unique identifier for the event',
+});
+
+/** Two or more segments, joined by dots. */
+export const eventType = Type.String({
+  maxLength: 128,
+  pattern: '^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$',
+  format: 'event-type',
+  description: 'Event type: two or more segments of a-z, 0-9 and _, joined by dots',
+});
+
+/** An instant that a client sends; whether it is one is for the handler to say. */
+export const sentTime = (description: string): ReturnType<typeof Type.String> =>
+  Type.String({ maxLength: 30, description: `${description} (RFC 3339)` });
+
+/** An instant that Leat writes. */
+export const time = Type.String({
+  format: 'date-time',
+  description: 'ISO 8601, UTC, with milliseconds',
+});
+
+/** The query of a page. */
+export const pageQuery = {
+  take: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, default: 50, description: 'Items of a page' }),
+  ),
+  from: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 1024,
+      description: 'The next of the page before',
+    }),
+  ),
+};
+
+/** The next page; absent on the last one. */
+export const next = Type.Optional(
+  Type.String({ description: 'Pass it as from; absent at the end' }),
+);
+
+/** An optional body that says nothing. */
+export const emptyBody = closed({}, { description: 'Nothing' });

@@ -1,0 +1,132 @@
+import { Type, type Static } from 'typebox';
+import {
+  closed,
+  eventId,
+  eventType,
+  named,
+  next,
+  pageQuery,
+  sentTime,
+  streamId,
+  time,
+} from './common.ts';
+import { envelope } from './events.ts';
+
+/** Path of one delivery. */
+export const deliveryParams = closed({ id: streamId, event_id: eventId });
+
+const dateFrom = sentTime('Earliest time, inclusive');
+const dateTo = sentTime('Latest time, exclusive');
+
+/** Query of the list of failures. */
+export const deliveriesQuery = closed({
+  ...pageQuery,
+  statuses: Type.Optional(
+    Type.String({ maxLength: 1024, description: 'Statuses, comma separated; only failed is one' }),
+  ),
+  event_types: Type.Optional(
+    Type.String({ maxLength: 16_384, description: 'Event types, comma separated' }),
+  ),
+  date_from: Type.Optional(dateFrom),
+  date_to: Type.Optional(dateTo),
+});
+
+const attempt = closed(
+  {
+    status: Type.Union([Type.Literal('failed'), Type.Literal('retrying')], {
+      description: 'retrying marks an accepted redelivery',
+    }),
+    timestamp: time,
+    duration: Type.Optional(Type.Number({ description: 'Milliseconds' })),
+    error_message: Type.Optional(Type.String({ description: 'Why it failed' })),
+  },
+  { description: 'An attempt' },
+);
+
+/** A failure, or the test event that was just accepted. */
+export const delivery = named(
+  'EventDelivery',
+  closed(
+    {
+      id: eventId,
+      event_stream_id: streamId,
+      event_type: eventType,
+      status: Type.Union([Type.Literal('failed'), Type.Literal('pending')], {
+        description: 'pending in the answer of a test event only',
+      }),
+      attempts: Type.Array(attempt, { maxItems: 100, description: 'Oldest first' }),
+      event: envelope,
+    },
+    { description: 'A delivery' },
+  ),
+);
+
+/** The list: bare, or a page when take or from was sent. */
+export const deliveries = Type.Union([
+  Type.Array(delivery, { description: 'Neither take nor from was sent' }),
+  closed({ deliveries: Type.Array(delivery), next }),
+]);
+
+/** Which failures to redeliver; absent members do not restrict. */
+export const redelivery = named(
+  'Redelivery',
+  closed(
+    {
+      date_from: Type.Optional(dateFrom),
+      date_to: Type.Optional(dateTo),
+      statuses: Type.Optional(
+        Type.Array(Type.Literal('failed'), { description: 'Only failed is one' }),
+      ),
+      event_types: Type.Optional(Type.Array(eventType, { description: 'Event types' })),
+    },
+    { description: 'Failures to send again' },
+  ),
+);
+
+/** Body of a test event. */
+export const testEvent = named(
+  'TestEvent',
+  closed(
+    {
+      event_type: eventType,
+      data: Type.Optional(
+        Type.Object({}, { description: 'Data of the event; a sample unless sent' }),
+      ),
+    },
+    { description: 'A test event' },
+  ),
+);
+
+/** Query of the statistics. */
+export const statsQuery = closed({
+  date_from: Type.Optional(dateFrom),
+  date_to: Type.Optional(dateTo),
+});
+
+const metric = closed({
+  name: Type.String({ description: 'Name of the metric' }),
+  window_total: Type.Integer({ description: 'Sum over the window' }),
+  type: Type.Literal('sum'),
+  data: Type.Array(Type.Integer(), { description: 'One number for each bucket' }),
+});
+
+/** Deliveries that ended, in buckets. */
+export const stats = named(
+  'EventStreamStats',
+  closed(
+    {
+      id: streamId,
+      name: Type.String(),
+      window: closed({
+        date_from: time,
+        date_to: time,
+        bucket_interval: closed({ scale_factor: Type.Integer({ description: 'Seconds' }) }),
+      }),
+      buckets: Type.Array(time, { description: 'Their starts' }),
+      metrics: Type.Array(metric),
+    },
+    { description: 'Statistics of an event stream' },
+  ),
+);
+
+export type DeliveriesQuery = Static<typeof deliveriesQuery>;

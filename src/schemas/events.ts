@@ -1,0 +1,90 @@
+import { Type, type Static } from 'typebox';
+import { closed, eventId, eventType, named, sentTime, time } from './common.ts';
+
+/** An event as a webhook gets it (contract section 10). */
+export const envelope = named(
+  'Event',
+  Type.Object(
+    {
+      id: eventId,
+      source: Type.String({ description: 'urn:<service>:' }),
+      specversion: Type.Literal('1.0'),
+      type: eventType,
+      time,
+      data: Type.Object(
+        { object: Type.Optional(Type.Object({}, { description: 'The resource' })) },
+        { description: 'By convention its object is the resource' },
+      ),
+    },
+    {
+      description:
+        'An event, a CloudEvent in JSON. With the attribute prefix of the service: <prefix>tenant, <prefix>stream, and <prefix>purpose, which is test for test events.',
+    },
+  ),
+);
+
+const data = Type.Object({}, { description: 'Data of the event, delivered as given' });
+const key = Type.String({
+  minLength: 1,
+  maxLength: 255,
+  description: 'Event id, or an idempotency key from which the event id is made',
+});
+const happened = Type.Optional(sentTime('When it happened; the time of acceptance unless sent'));
+
+/** An event to publish. */
+export const newEvent = named(
+  'NewEvent',
+  closed(
+    { type: eventType, data, id: Type.Optional(key), time: happened },
+    { description: 'An event to publish' },
+  ),
+);
+
+/** A CloudEvent to publish; further attributes are delivered unchanged. */
+export const cloudEvent = named(
+  'NewCloudEvent',
+  Type.Object(
+    {
+      specversion: Type.Literal('1.0', { description: 'Version of CloudEvents' }),
+      id: Type.String({ minLength: 1, maxLength: 1024, description: 'Unique within the source' }),
+      source: Type.String({
+        minLength: 1,
+        maxLength: 2048,
+        description: 'Where the event comes from; with id the idempotency key',
+      }),
+      type: eventType,
+      data,
+      time: happened,
+    },
+    { description: 'A CloudEvent to publish' },
+  ),
+);
+
+/** The most events that one request publishes. */
+const itemsMax = 1000;
+
+/** One event or an array of them. */
+export const publish = Type.Union(
+  [newEvent, Type.Array(newEvent, { minItems: 1, maxItems: itemsMax })],
+  { description: 'One event, or several' },
+);
+
+/** The same for `application/cloudevents+json`. */
+export const publishCloudEvent = cloudEvent;
+
+/** The same for `application/cloudevents-batch+json`. */
+export const publishCloudEvents = Type.Array(cloudEvent, { minItems: 1, maxItems: itemsMax });
+
+const accepted = named(
+  'AcceptedEvent',
+  closed(
+    { id: eventId, offset: Type.String({ description: 'Where it stands in the log' }) },
+    { description: 'An accepted event' },
+  ),
+);
+
+/** One for each event sent, in the same order. */
+export const published = Type.Union([accepted, Type.Array(accepted)]);
+
+export type NewEventSent = Static<typeof newEvent>;
+export type CloudEventSent = Static<typeof cloudEvent>;

@@ -1,0 +1,165 @@
+import { Type, type Static, type TSchema } from 'typebox';
+import { closed, eventType, named, next, pageQuery, streamId, time } from './common.ts';
+
+const status = Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], {
+  description: 'Whether events are sent',
+});
+
+const name = Type.String({ minLength: 1, maxLength: 128, description: 'Name of the event stream' });
+
+const subscription = closed({ event_type: eventType }, { description: 'An event type' });
+const subscriptionsText = 'Event types that are sent';
+
+/** No control characters: the value becomes part of a header. */
+const secret = (description: string): ReturnType<typeof Type.String> =>
+  Type.String({ minLength: 1, maxLength: 4096, pattern: '^\\P{Cc}*$', description });
+
+const method = <M extends string>(value: M): ReturnType<typeof Type.Literal<M>> =>
+  Type.Literal(value, { description: 'How requests are authorized: basic, bearer, custom_header' });
+
+const username = Type.String({
+  minLength: 1,
+  maxLength: 128,
+  pattern: '^[^:\\p{Cc}]*$',
+  description: 'User name without a colon',
+});
+const headerKey = Type.String({
+  minLength: 1,
+  maxLength: 256,
+  pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z\\-]+$",
+  description: 'Name of the header',
+});
+const password = secret('Password');
+const token = secret('Bearer token');
+const headerValue = secret('Value of the header');
+
+const authorizationText = { description: 'How requests to the endpoint are authorized' };
+
+const authorizationSent = Type.Union(
+  [
+    closed({ method: method('basic'), username, password }),
+    closed({ method: method('bearer'), token }),
+    closed({
+      method: method('custom_header'),
+      header_key: headerKey,
+      header_value: headerValue,
+    }),
+  ],
+  authorizationText,
+);
+
+const authorizationPatch = Type.Union(
+  [
+    closed({ method: method('basic'), username, password: Type.Optional(password) }),
+    closed({ method: method('bearer'), token: Type.Optional(token) }),
+    closed({
+      method: method('custom_header'),
+      header_key: headerKey,
+      header_value: Type.Optional(headerValue),
+    }),
+  ],
+  authorizationText,
+);
+
+const authorizationShown = Type.Union(
+  [
+    closed({ method: method('basic'), username }),
+    closed({ method: method('bearer') }),
+    closed({ method: method('custom_header'), header_key: headerKey }),
+  ],
+  { description: 'Without its secret, which is never returned' },
+);
+
+const endpoint = Type.String({
+  minLength: 1,
+  maxLength: 2048,
+  description: 'https URL that events are posted to, without user info and fragment',
+});
+
+const destination = <A extends TSchema>(authorization: A) =>
+  closed(
+    {
+      type: Type.Literal('webhook', { description: 'Kind of destination: webhook' }),
+      configuration: closed(
+        { webhook_endpoint: endpoint, webhook_authorization: authorization },
+        { description: 'Where and how' },
+      ),
+    },
+    { description: 'Where events are sent' },
+  );
+
+/** An event stream as it is answered. */
+export const stream = named(
+  'EventStream',
+  closed(
+    {
+      id: streamId,
+      status,
+      name,
+      subscriptions: Type.Array(subscription, { description: subscriptionsText }),
+      created_at: time,
+      updated_at: time,
+      destination: destination(authorizationShown),
+    },
+    { description: 'An event stream' },
+  ),
+);
+
+/** Query of the list. */
+export const streamsQuery = closed(pageQuery);
+
+/** A page of event streams. */
+export const streams = closed({ eventStreams: Type.Array(stream), next });
+
+/** Body of a create. */
+export const streamCreate = named(
+  'EventStreamCreate',
+  closed(
+    {
+      destination: destination(authorizationSent),
+      name: Type.Optional(name),
+      subscriptions: Type.Optional(
+        Type.Array(subscription, { minItems: 1, description: subscriptionsText }),
+      ),
+      status: Type.Optional(status),
+    },
+    { description: 'A new event stream' },
+  ),
+);
+
+/** Body of an update: any subset. */
+export const streamPatch = named(
+  'EventStreamPatch',
+  closed(
+    {
+      destination: Type.Optional(destination(authorizationPatch)),
+      name: Type.Optional(name),
+      subscriptions: Type.Optional(Type.Array(subscription, { description: subscriptionsText })),
+      status: Type.Optional(status),
+      resume: Type.Optional(
+        Type.Union([Type.Literal('latest'), Type.Literal('held')], {
+          description: 'Only beside status enabled: whether events of the disabled time are sent',
+        }),
+      ),
+    },
+    { description: 'Changes of an event stream' },
+  ),
+);
+
+/** A signing secret as both of its operations answer it. */
+export const signingSecret = named(
+  'SigningSecret',
+  closed(
+    {
+      secret: Type.String({ description: 'whsec_ and the base64 of 32 bytes (Standard Webhooks)' }),
+      created_at: time,
+      previous_expires_at: Type.Optional(time),
+    },
+    { description: 'What requests to the endpoint are signed with' },
+  ),
+);
+
+export type StreamShown = Static<typeof stream>;
+export type DestinationSent = Static<ReturnType<typeof destination<typeof authorizationPatch>>>;
+export type StreamCreate = Static<typeof streamCreate>;
+export type StreamPatchSent = Static<typeof streamPatch>;
