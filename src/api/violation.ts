@@ -1,0 +1,249 @@
+import { quoted } from './problem.ts';
+import { isRawJSON } from './raw-json.ts';
+
+/** The first thing that is wrong with a value, in the words of contract section 3.1. */
+export interface Violation {
+  readonly reason: string;
+  /** Members from the root, joined by dots; empty for the root itself. */
+  readonly property: string;
+  /** Of the property's schema. */
+  readonly description: string;
+}
+
+/** A JSON Schema as plain data; only the keywords that the schemas of Leat use are read. */
+export interface Schema {
+  readonly type?: string;
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: boolean | Schema;
+  readonly items?: Schema;
+  readonly anyOf?: readonly Schema[];
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly pattern?: string;
+  /** Names what the pattern describes. */
+  readonly format?: string;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly uniqueItems?: boolean;
+  readonly minProperties?: number;
+  readonly maxProperties?: number;
+}
+
+/**
+ * Explains why a value does not fit a schema; `undefined` when it finds nothing. A compiled
+ * validator decides, this one only finds the words: it is asked about refused values alone.
+ */
+export function firstViolation(
+  schema: Schema,
+  value: unknown,
+  property = '',
+): Violation | undefined {
+  if (schema.anyOf !== undefined) {
+    return anyOfViolation(schema, schema.anyOf, value, property);
+  }
+  const reason = ownViolation(schema, value);
+  if (reason !== undefined) return { reason, property, description: describe(schema) };
+  if (Array.isArray(value)) return itemViolation(schema, value, property);
+  return isObject(value) ? memberViolation(schema, value, property) : undefined;
+}
+
+/** What is wrong with the value itself, its parts aside. */
+function ownViolation(schema: Schema, value: unknown): string | undefined {
+  if (schema.type !== undefined && !hasType(value, schema.type)) {
+    return `Expected type ${schema.type} but found type ${typeOf(value)}`;
+  }
+  const values = schema.enum ?? ('const' in schema ? [schema.const] : undefined);
+  if (values !== undefined && !values.includes(value)) return `No enum match for: ${show(value)}`;
+  if (typeof value === 'string') return textViolation(schema, value);
+  if (typeof value === 'number') return numberViolation(schema, value);
+  if (Array.isArray(value)) return listViolation(schema, value);
+  return undefined;
+}
+
+function textViolation(schema: Schema, value: string): string | undefined {
+  const { minLength = 0, maxLength = Infinity, pattern } = schema;
+  // Characters, not UTF-16 units; a text that is far too long is not counted out.
+  const length = value.length > 2 * maxLength ? value.length : [...value].length;
+  if (pattern !== undefined && schema.format !== undefined && !matches(value, schema)) {
+    return `Object didn't pass validation for format ${schema.format}: ${quoted(value)}`;
+  }
+  if (length < minLength) return `String is too short (${length} chars), minimum ${minLength}`;
+  if (length > maxLength) return `String is too long (${length} chars), maximum ${maxLength}`;
+  if (matches(value, schema)) return undefined;
+  return `String does not match pattern ${pattern ?? ''}: ${quoted(value)}`;
+}
+
+function matches(value: string, { pattern }: Schema): boolean {
+  return pattern === undefined || new RegExp(pattern, 'u').test(value);
+}
+
+function numberViolation(
+  { minimum = -Infinity, maximum = Infinity }: Schema,
+  value: number,
+): string | undefined {
+  if (value < minimum) return `Value ${value} is less than minimum ${minimum}`;
+  if (value > maximum) return `Value ${value} is greater than maximum ${maximum}`;
+  return undefined;
+}
+
+function listViolation(schema: Schema, value: readonly unknown[]): string | undefined {
+  const { minItems = 0, maxItems = Infinity } = schema;
+  const { length } = value;
+  if (length < minItems) return `Array is too short (${length}), minimum ${minItems}`;
+  if (length > maxItems) return `Array is too long (${length}), maximum ${maxItems}`;
+  if (schema.uniqueItems === true && new Set(value.map((item) => show(item))).size < length) {
+    return 'Array items are not unique';
+  }
+  return undefined;
+}
+
+function itemViolation(
+  { items }: Schema,
+  value: readonly unknown[],
+  property: string,
+): Violation | undefined {
+  if (items === undefined) return undefined;
+  for (const [index, item] of value.entries()) {
+    const violation = firstViolation(items, item, join(property, String(index)));
+    if (violation !== undefined) return violation;
+  }
+  return undefined;
+}
+
+function memberViolation(
+  schema: Schema,
+  value: Readonly<Record<string, unknown>>,
+  property: string,
+): Violation | undefined {
+  const { properties = {}, required = [], additionalProperties } = schema;
+  const known = (name: string): Schema | undefined =>
+    Object.hasOwn(properties, name) ? properties[name] : undefined;
+  const missing = required.find((name) => !Object.hasOwn(value, name));
+  if (missing !== undefined) {
+    const reason = `Missing required property: ${missing}`;
+    const description = describe(known(missing) ?? {});
+    return { reason, property: join(property, missing), description };
+  }
+  for (const [name, member] of Object.entries(value)) {
+    const of =
+      known(name) ?? (typeof additionalProperties === 'object' ? additionalProperties : undefined);
+    if (of === undefined && additionalProperties === false) {
+      const reason = `Additional properties not allowed: ${quoted(name)}`;
+      return { reason, property: join(property, name), description: 'Unknown member' };
+    }
+    const violation = of && firstViolation(of, member, join(property, name));
+    if (violation !== undefined) return violation;
+  }
+  return countViolation(schema, value, property);
+}
+
+function countViolation(schema: Schema, value: object, property: string): Violation | undefined {
+  const { minProperties = 0, maxProperties = Infinity } = schema;
+  const count = Object.keys(value).length;
+  const description = describe(schema);
+  if (count < minProperties) {
+    return {
+      reason: `Too few properties (${count}), minimum ${minProperties}`,
+      property,
+      description,
+    };
+  }
+  if (count > maxProperties) {
+    return {
+      reason: `Too many properties (${count}), maximum ${maxProperties}`,
+      property,
+      description,
+    };
+  }
+  return undefined;
+}
+
+/**
+ * Of several schemas the one that the value was meant for: of the right type, and with the right
+ * constant where they differ by one (a `method`, a `type`).
+ */
+function anyOfViolation(
+  schema: Schema,
+  branches: readonly Schema[],
+  value: unknown,
+  property: string,
+): Violation | undefined {
+  const typed = branches.filter(
+    (branch) => branch.type === undefined || hasType(value, branch.type),
+  );
+  if (typed.length === 0) {
+    const types = branches.map((branch) => branch.type).join(',');
+    const reason = `Expected type ${types} but found type ${typeOf(value)}`;
+    return { reason, property, description: describe(schema) };
+  }
+  const tag = isObject(value) ? tagOf(typed) : undefined;
+  if (tag !== undefined && isObject(value)) {
+    return tagViolation(typed, tag, value, property);
+  }
+  const violations = typed.map((branch) => firstViolation(branch, value, property));
+  if (violations.includes(undefined)) return undefined;
+  if (typed.every((branch) => 'const' in branch)) {
+    const reason = `No enum match for: ${show(value)}`;
+    return { reason, property, description: describe(schema) };
+  }
+  return violations[0];
+}
+
+function tagViolation(
+  branches: readonly Schema[],
+  tag: string,
+  value: Readonly<Record<string, unknown>>,
+  property: string,
+): Violation | undefined {
+  const sent = Object.hasOwn(value, tag) ? value[tag] : undefined;
+  const meant = branches.find((branch) => branch.properties?.[tag]?.const === sent);
+  if (meant !== undefined) return firstViolation(meant, value, property);
+  const description = describe(branches[0]?.properties?.[tag] ?? {});
+  const at = join(property, tag);
+  const reason = Object.hasOwn(value, tag)
+    ? `No enum match for: ${show(sent)}`
+    : `Missing required property: ${tag}`;
+  return { reason, property: at, description };
+}
+
+/** The member that is a constant in every branch. */
+function tagOf(branches: readonly Schema[]): string | undefined {
+  const [first] = branches;
+  return Object.keys(first?.properties ?? {}).find((name) =>
+    branches.every((branch) => branch.properties?.[name]?.const !== undefined),
+  );
+}
+
+function describe({ description }: Schema): string {
+  return description ?? 'no description';
+}
+
+function join(property: string, name: string): string {
+  return property === '' ? name : `${property}.${name}`;
+}
+
+function show(value: unknown): string {
+  return quoted(typeof value === 'string' ? value : (JSON.stringify(value) ?? 'undefined'));
+}
+
+function hasType(value: unknown, type: string): boolean {
+  const found = typeOf(value);
+  return found === type || (type === 'number' && found === 'integer');
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  if (Number.isInteger(value)) return 'integer';
+  return isRawJSON(value) ? 'number' : typeof value;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
