@@ -1,0 +1,56 @@
+import type { Clock } from '../core/clock.ts';
+import type { Tenant } from '../core/types.ts';
+import type { Store } from '../store/port.ts';
+
+/** Who answers under which host. */
+export interface TenantDirectory {
+  /** The tenant of a `Host`; `undefined` when several tenants are there and none has it. */
+  of(host: string): Tenant | undefined;
+  /** Reads the tenants, and again every few seconds until it is closed. */
+  open(): Promise<void>;
+  close(): void;
+}
+
+export interface TenantDirectoryDeps {
+  readonly tenants: Pick<Store['tenants'], 'list'>;
+  readonly clock: Pick<Clock, 'after'>;
+}
+
+/** Tenants are changed by another program; running nodes follow within 10 s (contract section 2). */
+const refreshMs = 5_000;
+
+/** Creates the directory; it knows nobody before it is opened. */
+export function createTenantDirectory({ tenants, clock }: TenantDirectoryDeps): TenantDirectory {
+  let byHost: ReadonlyMap<string, Tenant> = new Map();
+  let only: Tenant | undefined;
+  let cancel = (): void => {};
+
+  const read = async (): Promise<void> => {
+    const list = await tenants.list();
+    byHost = new Map(list.map((tenant) => [plainHost(tenant.domain), tenant]));
+    only = list.length === 1 ? list[0] : undefined;
+  };
+  const refreshLater = (): void => {
+    const timer = clock.after(refreshMs, () => {
+      // While the store is away the tenants are those known last; every command of theirs is 503.
+      void read()
+        .catch(() => {})
+        .finally(refreshLater);
+    });
+    cancel = () => timer.cancel();
+  };
+
+  return {
+    of: (host) => only ?? byHost.get(plainHost(host)),
+    open: async () => {
+      await read();
+      refreshLater();
+    },
+    close: () => cancel(),
+  };
+}
+
+/** Lower case and without a default port. */
+function plainHost(host: string): string {
+  return host.toLowerCase().replace(/:(?:80|443)$/, '');
+}
