@@ -42,6 +42,8 @@ export interface Description {
   readonly success: number;
   /** Body of success; absent when there is none. */
   readonly response?: TSchema | undefined;
+  /** Whether its requests come off the tenant's bucket of events instead of the client's. */
+  readonly countsEvents?: boolean | undefined;
   /** Statuses of failure besides those that every operation has. */
   readonly errors: readonly number[];
 }
@@ -55,8 +57,8 @@ export interface BodyRule {
   readonly required: boolean;
   /** The limit of the management API unless said; more is 413. */
   readonly bytesMax?: number | undefined;
-  /** Besides `application/json`; any other is 415. */
-  readonly mediaTypes?: readonly string[] | undefined;
+  /** Schemas of media types besides `application/json`; any other is 415. */
+  readonly mediaTypes?: Readonly<Record<string, TSchema>> | undefined;
   /**
    * Keeps numbers that a double cannot hold: such a one arrives as `JSON.rawJSON`, which
    * `JSON.stringify` writes as it was sent. Lone surrogates are kept too.

@@ -1,0 +1,172 @@
+import { isUtf8 } from 'node:buffer';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { BodyRule } from './operation.ts';
+import { badBody, tooLarge, unsupportedMediaType } from './problem.ts';
+import { rawJSON } from './raw-json.ts';
+import { bodyText } from './validation.ts';
+
+/** A request body as it came: `undefined` when there is none, or an empty one. */
+export interface RawBody {
+  /** In lower case, without parameters; empty when none was sent. */
+  readonly mediaType: string;
+  readonly bytes: Buffer | undefined;
+}
+
+/**
+ * Reads a body by its rule. Throws 415 for another media type and 413 for more than `bytesMax`; an
+ * empty body counts as none whatever its type.
+ */
+export async function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  rule: Pick<BodyRule, 'mediaTypes'>,
+  bytesMax: number,
+): Promise<RawBody> {
+  const { headers } = request;
+  const mediaType = mediaTypeOf(headers['content-type']);
+  const length = headers['content-length'];
+  const chunked = headers['transfer-encoding'] !== undefined;
+  if (!chunked && (length === undefined || length === '0')) return { mediaType, bytes: undefined };
+  const wanted = isWanted(rule, mediaType, headers);
+  // Only reading tells whether a chunked body is empty.
+  if (!wanted && !chunked) throw unsupportedMediaType();
+  if (Number(length ?? 0) > bytesMax) throw tooLarge();
+  if (headers.expect !== undefined) response.writeContinue();
+  const bytes = await collect(request, wanted ? bytesMax : 0);
+  if (bytes === undefined) throw wanted ? tooLarge() : unsupportedMediaType();
+  return { mediaType, bytes: bytes.length === 0 ? undefined : bytes };
+}
+
+function isWanted(
+  rule: Pick<BodyRule, 'mediaTypes'>,
+  mediaType: string,
+  headers: IncomingMessage['headers'],
+): boolean {
+  if (mediaType !== 'application/json' && !Object.hasOwn(rule.mediaTypes ?? {}, mediaType)) {
+    return false;
+  }
+  const encoding = headers['content-encoding'] ?? 'identity';
+  const charset = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(headers['content-type'] ?? '')?.[1];
+  return encoding.toLowerCase() === 'identity' && /^utf-?8$/i.test(charset ?? 'utf-8');
+}
+
+function mediaTypeOf(header: string | undefined): string {
+  if (header === undefined) return '';
+  const at = header.indexOf(';');
+  return (at === -1 ? header : header.slice(0, at)).trim().toLowerCase();
+}
+
+/** The whole body; `undefined` when it is longer. What then still comes is let go by unread. */
+function collect(request: IncomingMessage, bytesMax: number): Promise<Buffer | undefined> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    const onData = (chunk: Buffer): void => {
+      length += chunk.length;
+      if (length <= bytesMax) chunks.push(chunk);
+      else end(() => resolve(undefined));
+    };
+    const onEnd = (): void => end(() => resolve(joined(chunks)));
+    const onClose = (): void => end(() => reject(new ClientGone()));
+    const end = (settle: () => void): void => {
+      request.off('data', onData).off('end', onEnd).off('close', onClose);
+      request.resume();
+      settle();
+    };
+    request.on('data', onData).on('end', onEnd).on('close', onClose);
+    request.once('error', onClose);
+  });
+}
+
+function joined(chunks: readonly Buffer[]): Buffer {
+  const [first = Buffer.alloc(0)] = chunks;
+  return chunks.length <= 1 ? first : Buffer.concat(chunks);
+}
+
+/** The client left before its body was complete: nobody is there to be answered. */
+export class ClientGone extends Error {
+  readonly code = 'client_gone';
+  override readonly name = 'ClientGone';
+}
+
+/** Deeper than any document has use for, and far from what recursion over it could not bear. */
+const depthMax = 100;
+
+/** The value of a JSON body. Throws 400 for anything that is not one JSON text in UTF-8. */
+export function parseBody(bytes: Buffer, rule: Pick<BodyRule, 'verbatim'>): unknown {
+  if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
+  if (depthOf(bytes) > depthMax) {
+    throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
+  }
+  const text = bytes.toString('utf8');
+  if (rule.verbatim === true) return parseJson(text, exactNumbers(text));
+  const value = parseJson(text, undefined);
+  if (hasLoneSurrogate(text, value)) {
+    throw badBody('Not well-formed Unicode: a lone surrogate', 'body', bodyText);
+  }
+  return value;
+}
+
+type Reviver = (name: string, value: unknown, context: { source?: string }) => unknown;
+
+function parseJson(text: string, reviver: Reviver | undefined): unknown {
+  try {
+    return JSON.parse(text, reviver as Parameters<typeof JSON.parse>[1]);
+  } catch {
+    throw badBody('Not valid JSON', 'body', bodyText);
+  }
+}
+
+/**
+ * Numbers that a double would change (12345678901234567890, 1.10, 1e400) are kept as they were
+ * sent. A reviver costs ten times as much as parsing, so it is used only where such a number may
+ * be; that a text in quotes looks like one only costs time.
+ */
+function exactNumbers(text: string): Reviver | undefined {
+  if (!inexactNumber.test(text)) return undefined;
+  return (_name, value, { source }) =>
+    typeof value === 'number' && source !== undefined && String(value) !== source
+      ? rawJSON(source)
+      : value;
+}
+
+/** After what may stand before a number: -0, 16 digits, a fraction ending in 0, or an exponent. */
+const inexactNumber =
+  /[:,[\s](?:-0(?![.0-9])|-?(?:[0-9.]{16}|[0-9]+\.[0-9]*0(?![0-9])|[0-9.]+[eE]))/;
+
+/**
+ * How deep brackets nest. First an upper bound that needs no look at quotes: most bodies have fewer
+ * brackets than `depthMax`.
+ */
+function depthOf(bytes: Buffer): number {
+  let brackets = 0;
+  for (let at = 0; at < bytes.length; at += 1) {
+    if (bytes[at] === openBrace || bytes[at] === openBracket) brackets += 1;
+  }
+  return brackets <= depthMax ? brackets : exactDepthOf(bytes);
+}
+
+function exactDepthOf(bytes: Buffer): number {
+  let depth = 0;
+  let deepest = 0;
+  let quoted = false;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    if (quoted) {
+      if (byte === backslash) at += 1;
+      else if (byte === quote) quoted = false;
+    } else if (byte === quote) quoted = true;
+    else if (byte === openBrace || byte === openBracket) deepest = Math.max(deepest, (depth += 1));
+    else if (byte === closeBrace || byte === closeBracket) depth -= 1;
+  }
+  return deepest;
+}
+
+const [quote, backslash] = [0x22, 0x5c];
+const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d];
+
+/** Stringifying escapes lone surrogates and nothing else in this way, but for escaped backslashes. */
+function hasLoneSurrogate(text: string, value: unknown): boolean {
+  if (!/\\u[dD][89a-fA-F]/.test(text)) return false;
+  return /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(JSON.stringify(value));
+}

@@ -1,0 +1,123 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Clock } from '../core/clock.ts';
+import { ClientGone, parseBody, type RawBody, readBody } from './body.ts';
+import { authorize, type Gate, type Visit } from './gate.ts';
+import type { Log } from './log.ts';
+import type { Answer, BodyRule, Call, Operation } from './operation.ts';
+import { badBody, type Problem, problemBody, problemOf } from './problem.ts';
+import { parseQuery, queryText } from './query.ts';
+import { rateHeaders, type RateLimiter } from './rate.ts';
+import { bodyCheck, bodyText, pathCheck, queryCheck } from './validation.ts';
+
+export interface ServeDeps {
+  readonly gate: Gate;
+  readonly limiter: Pick<RateLimiter, 'spendOfTenant'>;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly log: Pick<Log, 'error'>;
+  /** Limit of bodies that have none of their own. */
+  readonly bodyBytesMax: number;
+}
+
+/** What Fastify calls for a route. */
+export type RouteHandler = (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>;
+
+/**
+ * Serves an operation: the checks in the order of contract section 3 (429, 401, 403, 415, 413, 400
+ * for path, query and body), then its handler. 404 for a path and 405 come before, by the router.
+ */
+export function serve(deps: ServeDeps, operation: Operation): RouteHandler {
+  const checked = checkerOf(deps, operation);
+  return answering(deps, async (request, reply) => {
+    const visit = await deps.gate.admit(request, reply, operation);
+    const call = await checked(request, reply, visit);
+    const answer = await operation.handle(call);
+    if (answer.extraEvents !== undefined && answer.extraEvents > 0) {
+      const rate = deps.limiter.spendOfTenant(visit.tenant.id, answer.extraEvents);
+      reply.headers(rateHeaders(rate, visit.now));
+    }
+    return send(reply, answer.status ?? operation.success, answer);
+  });
+}
+
+/** Serves whatever ends in a problem instead of an answer, with the common headers of all. */
+export function answering(
+  { log }: Pick<ServeDeps, 'log'>,
+  handle: (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>,
+): RouteHandler {
+  return async (request, reply) => {
+    try {
+      return await handle(request, reply);
+    } catch (error) {
+      if (error instanceof ClientGone) return reply.hijack();
+      const problem = problemOf(error);
+      if (problem.status === 500) log.error({ err: error }, 'a request failed');
+      return sendProblem(reply, problem);
+    }
+  };
+}
+
+/** Answers a refusal. */
+export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
+  const { status, headers } = problem;
+  return send(reply, status, { headers, body: problemBody(problem) });
+}
+
+/** Answers with the common headers; without a body when there is none. */
+export function send(
+  reply: FastifyReply,
+  status: number,
+  { headers, body, json }: Pick<Answer, 'headers' | 'body' | 'json'>,
+): FastifyReply {
+  const text = json ?? (body === undefined ? undefined : JSON.stringify(body));
+  reply.code(status).headers(text === undefined ? commonHeaders : jsonHeaders);
+  if (headers !== undefined) reply.headers(headers);
+  return reply.send(text);
+}
+
+const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
+const jsonHeaders = { 'content-type': 'application/json; charset=utf-8', ...commonHeaders };
+
+type Checker = (request: FastifyRequest, reply: FastifyReply, visit: Visit) => Promise<Call>;
+
+/** Everything between admission and the handler; the validators are compiled once. */
+function checkerOf(deps: ServeDeps, operation: Operation): Checker {
+  const checkPath = operation.params && pathCheck(operation.params);
+  const query = operation.query;
+  const checkQuery = query && queryCheck(query);
+  const bodyOf = operation.body && bodyReader(deps, operation.body);
+  return async (request, reply, visit) => {
+    const caller = authorize(visit, operation);
+    const raw = await bodyOf?.read(request, reply);
+    checkPath?.(request.params);
+    const sent = query === undefined ? {} : parseQuery(query, queryText(request.raw.url ?? ''));
+    checkQuery?.(sent);
+    const { tenant, now } = visit;
+    const { params } = request;
+    const body = raw && bodyOf?.parse(raw);
+    return { tenant, caller, now, params, query: sent, body, mediaType: raw?.mediaType ?? '' };
+  };
+}
+
+interface BodyReader {
+  read(request: FastifyRequest, reply: FastifyReply): Promise<RawBody>;
+  parse(raw: RawBody): unknown;
+}
+
+function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
+  const bytesMax = rule.bytesMax ?? deps.bodyBytesMax;
+  const schemas = Object.entries(rule.mediaTypes ?? {});
+  const checks = new Map(schemas.map(([type, schema]) => [type, bodyCheck(schema)]));
+  const checkJson = bodyCheck(rule.schema);
+  return {
+    read: (request, reply) => readBody(request.raw, reply.raw, rule, bytesMax),
+    parse: ({ bytes, mediaType }) => {
+      if (bytes === undefined) {
+        if (rule.required) throw badBody('Missing body', 'body', bodyText);
+        return undefined;
+      }
+      const value = parseBody(bytes, rule);
+      (checks.get(mediaType) ?? checkJson)(value);
+      return value;
+    },
+  };
+}
