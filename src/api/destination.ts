@@ -1,0 +1,96 @@
+import type { AuthorizationPatch, DestinationPatch } from '../core/streams.ts';
+import type { Authorization, Destination } from '../core/types.ts';
+import type { DestinationSent, StreamShown } from '../schemas/streams.ts';
+import { badBody, quoted } from './problem.ts';
+import type { ApiSettings } from './settings.ts';
+
+type EgressSettings = Pick<ApiSettings, 'allowHttpEndpoints' | 'blockedLiteral'>;
+
+/** A destination as it was sent, judged. Throws 400 where its schema could not tell. */
+export function destinationOf(sent: DestinationSent, settings: EgressSettings): DestinationPatch {
+  const { webhook_endpoint: endpoint, webhook_authorization: authorization } = sent.configuration;
+  const reason = endpointViolation(endpoint, settings);
+  if (reason !== undefined) {
+    const description = 'https URL that events are posted to, without user info and fragment';
+    throw badBody(reason, 'destination.configuration.webhook_endpoint', description);
+  }
+  return { type: sent.type, endpoint, authorization: authorizationOf(authorization) };
+}
+
+/** A destination as it is shown: without its secret. */
+export function showDestination({ type, endpoint, authorization }: Destination): Shown {
+  const webhook_authorization = showAuthorization(authorization);
+  return { type, configuration: { webhook_endpoint: endpoint, webhook_authorization } };
+}
+
+type Shown = StreamShown['destination'];
+
+/** The member that a secret is sent in. */
+export function secretMember(method: Authorization['method']): string {
+  return { basic: 'password', bearer: 'token', custom_header: 'header_value' }[method];
+}
+
+function endpointViolation(endpoint: string, settings: EgressSettings): string | undefined {
+  const url = URL.parse(endpoint);
+  // The parser drops some white space and controls, so that the URL would not be the one sent.
+  if (url === null || /[\s\p{Cc}]/u.test(endpoint) || !/^https?:$/.test(url.protocol)) {
+    return `Object didn't pass validation for format https-url: ${quoted(endpoint)}`;
+  }
+  if (url.username !== '' || url.password !== '') return 'User info is not allowed in the URL';
+  if (endpoint.includes('#')) return 'A fragment is not allowed in the URL';
+  if (url.protocol === 'http:' && !settings.allowHttpEndpoints) return httpRefused;
+  const address = settings.blockedLiteral(url.hostname);
+  return address === undefined ? undefined : `blocked address: ${address} (LEAT_EGRESS_ALLOW)`;
+}
+
+const httpRefused =
+  'http:// endpoints are not allowed; the operator can allow them with LEAT_ALLOW_HTTP_ENDPOINTS=true';
+
+type AuthorizationSent = DestinationSent['configuration']['webhook_authorization'];
+
+function authorizationOf(sent: AuthorizationSent): AuthorizationPatch {
+  if (sent.method !== 'custom_header') return sent;
+  const { method, header_key: headerKey, header_value: headerValue } = sent;
+  if (isReserved(headerKey)) {
+    const at = 'destination.configuration.webhook_authorization.header_key';
+    throw badBody(`Header not allowed: ${quoted(headerKey)}`, at, 'Name of the header');
+  }
+  return { method, headerKey, headerValue };
+}
+
+/** Headers that a delivery sets by itself, and those of the connection. */
+function isReserved(headerKey: string): boolean {
+  const name = headerKey.toLowerCase();
+  return reserved.has(name) || name.startsWith('proxy-');
+}
+
+const reserved = new Set([
+  'content-type',
+  'content-length',
+  'user-agent',
+  'webhook-id',
+  'webhook-timestamp',
+  'webhook-signature',
+  'traceparent',
+  'host',
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+]);
+
+function showAuthorization(
+  authorization: Authorization,
+): Shown['configuration']['webhook_authorization'] {
+  switch (authorization.method) {
+    case 'basic':
+      return { method: 'basic', username: authorization.username };
+    case 'bearer':
+      return { method: 'bearer' };
+    case 'custom_header':
+      return { method: 'custom_header', header_key: authorization.headerKey };
+  }
+}

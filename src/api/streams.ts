@@ -1,0 +1,359 @@
+import type { RandomBytes } from '../core/clock.ts';
+import { formatTime } from '../core/date.ts';
+import { makeId } from '../core/ids.ts';
+import { makeSecret } from '../core/sign.ts';
+import {
+  applyPatch,
+  rotateSecret,
+  type StreamPatch,
+  type StreamState,
+  withSecret,
+} from '../core/streams.ts';
+import { typesNow } from '../core/subscription.ts';
+import type { Destination, Stream } from '../core/types.ts';
+import { emptyBody, streamParams } from '../schemas/common.ts';
+import {
+  type DestinationSent,
+  signingSecret,
+  stream,
+  streamCreate,
+  type StreamPatchSent,
+  streamPatch,
+  streams,
+  streamsQuery,
+  type StreamShown,
+} from '../schemas/streams.ts';
+import type { Store } from '../store/port.ts';
+import { destinationOf, secretMember, showDestination } from './destination.ts';
+import type { Log } from './log.ts';
+import { type Answer, type Call, type Operation, operation } from './operation.ts';
+import { nextOf, pageOf } from './page.ts';
+import { badBody, conflict, notFound, type Problem } from './problem.ts';
+import type { ApiSettings } from './settings.ts';
+
+export interface StreamDeps {
+  readonly store: Pick<Store, 'streams'>;
+  readonly random: RandomBytes;
+  readonly log: Pick<Log, 'warn'>;
+  readonly settings: Pick<
+    ApiSettings,
+    'allowHttpEndpoints' | 'blockedLiteral' | 'maxStreams' | 'disableTotal' | 'limits'
+  >;
+}
+
+const tag = 'Event streams';
+const lifecycle = 'Generally Available';
+
+/** The operations of event streams (contract sections 5, 6 and the secret of 7). */
+export function streamOperations(deps: StreamDeps): Operation[] {
+  return [
+    listStreams(deps),
+    createStream(deps),
+    readStream(deps),
+    updateStream(deps),
+    deleteStream(deps),
+    readSigningSecret(deps),
+    rotateSigningSecret(deps),
+  ];
+}
+
+/** The stream of a path. Throws 404 when there is none. */
+export async function streamOf(
+  store: Pick<Store, 'streams'>,
+  tenant: number,
+  id: string,
+): Promise<Stream> {
+  const found = await store.streams.get(tenant, id);
+  if (found === undefined) throw noStream();
+  return found;
+}
+
+/** 404 for a stream that is not there. */
+export function noStream(): Problem {
+  return notFound('The requested stream does not exist.');
+}
+
+function listStreams({ store, settings }: StreamDeps): Operation {
+  return operation({
+    operationId: 'listEventStreams',
+    method: 'GET',
+    path: '/event-streams',
+    summary: 'List event streams, oldest first',
+    tag,
+    scopes: ['read:event_streams'],
+    lifecycle,
+    query: streamsQuery,
+    success: 200,
+    response: streams,
+    errors: [400],
+    handle: async ({ tenant, query }) => {
+      const asked = pageOf(query, settings.limits.pageItems, isStreamId);
+      const page = await store.streams.list(tenant.id, asked);
+      return { body: { eventStreams: page.items.map(showStream), ...nextOf(page.next) } };
+    },
+  });
+}
+
+function createStream(deps: StreamDeps): Operation {
+  return operation({
+    operationId: 'createEventStream',
+    method: 'POST',
+    path: '/event-streams',
+    summary: 'Create an event stream',
+    tag,
+    scopes: ['create:event_streams'],
+    lifecycle,
+    body: { schema: streamCreate, required: true },
+    success: 201,
+    response: stream,
+    errors: [400, 409, 413, 415],
+    handle: async ({ tenant, body, now }) => {
+      const id = makeId('est_', now, deps.random);
+      const answer = await deps.store.streams.create(
+        {
+          tenant: tenant.id,
+          id,
+          name: body.name ?? id,
+          status: body.status ?? 'enabled',
+          types: typesOf(body.subscriptions) ?? [],
+          destination: newDestination(body.destination, deps),
+          signingSecrets: [newSecret(deps, now)],
+          createdAt: now,
+          updatedAt: now,
+        },
+        { streamsMax: deps.settings.maxStreams },
+      );
+      if ('refused' in answer) throw conflicts[answer.refused]();
+      return { body: showStream(answer.created) };
+    },
+  });
+}
+
+function readStream({ store }: StreamDeps): Operation {
+  return operation({
+    operationId: 'readEventStream',
+    method: 'GET',
+    path: '/event-streams/:id',
+    summary: 'Read an event stream',
+    tag,
+    scopes: ['read:event_streams'],
+    lifecycle,
+    params: streamParams,
+    success: 200,
+    response: stream,
+    errors: [400, 404],
+    handle: async ({ tenant, params }) => ({
+      body: showStream(await streamOf(store, tenant.id, params.id)),
+    }),
+  });
+}
+
+function updateStream(deps: StreamDeps): Operation {
+  return operation({
+    operationId: 'updateEventStream',
+    method: 'PATCH',
+    path: '/event-streams/:id',
+    summary: 'Update an event stream',
+    description:
+      'Any subset of the members. The answer to a change that enables the stream has the header `Leat-Skipped-Events`: retained matching events that are not sent.',
+    tag,
+    scopes: ['update:event_streams'],
+    lifecycle,
+    params: streamParams,
+    body: { schema: streamPatch, required: true },
+    success: 200,
+    response: stream,
+    errors: [400, 404, 409, 413, 415],
+    handle: async (call) => patchStream(deps, call),
+  });
+}
+
+async function patchStream(
+  { store, log, settings }: StreamDeps,
+  { tenant, params, body, now }: Call<{ id: string }, unknown, StreamPatchSent>,
+): Promise<Answer> {
+  const patch = patchOf(body, settings);
+  // What a decision leads to besides the change itself; the store calls it once.
+  const decided = { enables: false, secretMissing: false };
+  const answer = await store.streams.update(
+    tenant.id,
+    params.id,
+    (before, state) => {
+      const decision = applyPatch(before, patch, stateOf(state, settings, now));
+      decided.enables = before.status === 'disabled' && patch.status === 'enabled';
+      decided.secretMissing = 'refused' in decision && decision.refused === 'secret_missing';
+      if ('after' in decision) return decision;
+      return decision.refused === 'too_many_failures'
+        ? { refused: decision.refused }
+        : { after: before };
+    },
+    now,
+  );
+  if (decided.secretMissing) throw secretMissing(patch);
+  if ('refused' in answer) {
+    throw answer.refused === 'too_many_failures'
+      ? tooManyFailures(answer.health?.total ?? 0, settings.disableTotal)
+      : conflicts[answer.refused]();
+  }
+  if (answer.held === 'pruned') {
+    log.warn(
+      { stream: params.id },
+      'some events of the disabled time were pruned and are not sent',
+    );
+  }
+  const skipped = { 'leat-skipped-events': String(answer.skipped) };
+  return { body: showStream(answer.updated), headers: decided.enables ? skipped : undefined };
+}
+
+function deleteStream({ store }: StreamDeps): Operation {
+  return operation({
+    operationId: 'deleteEventStream',
+    method: 'DELETE',
+    path: '/event-streams/:id',
+    summary: 'Delete an event stream',
+    description: 'Also 204 when there is no such stream.',
+    tag,
+    scopes: ['delete:event_streams'],
+    lifecycle,
+    params: streamParams,
+    success: 204,
+    errors: [400],
+    handle: async ({ tenant, params }) => {
+      await store.streams.delete(tenant.id, params.id);
+      return {};
+    },
+  });
+}
+
+function readSigningSecret({ store }: StreamDeps): Operation {
+  return operation({
+    operationId: 'readSigningSecret',
+    method: 'GET',
+    path: '/event-streams/:id/signing-secret',
+    summary: 'Read the signing secret of an event stream',
+    tag,
+    scopes: ['update:event_streams'],
+    lifecycle: 'Early Access',
+    extension: true,
+    params: streamParams,
+    success: 200,
+    response: signingSecret,
+    errors: [400, 404],
+    handle: async ({ tenant, params, now }) => ({
+      body: showSecret(await streamOf(store, tenant.id, params.id), now),
+    }),
+  });
+}
+
+function rotateSigningSecret(deps: StreamDeps): Operation {
+  return operation({
+    operationId: 'rotateSigningSecret',
+    method: 'POST',
+    path: '/event-streams/:id/signing-secret/rotate',
+    summary: 'Rotate the signing secret of an event stream',
+    description: 'The former secret signs beside the new one for 24 hours.',
+    tag,
+    scopes: ['update:event_streams'],
+    lifecycle: 'Early Access',
+    extension: true,
+    params: streamParams,
+    body: { schema: emptyBody, required: false },
+    success: 200,
+    response: signingSecret,
+    errors: [400, 404, 413, 415],
+    handle: async ({ tenant, params, now }) => {
+      const { secret } = newSecret(deps, now);
+      const answer = await deps.store.streams.update(
+        tenant.id,
+        params.id,
+        (before) => ({ after: rotateSecret(before, secret, now) }),
+        now,
+      );
+      if ('refused' in answer) throw noStream();
+      return { body: showSecret(answer.updated, now) };
+    },
+  });
+}
+
+function showStream(of: Stream): StreamShown {
+  return {
+    id: of.id,
+    status: of.status,
+    name: of.name,
+    subscriptions: typesNow(of.subscriptions).map((type) => ({ event_type: type })),
+    created_at: formatTime(of.createdAt),
+    updated_at: formatTime(of.updatedAt),
+    destination: showDestination(of.destination),
+  };
+}
+
+function showSecret({ signingSecrets: [newest, former] }: Stream, now: number): object {
+  const expiresAt = former?.expiresAt;
+  const lives = expiresAt !== undefined && expiresAt > now;
+  return {
+    secret: newest?.secret,
+    created_at: newest && formatTime(newest.createdAt),
+    ...(lives ? { previous_expires_at: formatTime(expiresAt) } : {}),
+  };
+}
+
+function newSecret({ random }: StreamDeps, now: number): Stream['signingSecrets'][number] {
+  return { secret: makeSecret(random), createdAt: now, expiresAt: undefined };
+}
+
+/** On create the schema has made sure that the secret is there. */
+function newDestination(sent: DestinationSent, { settings }: StreamDeps): Destination {
+  const { authorization, ...rest } = destinationOf(sent, settings);
+  const whole = withSecret(authorization, undefined);
+  if (whole === undefined) throw new Error('The schema of a create requires the secret.');
+  return { ...rest, authorization: whole };
+}
+
+function patchOf(sent: StreamPatchSent, settings: StreamDeps['settings']): StreamPatch {
+  if (sent.resume !== undefined && sent.status !== 'enabled') {
+    const text = 'Only beside status enabled: whether events of the disabled time are sent';
+    throw badBody('resume is allowed only beside status enabled', 'resume', text);
+  }
+  const { name, status, resume } = sent;
+  const destination = sent.destination && destinationOf(sent.destination, settings);
+  return { name, status, resume, destination, types: typesOf(sent.subscriptions) };
+}
+
+function typesOf(
+  subscriptions: readonly { readonly event_type: string }[] | undefined,
+): string[] | undefined {
+  return subscriptions?.map((subscription) => subscription.event_type);
+}
+
+function stateOf(
+  state: Pick<StreamState, 'health' | 'head'>,
+  { disableTotal }: StreamDeps['settings'],
+  now: number,
+): StreamState {
+  return { ...state, totalLimit: disableTotal, now };
+}
+
+const conflicts = {
+  unknown: noStream,
+  name_taken: () => conflict('Event stream name already in use.', 'stream_name_in_use'),
+  too_many: () =>
+    conflict('You have reached the maximum number of event streams.', 'too_many_streams'),
+};
+
+function tooManyFailures(total: number, limit: number): Problem {
+  return conflict(
+    `The event stream has ${total} failed deliveries. Redeliver failed events until fewer than ${limit} remain, then enable it again.`,
+    'too_many_failures',
+  );
+}
+
+function secretMissing({ destination }: StreamPatch): Problem {
+  const member = secretMember(destination?.authorization.method ?? 'bearer');
+  const reason = `Missing required property: ${member} (required because the destination changes)`;
+  const at = `destination.configuration.webhook_authorization.${member}`;
+  return badBody(reason, at, 'Secret of the destination');
+}
+
+function isStreamId(key: string): boolean {
+  return /^est_[A-Za-z0-9]{22}$/.test(key);
+}
