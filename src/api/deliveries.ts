@@ -1,0 +1,218 @@
+import { deliveryBody } from '../core/envelope.ts';
+import { formatTime } from '../core/date.ts';
+import { formatCursor, parseFailureKey } from '../core/page.ts';
+import type { Attempt, Failure } from '../core/types.ts';
+import { emptyBody, streamParams } from '../schemas/common.ts';
+import {
+  deliveries,
+  deliveriesQuery,
+  delivery,
+  deliveryParams,
+  redelivery,
+  type DeliveriesQuery,
+} from '../schemas/deliveries.ts';
+import type { FailureFilter, Page, Store } from '../store/port.ts';
+import { type Answer, type Call, type Operation, operation } from './operation.ts';
+import { nextOf, pageOf } from './page.ts';
+import { badBody, badQuery, conflict, notFound, quoted } from './problem.ts';
+import type { ApiSettings } from './settings.ts';
+import { streamOf } from './streams.ts';
+import { windowOf } from './window.ts';
+
+export interface DeliveryDeps {
+  readonly store: Pick<Store, 'streams' | 'deliveries'>;
+  readonly settings: Pick<ApiSettings, 'attributePrefix' | 'plainHttp' | 'limits'>;
+}
+
+const tag = 'Deliveries';
+const lifecycle = 'Generally Available';
+
+/** The operations of failures and their redelivery (contract section 8). */
+export function deliveryOperations(deps: DeliveryDeps): Operation[] {
+  return [listFailures(deps), readFailure(deps), redeliverOne(deps), redeliverMany(deps)];
+}
+
+function listFailures({ store, settings }: DeliveryDeps): Operation {
+  return operation({
+    operationId: 'listEventDeliveries',
+    method: 'GET',
+    path: '/event-streams/:id/deliveries',
+    summary: 'List failures, newest first',
+    description:
+      'Without `take` and `from` a bare array of at most 100, with a `Link` header when there are more.',
+    tag,
+    scopes: ['read:event_streams', 'read:event_deliveries'],
+    lifecycle,
+    params: streamParams,
+    query: deliveriesQuery,
+    success: 200,
+    response: deliveries,
+    errors: [400, 404],
+    handle: async (call) => {
+      const { tenant, params, query } = call;
+      const isBare = query.take === undefined && query.from === undefined;
+      const { failuresListedMax, pageItems } = settings.limits;
+      const asked = pageOf(query, isBare ? failuresListedMax : pageItems, isFailureKey);
+      const filter = filterOf(query);
+      await streamOf(store, tenant.id, params.id);
+      const page = await store.deliveries.listFailures(tenant.id, params.id, {
+        ...filter,
+        ...asked,
+      });
+      const items = page.items.map((failure) =>
+        showFailure(failure, params.id, settings.attributePrefix),
+      );
+      const list = `[${items.join(',')}]`;
+      if (!isBare) return { json: pageText(list, page) };
+      return { json: list, headers: linkTo(call, page.next, settings) };
+    },
+  });
+}
+
+function readFailure({ store, settings }: DeliveryDeps): Operation {
+  return operation({
+    operationId: 'readEventDelivery',
+    method: 'GET',
+    path: '/event-streams/:id/deliveries/:event_id',
+    summary: 'Read one failure',
+    tag,
+    scopes: ['read:event_deliveries'],
+    lifecycle,
+    params: deliveryParams,
+    success: 200,
+    response: delivery,
+    errors: [400, 404],
+    handle: async ({ tenant, params }) => {
+      const { id, event_id: eventId } = params;
+      await streamOf(store, tenant.id, id);
+      const failure = await store.deliveries.failure(tenant.id, id, eventId);
+      if (failure === undefined) throw notFound('The event does not exist.');
+      return { json: showFailure(failure, id, settings.attributePrefix) };
+    },
+  });
+}
+
+function redeliverOne({ store }: DeliveryDeps): Operation {
+  return operation({
+    operationId: 'redeliverEvent',
+    method: 'POST',
+    path: '/event-streams/:id/redeliver/:event_id',
+    summary: 'Redeliver one failure',
+    tag,
+    scopes: ['update:event_deliveries'],
+    lifecycle,
+    params: deliveryParams,
+    body: { schema: emptyBody, required: false },
+    success: 202,
+    response: emptyBody,
+    errors: [400, 404, 409, 413, 415],
+    handle: async ({ tenant, params, now }) => {
+      const { id, event_id: eventId } = params;
+      const answer = await store.deliveries.redeliver(tenant.id, id, eventId, now);
+      if (answer === 'accepted') return { body: {} };
+      await streamOf(store, tenant.id, id);
+      if (answer === 'unknown') throw notFound('The event does not exist.');
+      throw conflict('The event is not in a state that allows redelivery.', 'not_redeliverable');
+    },
+  });
+}
+
+function redeliverMany({ store }: DeliveryDeps): Operation {
+  return operation({
+    operationId: 'redeliverEvents',
+    method: 'POST',
+    path: '/event-streams/:id/redeliver',
+    summary: 'Redeliver failures',
+    description: 'All of them, or those that the members sent describe, combined with AND.',
+    tag,
+    scopes: ['update:event_deliveries'],
+    lifecycle,
+    params: streamParams,
+    body: { schema: redelivery, required: false },
+    success: 202,
+    response: redelivery,
+    errors: [400, 404, 413, 415],
+    handle: async ({ tenant, params, body = {}, now }) => {
+      const filter = { ...windowOf(body, badBody), types: body.event_types };
+      await streamOf(store, tenant.id, params.id);
+      // No status at all is the status of no failure.
+      if (body.statuses?.length !== 0) {
+        await store.deliveries.redeliverMany(tenant.id, params.id, filter, now);
+      }
+      return { body };
+    },
+  });
+}
+
+/** A failure as JSON text: its event is text already, and its numbers stay as they were sent. */
+function showFailure({ event, attempts }: Failure, streamId: string, prefix: string): string {
+  const record = {
+    id: event.id,
+    event_stream_id: streamId,
+    event_type: event.type,
+    status: 'failed',
+    attempts: attempts.flatMap((attempt) => showAttempt(attempt)),
+  };
+  return withEvent(record, deliveryBody(event.body, prefix, streamId));
+}
+
+/** A record with its last member `event`, which is given as JSON text. */
+export function withEvent(record: object, event: string): string {
+  return `${JSON.stringify(record).slice(0, -1)},"event":${event}}`;
+}
+
+function showAttempt({ at, durationMs, outcome, error }: Attempt): object[] {
+  const timestamp = formatTime(at);
+  if (outcome === 'redelivered') return [{ status: 'retrying', timestamp }];
+  if (outcome === 'delivered') return [];
+  return [{ status: 'failed', timestamp, duration: durationMs, error_message: error }];
+}
+
+function pageText(list: string, { next }: Page<Failure>): string {
+  const rest = JSON.stringify(nextOf(next)).slice(1);
+  return `{"deliveries":${list}${rest === '}' ? '' : ','}${rest}`;
+}
+
+/** RFC 8288: where the bare list goes on, with the filters it was asked with. */
+function linkTo(
+  { tenant, params, query }: Call<{ id: string }, DeliveriesQuery>,
+  next: string | undefined,
+  { plainHttp, limits }: DeliveryDeps['settings'],
+): Answer['headers'] {
+  if (next === undefined) return undefined;
+  const base = `${plainHttp(tenant.domain) ? 'http' : 'https'}://${tenant.domain}/api/v2`;
+  const search = new URLSearchParams({
+    take: String(limits.failuresListedMax),
+    from: formatCursor(next),
+  });
+  for (const name of ['statuses', 'event_types', 'date_from', 'date_to'] as const) {
+    const value = query[name];
+    if (value !== undefined) search.set(name, value);
+  }
+  const url = `${base}/event-streams/${params.id}/deliveries?${search.toString()}`;
+  return { link: `<${url}>; rel="next"` };
+}
+
+function filterOf(query: DeliveriesQuery): FailureFilter {
+  const statuses = query.statuses?.split(',') ?? [];
+  const other = statuses.find((status) => status !== 'failed');
+  if (other !== undefined) {
+    const text = 'Statuses, comma separated; only failed is one';
+    throw badQuery(`No enum match for: ${quoted(other)}`, 'statuses', text);
+  }
+  const types = query.event_types?.split(',');
+  const bad = types?.find((type) => !isEventType(type));
+  if (bad !== undefined) {
+    const reason = `Object didn't pass validation for format event-type: ${quoted(bad)}`;
+    throw badQuery(reason, 'event_types', 'Event types, comma separated');
+  }
+  return { ...windowOf(query, badQuery), types };
+}
+
+function isEventType(text: string): boolean {
+  return text.length <= 128 && /^[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+$/.test(text);
+}
+
+function isFailureKey(key: string): boolean {
+  return parseFailureKey(key) !== undefined;
+}

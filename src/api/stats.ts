@@ -1,0 +1,89 @@
+import { formatTime } from '../core/date.ts';
+import { bucketSums, statsWindow, type StatsWindow } from '../core/stats.ts';
+import type { Millis } from '../core/clock.ts';
+import type { Stream } from '../core/types.ts';
+import { streamParams } from '../schemas/common.ts';
+import { stats, statsQuery } from '../schemas/deliveries.ts';
+import type { Store } from '../store/port.ts';
+import { type Operation, operation } from './operation.ts';
+import { badQuery } from './problem.ts';
+import type { ApiSettings } from './settings.ts';
+import { streamOf } from './streams.ts';
+import { windowOf } from './window.ts';
+
+export interface StatsDeps {
+  readonly store: Pick<Store, 'streams'>;
+  readonly settings: Pick<ApiSettings, 'serviceName'>;
+}
+
+/** Counters are kept 90 days: a longer window could only list empty buckets, without end. */
+const windowMsMax = 366 * 24 * 3_600_000;
+
+/** Statistics of an event stream (contract section 9). */
+export function statsOperations({ store, settings }: StatsDeps): Operation[] {
+  return [
+    operation({
+      operationId: 'readEventStreamStats',
+      method: 'GET',
+      path: '/event-streams/:id/stats',
+      summary: 'Read the statistics of an event stream',
+      description:
+        'By default the last 14 days. Buckets are hours up to a window of 48 hours, else days, UTC.',
+      tag: 'Event streams',
+      scopes: ['read:event_streams', 'read:event_deliveries'],
+      lifecycle: 'Early Access',
+      params: streamParams,
+      query: statsQuery,
+      success: 200,
+      response: stats,
+      errors: [400, 404],
+      handle: async ({ tenant, params, query, now }) => {
+        const window = askedWindow(query, now);
+        const stream = await streamOf(store, tenant.id, params.id);
+        const [from = window.from] = window.buckets;
+        const to = from + window.buckets.length * window.bucketMs;
+        const hours = await store.streams.stats(tenant.id, params.id, { from, to });
+        return { body: showStats(stream, window, hours, settings.serviceName) };
+      },
+    }),
+  ];
+}
+
+function askedWindow(query: Parameters<typeof windowOf>[0], now: Millis): StatsWindow {
+  const asked = windowOf(query, badQuery);
+  const { from = now, to = now } = asked;
+  if (to - from > windowMsMax) {
+    throw badQuery('The window is longer than 366 days', 'date_from', 'Earliest time, inclusive');
+  }
+  return statsWindow(asked, now);
+}
+
+function showStats(
+  { id, name }: Stream,
+  window: StatsWindow,
+  hours: Awaited<ReturnType<Store['streams']['stats']>>,
+  service: string,
+): object {
+  const metric = (metricName: string, kind: 'delivered' | 'failed'): object => {
+    const counts = hours.map((row) => ({ hour: row.hour, count: row[kind] }));
+    const data = bucketSums(window, counts);
+    const total = data.reduce((sum, count) => sum + count, 0);
+    return {
+      name: `${service}.event_streams.${metricName}`,
+      window_total: total,
+      type: 'sum',
+      data,
+    };
+  };
+  return {
+    id,
+    name,
+    window: {
+      date_from: formatTime(window.from),
+      date_to: formatTime(window.to),
+      bucket_interval: { scale_factor: window.bucketMs / 1000 },
+    },
+    buckets: window.buckets.map(formatTime),
+    metrics: [metric('successful_deliveries', 'delivered'), metric('failed_deliveries', 'failed')],
+  };
+}
