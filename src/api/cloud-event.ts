@@ -1,0 +1,46 @@
+import { badBody, quoted } from './problem.ts';
+import { isRawJSON } from './raw-json.ts';
+
+/**
+ * The attributes of a CloudEvent that are delivered as they are: optional ones like `subject`, and
+ * extensions. Throws 400 for a name or a value that CloudEvents 1.0.2 (sections 3.1 and 3.1.1) does
+ * not allow, for a name that is the service's own, and for data of another type than JSON.
+ */
+export function extensionsOf(
+  attributes: Readonly<Record<string, unknown>>,
+  prefix: string,
+  at: string,
+): Readonly<Record<string, unknown>> | undefined {
+  const { specversion: _specversion, ...extensions } = attributes;
+  let any = false;
+  for (const [name, value] of Object.entries(extensions)) {
+    any = true;
+    const reason = nameViolation(name, prefix) ?? valueViolation(name, value);
+    if (reason !== undefined) throw badBody(reason, at + name, 'Attribute of a CloudEvent');
+  }
+  return any ? extensions : undefined;
+}
+
+function nameViolation(name: string, prefix: string): string | undefined {
+  if (!/^[a-z0-9]+$/.test(name)) return `Additional properties not allowed: ${quoted(name)}`;
+  if (name.startsWith(prefix)) return `Names that begin with ${prefix} are reserved`;
+  return undefined;
+}
+
+function valueViolation(name: string, value: unknown): string | undefined {
+  if (name === 'datacontenttype') {
+    return typeof value === 'string' && isJsonType(value)
+      ? undefined
+      : 'Only JSON data is accepted';
+  }
+  const simple = typeof value === 'string' || typeof value === 'boolean' || isInteger(value);
+  return simple ? undefined : 'Expected a string, a boolean or an integer of 32 bits';
+}
+
+function isInteger(value: unknown): boolean {
+  return !isRawJSON(value) && typeof value === 'number' && value === (value | 0);
+}
+
+function isJsonType(mediaType: string): boolean {
+  return /^[a-z]+\/(?:[a-z0-9.+-]+\+)?json(?:\s*;.*)?$/i.test(mediaType);
+}
