@@ -1,0 +1,146 @@
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
+import type { Keyring } from '../auth/keys.ts';
+import type { TokenEndpoint } from '../auth/token.ts';
+import type { Verifier } from '../auth/verify.ts';
+import type { Clock, RandomBytes } from '../core/clock.ts';
+import type { Tenant } from '../core/types.ts';
+import type { Store } from '../store/port.ts';
+import { createGate, type Gate } from './gate.ts';
+import type { Log } from './log.ts';
+import { type Route, serveMissing } from './missing.ts';
+import { registerOauth } from './oauth.ts';
+import { openapiDocument } from './openapi.ts';
+import { allOperations } from './operations.ts';
+import type { Operation } from './operation.ts';
+import { registerOps } from './ops.ts';
+import { poolRandom } from './pool.ts';
+import { Problem } from './problem.ts';
+import { createRateLimiter } from './rate.ts';
+import { createRemoteReader } from './remote.ts';
+import { answering, send, sendProblem, serve, type ServeDeps } from './serve.ts';
+import type { ApiSettings } from './settings.ts';
+import { answerBrokenRequest, literalPath, serverLimits } from './server.ts';
+import { createTenantDirectory } from './tenants.ts';
+
+export interface AppDeps {
+  readonly store: Store;
+  readonly verifier: Pick<Verifier, 'verify'>;
+  readonly tokenEndpoint: TokenEndpoint;
+  readonly keyring: Pick<Keyring, 'jwks'>;
+  readonly settings: ApiSettings;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Log;
+  /** False from the moment the process is to end: new requests are answered with 503. */
+  readonly ready: () => boolean;
+}
+
+/** Creates the management API and the token service; the caller lets it listen and closes it. */
+export function buildApp(deps: AppDeps): FastifyInstance {
+  const { store, settings, clock, log } = deps;
+  const app = Fastify(serverOptions());
+  const tenants = createTenantDirectory({ tenants: store.tenants, clock });
+  const limiter = createRateLimiter({ clock, settings });
+  const remoteOf = createRemoteReader(settings.trustProxy);
+  const closing = closingOf(app);
+  const open = (): boolean => deps.ready() && !closing();
+  const gate = createGate({ tenants, verifier: deps.verifier, limiter, remoteOf, clock, open });
+  const routes = routesOf(app);
+  const { bodyBytesMax } = settings.limits;
+
+  app.addHook('onReady', tenants.open);
+  app.addHook('onClose', async () => tenants.close());
+  leaveBodiesUnread(app);
+  const operations = allOperations({ ...deps, random: poolRandom(deps.random) });
+  mount(app, operations, { gate, limiter, clock, log, bodyBytesMax });
+  registerReference(app, operations, settings, { gate, log });
+  registerOps(app, { store, log, open });
+  registerOauth(app, { ...deps, tenants, limiter, remoteOf, open });
+  const missing = serveMissing({ gate, limiter, remoteOf, clock, log, routes });
+  app.setNotFoundHandler(missing);
+  app.setErrorHandler(async (error, request, reply) => {
+    // Fastify judges the media type before it calls the handler of an unknown route.
+    if (request.is404) return missing(request, reply);
+    return answering({ log }, () => Promise.reject(error))(request, reply);
+  });
+  return app;
+}
+
+function serverOptions(): FastifyServerOptions {
+  return {
+    ...serverLimits,
+    // What cannot be decoded is taken literally: a path like any other, to be refused as one.
+    rewriteUrl: ({ url = '/' }) => literalPath(url),
+    frameworkErrors: (_error, _request, reply) => {
+      void sendProblem(reply, new Problem(404, 'Not Found'));
+    },
+    clientErrorHandler: answerBrokenRequest,
+    // Requests that come on open connections while closing get 503 like every other.
+    return503OnClosing: false,
+  };
+}
+
+/** Whether the server has been told to close. */
+function closingOf(app: FastifyInstance): () => boolean {
+  let closing = false;
+  app.addHook('preClose', async () => {
+    closing = true;
+  });
+  return () => closing;
+}
+
+/** Collects the routes as they are added. */
+function routesOf(app: FastifyInstance): readonly Route[] {
+  const routes: Route[] = [];
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const name of [method].flat()) routes.push({ method: name, path: url });
+  });
+  return routes;
+}
+
+/** No body is read before the caller is authorized; each route reads its own. */
+function leaveBodiesUnread(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _body, done) => done(null));
+}
+
+/**
+ * Operations are served by the first hook of their route: Fastify goes on to judge the media type
+ * of the body, which has its turn only after the caller is authorized.
+ */
+function mount(app: FastifyInstance, operations: readonly Operation[], deps: ServeDeps): void {
+  for (const operation of operations) {
+    app.route({
+      method: operation.method,
+      url: `/api/v2${operation.path}`,
+      onRequest: serve(deps, operation),
+      handler: () => Promise.reject(new Error('The hook has answered.')),
+    });
+  }
+}
+
+/** The OpenAPI document; it needs no token and counts against the remote address. */
+function registerReference(
+  app: FastifyInstance,
+  operations: readonly Operation[],
+  settings: ApiSettings,
+  deps: { readonly gate: Gate; readonly log: ServeDeps['log'] },
+): void {
+  const texts = new Map<string, string>();
+  const textOf = ({ domain }: Tenant): string => {
+    const text =
+      texts.get(domain) ??
+      JSON.stringify(
+        openapiDocument({ operations, domain, plainHttp: settings.plainHttp(domain) }),
+      );
+    texts.set(domain, text);
+    return text;
+  };
+  app.get(
+    '/api/v2/openapi.json',
+    answering(deps, async (request, reply) => {
+      const { tenant } = await deps.gate.admit(request, reply);
+      return send(reply, 200, { json: textOf(tenant) });
+    }),
+  );
+}

@@ -1,0 +1,39 @@
+import type { RandomBytes } from '../core/clock.ts';
+import type { Store } from '../store/port.ts';
+import { deliveryOperations } from './deliveries.ts';
+import { eventOperations } from './events.ts';
+import type { Log } from './log.ts';
+import type { Operation } from './operation.ts';
+import { actionOperations } from './ops.ts';
+import type { ApiSettings } from './settings.ts';
+import { statsOperations } from './stats.ts';
+import { streamOperations } from './streams.ts';
+import { testOperations } from './tests.ts';
+
+/** What the handlers of operations work with. */
+export interface OperationDeps {
+  readonly store: Store;
+  readonly random: RandomBytes;
+  readonly log: Log;
+  readonly settings: ApiSettings;
+}
+
+/** Every operation of the management API, in the order of the reference. */
+export function allOperations(deps: OperationDeps): Operation[] {
+  return [
+    ...streamOperations(deps),
+    ...testOperations(deps),
+    ...statsOperations(deps),
+    ...deliveryOperations(deps),
+    ...eventOperations(deps),
+    ...actionOperations(),
+  ];
+}
+
+/**
+ * The same without anything to work with: to be read, never to be called. The descriptions depend
+ * on nothing but the code.
+ */
+export function describedOperations(): Operation[] {
+  return allOperations({ store: {}, settings: { limits: {} } } as OperationDeps);
+}
