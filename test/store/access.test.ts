@@ -8,44 +8,14 @@ import type { Store } from '../../src/store/port.ts';
 import { openStore } from '../../src/store/open.ts';
 import { apisContract } from './contract/apis.ts';
 import { clientsContract, newClient } from './contract/clients.ts';
-import type { Engine, OpenedStore } from './contract/engine.ts';
 import { grantsContract } from './contract/grants.ts';
 import { keysContract } from './contract/keys.ts';
 import { addTenant, newStream, start } from './contract/scene.ts';
 import { tenantsContract } from './contract/tenants.ts';
 import { usersContract } from './contract/users.ts';
+import { sqliteFile, sqliteMemory } from './engines.ts';
 
-const memory: Engine = {
-  name: 'SQLite in memory',
-  keepsData: false,
-  open: async () => opened(':memory:', () => undefined),
-};
-
-const file: Engine = {
-  name: 'SQLite in a file',
-  keepsData: true,
-  open: async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'leat-access-'));
-    return opened(join(folder, 'leat.db'), () => rmSync(folder, { recursive: true }));
-  },
-};
-
-async function opened(path: string, remove: () => void): Promise<OpenedStore> {
-  const store = await open(path);
-  return {
-    store,
-    reopen: async () => {
-      await store.close();
-      return opened(path, remove);
-    },
-    close: async () => {
-      await store.close();
-      remove();
-    },
-  };
-}
-
-for (const engine of [memory, file]) {
+for (const engine of [sqliteMemory, sqliteFile]) {
   tenantsContract(engine);
   keysContract(engine);
   clientsContract(engine);
