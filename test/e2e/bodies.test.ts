@@ -32,6 +32,15 @@ before(async () => {
   leat = await startLeat(place);
   endpoint = await startEndpoint();
   stream = await createStream(leat, endpoint.url);
+});
+after(async () => {
+  await leat.kill();
+  await endpoint.close();
+  await place.remove();
+});
+
+/** One of each, for the routes that change something. */
+async function makeAccounts(): Promise<void> {
   const made = async (path: string, body: object): Promise<Record<string, string>> =>
     answered(201, leat.send('POST', `/api/v2${path}`, body));
   userId = (await made('/users', userBody()))['user_id'] ?? '';
@@ -40,12 +49,7 @@ before(async () => {
   apiId = (await made('/resource-servers', apiBody(audience)))['id'] ?? '';
   const grant = { client_id: clientId, audience, scope: ['read:things'] };
   grantId = (await made('/client-grants', grant))['id'] ?? '';
-});
-after(async () => {
-  await leat.kill();
-  await endpoint.close();
-  await place.remove();
-});
+}
 
 interface Route {
   readonly method: string;
@@ -61,7 +65,7 @@ interface Route {
 }
 
 const MIB = 1 << 20;
-const routes: readonly Route[] = [
+const streamRoutes: readonly Route[] = [
   {
     method: 'POST',
     path: () => '/event-streams',
@@ -105,6 +109,8 @@ const routes: readonly Route[] = [
     bodyBytesMax: 4 * MIB,
     required: ['type', 'data'],
   },
+];
+const accountRoutes: readonly Route[] = [
   {
     method: 'POST',
     path: () => '/users',
@@ -171,14 +177,23 @@ const malformed: readonly (readonly [string, string | Uint8Array<ArrayBuffer>])[
   ['an array of arrays', '[[]]'],
   ['an empty array', '[]'],
   ['100,000 brackets', '['.repeat(100_000)],
-  ['50,000 nested objects', '{"name":'.repeat(50_000)],
+  ['20,000 nested objects', '{"name":'.repeat(20_000)],
   ['nested objects that end', `${'{"data":'.repeat(10_000)}1${'}'.repeat(10_000)}`],
   ['broken UTF-8', Uint8Array.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d])],
   ['UTF-16', Uint8Array.from(Buffer.from('\uFEFF{"name":"a"}', 'utf16le'))],
   ['blanks only', '   \n'],
 ];
 
-describe('every route with a body', () => {
+describe('every route of streams and events', () => {
+  refuseHostileBodies(streamRoutes);
+});
+
+describe('every route of users, clients, APIs and grants', () => {
+  before(makeAccounts);
+  refuseHostileBodies(accountRoutes);
+});
+
+function refuseHostileBodies(routes: readonly Route[]): void {
   for (const route of routes) {
     const name = `${route.method} ${pattern(route)}`;
 
@@ -312,7 +327,7 @@ describe('every route with a body', () => {
       assert.equal(answer.status, 415);
     });
   }
-});
+}
 
 describe('JSON that is read in two ways', () => {
   test('a member sent twice is refused or the last one counts, never both', async () => {

@@ -754,12 +754,14 @@ describe('statistics', () => {
       '2026-03-01T09:00:00.000Z',
       '2026-03-01T10:00:00.000Z',
       '2026-03-01T11:00:00.000Z',
+      // The asked window touches this one.
+      '2026-03-01T12:00:00.000Z',
     ]);
     assert.deepEqual(
       stats.metrics.map(({ data }) => data),
       [
-        [0, 0, 0],
-        [0, 0, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
       ],
     );
   });

@@ -368,7 +368,10 @@ describe('the token endpoint', () => {
   test('knows the management API by its three names and gives one audience', async () => {
     for (const name of [audience(), '/api/v2/', `${issuer()}api/v2/`]) {
       const [, payload = ''] = (await tokenFor(bootstrapClient, name)).split('.');
-      const claimed = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>;
+      const claimed = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<
+        string,
+        unknown
+      >;
       assert.equal(claimed['aud'], audience());
       assert.equal(claimed['iss'], issuer());
       assert.equal(claimed['sub'], `${bootstrapClient.id}@clients`);
