@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { TestContext } from 'node:test';
+import { StoreUnavailable } from '../../src/core/errors.ts';
+import { withTypes } from '../../src/core/subscription.ts';
 import type { NewEvent, Stream } from '../../src/core/types.ts';
 import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
@@ -8,7 +10,11 @@ import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Node, Store } from '../../src/store/port.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
-import { createScriptedTransport, type ScriptedTransport } from '../helpers/transport.ts';
+import {
+  createScriptedTransport,
+  type ScriptedPost,
+  type ScriptedTransport,
+} from '../helpers/transport.ts';
 import { addTenant, newEvent, newStream } from '../store/contract/scene.ts';
 
 export const secret = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=';
@@ -48,17 +54,35 @@ export interface DeliveryScene {
   start(): Promise<void>;
   /** Ends in an orderly way; answers once it has. */
   stop(): Promise<void>;
+  /** Ends in an orderly way, and lets a new dispatcher begin. */
+  restart(): Promise<void>;
+  /** Ends as a crash does, and lets a new dispatcher begin. */
+  crash(): Promise<void>;
+  /** What a command of a store that is away answers. */
+  unavailable(): Promise<never>;
+  /** Appends events whose posts stay open; answers those posts. */
+  publishHanging(...types: string[]): Promise<readonly ScriptedPost[]>;
   /** Appends events of the types; answers their ids. */
   publish(...types: string[]): Promise<string[]>;
   /** The same for a number of events of the type that streams want unless told otherwise. */
   publishMany(count: number): Promise<string[]>;
   addStream(given?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
-  update(stream: Stream, change: Partial<Stream>, resume?: 'latest' | 'held'): Promise<Stream>;
+  update(
+    stream: Stream,
+    change: Partial<Stream> & { types?: string[] },
+    resume?: 'latest' | 'held',
+  ): Promise<Stream>;
   /** Ids of the events that were sent, in the order of the attempts. */
   sent(): string[];
   /** The cursor that the store has, of a stream that the dispatcher owns. */
   cursor(stream: Stream): Promise<number>;
   reported<K extends DeliveryReport['kind']>(kind: K): Extract<DeliveryReport, { kind: K }>[];
+}
+
+interface Running {
+  readonly dispatcher: Dispatcher;
+  readonly abort: AbortController;
+  ended: Promise<void> | undefined;
 }
 
 export interface SceneGiven {
@@ -90,18 +114,29 @@ export async function createDeliveryScene(
       join: async (...args) => (node = await store.ownership.join(...args)),
     },
   };
-  const dispatcher = createDispatcher({
-    store: given.through?.(watched) ?? watched,
-    transport,
-    clock,
-    settings: { ...settings, ...given.settings },
-    report: (report) => reports.push(report),
-  });
-  const abort = new AbortController();
-  let running: Promise<void> | undefined;
+  const make = (): Running => {
+    const dispatcher = createDispatcher({
+      store: given.through?.(watched) ?? watched,
+      transport,
+      clock,
+      settings: { ...settings, ...given.settings },
+      report: (report) => reports.push(report),
+    });
+    return { dispatcher, abort: new AbortController(), ended: undefined };
+  };
+  let running = make();
+  const start = async (): Promise<void> => {
+    running.ended = running.dispatcher.run(running.abort.signal);
+    await clock.advance(0);
+  };
+  const stop = async (): Promise<void> => {
+    running.abort.abort();
+    await clock.advance(0);
+    await running.ended;
+  };
   t.after(async () => {
-    dispatcher.kill();
-    await running;
+    running.dispatcher.kill();
+    await running.ended;
     await store.close();
   });
 
@@ -115,16 +150,29 @@ export async function createDeliveryScene(
     clock,
     transport,
     reports,
-    dispatcher,
-    tenant,
-    start: async () => {
-      running = dispatcher.run(abort.signal);
-      await clock.advance(0);
+    get dispatcher() {
+      return running.dispatcher;
     },
-    stop: async () => {
-      abort.abort();
-      await clock.advance(0);
-      await running;
+    tenant,
+    start,
+    stop,
+    restart: async () => {
+      await stop();
+      running = make();
+      await start();
+    },
+    crash: async () => {
+      running.dispatcher.kill();
+      await running.ended;
+      running = make();
+      await start();
+    },
+    unavailable: () => Promise.reject(new StoreUnavailable('away')),
+    publishHanging: async (...types) => {
+      transport.respond = () => undefined;
+      const before = transport.posts.length;
+      await append(types.map((type) => newEvent({ type, time: clock.now() })));
+      return transport.posts.slice(before);
     },
     publish: (...types) => append(types.map((type) => newEvent({ type, time: clock.now() }))),
     publishMany: (count) =>
@@ -143,7 +191,11 @@ export async function createDeliveryScene(
       const answer = await store.streams.update(
         tenant,
         stream.id,
-        (before) => ({ after: { ...before, ...change }, resume }),
+        (before, { head }) => {
+          const { types, ...rest } = change;
+          const subscriptions = types && withTypes(before.subscriptions, types, head);
+          return { after: { ...before, ...(subscriptions && { subscriptions }), ...rest }, resume };
+        },
         clock.now(),
       );
       assert.ok('updated' in answer);
