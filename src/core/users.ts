@@ -1,10 +1,16 @@
-import type { Millis } from './clock.ts';
+import type { Millis, RandomBytes } from './clock.ts';
 import { formatTime } from './date.ts';
 import { makeBody } from './envelope.ts';
 import type { NewEvent, Tenant, User } from './types.ts';
 
 /** The one database connection; it exists from the start. */
 export const databaseConnection = 'Username-Password-Authentication';
+
+/**
+ * Characters of a user's profile as JSON. A create is bounded by its body; this bounds what many
+ * changes can make of metadata, and with it the events that carry it.
+ */
+export const profileLengthMax = 1_048_576;
 
 /**
  * Members of the user object that a client sets, by their wire names, besides e-mail, username and
@@ -49,6 +55,12 @@ export function newUser(sent: NewUser): User {
     createdAt: now,
     updatedAt: now,
   };
+}
+
+/** A new user id without its provider: 24 hexadecimal digits, of which the first 8 are the time. */
+export function makeLocalId(now: Millis, random: RandomBytes): string {
+  const seconds = Math.floor(now / 1000) % 2 ** 32;
+  return seconds.toString(16).padStart(8, '0') + random(8).toHex();
 }
 
 /** What a PATCH asks of a user; absent members stay as they are. */

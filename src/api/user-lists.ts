@@ -1,0 +1,123 @@
+import type { User } from '../core/types.ts';
+import { userObject } from '../core/users.ts';
+import {
+  type FieldsQuery,
+  users,
+  usersByEmail,
+  usersByEmailQuery,
+  type UsersQuery,
+  usersQuery,
+} from '../schemas/users.ts';
+import type { Store } from '../store/port.ts';
+import { numberedPageOf, totalsOf } from './numbered-page.ts';
+import { type Operation, operation } from './operation.ts';
+import { nextOf, pageOf } from './page.ts';
+import { badQuery, Problem } from './problem.ts';
+import type { ApiSettings } from './settings.ts';
+
+interface Deps {
+  readonly store: Pick<Store, 'users'>;
+  readonly settings: Pick<ApiSettings, 'limits'>;
+}
+
+const tag = 'Users';
+const lifecycle = 'Generally Available';
+
+/** The operations that answer more than one user (contract section 13). */
+export function userLists(deps: Deps): Operation[] {
+  return [listUsers(deps), findUsersByEmail(deps)];
+}
+
+/** The user with the members that the query asks for; names that no user has choose nothing. */
+export function showUser(
+  of: User,
+  { fields, include_fields: include = true }: FieldsQuery,
+): object {
+  const object = userObject(of);
+  if (fields === undefined) return object;
+  const names = new Set(fields.split(',').map((name) => name.trim()));
+  return Object.fromEntries(Object.entries(object).filter(([name]) => names.has(name) === include));
+}
+
+function listUsers(deps: Deps): Operation {
+  return operation({
+    operationId: 'listUsers',
+    method: 'GET',
+    path: '/users',
+    summary: 'List users',
+    description:
+      'By number with `page`, as far as the first 1,000, or without that limit with `take` and `from`.',
+    tag,
+    scopes: ['read:users'],
+    lifecycle,
+    query: usersQuery,
+    success: 200,
+    response: users,
+    errors: [400],
+    handle: async ({ tenant, query }) => {
+      if (query.q !== undefined) throw badQuery('Searching is not supported', 'q', 'Not supported');
+      const onwards = query.take !== undefined || query.from !== undefined;
+      return { body: await (onwards ? pageFrom : pageByNumber)(deps, tenant.id, query) };
+    },
+  });
+}
+
+/** Users that `page` can reach; beyond them an offset costs more with every page. */
+const numberedUsersMax = 1000;
+
+async function pageByNumber({ store }: Deps, tenant: number, query: UsersQuery): Promise<object> {
+  const asked = numberedPageOf(query);
+  if (asked.page * asked.perPage >= numberedUsersMax) {
+    const message = 'You can only page through the first 1000 records.';
+    throw new Problem(400, message, 'invalid_paging');
+  }
+  const { items, total } = await store.users.list(tenant, { ...asked, sort: sortOf(query.sort) });
+  const shown = items.map((item) => showUser(item, query));
+  if (query.include_totals !== true) return shown;
+  return { ...totalsOf(query, total), length: shown.length, users: shown };
+}
+
+async function pageFrom(
+  { store, settings }: Deps,
+  tenant: number,
+  query: UsersQuery,
+): Promise<object> {
+  if (query.sort !== undefined) {
+    throw badQuery('Not allowed beside take and from', 'sort', 'field:1 or field:-1');
+  }
+  const asked = pageOf(query, settings.limits.pageItems, isUserId);
+  const page = await store.users.listFrom(tenant, asked);
+  return { users: page.items.map((item) => showUser(item, query)), ...nextOf(page.next) };
+}
+
+function isUserId(key: string): boolean {
+  return /^[^|]+\|./.test(key);
+}
+
+function findUsersByEmail({ store }: Deps): Operation {
+  return operation({
+    operationId: 'findUsersByEmail',
+    method: 'GET',
+    path: '/users-by-email',
+    summary: 'Find users by e-mail',
+    description: 'Capitals make no difference.',
+    tag,
+    scopes: ['read:users'],
+    lifecycle,
+    query: usersByEmailQuery,
+    success: 200,
+    response: usersByEmail,
+    errors: [400],
+    handle: async ({ tenant, query }) => {
+      const found = await store.users.byEmail(tenant.id, query.email.toLowerCase());
+      return { body: found.map((item) => showUser(item, query)) };
+    },
+  });
+}
+
+/** `field:1` or `field:-1`; the schema has made sure of the form. */
+function sortOf(sort: string | undefined): { field: string; descending: boolean } | undefined {
+  if (sort === undefined) return undefined;
+  const [field = '', direction] = sort.split(':');
+  return { field, descending: direction === '-1' };
+}

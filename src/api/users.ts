@@ -1,0 +1,269 @@
+import { issuerOf } from '../auth/issuer.ts';
+import { createPasswordHasher, type HashPassword, isWeak } from '../auth/passwords.ts';
+import type { RandomBytes } from '../core/clock.ts';
+import { makeId } from '../core/ids.ts';
+import type { User } from '../core/types.ts';
+import {
+  applyUserPatch,
+  clashingMembers,
+  databaseConnection,
+  isEmail,
+  makeLocalId,
+  newUser,
+  profileLengthMax,
+  userEvent,
+  type UserEventFacts,
+  userObject,
+} from '../core/users.ts';
+import {
+  user,
+  type UserCreate,
+  userCreate,
+  userParams,
+  userPatch,
+  type UserPatchSent,
+  userQuery,
+} from '../schemas/users.ts';
+import type { Store } from '../store/port.ts';
+import { type Call, type Operation, operation } from './operation.ts';
+import { badBody, conflict, notFound, Problem, quoted } from './problem.ts';
+import type { ApiSettings } from './settings.ts';
+import { showUser, userLists } from './user-lists.ts';
+
+export interface UserDeps {
+  readonly store: Pick<Store, 'users'>;
+  readonly random: RandomBytes;
+  readonly settings: Pick<ApiSettings, 'serviceName' | 'attributePrefix' | 'plainHttp' | 'limits'>;
+}
+
+/** What the handlers share. */
+interface Deps extends UserDeps {
+  readonly hashPassword: HashPassword;
+}
+
+const tag = 'Users';
+const lifecycle = 'Generally Available';
+
+/** The operations of users (contract section 13). */
+export function userOperations(deps: UserDeps): Operation[] {
+  const shared = { ...deps, hashPassword: createPasswordHasher(deps) };
+  return [
+    ...userLists(shared),
+    createUser(shared),
+    readUser(shared),
+    updateUser(shared),
+    deleteUser(shared),
+  ];
+}
+
+function createUser(deps: Deps): Operation {
+  return operation({
+    operationId: 'createUser',
+    method: 'POST',
+    path: '/users',
+    summary: 'Create a user',
+    description: 'Emits the event `user.created`.',
+    tag,
+    scopes: ['create:users'],
+    lifecycle,
+    body: { schema: userCreate, required: true },
+    success: 201,
+    response: user,
+    errors: [400, 409, 413, 415],
+    handle: async (call) => ({ body: await create(deps, call) }),
+  });
+}
+
+async function create(
+  deps: Deps,
+  { tenant, body, now }: Call<unknown, unknown, UserCreate>,
+): Promise<object> {
+  const { email, password, connection, user_id: sentId, username } = body;
+  checkEmail(email);
+  checkConnection(connection);
+  if (isWeak(password, email)) throw weakPassword();
+  const { store, random, settings } = deps;
+  const made = newUser({
+    tenant: tenant.id,
+    provider: settings.serviceName,
+    localId: sentId ?? makeLocalId(now, random),
+    email,
+    username,
+    passwordHash: await deps.hashPassword(password),
+    profile: profileOf(body),
+    issuer: issuerOf(tenant.domain, settings.plainHttp(tenant.domain)),
+    now,
+  });
+  const event = userEvent('created', made, eventFacts(deps, { tenant, now }));
+  const answer = await store.users.create(made, event, now);
+  if ('refused' in answer) throw duplicate(settings);
+  return userObject(answer.created);
+}
+
+function readUser({ store }: Deps): Operation {
+  return operation({
+    operationId: 'readUser',
+    method: 'GET',
+    path: '/users/:id',
+    summary: 'Read a user',
+    tag,
+    scopes: ['read:users'],
+    lifecycle,
+    params: userParams,
+    query: userQuery,
+    success: 200,
+    response: user,
+    errors: [400, 404],
+    handle: async ({ tenant, params, query }) => {
+      const found = await store.users.get(tenant.id, params.id);
+      if (found === undefined) throw noUser();
+      return { body: showUser(found, query) };
+    },
+  });
+}
+
+function updateUser(deps: Deps): Operation {
+  return operation({
+    operationId: 'updateUser',
+    method: 'PATCH',
+    path: '/users/:id',
+    summary: 'Update a user',
+    description: 'Any subset of the members. Emits the event `user.updated`.',
+    tag,
+    scopes: ['update:users'],
+    lifecycle,
+    params: userParams,
+    body: { schema: userPatch, required: true },
+    success: 200,
+    response: user,
+    errors: [400, 404, 409, 413, 415],
+    handle: async (call) => ({ body: await update(deps, call) }),
+  });
+}
+
+async function update(
+  deps: Deps,
+  { tenant, params, body, now }: Call<{ id: string }, unknown, UserPatchSent>,
+): Promise<object> {
+  checkPatch(body);
+  const { email, username, password } = body;
+  const passwordHash =
+    password === undefined ? undefined : await hashFor(deps, tenant.id, params.id, password);
+  const patch = { email, username, passwordHash, profile: profileOf(body) };
+  const answer = await deps.store.users.update(
+    tenant.id,
+    params.id,
+    (before) => {
+      // Its e-mail may have become the password meanwhile.
+      if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
+      const after = applyUserPatch(before, patch, now);
+      if (JSON.stringify(after.profile).length > profileLengthMax) return { refused: 'too_long' };
+      return { after, event: userEvent('updated', after, eventFacts(deps, { tenant, now })) };
+    },
+    now,
+  );
+  if ('refused' in answer) throw refusals[answer.refused](deps.settings);
+  return userObject(answer.updated);
+}
+
+/** 400 for what can be judged without the user. */
+function checkPatch(body: UserPatchSent): void {
+  const clash = clashingMembers(body);
+  if (clash !== undefined) {
+    const message = `Cannot update ${clash[0]} and ${clash[1]} simultaneously.`;
+    throw new Problem(400, message, 'invalid_body');
+  }
+  if (body.email !== undefined) checkEmail(body.email);
+  if (body.connection !== undefined) checkConnection(body.connection);
+}
+
+/** The hash of a user's new password; only one that may be taken is worth the work. */
+async function hashFor(
+  { store, hashPassword }: Deps,
+  tenant: number,
+  id: string,
+  password: string,
+): Promise<string> {
+  if (isWeak(password, '')) throw weakPassword();
+  const before = await store.users.get(tenant, id);
+  if (before === undefined) throw noUser();
+  if (isWeak(password, before.email)) throw weakPassword();
+  return hashPassword(password);
+}
+
+function deleteUser(deps: Deps): Operation {
+  return operation({
+    operationId: 'deleteUser',
+    method: 'DELETE',
+    path: '/users/:id',
+    summary: 'Delete a user',
+    description: 'Also 204 when there is no such user. Emits the event `user.deleted`.',
+    tag,
+    scopes: ['delete:users'],
+    lifecycle,
+    params: userParams,
+    success: 204,
+    errors: [400],
+    handle: async ({ tenant, params, now }) => {
+      const emit = (before: User) =>
+        userEvent('deleted', before, eventFacts(deps, { tenant, now }));
+      await deps.store.users.delete(tenant.id, params.id, emit, now);
+      return {};
+    },
+  });
+}
+
+/** The members of the profile; the others have a place of their own, or no effect. */
+function profileOf(sent: UserCreate | UserPatchSent): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(sent).filter(([name]) => !elsewhere.has(name)));
+}
+
+const elsewhere = new Set([
+  'email',
+  'password',
+  'connection',
+  'user_id',
+  'username',
+  'verify_email',
+]);
+
+function eventFacts(
+  { random, settings }: Deps,
+  { tenant, now }: Pick<Call, 'tenant' | 'now'>,
+): UserEventFacts {
+  const { serviceName: service, attributePrefix: prefix } = settings;
+  return { id: makeId('evt_', now, random), tenant, service, prefix, now };
+}
+
+function checkEmail(email: string): void {
+  if (isEmail(email)) return;
+  const reason = `Object didn't pass validation for format email: ${quoted(email)}`;
+  throw badBody(reason, 'email', "The user's e-mail");
+}
+
+function checkConnection(name: string): void {
+  if (name === databaseConnection) return;
+  throw new Problem(400, 'The connection does not exist.', 'inexistent_connection');
+}
+
+const refusals = {
+  unknown: noUser,
+  weak: weakPassword,
+  duplicate,
+  too_long: () => {
+    const reason = `Metadata is too long, maximum ${profileLengthMax} characters`;
+    return badBody(reason, 'user_metadata', 'What the user may change');
+  },
+};
+
+function noUser(): Problem {
+  return notFound('The user does not exist.', 'inexistent_user');
+}
+
+function weakPassword(): Problem {
+  return new Problem(400, 'PasswordStrengthError: Password is too weak');
+}
+
+function duplicate({ serviceName }: Pick<ApiSettings, 'serviceName'>): Problem {
+  return conflict('The user already exists.', `${serviceName}_idp_error`);
+}

@@ -1,0 +1,213 @@
+import { Type, type Static, type TNull, type TString, type TUnion } from 'typebox';
+import { closed, named, next, pageQuery, time } from './common.ts';
+import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
+
+/** Whether it is one is for the handler to say: what it refuses, it quotes as `format email`. */
+const email = Type.String({ description: "The user's e-mail" });
+
+const text = (lengthMax: number, description: string): TString =>
+  Type.String({ minLength: 1, maxLength: lengthMax, description });
+
+const username = Type.String({
+  minLength: 1,
+  maxLength: 128,
+  pattern: '^\\P{Cc}*$',
+  description: "The user's user name",
+});
+
+const phone = Type.String({
+  pattern: '^\\+[0-9]{1,15}$',
+  format: 'phone-number',
+  description: "The user's phone number: + and 1 to 15 digits",
+});
+
+/** No other scheme than http: a picture is shown to people (`javascript:`, `data:`). */
+const picture = Type.String({
+  minLength: 1,
+  maxLength: 2048,
+  pattern: '^(?:[hH][tT]{2}[pP][sS]?://[^\\s\\p{Cc}]+|(?!\\s|[^/?#]*:)[^\\p{Cc}]+)$',
+  format: 'picture',
+  description: "The user's picture: a URL or a file name",
+});
+
+const userMetadata = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'What the user may change',
+});
+const appMetadata = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'What the user may not change',
+});
+
+const connection = Type.String({ description: "Name of the user's connection" });
+
+/** The local part alone; the provider is put before it. */
+const localId = Type.String({
+  minLength: 1,
+  maxLength: 255,
+  pattern: '^[\\x21-\\x7E]*$',
+  format: 'user-id',
+  description: 'Id of the user without its provider, without spaces',
+});
+
+/** What a PATCH can remove. */
+const removable = {
+  name: text(300, "The user's full name"),
+  nickname: text(300, "The user's nickname"),
+  picture,
+  given_name: text(150, "The user's given name"),
+  family_name: text(150, "The user's family name"),
+  phone_number: phone,
+};
+
+const kept = {
+  email_verified: Type.Boolean({ description: 'Whether the e-mail is verified' }),
+  username,
+  phone_verified: Type.Boolean({ description: 'Whether the phone number is verified' }),
+  blocked: Type.Boolean({ description: 'Whether the user is blocked' }),
+  user_metadata: userMetadata,
+  app_metadata: appMetadata,
+};
+
+const profile = Type.Partial(closed({ ...removable, ...kept })).properties;
+
+const verifyEmail = Type.Boolean({ description: 'Accepted, without effect' });
+
+const password = Type.String({ description: "The user's password" });
+
+/** Body of a create. */
+export const userCreate = named(
+  'UserCreate',
+  closed(
+    {
+      email,
+      password,
+      connection,
+      user_id: Type.Optional(localId),
+      ...profile,
+      verify_email: Type.Optional(verifyEmail),
+    },
+    { description: 'A new user' },
+  ),
+);
+
+/** Body of an update: any subset. */
+export const userPatch = named(
+  'UserPatch',
+  closed(
+    {
+      ...profile,
+      email: Type.Optional(email),
+      password: Type.Optional(password),
+      connection: Type.Optional(connection),
+      name: Type.Optional(nullable(removable.name)),
+      nickname: Type.Optional(nullable(removable.nickname)),
+      picture: Type.Optional(nullable(removable.picture)),
+      given_name: Type.Optional(nullable(removable.given_name)),
+      family_name: Type.Optional(nullable(removable.family_name)),
+      phone_number: Type.Optional(nullable(removable.phone_number)),
+      verify_email: Type.Optional(verifyEmail),
+    },
+    { description: 'Changes of a user; metadata merges at its first level' },
+  ),
+);
+
+const identity = closed(
+  {
+    connection,
+    user_id: Type.String({ description: 'Id of the user without its provider' }),
+    provider: Type.String({ description: 'Provider of the user' }),
+    isSocial: Type.Boolean({ description: 'False for a database connection' }),
+  },
+  { description: 'Where the user comes from' },
+);
+
+/** A user as it is answered and told in events. */
+export const user = named(
+  'User',
+  closed(
+    {
+      user_id: Type.String({ description: 'Provider, | and id' }),
+      email,
+      ...profile,
+      created_at: time,
+      updated_at: time,
+      identities: Type.Array(identity, { description: 'One' }),
+    },
+    { description: 'A user' },
+  ),
+);
+
+/** Path of one user. */
+export const userParams = closed({
+  id: Type.String({ description: 'Id of the user, percent-encoded' }),
+});
+
+/** Which members an answer has. */
+export const fieldsQuery = {
+  fields: Type.Optional(
+    Type.String({ maxLength: 1024, description: 'Members of the users, separated by commas' }),
+  ),
+  include_fields: Type.Optional(
+    Type.Boolean({ default: true, description: 'False: all members but those in fields' }),
+  ),
+};
+
+/** Query of one user. */
+export const userQuery = closed(fieldsQuery);
+
+/** Members that the list can be ordered by. */
+const sortable = [
+  'user_id',
+  'email',
+  'email_verified',
+  'username',
+  'name',
+  'nickname',
+  'given_name',
+  'family_name',
+  'picture',
+  'phone_number',
+  'phone_verified',
+  'blocked',
+  'created_at',
+  'updated_at',
+];
+
+/** Query of the list. */
+export const usersQuery = closed({
+  ...numberedPageQuery,
+  ...pageQuery,
+  ...fieldsQuery,
+  sort: Type.Optional(
+    Type.String({
+      pattern: `^(?:${sortable.join('|')}):(?:1|-1)$`,
+      description: 'field:1 or field:-1',
+    }),
+  ),
+  q: Type.Optional(Type.String({ description: 'Not supported' })),
+});
+
+/** The answers of the list. */
+export const users = Type.Union([
+  barePageOr(user, {
+    ...totals,
+    length: Type.Integer({ description: 'Items of this page' }),
+    users: Type.Array(user),
+  }),
+  closed({ users: Type.Array(user), next }),
+]);
+
+/** Query of the users with an e-mail. */
+export const usersByEmailQuery = closed({ email, ...fieldsQuery });
+
+/** The users with an e-mail. */
+export const usersByEmail = Type.Array(user);
+
+export type UserCreate = Static<typeof userCreate>;
+export type UserPatchSent = Static<typeof userPatch>;
+export type FieldsQuery = Static<typeof userQuery>;
+export type UsersQuery = Static<typeof usersQuery>;
+
+/** A member that a PATCH can remove. */
+function nullable(schema: TString & { readonly description?: unknown }): TUnion<[TString, TNull]> {
+  return Type.Union([schema, Type.Null()], { description: String(schema.description) });
+}
