@@ -26,7 +26,7 @@ while (performance.now() - started < Number(seconds) * 1000) {
   for (let i = 0; i < 100; i++) {
     offset++;
     const now = Date.now();
-    insert.run(offset, `evt_${String(offset).padStart(22, '1')}`, 'order.paid', now, now, body);
+    insert.run(offset, `evt_${String(offset).padStart(22, '0')}`, 'order.paid', now, now, body);
   }
   db.exec('commit');
 }
