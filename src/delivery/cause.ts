@@ -48,6 +48,7 @@ const tellingCodes: Readonly<Record<string, readonly [BrokenCause, string | unde
   HPE_INVALID_EOF_STATE: ['reset', 'closed before the end of the answer'],
   UND_ERR_HEADERS_OVERFLOW: ['protocol', 'headers too large'],
   UND_ERR_INVALID_ARG: ['protocol', 'the request cannot be written'],
+  UND_ERR_REQ_CONTENT_LENGTH_MISMATCH: ['protocol', 'the request cannot be written'],
 };
 
 function tellingCodeOf(code: string, error: unknown): readonly [BrokenCause, string | undefined] {
