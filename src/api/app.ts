@@ -19,7 +19,7 @@ import { createRateLimiter } from './rate.ts';
 import { createRemoteReader } from './remote.ts';
 import { answering, send, sendProblem, serve, type ServeDeps } from './serve.ts';
 import type { ApiSettings } from './settings.ts';
-import { answerBrokenRequest, literalPath, serverLimits } from './server.ts';
+import { answerBrokenRequest, boundServer, literalPath, serverLimits } from './server.ts';
 import { createTenantDirectory } from './tenants.ts';
 
 export interface AppDeps {
@@ -39,6 +39,7 @@ export interface AppDeps {
 export function buildApp(deps: AppDeps): FastifyInstance {
   const { store, settings, clock, log } = deps;
   const app = Fastify(serverOptions());
+  boundServer(app.server);
   const tenants = createTenantDirectory({ tenants: store.tenants, clock });
   const limiter = createRateLimiter({ clock, settings });
   const remoteOf = createRemoteReader(settings.trustProxy);

@@ -1,4 +1,4 @@
-import type { ServerOptions } from 'node:http';
+import type { Server, ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import { Problem, problemBody } from './problem.ts';
 
@@ -23,8 +23,17 @@ export const serverLimits = {
   routerOptions: { maxParamLength: headerBytesMax },
 };
 
-/** Connections at once; more wait in the kernel's queue or are refused. */
-export const connectionsMax = 20_000;
+/** Connections at once; what comes above is closed. */
+const connectionsMax = 20_000;
+
+/**
+ * Bounds the server itself. A client that asks before it sends a body (`Expect: 100-continue`) is
+ * answered by whoever reads the body, not before its turn.
+ */
+export function boundServer(server: Server): void {
+  server.maxConnections = connectionsMax;
+  server.on('checkContinue', (request, response) => server.emit('request', request, response));
+}
 
 /** A path whose percent-encoding cannot be decoded, with its percent signs taken literally. */
 export function literalPath(url: string): string {

@@ -178,7 +178,7 @@ function anyOfViolation(
     (branch) => branch.type === undefined || hasType(value, branch.type),
   );
   if (typed.length === 0) {
-    const types = branches.map((branch) => branch.type).join(',');
+    const types = [...new Set(branches.map((branch) => branch.type))].join(',');
     const reason = `Expected type ${types} but found type ${typeOf(value)}`;
     return { reason, property, description: describe(schema) };
   }
