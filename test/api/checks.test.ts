@@ -1,0 +1,452 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { StoreUnavailable } from '../../src/core/errors.ts';
+import type { Store } from '../../src/store/port.ts';
+import { exchange, requestText } from '../helpers/exchange.ts';
+import { allScopesBut, openSite, type Received, type Site } from './site.ts';
+
+/** Where {@link broken} makes the list of streams fail. */
+const fault: { error: Error | undefined } = { error: undefined };
+let site: Site;
+
+before(async () => {
+  site = await openSite({}, { around: broken });
+});
+after(() => site.close());
+
+/** A store whose list of streams fails while a fault is set. */
+function broken(store: Store): Store {
+  const list: Store['streams']['list'] = (...args) =>
+    fault.error === undefined ? store.streams.list(...args) : Promise.reject(fault.error);
+  return { ...store, streams: { ...store.streams, list } };
+}
+
+async function withFault(error: Error, work: () => Promise<void>): Promise<void> {
+  fault.error = error;
+  try {
+    await work();
+  } finally {
+    fault.error = undefined;
+  }
+}
+
+function assertProblem(answer: Received, status: number, message: string, code?: string): void {
+  assert.equal(answer.status, status, answer.text);
+  assert.equal(answer.body.statusCode, status);
+  assert.equal(answer.body.message, message);
+  assert.equal(answer.body.errorCode, code);
+  const members = code === undefined ? 3 : 4;
+  assert.equal(Object.keys(answer.body).length, members, answer.text);
+}
+
+const json = { 'content-type': 'application/json' };
+const stream = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA';
+
+describe('the answer', () => {
+  test('carries the common headers and those of the bucket', async () => {
+    const { headers } = await site.send('GET', '/event-streams');
+    assert.equal(headers.get('content-type'), 'application/json; charset=utf-8');
+    assert.equal(headers.get('cache-control'), 'no-store');
+    assert.equal(headers.get('x-content-type-options'), 'nosniff');
+    assert.match(headers.get('x-ratelimit-limit') ?? '', /^\d+$/);
+    assert.match(headers.get('x-ratelimit-remaining') ?? '', /^\d+$/);
+    assert.match(headers.get('x-ratelimit-reset') ?? '', /^\d{10}$/);
+    assert.equal(headers.get('access-control-allow-origin'), null);
+  });
+
+  test('carries them on every refusal too', async () => {
+    const answers = [
+      await site.raw('GET', '/api/v2/event-streams'),
+      await site.raw('GET', '/api/v2/nowhere'),
+      await site.raw('PUT', '/api/v2/event-streams'),
+      await site.raw('GET', '/api/v2'),
+      await site.raw('GET', '/api/v2/openapi.json'),
+      await site.raw('PUT', '/oauth/token'),
+      await site.send('POST', '/event-streams', '{'),
+      await site.send('GET', `${stream}x`),
+    ];
+    for (const { headers, text } of answers) {
+      assert.ok(headers.has('x-ratelimit-limit'), text);
+      assert.ok(headers.has('x-ratelimit-remaining'), text);
+      assert.ok(headers.has('x-ratelimit-reset'), text);
+      assert.equal(headers.get('cache-control'), 'no-store', text);
+      assert.equal(headers.get('x-content-type-options'), 'nosniff', text);
+    }
+  });
+
+  test('has no body for 204, nor a type', async () => {
+    const answer = await site.send('DELETE', stream);
+    assert.equal(answer.status, 204);
+    assert.equal(answer.text, '');
+    assert.equal(answer.headers.get('content-type'), null);
+    assert.ok(answer.headers.has('x-ratelimit-limit'));
+  });
+
+  test('to HEAD is that to GET without its body', async () => {
+    const get = await site.send('GET', '/event-streams');
+    const head = await site.send('HEAD', '/event-streams');
+    assert.equal(head.status, 200);
+    assert.equal(head.text, '');
+    assert.equal(head.headers.get('content-length'), get.headers.get('content-length'));
+    assert.equal((await site.raw('HEAD', '/api/v2/event-streams')).status, 401);
+  });
+});
+
+describe('routes', () => {
+  test('unknown ones are 404', async () => {
+    for (const path of ['/nowhere', '/event-streams/x/', '/Event-Streams', '/events/x/y', '']) {
+      assertProblem(await site.send('GET', path), 404, 'Not Found');
+    }
+    assertProblem(await site.raw('GET', '/'), 404, 'Not Found');
+    assertProblem(await site.raw('POST', '/nowhere', 'x'), 404, 'Not Found');
+  });
+
+  test('of another method are 405 with the methods there are', async () => {
+    const cases: [method: string, path: string, allow: string][] = [
+      ['PUT', '/api/v2/event-streams', 'GET, HEAD, POST'],
+      ['POST', `/api/v2${stream}`, 'DELETE, GET, HEAD, PATCH'],
+      ['OPTIONS', '/api/v2/events', 'POST'],
+      ['GET', '/api/v2/events', 'POST'],
+      ['DELETE', '/healthz', 'GET, HEAD'],
+      ['GET', '/oauth/token', 'POST'],
+      ['POST', '/api/v2/openapi.json', 'GET, HEAD'],
+    ];
+    for (const [method, path, allow] of cases) {
+      const answer = await site.raw(method, path);
+      assertProblem(answer, 405, 'Method Not Allowed');
+      assert.equal(answer.headers.get('allow'), allow, `${method} ${path}`);
+    }
+  });
+
+  test('404 and 405 come before the token is judged, whatever the body', async () => {
+    const bad = { authorization: 'Bearer nonsense', 'content-type': ';;' };
+    assert.equal((await site.raw('PUT', `/api/v2${stream}`, '{', bad)).status, 405);
+    assert.equal((await site.raw('POST', '/api/v2/nowhere', '{', bad)).status, 404);
+  });
+
+  test('methods that no route of the framework knows are 405 and 404 too', async () => {
+    for (const method of ['PROPFIND', 'TRACE', 'MKCOL', 'LOCK', 'QUERY']) {
+      const known = requestText(`${method} /api/v2/event-streams`, ['Content-Length: 0']);
+      const unknown = requestText(`${method} /api/v2/nowhere`, ['Content-Length: 0']);
+      assert.equal((await exchange(site.port, known)).status, 405, method);
+      assert.equal((await exchange(site.port, unknown)).status, 404, method);
+    }
+  });
+
+  test('whose encoding cannot be read are taken literally, behind the token', async () => {
+    for (const id of ['%ZZ', '%', '%E0%A4%A', '%FF%FE', 'a%2', '%c0%af', '%00', '%2e%2e']) {
+      const line = `GET /api/v2/event-streams/${id}`;
+      assert.equal((await exchange(site.port, requestText(line, []))).status, 401, id);
+      const authorized = requestText(line, [`Authorization: Bearer ${site.token}`]);
+      const answer = await exchange(site.port, authorized);
+      assert.equal(answer.status, 400, id);
+      assert.equal(JSON.parse(answer.body).errorCode, 'invalid_uri', id);
+    }
+  });
+
+  test('a path parameter that is empty is judged like any other', async () => {
+    assert.equal((await site.send('GET', '/event-streams/')).body.errorCode, 'invalid_uri');
+    assert.equal((await site.send('PUT', '/event-streams/')).status, 405);
+  });
+
+  test('a path parameter of any length is judged, and a longer URL refused', async () => {
+    const long = await site.send('GET', `/event-streams/${'x'.repeat(10_000)}`);
+    assert.equal(long.status, 400);
+    assert.ok(long.text.length < 500);
+    const longer = requestText(`GET /api/v2/event-streams/${'x'.repeat(40_000)}`, []);
+    assert.equal((await exchange(site.port, longer)).status, 431);
+  });
+
+  test('percent-encoded words are the same route', async () => {
+    assert.equal((await site.send('GET', '/%65vent-streams')).status, 200);
+    assert.equal((await site.raw('PUT', '/api/v2/%65vent-streams')).status, 405);
+  });
+});
+
+describe('a request that is no HTTP', () => {
+  const cases: [what: string, request: string, status: number][] = [
+    ['garbage', 'hello\r\n\r\n', 400],
+    ['an unknown method', requestText('FOO /api/v2/events', []), 400],
+    [
+      'two lengths',
+      requestText('POST /api/v2/events', ['Content-Length: 1', 'Content-Length: 2']),
+      400,
+    ],
+    [
+      'a length beside chunks',
+      requestText('POST /api/v2/events', ['Content-Length: 1', 'Transfer-Encoding: chunked']),
+      400,
+    ],
+    ['too large headers', requestText('GET /healthz', [`X: ${'x'.repeat(40_000)}`]), 431],
+    ['a line feed in a header', 'GET /healthz HTTP/1.1\r\nHost: a\nX: b\r\n\r\n', 400],
+  ];
+  for (const [what, request, status] of cases) {
+    test(`is refused in the shape of every refusal: ${what}`, async () => {
+      const answer = await exchange(site.port, request);
+      assert.equal(answer.status, status);
+      if (answer.body !== '') assert.equal(JSON.parse(answer.body).statusCode, status);
+    });
+  }
+});
+
+describe('the token', () => {
+  test('missing: 401 that names the realm only', async () => {
+    for (const authorization of [undefined, '', 'Basic eDp5', 'Bearer', 'Bearer ']) {
+      const headers = authorization === undefined ? {} : { authorization };
+      const answer = await site.raw('GET', '/api/v2/event-streams', undefined, headers);
+      assertProblem(answer, 401, 'Missing authentication');
+      assert.equal(answer.headers.get('www-authenticate'), 'Bearer realm="leat.example.com"');
+    }
+  });
+
+  test('in the query does not count', async () => {
+    const answer = await site.raw('GET', `/api/v2/event-streams?access_token=${site.token}`);
+    assertProblem(answer, 401, 'Missing authentication');
+  });
+
+  test('refused: 401 with its reason', async () => {
+    const authorization = 'Bearer nonsense';
+    const answer = await site.raw('GET', '/api/v2/event-streams', undefined, { authorization });
+    assertProblem(answer, 401, 'Invalid token');
+    assert.equal(
+      answer.headers.get('www-authenticate'),
+      'Bearer realm="leat.example.com", error="invalid_token", error_description="Invalid token"',
+    );
+  });
+
+  test('of a client without the global flag: 401', async () => {
+    const token = await site.house.token(
+      await site.house.client({ global: false }, ['read:users']),
+    );
+    const authorization = `Bearer ${token}`;
+    const answer = await site.raw('GET', '/api/v2/event-streams', undefined, { authorization });
+    assertProblem(answer, 401, 'Client is not global.');
+  });
+
+  test('without any of the scopes: 403 that names them', async () => {
+    const token = await site.tokenWith(
+      ...allScopesBut('read:event_streams', 'read:event_deliveries'),
+    );
+    const headers = { authorization: `Bearer ${token}` };
+    const answer = await site.send('GET', `${stream}/deliveries`, undefined, headers);
+    assertProblem(
+      answer,
+      403,
+      'Insufficient scope; expected any of: read:event_streams,read:event_deliveries',
+      'insufficient_scope',
+    );
+    assert.equal(
+      answer.headers.get('www-authenticate'),
+      'Bearer error="insufficient_scope", scope="read:event_streams read:event_deliveries"',
+    );
+  });
+
+  test('with one of the scopes is enough', async () => {
+    for (const scope of ['read:event_streams', 'read:event_deliveries']) {
+      const headers = { authorization: `bEaReR ${await site.tokenWith(scope)}` };
+      const answer = await site.send('GET', `${stream}/deliveries`, undefined, headers);
+      assertProblem(answer, 404, 'The requested stream does not exist.');
+    }
+  });
+});
+
+describe('the body', () => {
+  test('of another media type is 415', async () => {
+    const types = ['text/plain', 'application/xml', '', ';', 'application/json2', 'a/b; c'];
+    for (const type of [
+      ...types,
+      'application/json; charset=latin1',
+      'application/cloudevents+json',
+    ]) {
+      const answer = await site.send('POST', '/event-streams', '{}', { 'content-type': type });
+      assertProblem(answer, 415, 'Unsupported Media Type', 'unsupported_media_type');
+    }
+    const zipped = { ...json, 'content-encoding': 'gzip' };
+    const answer = await site.send('POST', '/event-streams', '{}', zipped);
+    assertProblem(answer, 415, 'Unsupported Media Type', 'unsupported_media_type');
+  });
+
+  test('of JSON in any spelling is read', async () => {
+    for (const type of [
+      'Application/JSON',
+      'application/json;charset=UTF-8',
+      'application/json ; a=b',
+    ]) {
+      const answer = await site.send('POST', '/event-streams', '{}', { 'content-type': type });
+      assert.equal(answer.body.errorCode, 'invalid_body', type);
+    }
+  });
+
+  test('too large is 413, by its length and by its bytes', async () => {
+    const large = `{"name":"${'x'.repeat(1_048_576)}"}`;
+    const sent = await site.send('POST', '/event-streams', large);
+    assertProblem(sent, 413, 'Payload Too Large', 'payload_too_large');
+    const authorization = `Bearer ${site.token}`;
+    const chunks = await site.raw('POST', '/api/v2/event-streams', streamOf(large), {
+      ...json,
+      authorization,
+    });
+    assertProblem(chunks, 413, 'Payload Too Large', 'payload_too_large');
+  });
+
+  test('of exactly the limit is read', async () => {
+    const text = `{"name":"${'x'.repeat(1_048_576 - 11)}"}`;
+    assert.equal(text.length, 1_048_576);
+    assert.equal((await site.send('POST', '/event-streams', text)).status, 400);
+  });
+
+  test('is judged after the token and before the path', async () => {
+    const large = 'x'.repeat(1_048_577);
+    const path = '/event-streams/nonsense';
+    assert.equal((await site.raw('PATCH', `/api/v2${path}`, large)).status, 401);
+    const token = await site.tokenWith('read:users');
+    const poor = { authorization: `Bearer ${token}` };
+    assert.equal((await site.send('PATCH', path, large, poor)).status, 403);
+    assert.equal((await site.send('PATCH', path, large, { 'content-type': 'a/b' })).status, 415);
+    assert.equal((await site.send('PATCH', path, large)).status, 413);
+    const bad = await site.send('PATCH', path, '{');
+    assert.equal(bad.body.errorCode, 'invalid_uri');
+  });
+
+  test('is not waited for before the caller is authorized', async () => {
+    const headers = ['Content-Type: application/json', 'Content-Length: 1000'];
+    const answer = await exchange(site.port, requestText('POST /api/v2/events', headers));
+    assert.equal(answer.status, 401);
+    const declared = [`Authorization: Bearer ${site.token}`, 'Content-Type: application/json'];
+    const large = [...declared, 'Content-Length: 9999999'];
+    assert.equal(
+      (await exchange(site.port, requestText('POST /api/v2/events', large))).status,
+      413,
+    );
+  });
+
+  test('is asked for only then when the client waits to be asked', async () => {
+    const asks = ['Expect: 100-continue', 'Connection: close'];
+    const headers = [...asks, 'Content-Type: application/json', 'Content-Length: 2'];
+    const line = 'POST /api/v2/event-streams';
+    const stranger = await exchange(site.port, requestText(line, headers));
+    assert.equal(stranger.status, 401);
+    const authorized = [...headers, `Authorization: Bearer ${site.token}`];
+    const answer = await exchange(site.port, requestText(line, authorized, '{}'));
+    assert.equal(answer.status, 100);
+    assert.match(answer.body, /^HTTP\/1\.1 400 /);
+  });
+
+  test('that is empty counts as none', async () => {
+    const types = [{}, json, { 'content-type': 'text/plain' }, { 'content-type': ';' }];
+    for (const headers of types) {
+      const optional = await site.send('POST', `${stream}/redeliver`, undefined, headers);
+      assertProblem(optional, 404, 'The requested stream does not exist.');
+      const required = await site.send('POST', '/event-streams', undefined, headers);
+      assertProblem(
+        required,
+        400,
+        "Payload validation error: 'Missing body' on property body (The request body).",
+        'invalid_body',
+      );
+      const all = { authorization: `Bearer ${site.token}`, ...headers };
+      const chunks = await site.raw('POST', `/api/v2${stream}/redeliver`, streamOf(''), all);
+      assertProblem(chunks, 404, 'The requested stream does not exist.');
+    }
+  });
+
+  test('that cannot be parsed is 400, whatever is wrong with it', async () => {
+    const deep = '['.repeat(200_000);
+    const texts = ['{', '{}x', 'nul', '{"a":1,}', "{'a':1}", '\uFEFF{}', ' ', '{"a":01}', deep];
+    const bytes = [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), Buffer.from([0])];
+    for (const body of [...texts, ...bytes]) {
+      const headers = { ...json, authorization: `Bearer ${site.token}` };
+      const answer = await site.raw('POST', '/api/v2/event-streams', body, headers);
+      assert.equal(answer.status, 400, String(body).slice(0, 20));
+      assert.equal(answer.body.errorCode, 'invalid_body');
+      assert.match(answer.body.message, /^Payload validation error: '.*' on property body \(/);
+    }
+  });
+
+  test('may use a member twice: the last one counts', async () => {
+    const answer = await site.send('POST', '/event-streams', '{"name":1,"name":2}');
+    assert.match(answer.body.message, /Missing required property: destination/);
+  });
+
+  test('is no text of lone surrogates', async () => {
+    const answer = await site.send('POST', '/event-streams', '{"name":"\\ud800"}');
+    assert.match(answer.body.message, /a lone surrogate/);
+    const pair = await site.send('POST', '/event-streams', '{"name":"\\ud83d\\ude00 \\\\ud800"}');
+    assert.match(pair.body.message, /Missing required property: destination/);
+  });
+
+  test('that is cut off harms nobody', async () => {
+    const headers = [`Authorization: Bearer ${site.token}`, 'Content-Type: application/json'];
+    const half = requestText(
+      'POST /api/v2/events',
+      [...headers, 'Content-Length: 100'],
+      '{"type":',
+    );
+    const { connect } = await import('node:net');
+    const socket = connect(site.port, '127.0.0.1', () => socket.end(half));
+    socket.on('error', () => undefined);
+    await new Promise((resolve) => socket.on('close', resolve).resume());
+    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+    assert.deepEqual(site.logged, []);
+  });
+});
+
+describe('when something fails', () => {
+  test('the client is told 500 and nothing more; the cause goes to the log', async () => {
+    const secret = new Error('the password is hunter2');
+    await withFault(secret, async () => {
+      const answer = await site.send('GET', '/event-streams');
+      assertProblem(answer, 500, 'Internal Server Error');
+      assert.ok(answer.headers.has('x-ratelimit-limit'));
+    });
+    const entry = site.logged.splice(0).at(-1);
+    assert.equal((entry?.facts as { err?: unknown }).err, secret);
+  });
+
+  test('a store that is away is 503 with Retry-After, and no log entry each', async () => {
+    await withFault(new StoreUnavailable('disk full'), async () => {
+      const answer = await site.send('GET', '/event-streams');
+      assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
+      assert.equal(answer.headers.get('retry-after'), '1');
+    });
+    assert.deepEqual(site.logged, []);
+  });
+
+  test('a process that is to end takes no request, but says that it lives', async () => {
+    site.ready = false;
+    try {
+      const answer = await site.send('GET', '/event-streams');
+      assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
+      assert.equal(answer.headers.get('retry-after'), '1');
+      assert.ok(answer.headers.has('x-ratelimit-limit'));
+      assert.equal((await site.raw('GET', '/readyz')).status, 503);
+      assert.equal((await site.raw('GET', '/healthz')).status, 200);
+    } finally {
+      site.ready = true;
+    }
+    assert.equal((await site.raw('GET', '/readyz')).status, 200);
+  });
+});
+
+describe('paths without a token', () => {
+  test('the picture is a sandboxed file', async () => {
+    const { status, headers, text } = await site.raw('GET', '/avatar.svg');
+    assert.equal(status, 200);
+    assert.equal(headers.get('content-type'), 'image/svg+xml');
+    assert.equal(headers.get('content-security-policy'), "default-src 'none'; sandbox");
+    assert.match(text, /^<svg [^>]*>.*<\/svg>\n$/s);
+  });
+
+  test('actions are an empty list', async () => {
+    assert.deepEqual((await site.send('GET', '/actions/actions')).body, {
+      actions: [],
+      total: 0,
+      page: 0,
+      per_page: 100,
+    });
+  });
+});
+
+function streamOf(text: string): ReadableStream {
+  return new Blob([text]).stream();
+}

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import type { IncomingMessage } from 'node:http';
+import { describe, test } from 'node:test';
+import { createRemoteReader } from '../../src/api/remote.ts';
+import { secondTenant } from '../auth/house.ts';
+import { exchange, requestText } from '../helpers/exchange.ts';
+import { openSite, type Site } from './site.ts';
+
+async function list(site: Site, host: string, token: string, forwarded?: string): Promise<number> {
+  const headers = [`Host: ${host}`, `Authorization: Bearer ${token}`, 'Connection: close'];
+  if (forwarded !== undefined) headers.push(`X-Forwarded-Host: ${forwarded}`);
+  const request = requestText('GET /api/v2/event-streams', headers);
+  return (await exchange(site.port, request.replace('Host: 127.0.0.1\r\n', ''))).status;
+}
+
+describe('the tenant', () => {
+  test('is the only one there is, whatever the Host', async (t) => {
+    const site = await openSite();
+    t.after(() => site.close());
+    for (const host of ['leat.example.com', 'anything', '127.0.0.1:1']) {
+      assert.equal(await list(site, host, site.token), 200, host);
+    }
+  });
+
+  test('is that of the Host where there are several, in any case and with a default port', async (t) => {
+    const site = await openSite();
+    t.after(() => site.close());
+    const other = await secondTenant(site.house);
+    site.house.clock.move(10_000);
+    await site.send('GET', '/event-streams');
+    for (const host of ['leat.example.com', 'LEAT.example.com', 'leat.example.com:443']) {
+      assert.equal(await list(site, host, site.token), 200, host);
+    }
+    assert.equal(await list(site, other.tenant.domain, site.token), 401, 'nothing crosses tenants');
+    for (const host of ['nobody.example.com', 'leat.example.com:8443', '']) {
+      assert.equal(await list(site, host, site.token), 404, host);
+    }
+    assert.equal((await site.raw('GET', '/healthz')).status, 200, 'health belongs to no tenant');
+  });
+
+  test('is named by a proxy that is trusted, and by nobody else', async (t) => {
+    const trusting = await openSite({ trustProxy: ['127.0.0.1'] });
+    t.after(() => trusting.close());
+    await secondTenant(trusting.house);
+    trusting.house.clock.move(10_000);
+    await trusting.raw('GET', '/healthz');
+    const { domain } = trusting.house.tenant;
+    assert.equal(await list(trusting, 'internal', trusting.token, domain), 200);
+    assert.equal(await list(trusting, domain, trusting.token, 'internal'), 404);
+  });
+});
+
+describe('the remote', () => {
+  const read = (trusted: string[], peer: string, forwarded?: string, host?: string): string => {
+    const headers = { host: 'own', 'x-forwarded-for': forwarded, 'x-forwarded-host': host };
+    const request = { socket: { remoteAddress: peer }, headers } as unknown as IncomingMessage;
+    const remote = createRemoteReader(trusted)(request);
+    return `${remote.address} ${remote.host}`;
+  };
+  const rows: [trusted: string[], peer: string, forwarded: string | undefined, remote: string][] = [
+    [[], '192.0.2.1', '198.51.100.1', '192.0.2.1 own'],
+    [['10.0.0.0/8'], '192.0.2.1', '198.51.100.1', '192.0.2.1 own'],
+    [['10.0.0.0/8'], '10.0.0.1', '198.51.100.1', '198.51.100.1 seen'],
+    [['10.0.0.0/8'], '::ffff:10.0.0.1', '198.51.100.1', '198.51.100.1 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', '6.6.6.6, 198.51.100.1, 10.0.0.2', '198.51.100.1 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', '10.0.0.3,10.0.0.2', '10.0.0.3 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', undefined, '10.0.0.1 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', 'garbage', '10.0.0.1 seen'],
+    [['10.0.0.0/8'], '10.0.0.1', '1.2.3.4, garbage, 10.0.0.2', '10.0.0.2 seen'],
+    [['2001:db8::/32'], '2001:db8::1', '2001:db9::1', '2001:db9::1 seen'],
+    [['192.0.2.1'], '192.0.2.1', '198.51.100.1', '198.51.100.1 seen'],
+    [['192.0.2.1'], '192.0.2.2', '198.51.100.1', '192.0.2.2 own'],
+  ];
+  for (const [trusted, peer, forwarded, remote] of rows) {
+    test(`${peer} with "${forwarded}" behind ${trusted.join() || 'nobody'} is ${remote}`, () => {
+      assert.equal(read(trusted, peer, forwarded, 'seen'), remote);
+    });
+  }
+});
