@@ -1,8 +1,8 @@
 import type { BrokenCause, PostResult } from '../core/retry.ts';
 import { BlockedAddress, LookupFailed } from './egress.ts';
 
-/** How far an attempt had come: TCP, then TLS, then the request was written. */
-export type Phase = 'connecting' | 'securing' | 'sent';
+/** How far an attempt had come: TCP, TLS, the request was written, the answer's head was read. */
+export type Phase = 'connecting' | 'securing' | 'sent' | 'answering';
 
 /** The connection was dropped because of what came over it; `message` is shown, so it is ours. */
 export class BadAnswer extends Error {
@@ -21,10 +21,17 @@ export function brokenBy(error: unknown, phase: Phase): PostResult & { readonly 
   const code = codeOf(error);
   if (error instanceof LookupFailed) return broken('dns', shown(code));
   if (error instanceof BadAnswer) return broken('protocol', error.message);
+  const reason = parserReasonOf(error);
+  if (reason === 'Invalid EOF state') return broken('reset', closedEarly);
+  if (reason !== undefined) return broken('protocol', reason);
   if (code === 'ETIMEDOUT') return broken('timeout', undefined);
+  // undici says so of any error of the parser once it has read a length.
+  if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') {
+    return phase === 'answering' ? broken('reset', closedEarly) : broken('protocol', undefined);
+  }
   if (code in tellingCodes) return broken(...tellingCodeOf(code, error));
-  if (phase === 'sent') return broken(tlsCode.test(code) ? 'tls' : 'protocol', shown(code));
-  return broken(phase === 'securing' ? 'tls' : 'refused', shown(code));
+  if (phase === 'connecting') return broken('refused', shown(code));
+  return broken(phase === 'securing' || tlsCode.test(code) ? 'tls' : 'protocol', shown(code));
 }
 
 function broken(
@@ -33,6 +40,14 @@ function broken(
 ): PostResult & { readonly kind: 'broken' } {
   return { kind: 'broken', cause, detail };
 }
+
+/** What the parser says about an answer that is not HTTP: one of its own fixed sentences. */
+function parserReasonOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || error.name !== 'HTTPParserError') return undefined;
+  return /\((?<reason>[\w /,.`'-]{1,80})\)$/.exec(error.message)?.groups?.['reason'] ?? 'not HTTP';
+}
+
+const closedEarly = 'closed before the end of the answer';
 
 /** Codes that say the same in every phase. */
 const tellingCodes: Readonly<Record<string, readonly [BrokenCause, string | undefined]>> = {
@@ -43,9 +58,7 @@ const tellingCodes: Readonly<Record<string, readonly [BrokenCause, string | unde
   ENETDOWN: ['refused', 'ENETDOWN'],
   ENETUNREACH: ['refused', 'ENETUNREACH'],
   EHOSTUNREACH: ['refused', 'EHOSTUNREACH'],
-  UND_ERR_SOCKET: ['reset', 'closed before the end of the answer'],
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: ['reset', 'closed before the end of the answer'],
-  HPE_INVALID_EOF_STATE: ['reset', 'closed before the end of the answer'],
+  UND_ERR_SOCKET: ['reset', closedEarly],
   UND_ERR_HEADERS_OVERFLOW: ['protocol', 'headers too large'],
   UND_ERR_INVALID_ARG: ['protocol', 'the request cannot be written'],
   UND_ERR_REQ_CONTENT_LENGTH_MISMATCH: ['protocol', 'the request cannot be written'],

@@ -90,6 +90,7 @@ export class Exchange {
     // Interim answers (1xx) come before the answer itself.
     if (status < 200) return;
     this.#status = status;
+    if (this.line !== undefined) this.line.phase = 'answering';
     const retryAfter = headers['retry-after'];
     this.#retryAfter = typeof retryAfter === 'string' ? retryAfter : retryAfter?.[0];
   }

@@ -1,5 +1,4 @@
 import { lookup } from 'node:dns';
-import type { LookupFunction } from 'node:net';
 import type { TestContext } from 'node:test';
 import type { PostResult } from '../../src/core/retry.ts';
 import { createEgressRule } from '../../src/delivery/egress.ts';
@@ -33,7 +32,7 @@ export function createSender(
   const transport = createTransport({
     clock,
     egress: createEgressRule({ allow }),
-    lookup: lookup as LookupFunction,
+    lookup,
     timeoutMs,
     bodyBytesMax: 65_536,
     textBytesMax: 2048,
