@@ -1,0 +1,300 @@
+import { hashSecret, makeClientId, makeClientSecret } from '../auth/clients.ts';
+import { faultOfKey } from '../auth/public-key.ts';
+import type { RandomBytes } from '../core/clock.ts';
+import type { Client, Grant } from '../core/types.ts';
+import {
+  client,
+  type ClientCreate,
+  clientCreate,
+  clientParams,
+  type ClientPatch,
+  clientPatch,
+  clients,
+  clientsQuery,
+  clientWithSecret,
+  type KeySetSent,
+} from '../schemas/clients.ts';
+import { emptyBody } from '../schemas/common.ts';
+import type { Store } from '../store/port.ts';
+import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
+import { type Call, type Operation, operation } from './operation.ts';
+import { heldScopes, requireOwn } from './own.ts';
+import { badBody, conflict, notFound, type Problem, quoted } from './problem.ts';
+import type { ApiSettings } from './settings.ts';
+
+export interface ClientDeps {
+  readonly store: Pick<Store, 'clients'>;
+  readonly random: RandomBytes;
+  readonly settings: Pick<ApiSettings, 'trustedIssuers'>;
+}
+
+const tag = 'Clients';
+const lifecycle = 'Early Access';
+
+/** The operations of clients (contract section 14.1). */
+export function clientOperations(deps: ClientDeps): Operation[] {
+  return [
+    listClients(deps),
+    createClient(deps),
+    readClient(deps),
+    updateClient(deps),
+    deleteClient(deps),
+    rotateClientSecret(deps),
+  ];
+}
+
+/** 404 for a client that is not there. */
+export function noClient(): Problem {
+  return notFound('The client does not exist.');
+}
+
+function listClients({ store }: ClientDeps): Operation {
+  return operation({
+    operationId: 'listClients',
+    method: 'GET',
+    path: '/clients',
+    summary: 'List clients, oldest first',
+    tag,
+    scopes: ['read:clients'],
+    lifecycle,
+    query: clientsQuery,
+    success: 200,
+    response: clients,
+    errors: [400],
+    handle: async ({ tenant, query }) => {
+      const { items, total } = await store.clients.list(tenant.id, numberedPageOf(query));
+      return { body: numberedAnswer('clients', { items: items.map(showClient), total }, query) };
+    },
+  });
+}
+
+function createClient(deps: ClientDeps): Operation {
+  return operation({
+    operationId: 'createClient',
+    method: 'POST',
+    path: '/clients',
+    summary: 'Create a client',
+    description: 'The answer has the secret, which is not shown again.',
+    tag,
+    scopes: ['create:clients'],
+    lifecycle,
+    body: { schema: clientCreate, required: true },
+    success: 201,
+    response: clientWithSecret,
+    errors: [400, 409, 413, 415],
+    handle: async (call) => ({ body: await create(deps, call) }),
+  });
+}
+
+async function create(
+  { store, random, settings }: ClientDeps,
+  { tenant, caller, body, now }: Call<unknown, unknown, ClientCreate>,
+): Promise<object> {
+  const { client_id: sentId, issuer, name, global = false, jwks } = body;
+  checkIssuer(body, settings);
+  await checkKeys(jwks);
+  // A client of Leat has no grant yet and can be given none beyond the caller's own.
+  if (global) requireOwn(caller, heldScopes({ issuer }, []));
+  const secret = issuer === undefined ? makeClientSecret(random) : undefined;
+  const answer = await store.clients.create({
+    tenant: tenant.id,
+    id: sentId ?? makeClientId(random),
+    name,
+    global,
+    issuer,
+    secretHash: secret && hashSecret(secret),
+    jwks: textOf(jwks),
+    createdAt: now,
+  });
+  if ('refused' in answer) throw conflict('The client already exists.', 'already_exists');
+  return showWithSecret(answer.created, secret);
+}
+
+function readClient({ store }: ClientDeps): Operation {
+  return operation({
+    operationId: 'readClient',
+    method: 'GET',
+    path: '/clients/:client_id',
+    summary: 'Read a client',
+    tag,
+    scopes: ['read:clients'],
+    lifecycle,
+    params: clientParams,
+    success: 200,
+    response: client,
+    errors: [400, 404],
+    handle: async ({ tenant, params }) => {
+      const found = await store.clients.get(tenant.id, params.client_id);
+      if (found === undefined) throw noClient();
+      return { body: showClient(found) };
+    },
+  });
+}
+
+function updateClient({ store }: ClientDeps): Operation {
+  return operation({
+    operationId: 'updateClient',
+    method: 'PATCH',
+    path: '/clients/:client_id',
+    summary: 'Update a client',
+    description: 'Any subset of the members. Clearing `global` also acts on tokens already out.',
+    tag,
+    scopes: ['update:clients'],
+    lifecycle,
+    params: clientParams,
+    body: { schema: clientPatch, required: true },
+    success: 200,
+    response: client,
+    errors: [400, 404, 413, 415],
+    handle: async ({ tenant, caller, params, body }) => {
+      await checkKeys(body.jwks);
+      const updated = await change(store, tenant.id, params.client_id, (before, grants) =>
+        patched(before, body, () => requireOwn(caller, heldScopes(before, grants))),
+      );
+      return { body: showClient(updated) };
+    },
+  });
+}
+
+function deleteClient({ store }: ClientDeps): Operation {
+  return operation({
+    operationId: 'deleteClient',
+    method: 'DELETE',
+    path: '/clients/:client_id',
+    summary: 'Delete a client',
+    description:
+      'Also 204 when there is no such client. Its grants go with it; tokens already out are refused.',
+    tag,
+    scopes: ['delete:clients'],
+    lifecycle,
+    params: clientParams,
+    success: 204,
+    errors: [400],
+    handle: async ({ tenant, params }) => {
+      await store.clients.delete(tenant.id, params.client_id);
+      return {};
+    },
+  });
+}
+
+function rotateClientSecret({ store, random }: ClientDeps): Operation {
+  return operation({
+    operationId: 'rotateClientSecret',
+    method: 'POST',
+    path: '/clients/:client_id/rotate-secret',
+    summary: 'Rotate the secret of a client',
+    description: 'The former secret ends at once. The new one is not shown again.',
+    tag,
+    scopes: ['update:clients'],
+    lifecycle,
+    params: clientParams,
+    body: { schema: emptyBody, required: false },
+    success: 200,
+    response: clientWithSecret,
+    errors: [400, 404, 413, 415],
+    handle: async ({ tenant, caller, params }) => {
+      const secret = makeClientSecret(random);
+      const updated = await change(store, tenant.id, params.client_id, (before, grants) => {
+        requireOwn(caller, heldScopes(before, grants));
+        if (before.issuer !== undefined) throw noSecret();
+        return { ...before, secretHash: hashSecret(secret) };
+      });
+      return { body: showWithSecret(updated, secret) };
+    },
+  });
+}
+
+/**
+ * Changes a client. `decide` throws the problem that a change is; the grants it sees are those of
+ * the same instant, so that one that comes meanwhile cannot slip past a rule.
+ */
+async function change(
+  store: ClientDeps['store'],
+  tenant: number,
+  id: string,
+  decide: (before: Client, grants: readonly Grant[]) => Client,
+): Promise<Client> {
+  const answer = await store.clients.update(tenant, id, (before, grants) => ({
+    after: decide(before, grants),
+  }));
+  if ('refused' in answer) throw noClient();
+  return answer.updated;
+}
+
+/**
+ * The client as a PATCH makes it. What lets the caller act as the client calls `requireAll` first:
+ * the caller has to be able to do all that the client can.
+ */
+function patched(before: Client, sent: ClientPatch, requireAll: () => void): Client {
+  const { name = before.name, global = before.global, jwks } = sent;
+  if (jwks !== undefined || (global && !before.global)) requireAll();
+  if (jwks !== undefined && before.issuer !== undefined) throw noKeys();
+  return { ...before, name, global, jwks: jwks === undefined ? before.jwks : textOf(jwks) };
+}
+
+/** What the schema cannot say of `client_id` and `issuer`. */
+function checkIssuer(
+  { client_id: id, issuer, jwks }: ClientCreate,
+  { trustedIssuers }: ClientDeps['settings'],
+): void {
+  if (issuer === undefined) {
+    if (id === undefined) return;
+    throw badBody(
+      'client_id is allowed only together with issuer',
+      'client_id',
+      'Id of the client',
+    );
+  }
+  if (!trustedIssuers.includes(issuer)) {
+    throw badBody(
+      `No enum match for: ${quoted(issuer)}`,
+      'issuer',
+      'External issuer of the tokens of this client, one of the trusted ones',
+    );
+  }
+  if (id === undefined) {
+    throw badBody('Missing required property: client_id', 'client_id', 'Id of the client');
+  }
+  if (jwks !== undefined) throw noKeys();
+}
+
+async function checkKeys(sent: KeySetSent | null | undefined): Promise<void> {
+  for (const [index, key] of (sent?.keys ?? []).entries()) {
+    const fault = await faultOfKey(key);
+    if (fault !== undefined) throw badBody(fault, `jwks.keys.${index}`, 'A public key');
+  }
+}
+
+function textOf(jwks: KeySetSent | null | undefined): string | undefined {
+  return jwks === null || jwks === undefined ? undefined : JSON.stringify(jwks);
+}
+
+function showClient({ id, issuer, name, global, jwks }: Client): object {
+  return {
+    client_id: id,
+    ...(issuer === undefined ? {} : { issuer }),
+    name,
+    global,
+    ...(jwks === undefined ? {} : { jwks: JSON.parse(jwks) as unknown }),
+  };
+}
+
+function showWithSecret(of: Client, secret: string | undefined): object {
+  return { ...showClient(of), ...(secret === undefined ? {} : { client_secret: secret }) };
+}
+
+function noKeys(): Problem {
+  return badBody(
+    'A client of an external issuer has no keys',
+    'jwks',
+    'Public keys that prove private_key_jwt',
+  );
+}
+
+function noSecret(): Problem {
+  return badBody(
+    'A client of an external issuer has no secret',
+    'client_secret',
+    'Known at this moment only; stored as a hash',
+  );
+}

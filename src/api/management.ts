@@ -1,0 +1,33 @@
+import { audienceOf, issuerOf } from '../auth/issuer.ts';
+import { managementScopes } from '../auth/scopes.ts';
+import { type Api, managementApiId, type Tenant } from '../core/types.ts';
+import type { ApiSettings } from './settings.ts';
+
+/** The management API as one of the APIs of a tenant: it has no row, and never changes. */
+export function managementApi({ id: tenant, domain }: Tenant): Api {
+  return {
+    tenant,
+    id: managementApiId,
+    identifier: audienceOf(domain),
+    name: 'Leat Management API',
+    scopes: managementScopes.map((value) => ({ value, description: '' })),
+    enforcePolicies: false,
+    tokenDialect: 'access_token',
+    tokenLifetimeSeconds: 86_400,
+    createdAt: 0,
+  };
+}
+
+/** Whether an audience means the management API: the forms that the token endpoint takes. */
+export function isManagementAudience(
+  audience: string,
+  { domain }: Tenant,
+  { plainHttp }: Pick<ApiSettings, 'plainHttp'>,
+): boolean {
+  const short = '/api/v2/';
+  return (
+    audience === short ||
+    audience === audienceOf(domain) ||
+    audience === issuerOf(domain, plainHttp(domain)) + short.slice(1)
+  );
+}

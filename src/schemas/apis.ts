@@ -1,0 +1,83 @@
+import { Type, type Static } from 'typebox';
+import { closed, named } from './common.ts';
+import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
+
+/** RFC 6749 section 3.3: a claim `scope` separates them by spaces. */
+export const scopeValue = Type.String({
+  minLength: 1,
+  maxLength: 280,
+  pattern: '^[\\x21\\x23-\\x5B\\x5D-\\x7E]*$',
+  format: 'scope',
+  description: 'A scope, without spaces',
+});
+
+const identifier = Type.String({
+  minLength: 1,
+  maxLength: 600,
+  pattern: '^[^\\s\\p{Cc}]*$',
+  format: 'api-identifier',
+  description: 'Audience of the tokens for the API; never changes',
+});
+
+const name = Type.String({ minLength: 1, maxLength: 255, description: 'Name of the API' });
+
+const scopeText = Type.String({ maxLength: 500, description: 'What the scope allows' });
+
+const changeable = {
+  name,
+  scopes: Type.Array(closed({ value: scopeValue, description: Type.Optional(scopeText) }), {
+    maxItems: 1000,
+    description: 'Scopes of the API',
+  }),
+  enforce_policies: Type.Boolean({ description: 'Whether role-based access control is on' }),
+  token_dialect: Type.Union([Type.Literal('access_token'), Type.Literal('access_token_authz')], {
+    description: 'With access_token_authz permissions go into the token',
+  }),
+  token_lifetime: Type.Integer({
+    minimum: 1,
+    maximum: 2_592_000,
+    description: 'Seconds that tokens for the API live',
+  }),
+};
+
+const anyOf = Type.Partial(closed(changeable)).properties;
+
+/** Body of a create. */
+export const apiCreate = named(
+  'ResourceServerCreate',
+  closed({ identifier, ...anyOf }, { description: 'A new API' }),
+);
+
+/** Body of an update: any subset. */
+export const apiPatch = named(
+  'ResourceServerPatch',
+  closed(anyOf, { description: 'Changes of an API' }),
+);
+
+/** An API as it is answered. */
+export const api = named(
+  'ResourceServer',
+  closed(
+    {
+      id: Type.String({ description: 'Id of the API' }),
+      identifier,
+      ...changeable,
+      is_system: Type.Boolean({ description: 'True for the management API' }),
+    },
+    { description: 'An API that tokens are made for' },
+  ),
+);
+
+/** Path of one API. */
+export const apiParams = closed({
+  id: Type.String({ description: 'Id of the API, or its identifier, percent-encoded' }),
+});
+
+/** Query of the list. */
+export const apisQuery = closed(numberedPageQuery);
+
+/** The answers of the list. */
+export const apis = barePageOr(api, { ...totals, resource_servers: Type.Array(api) });
+
+export type ApiCreate = Static<typeof apiCreate>;
+export type ApiPatch = Static<typeof apiPatch>;

@@ -1,0 +1,151 @@
+import { Type, type Static, type TObject, type TProperties } from 'typebox';
+import { closed, named } from './common.ts';
+import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
+
+/** Of a client of Leat: 32 hexadecimal digits; of an external issuer whatever it calls the client. */
+const clientId = Type.String({
+  minLength: 1,
+  maxLength: 255,
+  pattern: '^[\\x20-\\x7E]*$',
+  format: 'client-id',
+  description: 'Id of the client',
+});
+
+const issuer = Type.String({
+  maxLength: 2048,
+  description: 'External issuer of the tokens of this client, one of the trusted ones',
+});
+
+const name = Type.String({ minLength: 1, maxLength: 255, description: 'Name of the client' });
+
+const global = Type.Boolean({ description: 'Whether the client may use the management API' });
+
+/** RFC 7517 sections 4 and 9.3: a public key for signatures, in its usual members. */
+const keyMembers = {
+  kid: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'Id of the key' })),
+  use: Type.Optional(Type.Literal('sig', { description: 'What the key is for: sig' })),
+  key_ops: Type.Optional(
+    Type.Array(Type.Literal('verify', { description: 'verify' }), {
+      minItems: 1,
+      maxItems: 1,
+      description: 'What the key is for: verify',
+    }),
+  ),
+  ext: Type.Optional(Type.Boolean({ description: 'Whether the key is extractable' })),
+};
+
+const number = (description: string): ReturnType<typeof Type.String> =>
+  Type.String({
+    minLength: 1,
+    maxLength: 4096,
+    pattern: '^[A-Za-z0-9_-]+$',
+    format: 'base64url',
+    description,
+  });
+
+/** A member that is not listed is refused, and with it every member of a private key. */
+const publicKey = Type.Union(
+  [
+    closed({
+      kty: Type.Literal('RSA', { description: 'Kind of key: RSA or EC' }),
+      n: number('Modulus'),
+      e: number('Exponent'),
+      alg: Type.Optional(
+        Type.Union([Type.Literal('RS256'), Type.Literal('PS256')], {
+          description: 'Signature algorithm: RS256 or PS256',
+        }),
+      ),
+      ...keyMembers,
+    }),
+    closed({
+      kty: Type.Literal('EC', { description: 'Kind of key: RSA or EC' }),
+      crv: Type.Literal('P-256', { description: 'Curve: P-256' }),
+      x: number('Coordinate x'),
+      y: number('Coordinate y'),
+      alg: Type.Optional(Type.Literal('ES256', { description: 'Signature algorithm: ES256' })),
+      ...keyMembers,
+    }),
+  ],
+  { description: 'A public key' },
+);
+
+const jwks = closed(
+  {
+    keys: Type.Array(publicKey, { minItems: 1, maxItems: 20, description: 'Public keys' }),
+  },
+  { description: 'Public keys that prove private_key_jwt' },
+);
+
+/** Body of a create. */
+export const clientCreate = named(
+  'ClientCreate',
+  closed(
+    {
+      client_id: Type.Optional(clientId),
+      issuer: Type.Optional(issuer),
+      name,
+      global: Type.Optional(global),
+      jwks: Type.Optional(jwks),
+    },
+    { description: 'A new client; client_id and issuer are sent together or not at all' },
+  ),
+);
+
+/** Body of an update: any subset. */
+export const clientPatch = named(
+  'ClientPatch',
+  closed(
+    {
+      name: Type.Optional(name),
+      global: Type.Optional(global),
+      jwks: Type.Optional(
+        Type.Union([jwks, Type.Null()], {
+          description: 'Public keys that prove private_key_jwt; null removes them',
+        }),
+      ),
+    },
+    { description: 'Changes of a client' },
+  ),
+);
+
+const shown = { client_id: clientId, issuer: Type.Optional(issuer), name, global };
+
+/** A client as it is answered. */
+export const client = named(
+  'Client',
+  described({ ...shown, jwks: Type.Optional(jwks) }, 'A client'),
+);
+
+/** A client as the operations that make a secret answer it. */
+export const clientWithSecret = named(
+  'ClientWithSecret',
+  described(
+    {
+      ...shown,
+      client_secret: Type.Optional(
+        Type.String({ description: 'Known at this moment only; stored as a hash' }),
+      ),
+      jwks: Type.Optional(jwks),
+    },
+    'A client with its secret',
+  ),
+);
+
+/** Path of one client. */
+export const clientParams = closed({
+  client_id: Type.String({ description: 'Id of the client, percent-encoded' }),
+});
+
+/** Query of the list. */
+export const clientsQuery = closed(numberedPageQuery);
+
+/** The answers of the list. */
+export const clients = barePageOr(client, { ...totals, clients: Type.Array(client) });
+
+export type ClientCreate = Static<typeof clientCreate>;
+export type ClientPatch = Static<typeof clientPatch>;
+export type KeySetSent = Static<typeof jwks>;
+
+function described<P extends TProperties>(properties: P, description: string): TObject<P> {
+  return closed(properties, { description });
+}

@@ -1,0 +1,48 @@
+import { Type } from 'typebox';
+import { scopeValue } from './apis.ts';
+import { closed, named, next, pageQuery } from './common.ts';
+
+const clientId = Type.String({ description: 'Id of the client' });
+const audience = Type.String({ description: 'Identifier of the API' });
+const scope = Type.Array(scopeValue, {
+  maxItems: 1000,
+  uniqueItems: true,
+  description: 'Scopes that the client may ask for',
+});
+
+/** Body of a create. */
+export const grantCreate = named(
+  'ClientGrantCreate',
+  closed(
+    { client_id: clientId, audience, scope: Type.Optional(scope) },
+    { description: 'A new client grant' },
+  ),
+);
+
+/** Body of an update. */
+export const grantPatch = named(
+  'ClientGrantPatch',
+  closed({ scope: Type.Optional(scope) }, { description: 'Changes of a client grant' }),
+);
+
+/** A client grant as it is answered. */
+export const grant = named(
+  'ClientGrant',
+  closed(
+    { id: Type.String({ description: 'Id of the grant' }), client_id: clientId, audience, scope },
+    { description: 'What a client may do at an API' },
+  ),
+);
+
+/** Path of one client grant. */
+export const grantParams = closed({ id: Type.String({ description: 'Id of the grant' }) });
+
+/** Query of the list. */
+export const grantsQuery = closed({
+  ...pageQuery,
+  client_id: Type.Optional(clientId),
+  audience: Type.Optional(audience),
+});
+
+/** A page of client grants. */
+export const grants = closed({ client_grants: Type.Array(grant), next });
