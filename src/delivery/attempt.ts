@@ -52,20 +52,16 @@ export function targetOf(
   settings: Pick<DeliverySettings, 'userAgent' | 'attributePrefix'>,
 ): Target {
   const { origin, pathname, search } = new URL(destination.endpoint);
+  const { header, secrets } = credentialsOf(destination.authorization);
+  const { userAgent, attributePrefix } = settings;
   return {
     origin,
     path: `${pathname}${search}`,
-    headers: [
-      ...['content-type', 'application/json', 'user-agent', settings.userAgent],
-      ...authorizationHeader(destination.authorization),
-    ],
+    headers: ['content-type', 'application/json', 'user-agent', userAgent, ...header],
     keys: signingSecrets.map(({ secret, expiresAt }) => ({ key: decodeSecret(secret), expiresAt })),
-    secrets: [
-      ...authorizationSecrets(destination.authorization),
-      ...signingSecrets.map(({ secret }) => secret),
-    ],
+    secrets: [...secrets, ...signingSecrets.map(({ secret }) => secret)],
     stream: id,
-    attributePrefix: settings.attributePrefix,
+    attributePrefix,
   };
 }
 
@@ -130,30 +126,24 @@ export function rowsMore({ kind, hasRow, result }: Outcome): number {
   return after - (hasRow ? 1 : 0);
 }
 
-/** The header that tells the receiver who calls (contract section 5), as name and value. */
-function authorizationHeader(authorization: Authorization): readonly [string, string] {
-  switch (authorization.method) {
-    case 'basic':
-      return ['authorization', `Basic ${basicOf(authorization)}`];
-    case 'bearer':
-      return ['authorization', `Bearer ${authorization.token}`];
-    case 'custom_header':
-      return [authorization.headerKey, authorization.headerValue];
-  }
+interface Credentials {
+  /** The header that tells the receiver who calls (contract section 5), as name and value. */
+  readonly header: readonly [name: string, value: string];
+  /** What of it is a secret, in every form that it is sent in. */
+  readonly secrets: readonly string[];
 }
 
-function authorizationSecrets(authorization: Authorization): readonly string[] {
-  switch (authorization.method) {
-    case 'basic':
-      return [authorization.password, basicOf(authorization)];
-    case 'bearer':
-      return [authorization.token];
-    case 'custom_header':
-      return [authorization.headerValue];
+function credentialsOf(authorization: Authorization): Credentials {
+  if (authorization.method === 'basic') {
+    const { username, password } = authorization;
+    // RFC 7617 section 2, with the UTF-8 that its section 2.1 allows.
+    const basic = Buffer.from(`${username}:${password}`, 'utf8').toString('base64');
+    return { header: ['authorization', `Basic ${basic}`], secrets: [password, basic] };
   }
-}
-
-/** RFC 7617 section 2, with the UTF-8 that its section 2.1 allows. */
-function basicOf({ username, password }: { username: string; password: string }): string {
-  return Buffer.from(`${username}:${password}`, 'utf8').toString('base64');
+  if (authorization.method === 'bearer') {
+    const { token } = authorization;
+    return { header: ['authorization', `Bearer ${token}`], secrets: [token] };
+  }
+  const { headerKey, headerValue } = authorization;
+  return { header: [headerKey, headerValue], secrets: [headerValue] };
 }

@@ -1,9 +1,9 @@
 import type { Clock, Millis, Timer } from '../core/clock.ts';
 import type { Delivery } from '../core/types.ts';
-import type { DeliveryStore, DueAnswer } from '../store/port.ts';
+import type { DeliveryStore, DueAnswer, DueAsk } from '../store/port.ts';
 import type { Lane, Patience } from './patience.ts';
 import type { Rota } from './rota.ts';
-import type { Runner } from './runner.ts';
+import type { Claimed, Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 import type { Settler } from './settler.ts';
 
@@ -37,111 +37,135 @@ export interface ClaimDeps {
   readonly note: (runner: Runner, dueAt: Millis | undefined) => void;
 }
 
+/** See {@link Claims}. */
+export function createClaims(deps: ClaimDeps): Claims {
+  return new GatheredClaims(deps);
+}
+
 /**
  * One query for all runners. What has ended is settled first: a row whose lease is over because
  * its result could not be written for long must not be sent again.
  */
-export function createClaims(deps: ClaimDeps): Claims {
-  const { clock, rota, settings, settler } = deps;
-  let asking = new Set<Runner>();
-  let granted = 0;
-  let scheduled = false;
-  let pause: Timer | undefined;
-  let closed = false;
+class GatheredClaims implements Claims {
+  readonly #deps: ClaimDeps;
+  #asking = new Set<Runner>();
+  #granted = 0;
+  #isScheduled = false;
+  #pause: Timer | undefined;
+  #isClosed = false;
 
-  const schedule = (): void => {
-    if (scheduled || pause !== undefined) return;
-    scheduled = true;
-    void deps.lane(claim).then(rest);
-  };
-  const rest = (): void => {
-    scheduled = false;
-    if (closed) return;
-    pause = clock.after(gatherMs, () => {
-      pause = undefined;
-      if (asking.size > 0) schedule();
+  constructor(deps: ClaimDeps) {
+    this.#deps = deps;
+  }
+
+  get granted(): number {
+    return this.#granted;
+  }
+
+  grant(runner: Runner): void {
+    runner.granted += 1;
+    runner.dueInFlight += 1;
+    this.#granted += 1;
+    this.#asking.add(runner);
+    this.#schedule();
+  }
+
+  resume(runner: Runner): void {
+    for (const claimed of runner.claimed.splice(0)) this.#begin(runner, claimed);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#pause?.cancel();
+    this.#pause = undefined;
+    if (this.#asking.size > 0) this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#pause !== undefined) return;
+    this.#isScheduled = true;
+    void this.#deps.lane(() => this.#claim()).then(() => this.#rest());
+  }
+
+  #rest(): void {
+    this.#isScheduled = false;
+    if (this.#isClosed) return;
+    this.#pause = this.#deps.clock.after(gatherMs, () => {
+      this.#pause = undefined;
+      if (this.#asking.size > 0) this.#schedule();
     });
-  };
-  const claim = async (): Promise<void> => {
-    await settler.settleNow();
-    const runners = [...asking];
-    asking = new Set();
-    const asks = runners.filter((runner) => runner.state === 'active' && !closed);
-    for (const runner of runners) {
-      if (runner.state !== 'active' || closed) giveBack(runner, slotsKept(runner));
-    }
-    if (asks.length > 0) await take(asks);
-    rota.pump();
-  };
-  const slotsKept = ({ granted: slots, claimed }: Runner): number => slots - claimed.length;
-  const take = async (runners: readonly Runner[]): Promise<void> => {
-    const asks = runners.map((runner) => ({
-      tenant: runner.tenant,
-      stream: runner.id,
-      epoch: runner.epoch,
-      take: slotsKept(runner),
-    }));
+  }
+
+  async #claim(): Promise<void> {
+    await this.#deps.settler.settleNow();
+    const asking = [...this.#asking];
+    this.#asking = new Set();
+    const mayAsk = ({ state }: Runner): boolean => state === 'active' && !this.#isClosed;
+    for (const runner of asking) if (!mayAsk(runner)) this.#giveBack(runner, slotsOf(runner));
+    await this.#ask(asking.filter(mayAsk));
+    this.#deps.rota.pump();
+  }
+
+  async #ask(runners: readonly Runner[]): Promise<void> {
+    if (runners.length === 0) return;
+    const { clock, deliveries, patience, settings } = this.#deps;
+    const asks = runners.map(askOf);
     // What becomes due from here on asks anew.
     for (const runner of runners) runner.dueWaits = false;
     const leaseMs = settings.attemptTimeoutMs + settings.leaseGraceMs;
-    const ask = (): Promise<DueAnswer[]> =>
-      deps.deliveries.claimDue(asks, clock.now(), clock.now() + leaseMs);
-    const answers = await deps.patience.keepTrying(ask);
-    answers.forEach((answer, index) => {
-      const runner = runners[index];
-      if (runner !== undefined) distribute(runner, asks[index]?.take ?? 0, answer);
+    const answers = await patience.keepTrying(() =>
+      deliveries.claimDue(asks, clock.now(), clock.now() + leaseMs),
+    );
+    runners.forEach((runner, index) => {
+      const slots = asks[index]?.take ?? 0;
+      this.#distribute(runner, slots, answers[index] ?? { rows: [], nextDueAt: undefined });
     });
-  };
-  const distribute = (runner: Runner, slots: number, { rows, nextDueAt }: DueAnswer): void => {
-    giveBack(runner, slots - rows.length);
-    deps.note(runner, nextDueAt);
-    for (const row of rows) begin(runner, row, clock.now());
-    rota.tell(runner);
-  };
-  const begin = (runner: Runner, row: Delivery, claimedAt: Millis): void => {
-    if (runner.state === 'stale' && !closed) {
+  }
+
+  #distribute(runner: Runner, slots: number, answer: Pick<DueAnswer, 'rows' | 'nextDueAt'>): void {
+    const claimedAt = this.#deps.clock.now();
+    this.#giveBack(runner, slots - answer.rows.length);
+    this.#deps.note(runner, answer.nextDueAt);
+    for (const row of answer.rows) this.#begin(runner, { row, claimedAt });
+    this.#deps.rota.tell(runner);
+  }
+
+  #begin(runner: Runner, { row, claimedAt }: Claimed): void {
+    const { clock, settings, begin } = this.#deps;
+    const isLate = clock.now() - claimedAt > settings.leaseGraceMs;
+    if (runner.state === 'gone' || this.#isClosed || isLate) return this.#giveBack(runner, 1);
+    if (runner.state === 'stale') {
       runner.claimed.push({ row, claimedAt });
       return;
     }
-    const late = clock.now() - claimedAt > settings.leaseGraceMs;
-    if (runner.state === 'gone' || closed || late) return giveBack(runner, 1);
-    if (!runner.enabled && row.kind !== 'redelivery') return refuse(runner, row);
+    if (!runner.enabled && row.kind !== 'redelivery') return this.#refuse(runner, row);
     runner.granted -= 1;
-    granted -= 1;
-    deps.begin(runner, row);
-  };
+    this.#granted -= 1;
+    begin(runner, row);
+  }
+
   /** The stream was disabled between the claim and the attempt: it is sent nothing. */
-  const refuse = (runner: Runner, { event, kind, attempt }: Delivery): void => {
-    giveBack(runner, 1);
+  #refuse(runner: Runner, { event, kind, attempt }: Delivery): void {
+    const { clock, settler } = this.#deps;
+    this.#giveBack(runner, 1);
     const ended = { at: clock.now(), durationMs: 0, status: undefined, error: disabledMessage };
     settler.add(runner, { result: 'failed', event, kind, attempt, hasRow: true, ...ended });
-  };
-  const giveBack = (runner: Runner, slots: number): void => {
+  }
+
+  #giveBack(runner: Runner, slots: number): void {
     runner.granted -= slots;
     runner.dueInFlight -= slots;
-    granted -= slots;
-    rota.free(slots);
-  };
+    this.#granted -= slots;
+    this.#deps.rota.free(slots);
+  }
+}
 
-  return {
-    get granted() {
-      return granted;
-    },
-    grant: (runner) => {
-      runner.granted += 1;
-      runner.dueInFlight += 1;
-      granted += 1;
-      asking.add(runner);
-      schedule();
-    },
-    resume: (runner) => {
-      for (const { row, claimedAt } of runner.claimed.splice(0)) begin(runner, row, claimedAt);
-    },
-    close: () => {
-      closed = true;
-      pause?.cancel();
-      pause = undefined;
-      if (asking.size > 0) schedule();
-    },
-  };
+/** Slots that have no row yet. */
+function slotsOf({ granted, claimed }: Runner): number {
+  return granted - claimed.length;
+}
+
+function askOf(runner: Runner): DueAsk {
+  const { tenant, id: stream, epoch } = runner;
+  return { tenant, stream, epoch, take: slotsOf(runner) };
 }

@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.ts';
+import type { Clock, Timer } from '../core/clock.ts';
 import type { Store } from '../store/port.ts';
 import { createPatience } from './patience.ts';
 import type { DeliveryReport } from './report.ts';
@@ -73,20 +73,26 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   };
   const work = async (signal: AbortSignal): Promise<void> => {
     workshop = await join();
-    if (!signal.aborted) workshop.open(store.watch);
+    if (!signal.aborted) workshop.open();
     opened.resolve();
     await aborted(signal);
     await workshop.drain();
   };
-  /** Longer than an attempt and its settling take; only a store that is away makes it so long. */
-  const patienceEnds = async (signal: AbortSignal): Promise<void> => {
-    await aborted(signal);
-    await pause(clock, settings.attemptTimeoutMs + settings.leaseGraceMs);
-  };
+  /** Longer than attempts and their settling take: it is over only for a store that is away. */
+  const drainMsMax = settings.attemptTimeoutMs + settings.leaseGraceMs;
 
   return {
     run: async (signal) => {
-      await Promise.race([work(signal), patienceEnds(signal), killed.promise]);
+      const tooLate = Promise.withResolvers<void>();
+      let timer: Timer | undefined;
+      const bound = (): void => {
+        timer = clock.after(drainMsMax, tooLate.resolve);
+      };
+      signal.addEventListener('abort', bound);
+      if (signal.aborted) bound();
+      await Promise.race([work(signal), tooLate.promise, killed.promise]);
+      signal.removeEventListener('abort', bound);
+      timer?.cancel();
       workshop?.close();
       patience.close();
     },
@@ -108,11 +114,5 @@ function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-}
-
-function pause(clock: Clock, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(ms, resolve);
   });
 }

@@ -56,185 +56,215 @@ export interface OwnershipDeps {
   readonly report: (event: DeliveryReport) => void;
 }
 
-/** Everything here that asks the store has the lane: no result is on its way there meanwhile. */
+/** See {@link Ownership}. */
 export function createOwnership(deps: OwnershipDeps): Ownership {
-  const { ownership, node, clock, patience } = deps;
-  const runners = new Map<string, Runner>();
-  const tails = new Map<number, Tail<Runner>>();
-  const stale = new Set<Runner>();
+  return new StreamOwnership(deps);
+}
+
+/** What asks the store here has the lane: no result is on its way there meanwhile. */
+class StreamOwnership implements Ownership {
+  readonly runners = new Map<string, Runner>();
+  readonly tails = new Map<number, Tail<Runner>>();
+  readonly #deps: OwnershipDeps;
+  readonly #stale = new Set<Runner>();
   /** Announced while streams were claimed: the answer may be older than that. */
-  const announced = new Set<string>();
-  let atWork = 0;
-  let claimPlanned = false;
-  let lookPlanned = false;
-  let closed = false;
+  readonly #announced = new Set<string>();
+  #atWork = 0;
+  #claimIsPlanned = false;
+  #lookIsPlanned = false;
+  #isClosed = false;
 
-  const inLane = async (work: () => Promise<void>): Promise<void> => {
-    atWork += 1;
-    await deps.lane(work);
-    atWork -= 1;
-    deps.rota.pump();
-  };
+  constructor(deps: OwnershipDeps) {
+    this.#deps = deps;
+  }
 
-  // Claiming
+  get isBusy(): boolean {
+    return this.#atWork > 0;
+  }
 
-  const claim = (): void => {
-    if (claimPlanned || closed) return;
-    claimPlanned = true;
-    void inLane(claimSome);
-  };
-  const claimSome = async (): Promise<void> => {
-    claimPlanned = false;
-    announced.clear();
-    if (closed) return;
-    const claimed = await patience.keepTrying(() => ownership.claim(node, chunk, clock.now()));
-    for (const owned of claimed) await adopt(owned);
-    for (const key of announced) look(runners.get(key));
-    if (claimed.length < chunk) return;
-    // The rest after a moment, as others of the process want their turn.
-    await pause(clock);
-    claim();
-  };
-  const adopt = async (owned: OwnedStream): Promise<void> => {
-    const { tenant, id } = owned.stream;
-    const tail = tails.get(tenant) ?? (await openTail(tenant));
-    const runner = new Runner(owned, tail);
-    const former = runners.get(keyOf(tenant, id));
-    if (former !== undefined) lose(former);
-    runners.set(keyOf(tenant, id), runner);
-    deps.report({ kind: 'stream_owned', tenant, stream: id, cursor: owned.cursor });
-    wake(runner, owned);
-  };
-  /** It hears of events from now on; the head is asked for afterwards, so that none is missed. */
-  const openTail = async (tenant: number): Promise<Tail<Runner>> => {
-    const tail = new Tail<Runner>(deps.settings, 0);
-    tails.set(tenant, tail);
-    const head = await patience.keepTrying(() => deps.log.head(tenant));
-    if (head > tail.head) tail.skipTo(head);
-    return tail;
-  };
-  const wake = (runner: Runner, owned: OwnedStream): void => {
-    runner.state = 'active';
-    deps.due.note(runner, owned.nextDueAt);
-    deps.claims.resume(runner);
-    deps.feed.fill(runner);
-    deps.rota.tell(runner);
-  };
+  claim(): void {
+    if (this.#claimIsPlanned || this.#isClosed) return;
+    this.#claimIsPlanned = true;
+    void this.#inLane(() => this.#claimSome());
+  }
 
-  // Looking again
+  changed({ tenant, stream }: StreamRef): void {
+    const key = keyOf(tenant, stream);
+    const runner = this.runners.get(key);
+    if (runner !== undefined) return this.look(runner);
+    this.#announced.add(key);
+    this.claim();
+  }
 
-  const look = (runner: Runner | undefined): void => {
-    if (runner === undefined || runner.state === 'gone') return;
+  look(runner: Runner): void {
+    if (runner.state === 'gone') return;
     runner.state = 'stale';
     runner.changes += 1;
     runner.unfollow();
-    stale.add(runner);
-    planLook();
-  };
-  const planLook = (): void => {
-    if (lookPlanned || stale.size === 0) return;
-    lookPlanned = true;
-    void inLane(lookAtSome);
-  };
-  const lookAtSome = async (): Promise<void> => {
-    lookPlanned = false;
-    await deps.settler.settleNow();
-    const some = [...stale].slice(0, chunk);
+    this.#stale.add(runner);
+    this.#planLook();
+  }
+
+  lose(runner: Runner): void {
+    this.#forget(runner);
+    this.#deps.sender.cutOff(runner);
+  }
+
+  rest(runner: Runner): void {
+    if (isDone(runner)) void this.#inLane(() => this.#giveUp(runner));
+  }
+
+  async raise(runners: readonly Runner[]): Promise<void> {
+    await this.#inLane(async () => {
+      const present = runners.filter(({ state }) => state !== 'gone');
+      const cursors = present.map((runner) => runner.raise());
+      const { ownership, patience } = this.#deps;
+      await patience.keepTrying(() => ownership.raiseCursors(cursors));
+      present.forEach(({ window }, index) => window.commit(cursors[index]?.cursor ?? 0));
+    });
+  }
+
+  async releaseAll(): Promise<void> {
+    await this.#inLane(async () => {
+      const all = [...this.runners.values()];
+      for (const runner of all) this.#forget(runner);
+      for (let index = 0; index < all.length; index += chunk) {
+        await this.#release(all.slice(index, index + chunk));
+      }
+    });
+  }
+
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  async #inLane(work: () => Promise<void>): Promise<void> {
+    this.#atWork += 1;
+    await this.#deps.lane(work);
+    this.#atWork -= 1;
+    this.#deps.rota.pump();
+  }
+
+  // Claiming
+
+  async #claimSome(): Promise<void> {
+    const { ownership, node, clock, patience } = this.#deps;
+    this.#claimIsPlanned = false;
+    this.#announced.clear();
+    if (this.#isClosed) return;
+    const claimed = await patience.keepTrying(() => ownership.claim(node, chunk, clock.now()));
+    for (const owned of claimed) this.#adopt(owned, await this.#tailOf(owned.stream.tenant));
+    for (const key of this.#announced) {
+      const runner = this.runners.get(key);
+      if (runner !== undefined) this.look(runner);
+    }
+    if (claimed.length < chunk) return;
+    await breathe(clock);
+    this.claim();
+  }
+
+  #adopt(owned: OwnedStream, tail: Tail<Runner>): void {
+    const { tenant, id: stream } = owned.stream;
+    const key = keyOf(tenant, stream);
+    const former = this.runners.get(key);
+    if (former !== undefined) this.lose(former);
+    const runner = new Runner(owned, tail);
+    this.runners.set(key, runner);
+    this.#deps.report({ kind: 'stream_owned', tenant, stream, cursor: owned.cursor });
+    this.#wake(runner, owned);
+  }
+
+  /** A new one hears of events before the head is asked for, so that none is missed. */
+  async #tailOf(tenant: number): Promise<Tail<Runner>> {
+    const known = this.tails.get(tenant);
+    if (known !== undefined) return known;
+    const { settings, patience, log } = this.#deps;
+    const tail = new Tail<Runner>(settings, 0);
+    this.tails.set(tenant, tail);
+    const head = await patience.keepTrying(() => log.head(tenant));
+    if (head > tail.head) tail.skipTo(head);
+    return tail;
+  }
+
+  #wake(runner: Runner, { nextDueAt }: OwnedStream): void {
+    const { due, claims, feed, rota } = this.#deps;
+    runner.state = 'active';
+    due.note(runner, nextDueAt);
+    claims.resume(runner);
+    feed.fill(runner);
+    rota.tell(runner);
+  }
+
+  // Looking again
+
+  #planLook(): void {
+    if (this.#lookIsPlanned) return;
+    this.#lookIsPlanned = true;
+    void this.#inLane(() => this.#lookAtSome());
+  }
+
+  async #lookAtSome(): Promise<void> {
+    const { ownership, node, clock, patience, settler } = this.#deps;
+    this.#lookIsPlanned = false;
+    await settler.settleNow();
+    const some = [...this.#stale].slice(0, chunk);
     const changes = some.map((runner) => runner.changes);
-    for (const runner of some) stale.delete(runner);
+    for (const runner of some) this.#stale.delete(runner);
     const refs = some.map(({ tenant, id }) => ({ tenant, stream: id }));
     const answers = await patience.keepTrying(() => ownership.owned(node, refs, clock.now()));
     const found = new Map(answers.map((owned) => [keyOfOwned(owned), owned]));
     some.forEach((runner, index) => {
       // Announced again meanwhile: the answer may be older than that.
-      if (runner.changes === changes[index]) refresh(runner, found.get(keyOfRunner(runner)));
+      if (runner.changes === changes[index]) this.#refresh(runner, found.get(keyOfRunner(runner)));
     });
-    if (stale.size === 0) return;
-    await pause(clock);
-    planLook();
-  };
-  const refresh = (runner: Runner, owned: OwnedStream | undefined): void => {
+    if (this.#stale.size === 0) return;
+    await breathe(clock);
+    this.#planLook();
+  }
+
+  #refresh(runner: Runner, owned: OwnedStream | undefined): void {
     if (owned === undefined || owned.epoch !== runner.epoch) {
-      lose(runner);
-      claim();
+      this.lose(runner);
+      this.claim();
       return;
     }
-    if (owned.stream.version !== runner.stream.version) deps.feed.empty(runner);
+    if (owned.stream.version !== runner.stream.version) this.#deps.feed.empty(runner);
     runner.update(owned);
-    wake(runner, owned);
-    rest(runner);
-  };
+    this.#wake(runner, owned);
+    this.rest(runner);
+  }
 
   // Leaving
 
-  const lose = (runner: Runner): void => {
-    forget(runner);
-    deps.sender.cutOff(runner);
-    deps.report({ kind: 'stream_lost', tenant: runner.tenant, stream: runner.id });
-  };
-  const forget = (runner: Runner): void => {
+  #forget(runner: Runner): void {
+    const { feed, due, claims, report } = this.#deps;
     runner.state = 'gone';
     runner.changes += 1;
     runner.unfollow();
-    runners.delete(keyOfRunner(runner));
-    stale.delete(runner);
-    deps.feed.empty(runner);
-    deps.due.forget(runner);
-    deps.claims.resume(runner);
-  };
-  const rest = (runner: Runner): void => {
-    if (!isDone(runner)) return;
-    void inLane(async () => {
-      if (!isDone(runner) || closed) return;
-      const cursor = runner.raise();
-      forget(runner);
-      await patience.keepTrying(() => ownership.release(node, [cursor]));
-      deps.report({ kind: 'stream_lost', tenant: runner.tenant, stream: runner.id });
-      // A redelivery may have come just before.
-      claim();
-    });
-  };
-  const raise = (some: readonly Runner[]): Promise<void> =>
-    inLane(async () => {
-      const present = some.filter((runner) => runner.state !== 'gone');
-      const cursors = present.map((runner) => runner.raise());
-      await patience.keepTrying(() => ownership.raiseCursors(cursors));
-      cursors.forEach(({ cursor }, index) => present[index]?.window.commit(cursor));
-    });
-  const releaseAll = async (): Promise<void> => {
-    const all = [...runners.values()];
-    for (const runner of all) forget(runner);
-    for (let index = 0; index < all.length; index += chunk) {
-      const cursors = all.slice(index, index + chunk).map((runner) => runner.raise());
-      await patience.keepTrying(() => ownership.release(node, cursors));
-    }
-  };
+    this.runners.delete(keyOfRunner(runner));
+    this.#stale.delete(runner);
+    feed.empty(runner);
+    due.forget(runner);
+    claims.resume(runner);
+    report({ kind: 'stream_lost', tenant: runner.tenant, stream: runner.id });
+  }
 
-  return {
-    runners,
-    tails,
-    get isBusy() {
-      return atWork > 0;
-    },
-    claim,
-    changed: ({ tenant, stream }) => {
-      const key = keyOf(tenant, stream);
-      const runner = runners.get(key);
-      if (runner !== undefined) return look(runner);
-      announced.add(key);
-      claim();
-    },
-    look,
-    lose,
-    rest,
-    raise,
-    releaseAll: () => inLane(releaseAll),
-    close: () => {
-      closed = true;
-    },
-  };
+  async #giveUp(runner: Runner): Promise<void> {
+    if (!isDone(runner)) return;
+    this.#forget(runner);
+    await this.#release([runner]);
+    // A redelivery may have come just before.
+    this.claim();
+  }
+
+  async #release(runners: readonly Runner[]): Promise<void> {
+    const { ownership, node, patience } = this.#deps;
+    const cursors = runners.map((runner) => runner.raise());
+    await patience.keepTrying(() => ownership.release(node, cursors));
+  }
 }
 
+/** Nothing of it is left to be sent: not under way, not to come, not to be recorded. */
 function isDone(runner: Runner): boolean {
   return (
     runner.state === 'active' &&
@@ -247,11 +277,12 @@ function isDone(runner: Runner): boolean {
   );
 }
 
-/** Lets a synchronous engine's process breathe. */
-const pause = (clock: Clock): Promise<void> =>
-  new Promise((resolve) => {
+/** Others of the process have their turn: an engine may be synchronous. */
+function breathe(clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
     clock.after(0, resolve);
   });
+}
 
 const keyOf = (tenant: number, stream: string): string => `${tenant} ${stream}`;
 const keyOfRunner = ({ tenant, id }: Runner): string => keyOf(tenant, id);

@@ -32,6 +32,7 @@ export function createRota(deps: {
   let inFlight = 0;
   let closed = false;
 
+  const hasSlot = (): boolean => !closed && inFlight < settings.concurrency && deps.mayBegin();
   const tell = (runner: Runner): void => {
     if (runner.waitsForTurn || runner.nextWork(settings) === undefined) return;
     runner.waitsForTurn = true;
@@ -56,7 +57,7 @@ export function createRota(deps: {
     },
     tell,
     pump: () => {
-      while (!closed && inFlight < settings.concurrency && deps.mayBegin()) {
+      while (hasSlot()) {
         const runner = turns.shift();
         if (runner === undefined) break;
         takeTurn(runner);

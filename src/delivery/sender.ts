@@ -1,8 +1,9 @@
+import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
 import type { PostResult } from '../core/retry.ts';
 import type { Delivery } from '../core/types.ts';
 import { outcomeOf, prepareRequest, targetOf, type Attempt, type Ended } from './attempt.ts';
-import { createParking } from './parking.ts';
+import { createParking, type Parking } from './parking.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Rota } from './rota.ts';
 import type { Flight, Runner } from './runner.ts';
@@ -32,15 +33,54 @@ export interface SenderDeps {
   readonly report: (event: DeliveryReport) => void;
 }
 
+/** See {@link Sender}. */
 export function createSender(deps: SenderDeps): Sender {
-  const { clock, settings, settler, rota } = deps;
-  const parking = createParking({ clock, settings, park: (flight) => park(flight) });
+  return new WebhookSender(deps);
+}
 
-  const begin = (runner: Runner, what: Begun): Flight => {
+class WebhookSender implements Sender {
+  readonly #deps: SenderDeps;
+  readonly #parking: Parking;
+
+  constructor(deps: SenderDeps) {
+    this.#deps = deps;
+    const { clock, settings } = deps;
+    this.#parking = createParking({ clock, settings, park: (flight) => this.#park(flight) });
+  }
+
+  beginFresh(runner: Runner): void {
+    const event = runner.queue.shift();
+    assert(event !== undefined, 'a slot is given to a runner that has something to send');
+    runner.freshInFlight += 1;
+    const begun = { event, kind: 'first', attempt: 1, fresh: true, hasRow: false } as const;
+    const flight = this.#begin(runner, begun);
+    runner.window.take(flight);
+    this.#parking.watch(flight);
+    this.#deps.taken(runner, event.body.length);
+  }
+
+  beginDue(runner: Runner, { event, kind, attempt }: Delivery): void {
+    this.#begin(runner, { event, kind, attempt, fresh: false, hasRow: true });
+  }
+
+  cutOff(runner: Runner): void {
+    for (const flight of runner.attempts) flight.post?.cancel();
+  }
+
+  close(): void {
+    this.#parking.close();
+  }
+
+  #begin(runner: Runner, begun: Begun): Flight {
+    const { clock } = this.#deps;
     const flight: Flight = {
       runner,
-      ...what,
-      offset: what.fresh ? (what.event.offset ?? 0) : 0,
+      event: begun.event,
+      kind: begun.kind,
+      attempt: begun.attempt,
+      fresh: begun.fresh,
+      hasRow: begun.hasRow,
+      offset: begun.fresh ? (begun.event.offset ?? 0) : 0,
       at: clock.now(),
       startedMs: clock.elapsedMs(),
       settled: false,
@@ -48,79 +88,59 @@ export function createSender(deps: SenderDeps): Sender {
       post: undefined,
     };
     runner.attempts.add(flight);
-    void post(flight).then((result) => end(flight, result));
+    void this.#post(flight).then((result) => this.#end(flight, result));
     return flight;
-  };
-  const post = (flight: Flight): Promise<PostResult> => {
+  }
+
+  #post(flight: Flight): Promise<PostResult> {
     const { runner, event, at } = flight;
+    const { settings, transport, report } = this.#deps;
     try {
-      runner.target ??= targetOf(runner.stream, settings);
-      flight.target = runner.target;
-      flight.post = deps.transport.post(prepareRequest(flight.target, event, at));
+      flight.target = runner.target ??= targetOf(runner.stream, settings);
+      flight.post = transport.post(prepareRequest(flight.target, event, at));
       return flight.post.ended;
     } catch (error) {
       // The API lets no stream in that no request can be made of. Should one be there, its
       // deliveries fail where they can be seen, and the other streams go on.
-      deps.report({ kind: 'unexpected', error });
+      report({ kind: 'unexpected', error });
       return Promise.resolve({ kind: 'broken', cause: 'protocol', detail: 'no request' });
     }
-  };
+  }
 
-  const park = (flight: Flight): void => {
+  #park(flight: Flight): void {
+    const { settings, settler } = this.#deps;
     const { runner, event, kind, attempt, hasRow, at } = flight;
     const dueAt = at + settings.attemptTimeoutMs + settings.leaseGraceMs;
     flight.hasRow = true;
     runner.window.settle(flight);
     settler.add(runner, { result: 'parked', event, kind, attempt, hasRow, dueAt });
-  };
+  }
 
-  const end = (flight: Flight, result: PostResult): void => {
+  #end(flight: Flight, result: PostResult): void {
+    const { rota } = this.#deps;
     const { runner } = flight;
     runner.attempts.delete(flight);
     if (flight.fresh) runner.freshInFlight -= 1;
     else runner.dueInFlight -= 1;
     if (runner.state === 'gone') flight.settled = true;
-    else settle(flight, result);
+    else this.#settle(flight, result);
     rota.free(1);
     rota.tell(runner);
     rota.pump();
-  };
-  const settle = (flight: Flight, result: PostResult): void => {
+  }
+
+  #settle(flight: Flight, result: PostResult): void {
+    const { clock, settings, settler, report } = this.#deps;
     const { runner } = flight;
     const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
     const outcome = outcomeOf(flight, result, ended, settings);
     if (flight.fresh) {
       runner.window.settle(flight);
-      parking.settled(flight);
+      this.#parking.settled(flight);
     }
     settler.add(runner, outcome);
-    deps.report(reportOf(runner, outcome));
-  };
-
-  return {
-    beginFresh: (runner) => {
-      const event = runner.queue.shift();
-      if (event === undefined) throw new Error('A runner without an event wanted to send one.');
-      runner.freshInFlight += 1;
-      const flight = begin(runner, {
-        event,
-        kind: 'first',
-        attempt: 1,
-        fresh: true,
-        hasRow: false,
-      });
-      runner.window.take(flight);
-      parking.watch(flight);
-      deps.taken(runner, event.body.length);
-    },
-    beginDue: (runner, { event, kind, attempt }) => {
-      begin(runner, { event, kind, attempt, fresh: false, hasRow: true });
-    },
-    cutOff: (runner) => {
-      for (const flight of runner.attempts) flight.post?.cancel();
-    },
-    close: () => parking.close(),
-  };
+    report(reportOf(runner, outcome));
+  }
 }
 
 type Begun = Pick<Attempt, 'event' | 'kind' | 'attempt' | 'fresh' | 'hasRow'>;

@@ -20,8 +20,6 @@ export interface Settler {
   /** Results that are not in the store yet. */
   readonly unsettled: number;
   add(runner: Runner, outcome: Outcome): void;
-  /** Records soon what has gathered, without waiting for more. */
-  flush(): void;
   /** Records now what has gathered. Only for who has the lane. */
   settleNow(): Promise<void>;
   /** Forgets what is not recorded and records nothing any more. */
@@ -52,9 +50,14 @@ export interface SettledPart {
 
 interface Result {
   readonly runner: Runner;
-  outcome: Outcome;
+  readonly outcome: Outcome;
   /** On the last result of its runner in a batch: how far this and all before it bring it. */
   cursor: Offset | undefined;
+}
+
+/** See {@link Settler}. */
+export function createSettler(deps: SettlerDeps): Settler {
+  return new BatchSettler(deps);
 }
 
 /**
@@ -62,113 +65,122 @@ interface Result {
  * the same batch can be repeated after a commit whose answer was lost; later results go to the
  * next. A batch that is refused for its content is halved until the culprit stands alone.
  */
-export function createSettler(deps: SettlerDeps): Settler {
-  const { settings, lane } = deps;
-  let gathered: Result[] = [];
-  let unsettled = 0;
-  let batch = 0;
-  let timer: Timer | undefined;
-  let scheduled = false;
-  let closed = false;
+class BatchSettler implements Settler {
+  readonly #deps: SettlerDeps;
+  #gathered: Result[] = [];
+  #unsettled = 0;
+  /** Number of the last batch of this incarnation of the node. */
+  #batch = 0;
+  #timer: Timer | undefined;
+  #isScheduled = false;
+  #isClosed = false;
 
-  const start = (): void => {
-    if (scheduled || closed) return;
-    scheduled = true;
-    timer?.cancel();
-    timer = undefined;
-    void lane(settleNow);
-  };
-  const settleNow = async (): Promise<void> => {
-    scheduled = false;
-    const results = closeBatch(gathered);
-    gathered = [];
-    if (results.length > 0) await record(results);
-    plan();
-  };
-  const plan = (): void => {
-    if (closed) return;
-    if (gathered.length >= settings.settleMax) start();
-    else if (gathered.length > 0) timer ??= deps.clock.after(settings.settleMs, start);
-  };
+  constructor(deps: SettlerDeps) {
+    this.#deps = deps;
+  }
+
+  get unsettled(): number {
+    return this.#unsettled;
+  }
+
+  add(runner: Runner, outcome: Outcome): void {
+    if (this.#isClosed) return;
+    this.#unsettled += 1;
+    runner.unsettled += 1;
+    runner.rowsPending += rowsMore(outcome);
+    this.#gathered.push({ runner, outcome, cursor: undefined });
+    this.#plan();
+  }
+
+  async settleNow(): Promise<void> {
+    this.#isScheduled = false;
+    const results = closeBatch(this.#gathered);
+    this.#gathered = [];
+    if (results.length > 0) await this.#record(results);
+    this.#plan();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+  }
+
+  #plan(): void {
+    const { clock, settings } = this.#deps;
+    const { length } = this.#gathered;
+    if (length === 0 || this.#isClosed || this.#isScheduled) return;
+    if (length >= settings.settleMax) this.#schedule();
+    else this.#timer ??= clock.after(settings.settleMs, () => this.#schedule());
+  }
+
+  #schedule(): void {
+    this.#isScheduled = true;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    void this.#deps.lane(() => this.settleNow());
+  }
 
   /** Sends a batch, or what is left of it, until it is in the store. */
-  const record = async (results: readonly Result[]): Promise<void> => {
+  async #record(results: readonly Result[]): Promise<void> {
+    const { node, clock, deliveries, patience, settings } = this.#deps;
     const present = results.filter(({ runner }) => runner.state !== 'gone');
-    unsettled -= results.length - present.length;
+    this.#unsettled -= results.length - present.length;
     if (present.length === 0) return;
-    batch += 1;
+    this.#batch += 1;
     const parts = partsOf(present);
     const content: SettleBatch = {
-      node: deps.node,
-      batch,
+      node,
+      batch: this.#batch,
       settlements: [...parts].map(([runner, part]) => settlementOf(runner, part)),
       limits: settings.disable,
-      now: deps.clock.now(),
+      now: clock.now(),
     };
     try {
-      const answer = await deps.patience.keepTrying(() => deps.deliveries.settle(content));
-      unsettled -= present.length;
-      tell(parts, answer.streams, present.length);
+      const { streams } = await patience.keepTrying(() => deliveries.settle(content));
+      this.#tell(parts, streams, present.length);
     } catch (error) {
-      await recordHalves(present, error);
+      if (!(error instanceof StoreContentRefused)) throw error;
+      await this.#recordHalves(present, error);
     }
-  };
-  const recordHalves = async (results: readonly Result[], error: unknown): Promise<void> => {
-    const [only, ...others] = results;
-    if (others.length === 0 && only !== undefined) return recordAlone(only, error);
-    const middle = Math.ceil(results.length / 2);
-    await record(results.slice(0, middle));
-    await record(results.slice(middle));
-  };
-  const recordAlone = async (result: Result, error: unknown): Promise<void> => {
-    const { runner, outcome } = result;
-    const about = { tenant: runner.tenant, stream: runner.id, eventId: outcome.event.id, error };
-    const plain = withoutText(outcome);
-    if (plain === outcome || !(error instanceof StoreContentRefused)) {
-      deps.report({ kind: 'settle_stuck', ...about });
-      deps.abandon(runner);
-      unsettled -= 1;
-      return;
-    }
-    deps.report({ kind: 'settle_culprit', ...about });
-    await record([{ ...result, outcome: plain }]);
-  };
-  const tell = (
+  }
+
+  #tell(
     parts: ReadonlyMap<Runner, SettledPart>,
     streams: readonly SettledStream[],
     outcomes: number,
-  ): void => {
-    deps.report({ kind: 'settled', outcomes });
+  ): void {
+    this.#unsettled -= outcomes;
+    this.#deps.report({ kind: 'settled', outcomes });
     let index = 0;
     for (const [runner, part] of parts) {
       const settled = streams[index];
       index += 1;
-      if (settled !== undefined) deps.settled(runner, settled, part);
+      if (settled !== undefined) this.#deps.settled(runner, settled, part);
     }
-    deps.batchSettled();
-  };
+    this.#deps.batchSettled();
+  }
 
-  return {
-    get unsettled() {
-      return unsettled;
-    },
-    add: (runner, outcome) => {
-      if (closed) return;
-      unsettled += 1;
-      runner.unsettled += 1;
-      runner.rowsPending += rowsMore(outcome);
-      gathered.push({ runner, outcome, cursor: undefined });
-      plan();
-    },
-    flush: () => {
-      if (gathered.length > 0) start();
-    },
-    settleNow,
-    close: () => {
-      closed = true;
-      timer?.cancel();
-    },
-  };
+  async #recordHalves(results: readonly Result[], error: StoreContentRefused): Promise<void> {
+    const [culprit, ...others] = results;
+    if (culprit !== undefined && others.length === 0) return this.#recordPlain(culprit, error);
+    const middle = Math.ceil(results.length / 2);
+    await this.#record(results.slice(0, middle));
+    await this.#record(results.slice(middle));
+  }
+
+  async #recordPlain(culprit: Result, error: StoreContentRefused): Promise<void> {
+    const { runner, outcome } = culprit;
+    const about = { tenant: runner.tenant, stream: runner.id, eventId: outcome.event.id, error };
+    const plain = withoutText(outcome);
+    if (plain === undefined) {
+      this.#deps.report({ kind: 'settle_stuck', ...about });
+      this.#unsettled -= 1;
+      this.#deps.abandon(runner);
+      return;
+    }
+    this.#deps.report({ kind: 'settle_culprit', ...about });
+    await this.#record([{ ...culprit, outcome: plain }]);
+  }
 }
 
 /** Fixes how far the results bring the cursors: all that has ended is in this batch or before. */
@@ -199,9 +211,12 @@ function settlementOf({ tenant, id: stream, epoch, run }: Runner, part: SettledP
   return { tenant, stream, epoch, run, ...part };
 }
 
-/** What is ours of the error message: the status, or the word before the detail. */
-function withoutText(outcome: Outcome): Outcome {
-  if (!('error' in outcome)) return outcome;
+/**
+ * With what is ours of the error message: the status, or the word before the detail. `undefined`
+ * when there is nothing more to leave out.
+ */
+function withoutText(outcome: Outcome): Outcome | undefined {
+  if (!('error' in outcome)) return undefined;
   const error = /^[a-z0-9 ]*/.exec(outcome.error)?.[0].trim() ?? '';
-  return error === outcome.error ? outcome : { ...outcome, error };
+  return error === outcome.error ? undefined : { ...outcome, error };
 }

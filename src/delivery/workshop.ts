@@ -1,21 +1,21 @@
-import type { Hint, Node, SettledStream, Store } from '../store/port.ts';
+import type { Hint, Node, SettledStream } from '../store/port.ts';
 import { rowsMore } from './attempt.ts';
-import { createClaims } from './claims.ts';
+import { createClaims, type Claims } from './claims.ts';
 import type { DispatcherDeps, DispatcherState } from './dispatcher.ts';
-import { createDue } from './due.ts';
-import { createFeed } from './feed.ts';
-import { createOwnership } from './ownership.ts';
-import { createLane, type Patience } from './patience.ts';
-import { createPoll } from './poll.ts';
-import { createRota } from './rota.ts';
+import { createDue, type Due } from './due.ts';
+import { createFeed, type Feed } from './feed.ts';
+import { createOwnership, type Ownership } from './ownership.ts';
+import { createLane, type Lane, type Patience } from './patience.ts';
+import { createPoll, type Poll } from './poll.ts';
+import { createRota, type Rota } from './rota.ts';
 import type { Runner } from './runner.ts';
-import { createSender } from './sender.ts';
-import { createSettler, type SettledPart } from './settler.ts';
+import { createSender, type Sender } from './sender.ts';
+import { createSettler, type SettledPart, type Settler } from './settler.ts';
 
-/** The parts of a dispatcher at work, each made with what it needs of the others. */
+/** A dispatcher at work as one node, from its joining to its end. */
 export interface Workshop {
   /** Begins to hear of changes, to claim streams and to work for them. */
-  open(watch: Store['watch']): void;
+  open(): void;
   /** Begins nothing more; resolves when what was under way is recorded and every stream given up. */
   drain(): Promise<void>;
   /** The store answers again after an outage. */
@@ -28,103 +28,35 @@ export interface Workshop {
   idle(): Promise<void>;
 }
 
-export function createWorkshop(
-  deps: DispatcherDeps & { readonly node: Node; readonly patience: Patience },
-): Workshop {
-  const { clock, settings, report, patience, node } = deps;
-  const { log, deliveries } = deps.store;
-  const lane = createLane();
-  const shared = { clock, settings, report, patience, node, lane, log, deliveries };
-  /** Results may wait for the store in the number that may be under way, and no more. */
-  const unsettledMax = settings.settleMax + settings.concurrency;
-  const waiters: { isOver: () => boolean; resolve: () => void }[] = [];
+export interface WorkshopDeps extends DispatcherDeps {
+  readonly node: Node;
+  readonly patience: Patience;
+}
+
+/** See {@link Workshop}. */
+export function createWorkshop(deps: WorkshopDeps): Workshop {
+  const waiters = createWaiters();
+  const parts = createParts(deps, waiters.notice);
+  const { rota, settler, due, feed, sender, claims, ownership, poll, lane } = parts;
   let unwatch: (() => void) | undefined;
-
-  const rota = createRota({
-    settings,
-    mayBegin: () => settler.unsettled < unsettledMax,
-    begin: (runner, work) => {
-      if (work === 'fresh') sender.beginFresh(runner);
-      else claims.grant(runner);
-    },
-    pumped: () => notice(),
-  });
-  const settler = createSettler({
-    ...shared,
-    settled: (runner, settled, part) => settle(runner, settled, part),
-    batchSettled: () => rota.pump(),
-    abandon: (runner) => ownership.lose(runner),
-  });
-  const due = createDue({ clock, rota });
-  const feed = createFeed({ ...shared, rota });
-  const sender = createSender({ ...shared, ...deps, settler, rota, taken: feed.taken });
-  const claims = createClaims({
-    ...shared,
-    ...{ settler, rota, begin: sender.beginDue, note: due.note },
-  });
-  const ownership = createOwnership({
-    ...shared,
-    ...{ ownership: deps.store.ownership, settler, feed, due, claims, sender, rota },
-  });
-  const poll = createPoll({ ...shared, ownership, feed, due });
-
-  const settle = (runner: Runner, settled: SettledStream, part: SettledPart): void => {
-    runner.settled(part.outcomes.length, sum(part.outcomes.map(rowsMore)), part.cursor);
-    if (settled.result === 'lost') return ownership.lose(runner);
-    for (const outcome of part.outcomes) {
-      if (outcome.result === 'retry') due.note(runner, outcome.dueAt);
-    }
-    if (settled.disabled !== undefined) {
-      const { reason, ...health } = settled.disabled;
-      const { tenant, id: stream } = runner;
-      report({ kind: 'stream_disabled', tenant, stream, health, reason });
-    }
-    if (settled.version !== runner.stream.version) ownership.look(runner);
-    rota.tell(runner);
-    ownership.rest(runner);
-  };
-  const hear = (hint: Hint): void => {
-    if (hint.kind === 'stream') ownership.changed(hint);
-    if (hint.kind !== 'appended') return;
-    const tail = ownership.tails.get(hint.tenant);
-    if (tail === undefined) return;
-    feed.appended(tail, hint.events);
-    rota.pump();
-  };
 
   const isIdle = (): boolean =>
     rota.inFlight === 0 && settler.unsettled === 0 && feed.reads === 0 && !ownership.isBusy;
-  const notice = (): void => {
-    for (const waiter of waiters.splice(0)) {
-      if (waiter.isOver()) waiter.resolve();
-      else waiters.push(waiter);
-    }
-  };
-  const until = (isOver: () => boolean): Promise<void> =>
-    new Promise((resolve) => {
-      if (isOver()) resolve();
-      else waiters.push({ isOver, resolve });
-    });
-  const stop = (): void => {
-    rota.close();
-    poll.close();
-    feed.close();
-    due.close();
-    claims.close();
-    ownership.close();
+  const beginNothing = (): void => {
+    for (const part of [rota, poll, feed, due, claims, ownership]) part.close();
   };
 
   return {
-    open: (watch) => {
-      unwatch = watch(hear);
+    open: () => {
+      unwatch = deps.store.watch((hint) => hear(parts, hint));
       ownership.claim();
       poll.start();
     },
     drain: async () => {
-      stop();
+      beginNothing();
       for (const runner of ownership.runners.values()) claims.resume(runner);
-      await until(() => rota.inFlight === 0);
-      await lane(settler.settleNow);
+      await waiters.until(() => rota.inFlight === 0);
+      await lane(() => settler.settleNow());
       await ownership.releaseAll();
     },
     recovered: () => void poll.dropTails(),
@@ -136,7 +68,7 @@ export function createWorkshop(
     },
     close: () => {
       unwatch?.();
-      stop();
+      beginNothing();
       sender.close();
       settler.close();
     },
@@ -146,9 +78,117 @@ export function createWorkshop(
       unsettled: settler.unsettled,
       waiting: rota.waiting,
       behind: countBehind(ownership.runners.values()),
-      storeFails: patience.isTried,
+      storeFails: deps.patience.isTried,
     }),
-    idle: () => until(isIdle),
+    idle: () => waiters.until(isIdle),
+  };
+}
+
+/** What a dispatcher consists of; each part knows of the others what it was handed. */
+interface Parts {
+  readonly lane: Lane;
+  readonly rota: Rota;
+  readonly settler: Settler;
+  readonly due: Due;
+  readonly feed: Feed;
+  readonly sender: Sender;
+  readonly claims: Claims;
+  readonly ownership: Ownership;
+  readonly poll: Poll;
+}
+
+function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
+  const { clock, settings, report, patience, node, transport } = deps;
+  const { log, deliveries, ownership: owners } = deps.store;
+  const lane = createLane();
+  const shared = { clock, settings, report, patience, node, lane, log, deliveries };
+  /** Results may wait for the store in the number that may be under way, and no more. */
+  const unsettledMax = settings.settleMax + settings.concurrency;
+
+  const rota = createRota({
+    settings,
+    pumped,
+    mayBegin: () => settler.unsettled < unsettledMax,
+    begin: (runner, work) => {
+      if (work === 'fresh') sender.beginFresh(runner);
+      else claims.grant(runner);
+    },
+  });
+  const settler = createSettler({
+    ...shared,
+    settled: (runner, settled, part) => settle(runner, settled, part, parts, report),
+    batchSettled: () => rota.pump(),
+    abandon: (runner) => ownership.lose(runner),
+  });
+  const due = createDue({ clock, rota });
+  const feed = createFeed({ ...shared, rota });
+  const taken = (runner: Runner, bytes: number): void => feed.taken(runner, bytes);
+  const sender = createSender({ clock, settings, report, transport, settler, rota, taken });
+  const claims = createClaims({
+    ...shared,
+    settler,
+    rota,
+    begin: (runner, row) => sender.beginDue(runner, row),
+    note: (runner, dueAt) => due.note(runner, dueAt),
+  });
+  const around = { settler, feed, due, claims, sender, rota };
+  const ownership = createOwnership({ ...shared, ...around, ownership: owners });
+  const poll = createPoll({ ...shared, ownership, feed, due });
+  const parts = { lane, rota, settler, due, feed, sender, claims, ownership, poll };
+  return parts;
+}
+
+/** A runner's part of a batch is in the store, or the stream is not this node's any more. */
+function settle(
+  runner: Runner,
+  settled: SettledStream,
+  { outcomes, cursor }: SettledPart,
+  { ownership, due, rota }: Parts,
+  report: DispatcherDeps['report'],
+): void {
+  const { tenant, id: stream } = runner;
+  runner.settled(outcomes.length, sum(outcomes.map(rowsMore)), cursor);
+  if (settled.result === 'lost') return ownership.lose(runner);
+  for (const outcome of outcomes) {
+    if (outcome.result === 'retry') due.note(runner, outcome.dueAt);
+  }
+  if (settled.disabled !== undefined) {
+    const { reason, ...health } = settled.disabled;
+    report({ kind: 'stream_disabled', tenant, stream, health, reason });
+  }
+  if (settled.version !== runner.stream.version) ownership.look(runner);
+  rota.tell(runner);
+  ownership.rest(runner);
+}
+
+function hear({ ownership, feed, rota }: Parts, hint: Hint): void {
+  if (hint.kind === 'stream') ownership.changed(hint);
+  const tail = hint.kind === 'appended' ? ownership.tails.get(hint.tenant) : undefined;
+  if (hint.kind !== 'appended' || tail === undefined) return;
+  feed.appended(tail, hint.events);
+  rota.pump();
+}
+
+interface Waiters {
+  /** Something may be over. */
+  readonly notice: () => void;
+  readonly until: (isOver: () => boolean) => Promise<void>;
+}
+
+function createWaiters(): Waiters {
+  let waiting: { isOver: () => boolean; resolve: () => void }[] = [];
+  return {
+    notice: () => {
+      if (waiting.length === 0) return;
+      const over = waiting.filter(({ isOver }) => isOver());
+      waiting = waiting.filter((waiter) => !over.includes(waiter));
+      for (const { resolve } of over) resolve();
+    },
+    until: (isOver) =>
+      new Promise((resolve) => {
+        if (isOver()) resolve();
+        else waiting.push({ isOver, resolve });
+      }),
   };
 }
 

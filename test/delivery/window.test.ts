@@ -3,6 +3,13 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { Window, type WindowEntry } from '../../src/delivery/window.ts';
 
+/** The item at an index that the test knows to be there. */
+function at<T>(items: readonly T[], index: number): T {
+  const item = items.at(index);
+  assert.ok(item !== undefined);
+  return item;
+}
+
 const entry = (offset: number): WindowEntry => ({ offset, settled: false });
 
 function windowOf(cursor: number, ...offsets: number[]) {
@@ -16,11 +23,11 @@ describe('the window of a stream', () => {
   test('has its cursor just under the oldest event that is not settled', () => {
     const { window, entries } = windowOf(10, 12, 15, 20);
     assert.equal(window.cursor, 11);
-    window.settle(entries[1]!);
+    window.settle(at(entries, 1));
     assert.equal(window.cursor, 11);
-    window.settle(entries[0]!);
+    window.settle(at(entries, 0));
     assert.equal(window.cursor, 19);
-    window.settle(entries[2]!);
+    window.settle(at(entries, 2));
     assert.equal(window.cursor, 20);
   });
 
@@ -28,7 +35,7 @@ describe('the window of a stream', () => {
     const { window, entries } = windowOf(0, 5);
     window.pass(100);
     assert.equal(window.cursor, 4);
-    window.settle(entries[0]!);
+    window.settle(at(entries, 0));
     assert.equal(window.cursor, 100);
     window.pass(50);
     assert.equal(window.cursor, 100);
@@ -36,8 +43,8 @@ describe('the window of a stream', () => {
 
   test('counts what settled above the cursor in the store until the store has passed it', () => {
     const { window, entries } = windowOf(0, 1, 2, 3);
-    window.settle(entries[0]!);
-    window.settle(entries[2]!);
+    window.settle(at(entries, 0));
+    window.settle(at(entries, 2));
     assert.equal(window.settledAbove, 2);
     assert.equal(window.settledLater, 1);
     window.commit(1);
@@ -47,8 +54,8 @@ describe('the window of a stream', () => {
 
   test('settles an event once, however often it is told', () => {
     const { window, entries } = windowOf(0, 1, 2);
-    window.settle(entries[1]!);
-    window.settle(entries[1]!);
+    window.settle(at(entries, 1));
+    window.settle(at(entries, 1));
     assert.equal(window.settledAbove, 1);
   });
 
@@ -60,20 +67,20 @@ describe('the window of a stream', () => {
 
   test('reopened below open events, takes them over and stays under them', () => {
     const { window, entries } = windowOf(0, 1, 2, 3);
-    window.settle(entries[0]!);
-    window.settle(entries[2]!);
+    window.settle(at(entries, 0));
+    window.settle(at(entries, 2));
     const next = window.reopened(1);
     assert.equal(next.cursor, 1);
     assert.equal(next.settledAbove, 1);
-    next.settle(entries[1]!);
+    next.settle(at(entries, 1));
     assert.equal(next.cursor, 3);
   });
 
   test('reopened above open events, moves by none of them', () => {
     const { window, entries } = windowOf(0, 1, 2);
     const next = window.reopened(40);
-    next.settle(entries[0]!);
-    next.settle(entries[1]!);
+    next.settle(at(entries, 0));
+    next.settle(at(entries, 1));
     assert.equal(next.cursor, 40);
     assert.equal(next.settledAbove, 0);
     assert.equal(next.oldest(), undefined);
@@ -97,9 +104,9 @@ describe('the window of a stream', () => {
           if ('take' in one) {
             position += one.take;
             all.push(entry(position));
-            window.take(all.at(-1)!);
+            window.take(at(all, -1));
           } else if ('settle' in one && open.length > 0) {
-            window.settle(open[one.settle % open.length]!);
+            window.settle(at(open, one.settle % open.length));
           } else if ('pass' in one) {
             position += one.pass;
             window.pass(position);
