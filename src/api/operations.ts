@@ -1,7 +1,10 @@
 import type { RandomBytes } from '../core/clock.ts';
 import type { Store } from '../store/port.ts';
+import { apiOperations } from './apis.ts';
+import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { eventOperations } from './events.ts';
+import { grantOperations } from './grants.ts';
 import type { Log } from './log.ts';
 import type { Operation } from './operation.ts';
 import { actionOperations } from './ops.ts';
@@ -9,6 +12,7 @@ import type { ApiSettings } from './settings.ts';
 import { statsOperations } from './stats.ts';
 import { streamOperations } from './streams.ts';
 import { testOperations } from './tests.ts';
+import { userOperations } from './users.ts';
 
 /** What the handlers of operations work with. */
 export interface OperationDeps {
@@ -26,6 +30,10 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...statsOperations(deps),
     ...deliveryOperations(deps),
     ...eventOperations(deps),
+    ...userOperations(deps),
+    ...clientOperations(deps),
+    ...apiOperations(deps),
+    ...grantOperations(deps),
     ...actionOperations(),
   ];
 }
