@@ -40,7 +40,8 @@ export function requestText(line: string, headers: readonly string[], body = '')
 }
 
 function isComplete(text: string): boolean {
-  const { headers, body } = parsed(text);
+  const { status, headers, body } = parsed(text);
+  if (status === 204 || status === 304) return true;
   const length = headers['content-length'];
   return length !== undefined && Buffer.byteLength(body) >= Number(length);
 }

@@ -1,0 +1,590 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
+import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  answered,
+  bearer,
+  createStream,
+  freshName,
+  narrowToken,
+  postJson,
+  waitForStats,
+  type ProblemBody,
+} from '../helpers/story.ts';
+
+let place: Place;
+let leat: Running;
+
+before(async () => {
+  place = await makePlace();
+  leat = await startLeat(place);
+});
+after(async () => {
+  await leat.kill();
+  await place.remove();
+});
+
+const connection = 'Username-Password-Authentication';
+const password = 'correct-horse-battery';
+
+interface UserBody {
+  readonly user_id: string;
+  readonly email: string;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly [member: string]: unknown;
+}
+
+interface ClientBody {
+  readonly client_id: string;
+  readonly client_secret?: string;
+  readonly name: string;
+  readonly global: boolean;
+}
+
+interface GrantBody {
+  readonly id: string;
+  readonly client_id: string;
+  readonly audience: string;
+  readonly scope: readonly string[];
+}
+
+describe('a user', () => {
+  test('is made with defaults, and the password is nowhere', async () => {
+    const email = `${freshName()}@Example.COM`;
+    const user = await createUser({ email });
+    const lower = email.toLowerCase();
+    const localId = user.user_id.replace(/^leat\|/, '');
+    assert.match(localId, /^[0-9a-f]{24}$/);
+    assert.deepEqual(user, {
+      user_id: `leat|${localId}`,
+      email: lower,
+      email_verified: false,
+      name: lower,
+      nickname: lower.split('@')[0],
+      picture: `http://localhost:${leat.port}/avatar.svg`,
+      created_at: user.created_at,
+      updated_at: user.created_at,
+      identities: [{ connection, user_id: localId, provider: 'leat', isSocial: false }],
+    });
+    assert.deepEqual(await readUser(user), user);
+  });
+
+  test('is published when it is made, changed and deleted', async (t) => {
+    const endpoint = await endpointOf(t);
+    const types = ['user.created', 'user.updated', 'user.deleted'];
+    const stream = await createStream(leat, endpoint.url, { types });
+    const user = await createUser({ user_metadata: { plan: 'free' } });
+    const changed = await patchUser(user, { nickname: 'ada', password: 'another-good-password' });
+    const path = userPath(user);
+    await answered(204, leat.send('DELETE', path));
+    await answered(204, leat.send('DELETE', path));
+    await answered<ProblemBody>(404, leat.send('PATCH', path, { nickname: 'late' }));
+    const marker = await createUser({});
+    await waitForStats(leat, stream.id, { delivered: 4 });
+    const events = endpoint.arrivals.map(({ event }) => event);
+    const of = (type: string): unknown[] =>
+      events
+        .filter((event) => event.type === type)
+        .map(({ data }) => data['object'])
+        .filter((object) => (object as UserBody).user_id === user.user_id);
+    assert.deepEqual(of('user.created'), [user]);
+    assert.deepEqual(of('user.updated'), [changed]);
+    const [deleted] = of('user.deleted') as [UserBody & { deleted_at: string }];
+    const { deleted_at, ...last } = deleted;
+    assert.deepEqual(last, changed);
+    assert.equal(new Date(deleted_at).toISOString(), deleted_at);
+    const text = endpoint.arrivals.map(({ body }) => body).join();
+    assert.ok(!text.includes('password') && !text.includes('argon2') && !text.includes(password));
+    assert.ok(text.includes(marker.user_id));
+  });
+
+  test('that was refused leaves no event', async (t) => {
+    const endpoint = await endpointOf(t);
+    const first = await createUser({});
+    const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
+    const again = { email: first.email, password, connection };
+    assert.deepEqual(await answered(409, leat.send('POST', '/api/v2/users', again)), {
+      statusCode: 409,
+      error: 'Conflict',
+      message: 'The user already exists.',
+      errorCode: 'leat_idp_error',
+    });
+    const marker = await createUser({});
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    const got = endpoint.arrivals.map(({ event }) => (event.data['object'] as UserBody).user_id);
+    assert.deepEqual(got, [marker.user_id]);
+  });
+
+  test('made many times at once is made once, with one event', async (t) => {
+    const endpoint = await endpointOf(t);
+    const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
+    const email = `${freshName()}@example.com`;
+    const spellings = [email, email.toUpperCase()];
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, index) =>
+        leat.send('POST', '/api/v2/users', {
+          email: spellings[index % 2],
+          password,
+          connection,
+        }),
+      ),
+    );
+    const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
+    assert.deepEqual(statuses, [201, 409, 409, 409, 409, 409, 409, 409]);
+    await createUser({});
+    await waitForStats(leat, stream.id, { delivered: 2 });
+    assert.equal(endpoint.arrivals.length, 2);
+  });
+
+  test('cannot take the e-mail, username or id of another', async () => {
+    const localId = freshName();
+    const username = freshName();
+    const first = await createUser({ user_id: localId, username });
+    assert.equal(first.user_id, `leat|${localId}`);
+    for (const taken of [{ user_id: localId }, { username }, { email: first.email }]) {
+      const body = { email: `${freshName()}@example.com`, password, connection, ...taken };
+      const refused = await answered<ProblemBody>(409, leat.send('POST', '/api/v2/users', body));
+      assert.equal(refused.errorCode, 'leat_idp_error');
+    }
+    const other = await createUser({});
+    const change = leat.send('PATCH', userPath(other), { email: first.email });
+    assert.equal((await answered<ProblemBody>(409, change)).message, 'The user already exists.');
+    assert.deepEqual(await readUser(other), other);
+  });
+
+  test('has an e-mail that is one, and a password that is none of the common', async () => {
+    const emails = [
+      '',
+      'a',
+      'a@',
+      '@b',
+      'a@b@c',
+      'a b@c.de',
+      `${'a'.repeat(250)}@b.de`,
+      'a\n@b.de',
+    ];
+    for (const email of emails) {
+      const body = { email, password, connection };
+      const refused = await answered<ProblemBody>(400, leat.send('POST', '/api/v2/users', body));
+      assert.equal(refused.errorCode, 'invalid_body', email);
+      assert.match(
+        refused.message,
+        /^Payload validation error: 'Object didn't pass validation for format email: .* on property email \(The user's e-mail\)\.$/s,
+      );
+    }
+    const email = `${freshName()}@example.com`;
+    const weak = ['', 'short', 'seven77', 'password', 'password123', '12345678', email];
+    for (const bad of [...weak, email.toUpperCase(), 'x'.repeat(257)]) {
+      const body = { email, password: bad, connection };
+      const refused = await answered<ProblemBody>(400, leat.send('POST', '/api/v2/users', body));
+      assert.deepEqual(
+        refused,
+        {
+          statusCode: 400,
+          error: 'Bad Request',
+          message: 'PasswordStrengthError: Password is too weak',
+        },
+        bad,
+      );
+    }
+    await createUser({ email, password: 'x'.repeat(255) + 'y' });
+    const elsewhere = { email: `${freshName()}@example.com`, password, connection: 'google' };
+    assert.deepEqual(await answered(400, leat.send('POST', '/api/v2/users', elsewhere)), {
+      statusCode: 400,
+      error: 'Bad Request',
+      message: 'The connection does not exist.',
+      errorCode: 'inexistent_connection',
+    });
+  });
+
+  test('is patched member by member; metadata merges at the first level', async () => {
+    const user = await createUser({
+      user_metadata: { a: 1, deep: { x: 1, y: 2 } },
+      app_metadata: { role: 'editor' },
+      given_name: 'Ada',
+      phone_number: '+4912345',
+    });
+    const changed = await patchUser(user, {
+      user_metadata: { a: null, deep: { x: 3 }, b: [1] },
+      app_metadata: {},
+      given_name: null,
+      phone_number: null,
+      blocked: true,
+    });
+    assert.deepEqual(changed['user_metadata'], { deep: { x: 3 }, b: [1] });
+    for (const gone of ['app_metadata', 'given_name', 'phone_number']) {
+      assert.ok(!(gone in changed), gone);
+    }
+    assert.equal(changed['blocked'], true);
+    assert.deepEqual(await readUser(user), changed);
+    const cleared = await patchUser(user, { user_metadata: {}, name: null, picture: null });
+    assert.deepEqual(cleared['user_metadata'], {});
+    assert.ok(!('name' in cleared) && !('picture' in cleared));
+    const poisoned = '{"user_metadata":{"__proto__":{"polluted":true},"constructor":1}}';
+    await answered(200, leat.send('PATCH', userPath(user), poisoned));
+    assert.equal(({} as Record<string, unknown>)['polluted'], undefined);
+    assert.ok(!('polluted' in ((await readUser(user))['user_metadata'] as object)));
+  });
+
+  test('is not patched in two dangerous ways at once', async () => {
+    const user = await createUser({ username: freshName() });
+    for (const [first, second, body] of [
+      ['password', 'email', { password, email: 'new@example.com' }],
+      ['password', 'email_verified', { password, email_verified: true }],
+      ['password', 'username', { password, username: 'new' }],
+      ['username', 'email', { username: 'new', email: 'new@example.com' }],
+      ['username', 'email_verified', { username: 'new', email_verified: true }],
+    ] as const) {
+      const refused = await answered<ProblemBody>(400, leat.send('PATCH', userPath(user), body));
+      assert.equal(refused.errorCode, 'invalid_body');
+      const either = [`${first} and ${second}`, `${second} and ${first}`];
+      assert.ok(
+        either.some((pair) => refused.message === `Cannot update ${pair} simultaneously.`),
+        refused.message,
+      );
+    }
+    assert.deepEqual(await readUser(user), user);
+  });
+
+  test('that does not exist is 404 to read, and gone already to delete', async () => {
+    for (const id of ['leat|000000000000000000000000', 'nonsense', "leat|' or 1=1", 'leat|%']) {
+      const path = `/api/v2/users/${encodeURIComponent(id)}`;
+      assert.deepEqual(await answered(404, leat.send('GET', path)), {
+        statusCode: 404,
+        error: 'Not Found',
+        message: 'The user does not exist.',
+        errorCode: 'inexistent_user',
+      });
+      await answered(204, leat.send('DELETE', path));
+    }
+  });
+
+  test('is found by e-mail in any case, and in pages', async () => {
+    const user = await createUser({});
+    const find = (query: string): Promise<Response> =>
+      leat.send('GET', `/api/v2/users-by-email${query}`);
+    const upper = encodeURIComponent(user.email.toUpperCase());
+    assert.deepEqual(await answered(200, find(`?email=${upper}`)), [user]);
+    assert.deepEqual(await answered(200, find('?email=nobody@example.com')), []);
+    assert.equal((await answered<ProblemBody>(400, find(''))).errorCode, 'invalid_query_string');
+
+    await createUser({});
+    const list = (query: string): Promise<Response> => leat.send('GET', `/api/v2/users${query}`);
+    const page = await answered<{
+      start: number;
+      limit: number;
+      length: number;
+      total: number;
+      users: UserBody[];
+    }>(200, list('?include_totals=true&per_page=1&page=1'));
+    assert.deepEqual([page.start, page.limit, page.length, page.users.length], [1, 1, 1, 1]);
+    assert.ok(page.total >= 2);
+    const all: UserBody[] = [];
+    for (let from = ''; ;) {
+      const next = await answered<{ users: UserBody[]; next?: string }>(
+        200,
+        list(`?take=2${from}`),
+      );
+      all.push(...next.users);
+      if (next.next === undefined) break;
+      from = `&from=${encodeURIComponent(next.next)}`;
+    }
+    assert.ok(all.length >= page.total);
+    assert.equal(new Set(all.map(({ user_id }) => user_id)).size, all.length);
+    const few = await answered<UserBody[]>(200, list('?fields=email&per_page=1'));
+    assert.deepEqual(Object.keys(few[0] ?? {}), ['email']);
+    assert.deepEqual(await answered(400, list('?page=10&per_page=100')), {
+      statusCode: 400,
+      error: 'Bad Request',
+      message: 'You can only page through the first 1000 records.',
+      errorCode: 'invalid_paging',
+    });
+    for (const bad of ['q=email:*', 'page=-1', 'per_page=101', 'sort=password:1', 'sort=email']) {
+      const refused = await answered<ProblemBody>(400, list(`?${bad}`));
+      assert.equal(refused.errorCode, 'invalid_query_string', bad);
+    }
+  });
+});
+
+describe('a client', () => {
+  test('has its secret shown on creation and rotation only', async () => {
+    const made = await createClient({});
+    const { client_secret: secret, ...rest } = made;
+    assert.ok(secret !== undefined && secret.length >= 32);
+    assert.equal(made.global, false);
+    const path = `/api/v2/clients/${made.client_id}`;
+    assert.deepEqual(await answered(200, leat.send('GET', path)), rest);
+    const listed = await answered<ClientBody[]>(
+      200,
+      leat.send('GET', '/api/v2/clients?per_page=100'),
+    );
+    assert.ok(!JSON.stringify(listed).includes('client_secret'));
+    assert.ok(listed.some(({ client_id }) => client_id === made.client_id));
+    const patched = await answered(200, leat.send('PATCH', path, { name: 'renamed' }));
+    assert.deepEqual(patched, { ...rest, name: 'renamed' });
+    await answered(204, leat.send('DELETE', path));
+    await answered(204, leat.send('DELETE', path));
+    const gone = await answered<ProblemBody>(404, leat.send('GET', path));
+    assert.equal(gone.message, 'The client does not exist.');
+  });
+
+  test('pages by number; a page after the last is empty', async () => {
+    await createClient({});
+    const list = (query: string): Promise<Response> => leat.send('GET', `/api/v2/clients${query}`);
+    const totals = await answered<{
+      start: number;
+      limit: number;
+      total: number;
+      clients: object[];
+    }>(200, list('?include_totals=true&per_page=1&page=0'));
+    assert.deepEqual(Object.keys(totals).toSorted(), ['clients', 'limit', 'start', 'total']);
+    assert.equal(totals.clients.length, 1);
+    assert.deepEqual(await answered(200, list(`?per_page=100&page=1000`)), []);
+    const none = await answered<{ clients: object[] }>(
+      200,
+      list('?include_totals=true&per_page=0'),
+    );
+    assert.deepEqual(none.clients, []);
+  });
+
+  test('that is deleted gets no token, and its grants go with it', async () => {
+    const client = await createClient({});
+    const grant = await createGrant(client, ['read:users']);
+    assert.equal((await ask(client)).status, 200);
+    await answered(204, leat.send('DELETE', `/api/v2/clients/${client.client_id}`));
+    assert.equal((await ask(client)).status, 401);
+    const grants = await answered<{ client_grants: GrantBody[] }>(
+      200,
+      leat.send('GET', `/api/v2/client-grants?client_id=${client.client_id}`),
+    );
+    assert.ok(!grants.client_grants.some(({ id }) => id === grant.id));
+  });
+});
+
+describe('an API and its grants', () => {
+  test('give tokens with the registered identifier and the granted scopes', async () => {
+    const identifier = `https://${freshName()}.example.com`;
+    const scopes = ['read:b', 'read:a'].map((value) => ({ value, description: value }));
+    const api = await answered<{ id: string }>(
+      201,
+      leat.send('POST', '/api/v2/resource-servers', {
+        identifier,
+        name: 'Things',
+        scopes,
+        enforce_policies: true,
+        token_dialect: 'access_token_authz',
+        token_lifetime: 60,
+      }),
+    );
+    const client = await createClient({});
+    assert.deepEqual(await answered(403, ask(client, identifier)), {
+      error: 'access_denied',
+      error_description: `Client is not authorized to access "${identifier}".`,
+    });
+    const grant = await createGrant(client, ['read:b', 'read:a'], identifier);
+    const again = { client_id: client.client_id, audience: identifier, scope: [] };
+    const twice = await answered<ProblemBody>(
+      409,
+      leat.send('POST', '/api/v2/client-grants', again),
+    );
+    assert.equal(twice.errorCode, 'already_exists');
+    const made = await answered<{ access_token: string; expires_in: number; scope: string }>(
+      200,
+      ask(client, identifier),
+    );
+    assert.equal(made.expires_in, 60);
+    const claims = claimsOf(made.access_token);
+    assert.equal(claims['aud'], identifier);
+    assert.deepEqual(claims['permissions'], ['read:a', 'read:b']);
+    assert.deepEqual(String(claims['scope']).split(' ').toSorted(), ['read:a', 'read:b']);
+
+    await answered(
+      200,
+      leat.send('PATCH', `/api/v2/client-grants/${grant.id}`, { scope: ['read:a'] }),
+    );
+    const narrowed = await answered<{ access_token: string }>(200, ask(client, identifier));
+    assert.deepEqual(claimsOf(narrowed.access_token)['permissions'], ['read:a']);
+    await answered(204, leat.send('DELETE', `/api/v2/client-grants/${grant.id}`));
+    assert.equal((await ask(client, identifier)).status, 403);
+    const byIdentifier = `/api/v2/resource-servers/${encodeURIComponent(identifier)}`;
+    const read = await answered<{ id: string }>(200, leat.send('GET', byIdentifier));
+    assert.equal(read.id, api.id);
+    await answered(204, leat.send('DELETE', byIdentifier));
+    assert.equal((await ask(client, identifier)).status, 403);
+    const none = await answered<ProblemBody>(404, leat.send('GET', byIdentifier));
+    assert.equal(none.message, 'The API does not exist.');
+  });
+
+  test('of the management API itself cannot be changed or deleted', async () => {
+    const audience = managementAudience();
+    const path = `/api/v2/resource-servers/${encodeURIComponent(audience)}`;
+    const listed = await answered<{ identifier: string; is_system?: boolean }[]>(
+      200,
+      leat.send('GET', '/api/v2/resource-servers?per_page=100'),
+    );
+    const system = listed.filter(({ is_system }) => is_system === true);
+    assert.deepEqual(
+      system.map(({ identifier }) => identifier),
+      [audience],
+    );
+    for (const [method, body] of [
+      ['PATCH', { token_lifetime: 1 }],
+      ['DELETE', undefined],
+    ] as const) {
+      assert.deepEqual(await answered(400, leat.send(method, path, body)), {
+        statusCode: 400,
+        error: 'Bad Request',
+        message: 'The management API is read-only.',
+        errorCode: 'invalid_body',
+      });
+    }
+    const twin = leat.send('POST', '/api/v2/resource-servers', { identifier: audience, name: 'x' });
+    assert.equal((await answered<ProblemBody>(409, twin)).errorCode, 'already_exists');
+  });
+});
+
+describe('no more than one’s own', () => {
+  const admin =
+    'create:clients read:clients update:clients delete:clients ' +
+    'create:client_grants read:client_grants update:client_grants delete:client_grants';
+
+  test('can be granted, to another client or to oneself', async () => {
+    const caller = bearer(await narrowToken(leat, `${admin} read:users`));
+    const client = await createClient({});
+    const grant = (scope: string[]): Promise<Response> =>
+      leat.send(
+        'POST',
+        '/api/v2/client-grants',
+        { client_id: client.client_id, audience: managementAudience(), scope },
+        caller,
+      );
+    for (const scope of [['delete:users'], ['read:users', 'create:event_streams']]) {
+      const refused = await answered<ProblemBody>(403, grant(scope));
+      assert.equal(refused.errorCode, 'insufficient_scope');
+    }
+    const made = await answered<GrantBody>(201, grant(['read:users']));
+    const path = `/api/v2/client-grants/${made.id}`;
+    const wider = { scope: ['read:users', 'delete:users'] };
+    await answered(403, leat.send('PATCH', path, wider, caller));
+    const kept = await answered<{ client_grants: GrantBody[] }>(
+      200,
+      leat.send('GET', `/api/v2/client-grants?client_id=${client.client_id}`),
+    );
+    assert.deepEqual(
+      kept.client_grants.map(({ scope }) => scope),
+      [['read:users']],
+    );
+  });
+
+  test('can be reached by rotating a secret, setting keys or the flag', async () => {
+    const caller = bearer(await narrowToken(leat, `${admin} read:users`));
+    const strong = await createClient({ global: true });
+    await createGrant(strong, ['read:users', 'delete:users']);
+    const path = `/api/v2/clients/${strong.client_id}`;
+    const attempts: [string, string, object?][] = [
+      ['POST', `${path}/rotate-secret`],
+      ['PATCH', path, { jwks: { keys: [] } }],
+    ];
+    for (const [method, at, body] of attempts) {
+      const refused = await answered<ProblemBody>(403, leat.send(method, at, body, caller));
+      assert.equal(refused.errorCode, 'insufficient_scope', `${method} ${at}`);
+    }
+    assert.equal((await ask(strong)).status, 200);
+    const sleeping = await createClient({ global: false });
+    await createGrant(sleeping, ['delete:users']);
+    const wake = { global: true };
+    const asleep = `/api/v2/clients/${sleeping.client_id}`;
+    await answered(403, leat.send('PATCH', asleep, wake, caller));
+    const weak = await createClient({});
+    await createGrant(weak, ['read:users']);
+    await answered(200, leat.send('PATCH', `/api/v2/clients/${weak.client_id}`, wake, caller));
+    await answered(
+      200,
+      leat.send('POST', `/api/v2/clients/${weak.client_id}/rotate-secret`, undefined, caller),
+    );
+  });
+
+  test('holds against two changes at once', async () => {
+    const caller = bearer(await narrowToken(leat, `${admin} read:users`));
+    for (let round = 0; round < 5; round++) {
+      const client = await createClient({});
+      const grant = await createGrant(client, ['read:users']);
+      const [widened, woken] = await Promise.all([
+        leat.send('PATCH', `/api/v2/client-grants/${grant.id}`, { scope: ['delete:users'] }),
+        leat.send('PATCH', `/api/v2/clients/${client.client_id}`, { global: true }, caller),
+      ]);
+      assert.equal(widened.status, 200);
+      assert.ok(woken.status === 200 || woken.status === 403);
+    }
+    assert.equal((await leat.send('GET', '/api/v2/clients')).status, 200);
+  });
+
+  test('a token of a narrow scope stays narrow, whatever its client may do', async () => {
+    const narrow = bearer(await narrowToken(leat, 'create:clients'));
+    const made = await answered<ClientBody>(
+      201,
+      leat.send('POST', '/api/v2/clients', { name: freshName(), global: true }, narrow),
+    );
+    const grant = { client_id: made.client_id, audience: managementAudience(), scope: [] };
+    await answered(403, leat.send('POST', '/api/v2/client-grants', grant, narrow));
+    await answered(403, leat.send('GET', '/api/v2/clients', undefined, narrow));
+    await waitFor('the client to be there', async () => {
+      return (await leat.send('GET', `/api/v2/clients/${made.client_id}`)).status === 200;
+    });
+  });
+});
+
+async function endpointOf(t: TestContext): Promise<Endpoint> {
+  const endpoint = await startEndpoint();
+  t.after(() => endpoint.close());
+  return endpoint;
+}
+
+async function createUser(members: Record<string, unknown>): Promise<UserBody> {
+  const body = { email: `${freshName()}@example.com`, password, connection, ...members };
+  return answered(201, leat.send('POST', '/api/v2/users', body));
+}
+
+async function readUser(user: UserBody): Promise<UserBody> {
+  return answered(200, leat.send('GET', userPath(user)));
+}
+
+async function patchUser(user: UserBody, change: object): Promise<UserBody> {
+  return answered(200, leat.send('PATCH', userPath(user), change));
+}
+
+function userPath({ user_id }: UserBody): string {
+  return `/api/v2/users/${encodeURIComponent(user_id)}`;
+}
+
+async function createClient(members: object): Promise<ClientBody> {
+  const body = { name: freshName(), ...members };
+  return answered(201, leat.send('POST', '/api/v2/clients', body));
+}
+
+async function createGrant(
+  { client_id }: ClientBody,
+  scope: string[],
+  audience = managementAudience(),
+): Promise<GrantBody> {
+  const body = { client_id, audience, scope };
+  return answered(201, leat.send('POST', '/api/v2/client-grants', body));
+}
+
+function managementAudience(): string {
+  return `https://localhost:${leat.port}/api/v2/`;
+}
+
+function ask(client: ClientBody, audience = '/api/v2/'): Promise<Response> {
+  const { client_id, client_secret } = client;
+  const grant_type = 'client_credentials';
+  const url = `${leat.url}/oauth/token`;
+  return postJson(url, { grant_type, audience, client_id, client_secret });
+}
+
+function claimsOf(token: string): Record<string, unknown> {
+  const payload = Buffer.from(token.split('.')[1] ?? '', 'base64url').toString();
+  return JSON.parse(payload) as Record<string, unknown>;
+}

@@ -1,0 +1,367 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { startEndpoint, type Answer, type Endpoint } from '../helpers/endpoint.ts';
+import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  answered,
+  createStream,
+  destination,
+  eventsOf,
+  failuresOf,
+  freshName,
+  freshType,
+  patchStream,
+  publish,
+  publishAll,
+  readStream,
+  redeliver,
+  statsOf,
+  streamBody,
+  waitForFailures,
+  waitForStats,
+  type StreamBody,
+} from '../helpers/story.ts';
+
+/** Everything at once: nothing is lost, nothing is sent where it must not go, nobody gets a 500. */
+
+let place: Place;
+let leat: Running;
+
+before(async () => {
+  place = await makePlace();
+  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '5,5,5' });
+});
+after(async () => {
+  await leat.kill();
+  await place.remove();
+});
+
+const together = 20;
+
+describe('racing requests', () => {
+  test('two creates with one name: one stream is made', async (t) => {
+    const endpoint = await endpointOf(t);
+    const name = freshName();
+    const answers = await all(together, () =>
+      leat.send('POST', '/api/v2/event-streams', streamBody(endpoint.url, { name })),
+    );
+    assert.deepEqual(statusesOf(answers), [201, ...times(together - 1, 409)]);
+  });
+
+  test('two renames to one name: one stream has it', async (t) => {
+    const endpoint = await endpointOf(t);
+    const streams = await all(together, () => createStream(leat, endpoint.url));
+    const name = freshName();
+    const answers = await Promise.all(
+      streams.map(({ id }) => leat.send('PATCH', `/api/v2/event-streams/${id}`, { name })),
+    );
+    assert.deepEqual(statusesOf(answers), [200, ...times(together - 1, 409)]);
+    const named = await Promise.all(streams.map(({ id }) => readStream(leat, id)));
+    assert.equal(named.filter((stream) => stream.name === name).length, 1);
+  });
+
+  test('one event published many times at once: one id, one offset, one delivery', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const event = { type, id: freshName(), data: { object: {} } };
+    const stored = await all(together, async (index) => {
+      // Alone, twice in a batch, and behind a neighbour.
+      const bodies: object[] = [event, [event, event], [{ type, data: {} }, event]];
+      const body = bodies[index % bodies.length];
+      const answer = await answered<object | object[]>(
+        202,
+        leat.send('POST', '/api/v2/events', body),
+      );
+      return Array.isArray(answer) ? (answer.at(-1) as object) : answer;
+    });
+    assert.equal(new Set(stored.map((one) => JSON.stringify(one))).size, 1);
+    const neighbours = Array.from({ length: together }, (_, index) => index % 3).filter(
+      (kind) => kind === 2,
+    ).length;
+    await waitForStats(leat, stream.id, { delivered: 1 + neighbours });
+    const marker = await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 2 + neighbours });
+    assert.equal(endpoint.of(marker).length, 1);
+    assert.equal(endpoint.of((stored[0] as { id: string }).id).length, 1);
+  });
+
+  test('offsets of many publishers have no gap and no double', async () => {
+    const type = freshType();
+    const sizes = [1, 7, 40, 100];
+    const stored = await all(together, (index) =>
+      answered<{ id: string; offset: string }[]>(
+        202,
+        leat.send('POST', '/api/v2/events', eventsOf(type, sizes[index % sizes.length] ?? 1)),
+      ),
+    );
+    const placeOf = ({ offset }: { offset: string }): number =>
+      Number(Buffer.from(offset, 'base64url').toString());
+    const offsets = stored
+      .flat()
+      .map(placeOf)
+      .toSorted((a, b) => a - b);
+    const [first = 0] = offsets;
+    assert.deepEqual(
+      offsets,
+      offsets.map((_, index) => first + index),
+    );
+    for (const batch of stored) {
+      const own = batch.map(placeOf);
+      assert.deepEqual(
+        own,
+        own.toSorted((a, b) => a - b),
+      );
+    }
+    assert.equal(new Set(stored.flat().map(({ id }) => id)).size, offsets.length);
+  });
+
+  test('many redeliveries of one failure: one is accepted, one is sent', async (t) => {
+    const endpoint = await endpointOf(t, 400);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const id = await publish(leat, type);
+    await waitForFailures(leat, stream.id, 1);
+    const release = hold(endpoint);
+    const answers = await all(together, () => redeliver(leat, stream.id, id));
+    assert.deepEqual(statusesOf(answers), [202, ...times(together - 1, 409)]);
+    await endpoint.arrival(2);
+    release();
+    await waitForFailures(leat, stream.id, 0);
+    assert.equal(endpoint.of(id).length, 2);
+  });
+
+  test('redeliveries of one and of all at once send each failure once', async (t) => {
+    const endpoint = await endpointOf(t, 400);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const ids = await publishAll(leat, eventsOf(type, 40));
+    await waitForStats(leat, stream.id, { failed: 40 });
+    const release = hold(endpoint);
+    const path = `/api/v2/event-streams/${stream.id}/redeliver`;
+    const answers = await Promise.all([
+      ...ids.slice(0, 20).map((id) => redeliver(leat, stream.id, id)),
+      ...times(5, path).map((at) => leat.send('POST', at)),
+    ]);
+    assert.ok(answers.every(({ status }) => status === 202 || status === 409));
+    await endpoint.arrival(80);
+    release();
+    await waitForFailures(leat, stream.id, 0);
+    assert.deepEqual(await statsOf(leat, stream.id), { delivered: 40, failed: 40 });
+    assert.ok(ids.every((id) => endpoint.of(id).length === 2));
+  });
+
+  test('disable and enable at random end in a state that works', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const path = `/api/v2/event-streams/${stream.id}`;
+    const bodies = [
+      { status: 'disabled' },
+      { status: 'enabled' },
+      { status: 'enabled', resume: 'held' },
+    ];
+    const answers = await all(together * 2, (index) =>
+      leat.send('PATCH', path, bodies[index % bodies.length]),
+    );
+    assert.deepEqual(statusesOf(answers), times(together * 2, 200));
+    await patchStream(leat, stream.id, { status: 'enabled' });
+    const marker = await publish(leat, type);
+    await waitFor('the stream to work', () => endpoint.of(marker).length === 1);
+  });
+
+  test('deletes, reads and patches of one stream end in 404, never in 500', async (t) => {
+    const endpoint = await endpointOf(t);
+    const stream = await createStream(leat, endpoint.url);
+    const path = `/api/v2/event-streams/${stream.id}`;
+    const requests: (() => Promise<Response>)[] = [
+      () => leat.send('GET', path),
+      () => leat.send('PATCH', path, { status: 'disabled' }),
+      () => leat.send('PATCH', path, { status: 'enabled', resume: 'held' }),
+      () => leat.send('DELETE', path),
+      () => leat.send('GET', `${path}/deliveries`),
+      () => leat.send('GET', `${path}/stats`),
+      () => leat.send('POST', `${path}/test`, { event_type: 'user.created' }),
+      () => leat.send('POST', `${path}/redeliver`),
+      () => leat.send('POST', `${path}/signing-secret/rotate`),
+    ];
+    const answers = await all(
+      requests.length * 5,
+      (index) =>
+        (requests[(index * 7) % requests.length] ?? requests[0])?.() ?? leat.send('GET', path),
+    );
+    for (const answer of answers) {
+      const possible = [200, 202, 204, 404, 409].includes(answer.status);
+      assert.ok(possible, `${answer.status} ${await answer.text()}`);
+    }
+    await answered(404, leat.send('GET', path));
+  });
+});
+
+describe('changes while events are delivered', () => {
+  test('of everything that may change lose and double nothing', async (t) => {
+    const [first, second] = [await endpointOf(t), await endpointOf(t)];
+    const type = freshType();
+    const stream = await createStream(leat, first.url, { types: [type] });
+    const ids: string[] = [];
+    const publishing = (async () => {
+      for (let batch = 0; batch < 30; batch++) {
+        ids.push(...(await publishAll(leat, eventsOf(type, 50))));
+      }
+    })();
+    let ended = false;
+    const changing = (async () => {
+      for (let round = 0; !ended; round++) {
+        const { url } = round % 2 === 0 ? second : first;
+        await patchStream(leat, stream.id, { destination: destination(url) });
+        await patchStream(leat, stream.id, { name: freshName() });
+        const subscriptions = [{ event_type: type }, { event_type: `${type}.more` }];
+        await patchStream(leat, stream.id, {
+          subscriptions: subscriptions.slice(0, 1 + (round % 2)),
+        });
+        await answered(
+          200,
+          leat.send('POST', `/api/v2/event-streams/${stream.id}/signing-secret/rotate`),
+        );
+      }
+    })();
+    await publishing;
+    await waitForStats(leat, stream.id, { delivered: ids.length });
+    ended = true;
+    await changing;
+    assert.deepEqual(await failuresOf(leat, stream.id), []);
+    const got = [...first.arrivals, ...second.arrivals].map(({ event }) => event.id);
+    assert.equal(new Set(got).size, ids.length);
+    assert.deepEqual(got.toSorted(), ids.toSorted());
+    assert.deepEqual(await statsOf(leat, stream.id), { delivered: ids.length, failed: 0 });
+  });
+
+  test('with an endpoint that fails now and then, every event ends once', async (t) => {
+    let number = 0;
+    const endpoint = await endpointOf(t, (response) => {
+      number++;
+      response.writeHead(number % 3 === 0 ? 503 : number % 7 === 0 ? 400 : 204).end();
+    });
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const path = `/api/v2/event-streams/${stream.id}`;
+    const ids = await publishAll(leat, eventsOf(type, 1500));
+    await waitFor('every event to have ended once', async () => {
+      await leat.send('POST', `${path}/redeliver`);
+      const { delivered } = await statsOf(leat, stream.id);
+      return delivered >= ids.length;
+    });
+    assert.equal((await statsOf(leat, stream.id)).delivered, ids.length);
+    assert.deepEqual(await failuresOf(leat, stream.id), []);
+    assert.deepEqual(
+      [...new Set(endpoint.arrivals.map(({ event }) => event.id))].toSorted(),
+      ids.toSorted(),
+    );
+  });
+
+  test('disabling and resuming with held loses no event', async (t) => {
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const ids: string[] = [];
+    let ended = false;
+    const publishing = (async () => {
+      for (let batch = 0; batch < 30; batch++) {
+        ids.push(...(await publishAll(leat, eventsOf(type, 30))));
+      }
+    })();
+    const toggling = (async () => {
+      while (!ended) {
+        await patchStream(leat, stream.id, { status: 'disabled' });
+        await patchStream(leat, stream.id, { status: 'enabled', resume: 'held' });
+      }
+    })();
+    await publishing;
+    ended = true;
+    await toggling;
+    await waitFor('every event', () => {
+      const got = new Set(endpoint.arrivals.map(({ event }) => event.id));
+      return ids.every((id) => got.has(id));
+    });
+    assert.deepEqual(await failuresOf(leat, stream.id), []);
+    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+  });
+
+  test('nothing is sent to a destination after it was changed', async (t) => {
+    const [old, next] = [await endpointOf(t), await endpointOf(t)];
+    const type = freshType();
+    const stream = await createStream(leat, old.url, { types: [type] });
+    await publishAll(leat, eventsOf(type, 500));
+    await old.arrival(10);
+    await patchStream(leat, stream.id, { destination: destination(next.url) });
+    const later = await publishAll(leat, eventsOf(type, 50));
+    await waitForStats(leat, stream.id, { delivered: 550 });
+    assert.ok(later.every((id) => old.of(id).length === 0 && next.of(id).length === 1));
+  });
+
+  test('a deleted stream sends nothing more, its neighbour everything', async (t) => {
+    const [gone, stays] = [await endpointOf(t), await endpointOf(t)];
+    const type = freshType();
+    const stream = await createStream(leat, gone.url, { types: [type] });
+    const beside = await createStream(leat, stays.url, { types: [type] });
+    await publishAll(leat, eventsOf(type, 500));
+    await gone.arrival(10);
+    await answered(204, leat.send('DELETE', `/api/v2/event-streams/${stream.id}`));
+    const later = await publishAll(leat, eventsOf(type, 100));
+    await waitForStats(leat, beside.id, { delivered: 600 });
+    assert.ok(later.every((id) => gone.of(id).length === 0));
+    assert.equal(stays.arrivals.length, 600);
+  });
+});
+
+describe('streams side by side', () => {
+  test('are served while one hangs and one fails', async (t) => {
+    const hanging = await endpointOf(t, () => undefined);
+    const failing = await endpointOf(t, 503);
+    const healthy = await endpointOf(t);
+    const type = freshType();
+    const made: StreamBody[] = [];
+    for (const { url } of [hanging, failing, healthy]) {
+      made.push(await createStream(leat, url, { types: [type] }));
+    }
+    const ids = await publishAll(leat, eventsOf(type, 400));
+    await waitForStats(leat, made[2]?.id ?? '', { delivered: 400 });
+    assert.equal(new Set(healthy.arrivals.map(({ event }) => event.id)).size, ids.length);
+    await waitForStats(leat, made[1]?.id ?? '', { failed: 400 });
+    assert.equal(failing.arrivals.length, 1600);
+    assert.ok(hanging.arrivals.length <= 64, `${hanging.arrivals.length} at once`);
+    for (const { id } of made) {
+      await answered(204, leat.send('DELETE', `/api/v2/event-streams/${id}`));
+    }
+  });
+});
+
+async function endpointOf(t: TestContext, first: Answer = 204): Promise<Endpoint> {
+  const endpoint = await startEndpoint(first);
+  t.after(() => endpoint.close());
+  return endpoint;
+}
+
+/** Lets requests wait until the answer is called; they and later ones are successes then. */
+function hold(endpoint: Endpoint): () => void {
+  const waiting: (() => void)[] = [];
+  endpoint.answer((response) => {
+    waiting.push(() => response.writeHead(204).end());
+  });
+  return () => {
+    endpoint.answer(204);
+    for (const answer of waiting.splice(0)) answer();
+  };
+}
+
+function all<T>(count: number, ask: (index: number) => Promise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => ask(index)));
+}
+
+function times<T>(count: number, value: T): T[] {
+  return Array.from({ length: count }, () => value);
+}
+
+function statusesOf(answers: readonly Response[]): number[] {
+  return answers.map(({ status }) => status).toSorted((a, b) => a - b);
+}
