@@ -1,0 +1,414 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Stream } from '../../src/core/types.ts';
+import type { OwnedStream } from '../../src/store/port.ts';
+import {
+  claimDue,
+  delivered,
+  failed,
+  newEvent,
+  sceneOf,
+  start,
+  type Scene,
+} from '../store/contract/scene.ts';
+import { openSite, type Received, type Site } from './site.ts';
+
+let site: Site;
+let scene: Scene;
+
+before(async () => {
+  site = await openSite();
+  scene = sceneOf(site.house.store, site.house.tenant.id);
+});
+after(() => site.close());
+
+interface Failing {
+  readonly stream: Stream;
+  readonly owned: OwnedStream;
+  readonly path: string;
+  /** Ids of the failed events, in the order in which they failed. */
+  readonly ids: string[];
+}
+
+/** A stream whose deliveries of events of these types have failed, one a second. */
+async function failing(...types: string[]): Promise<Failing> {
+  const stream = await scene.addStream({ types: [...new Set(types)] });
+  const owned = await scene.own(stream);
+  const ids: string[] = [];
+  for (const type of types) {
+    scene.now += 1000;
+    const [event] = await scene.publish(type);
+    assert.ok(event);
+    await scene.settle(owned, { outcomes: [failed(event, { at: scene.now })] });
+    ids.push(event.id);
+  }
+  return { stream, owned, path: `/event-streams/${stream.id}`, ids };
+}
+
+function idsOf(records: readonly { id: string }[]): string[] {
+  return records.map(({ id }) => id);
+}
+
+async function list(path: string, query = ''): Promise<Received> {
+  return site.send('GET', `${path}/deliveries${query}`);
+}
+
+describe('the list of failures', () => {
+  test('is an empty array while the stream runs correctly', async () => {
+    const { path } = await failing();
+    const answer = await list(path);
+    assert.equal(answer.text, '[]');
+    assert.equal(answer.headers.get('link'), null);
+  });
+
+  test('shows a failure with its attempts and the envelope as sent', async () => {
+    const { stream, path, ids } = await failing('user.created');
+    const [record] = (await list(path)).body;
+    const at = new Date(scene.now).toISOString();
+    assert.deepEqual(record, {
+      id: ids[0],
+      event_stream_id: stream.id,
+      event_type: 'user.created',
+      status: 'failed',
+      attempts: [{ status: 'failed', timestamp: at, duration: 35.25, error_message: '503 - busy' }],
+      event: { id: ids[0], type: 'user.created', data: {}, svcstream: stream.id },
+    });
+    assert.deepEqual((await site.send('GET', `${path}/deliveries/${ids[0]}`)).body, record);
+  });
+
+  test('keeps numbers that no double can hold', async () => {
+    const stream = await scene.addStream({ types: ['a.b'] });
+    const owned = await scene.own(stream);
+    const event = newEvent({ type: 'a.b', body: '{"n":12345678901234567890,"m":1.10}' });
+    const [appended] = await scene.store.log.append(scene.tenant, [event], scene.now);
+    assert.ok(appended);
+    await scene.settle(owned, { outcomes: [failed({ ...event, offset: appended.offset })] });
+    assert.match(
+      (await list(`/event-streams/${stream.id}`)).text,
+      /"n":12345678901234567890,"m":1.10/,
+    );
+  });
+
+  test('pages newest first, without next on the last page', async () => {
+    const { path, ids } = await failing(...Array<string>(5).fill('a.b'));
+    const first = (await list(path, '?take=2')).body;
+    assert.deepEqual(idsOf(first.deliveries), [ids[4], ids[3]]);
+    const second = (await list(path, `?take=2&from=${first.next}`)).body;
+    assert.deepEqual(idsOf(second.deliveries), [ids[2], ids[1]]);
+    const last = (await list(path, `?from=${second.next}`)).body;
+    assert.deepEqual(idsOf(last.deliveries), [ids[0]]);
+    assert.equal('next' in last, false);
+  });
+
+  test('names the next page of the bare array in a Link, with the filters it had', async () => {
+    const { path, ids } = await failing(...Array<string>(101).fill('a.b'));
+    const query = '?event_types=a.b,c.d&statuses=failed&date_from=2026-01-01T00:00:00%2B01:00';
+    const answer = await list(path, query);
+    assert.deepEqual(idsOf(answer.body), ids.slice(1).toReversed());
+    const link = answer.headers.get('link') ?? '';
+    const url = new URL(/^<(https:\/\/leat\.example\.com\/.+)>; rel="next"$/.exec(link)?.[1] ?? '');
+    assert.equal(url.pathname, `/api/v2${path}/deliveries`);
+    assert.equal(url.searchParams.get('take'), '100');
+    assert.equal(url.searchParams.get('event_types'), 'a.b,c.d');
+    assert.equal(url.searchParams.get('statuses'), 'failed');
+    assert.equal(url.searchParams.get('date_from'), '2026-01-01T00:00:00+01:00');
+    const rest = (await list(path, url.search)).body;
+    assert.deepEqual(idsOf(rest.deliveries), [ids[0]]);
+    assert.equal('next' in rest, false);
+  });
+
+  test('is filtered by type and by the time of the event', async () => {
+    const { path, ids } = await failing('a.b', 'c.d', 'a.b');
+    const [first, second, third] = ids.map((_, index) => new Date(scene.now - 2000 + 1000 * index));
+    assert.ok(first && second && third);
+    const shown = async (query: string): Promise<string[]> => idsOf((await list(path, query)).body);
+    assert.deepEqual(await shown('?event_types=c.d'), [ids[1]]);
+    assert.deepEqual(await shown('?event_types=c.d,a.b&statuses=failed'), ids.toReversed());
+    assert.deepEqual(await shown('?event_types=e.f'), []);
+    assert.deepEqual(await shown(`?date_from=${second.toISOString()}`), [ids[2], ids[1]]);
+    assert.deepEqual(await shown(`?date_to=${second.toISOString()}`), [ids[0]]);
+    const both = `?date_from=${first.toISOString()}&date_to=${third.toISOString()}&event_types=a.b`;
+    assert.deepEqual(await shown(both), [ids[0]]);
+  });
+
+  const bad = [
+    'take=0',
+    'take=101',
+    'from=nonsense',
+    'from=MS4y',
+    'statuses=delivered',
+    'statuses=failed,',
+    'statuses=',
+    'event_types=user',
+    'event_types=a.b,',
+    'date_from=yesterday',
+    'date_from=2026-02-30T00:00:00Z',
+    'date_to=2026-01-01',
+    'date_from=2026-01-02T00:00:00Z&date_to=2026-01-01T00:00:00Z',
+    'date_from=2026-01-02T00:00:00Z&date_from=2026-01-02T00:00:00Z',
+  ];
+  for (const query of bad) {
+    test(`refuses ?${query}`, async () => {
+      const answer = await list('/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA', `?${query}`);
+      if (query === 'from=MS4y') {
+        assert.equal(answer.status, 404, 'a key like those of the list, of no stream');
+        return;
+      }
+      assert.equal(answer.status, 400);
+      assert.equal(answer.body.errorCode, 'invalid_query_string');
+    });
+  }
+
+  test('is 404 for no stream, and one failure for no such event', async () => {
+    const { path } = await failing();
+    const unknown = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA';
+    const event = 'evt_AAAAAAAAAAAAAAAAAAAAAA';
+    const answers: [Received, string][] = [
+      [await list(unknown), 'The requested stream does not exist.'],
+      [await list(unknown, `/${event}`), 'The requested stream does not exist.'],
+      [await list(path, `/${event}`), 'The event does not exist.'],
+    ];
+    for (const [answer, message] of answers) {
+      assert.equal(answer.status, 404);
+      assert.equal(answer.body.message, message);
+    }
+    const malformed = await list(path, '/evt_1');
+    assert.equal(
+      malformed.body.message,
+      "Path validation error: 'Object didn't pass validation for format event-id: evt_1' on property event_id (Unique identifier for the event).",
+    );
+  });
+});
+
+describe('redelivery of one', () => {
+  test('is accepted once, marks the record, and can be repeated when it failed again', async () => {
+    const { path, ids, owned } = await failing('a.b');
+    const redeliver = (body?: unknown): Promise<Received> =>
+      site.send('POST', `${path}/redeliver/${ids[0]}`, body);
+    const accepted = await redeliver();
+    assert.equal(accepted.status, 202);
+    assert.equal(accepted.text, '{}');
+    const [record] = (await list(path)).body;
+    assert.equal(record.status, 'failed');
+    assert.deepEqual(record.attempts[1], {
+      status: 'retrying',
+      timestamp: new Date(site.house.clock.now()).toISOString(),
+    });
+    const again = await redeliver({});
+    assert.equal(again.status, 409);
+    assert.equal(again.body.message, 'The event is not in a state that allows redelivery.');
+    assert.equal(again.body.errorCode, 'not_redeliverable');
+    const due = await claimDue(scene, owned);
+    const [row] = due.rows;
+    assert.ok(row);
+    const given = { kind: 'redelivery', hasRow: true } as const;
+    await scene.settle(owned, { outcomes: [failed(row.event, given)] });
+    assert.equal((await redeliver()).status, 202);
+  });
+
+  test('of a delivered event is 409, of an unknown one 404', async () => {
+    const { path, owned } = await failing();
+    const [event] = await scene.publish('a.b');
+    assert.ok(event);
+    await scene.settle(owned, { outcomes: [delivered(event)] });
+    const post = (id: string): Promise<Received> => site.send('POST', `${path}/redeliver/${id}`);
+    assert.equal((await post(event.id)).status, 409);
+    const unknown = await post('evt_AAAAAAAAAAAAAAAAAAAAAA');
+    assert.equal(unknown.status, 404);
+    assert.equal(unknown.body.message, 'The event does not exist.');
+    const nowhere = await site.send(
+      'POST',
+      `/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/redeliver/${event.id}`,
+    );
+    assert.equal(nowhere.body.message, 'The requested stream does not exist.');
+  });
+
+  test('takes no members', async () => {
+    const { path, ids } = await failing('a.b');
+    const answer = await site.send('POST', `${path}/redeliver/${ids[0]}`, { statuses: [] });
+    assert.equal(answer.body.errorCode, 'invalid_body');
+  });
+});
+
+describe('redelivery of many', () => {
+  async function due(owned: OwnedStream): Promise<string[]> {
+    scene.now += 1;
+    const { rows } = await claimDue(scene, owned);
+    return rows.map(({ event }) => event.id).toSorted();
+  }
+
+  test('takes all without a body, and answers the members sent', async () => {
+    const { path, ids, owned } = await failing('a.b', 'c.d');
+    scene.now = Math.max(scene.now, site.house.clock.now());
+    const answer = await site.send('POST', `${path}/redeliver`);
+    assert.equal(answer.status, 202);
+    assert.equal(answer.text, '{}');
+    assert.deepEqual(await due(owned), ids.toSorted());
+    assert.equal((await site.send('POST', `${path}/redeliver`, {})).status, 202, 'nothing to do');
+    assert.deepEqual(await due(owned), []);
+  });
+
+  test('takes what all members describe', async () => {
+    const { path, ids, owned } = await failing('a.b', 'c.d', 'a.b');
+    const date_from = new Date(scene.now - 1500).toISOString();
+    const body = { statuses: ['failed'], event_types: ['a.b'], date_from };
+    const answer = await site.send('POST', `${path}/redeliver`, body);
+    assert.deepEqual(answer.body, body);
+    assert.deepEqual(await due(owned), [ids[2]]);
+  });
+
+  test('of no status and of no type is of nothing', async () => {
+    const { path, owned } = await failing('a.b');
+    assert.equal((await site.send('POST', `${path}/redeliver`, { statuses: [] })).status, 202);
+    assert.equal((await site.send('POST', `${path}/redeliver`, { event_types: [] })).status, 202);
+    assert.deepEqual(await due(owned), []);
+  });
+
+  const bad: object[] = [
+    { date_from: '2026' },
+    { date_from: 1 },
+    { date_from: '2026-01-02T00:00:00Z', date_to: '2026-01-01T00:00:00Z' },
+    { statuses: ['delivered'] },
+    { statuses: 'failed' },
+    { event_types: ['user'] },
+    { other: 1 },
+    [],
+  ];
+  for (const body of bad) {
+    test(`refuses ${JSON.stringify(body)}`, async () => {
+      const { path } = await failing();
+      const answer = await site.send('POST', `${path}/redeliver`, body);
+      assert.equal(answer.status, 400);
+      assert.equal(answer.body.errorCode, 'invalid_body');
+    });
+  }
+
+  test('is 404 for no stream', async () => {
+    const path = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/redeliver';
+    assert.equal((await site.send('POST', path)).status, 404);
+  });
+});
+
+describe('a test event', () => {
+  test('is pending, marked as a test, due now, and not in the log', async () => {
+    const { path, stream, owned } = await failing();
+    const head = await scene.store.log.head(scene.tenant);
+    const answer = await site.send('POST', `${path}/test`, { event_type: 'user.created' });
+    assert.equal(answer.status, 202);
+    const { id, event, ...rest } = answer.body;
+    assert.deepEqual(rest, {
+      event_stream_id: stream.id,
+      event_type: 'user.created',
+      status: 'pending',
+      attempts: [],
+    });
+    assert.equal(event.id, id);
+    assert.equal(event.svcpurpose, 'test');
+    assert.equal(event.svcstream, stream.id);
+    assert.equal(event.data.object.user_id, 'leat|65e1a0b2c3d4e5f60718293a');
+    assert.equal(await scene.store.log.head(scene.tenant), head);
+    scene.now = Math.max(scene.now, site.house.clock.now()) + 1;
+    const { rows } = await claimDue(scene, owned);
+    assert.deepEqual(
+      rows.map((row) => [row.kind, row.event.id]),
+      [['test', id]],
+    );
+  });
+
+  test('carries the data sent, and an empty object for a type of its own', async () => {
+    const { path } = await failing();
+    const text = '{"event_type":"a.b","data":{"n":1.10,"__proto__":{"x":1}}}';
+    const answer = await site.send('POST', `${path}/test`, text);
+    assert.match(answer.text, /"data":\{"n":1\.10,"__proto__":\{"x":1\}\}/);
+    const sample = await site.send('POST', `${path}/test`, { event_type: 'a.b' });
+    assert.deepEqual(sample.body.event.data, { object: {} });
+  });
+
+  test('is refused by a disabled stream, and by none', async () => {
+    const { path, stream } = await failing();
+    await site.send('PATCH', path, { status: 'disabled' });
+    const answer = await site.send('POST', `${path}/test`, { event_type: 'a.b' });
+    assert.equal(answer.status, 409);
+    assert.equal(answer.body.message, 'The event stream is disabled.');
+    assert.equal(answer.body.errorCode, 'stream_disabled');
+    await site.send('DELETE', `/event-streams/${stream.id}`);
+    assert.equal((await site.send('POST', `${path}/test`, { event_type: 'a.b' })).status, 404);
+  });
+
+  test('is bounded and checked', async () => {
+    const { path } = await failing();
+    const post = async (body: unknown): Promise<number> =>
+      (await site.send('POST', `${path}/test`, body)).status;
+    assert.equal(await post({ event_type: 'a.b', data: { x: 'x'.repeat(262_144) } }), 413);
+    const bad = [
+      {},
+      { event_type: 'a' },
+      { event_type: 'a.b', data: [] },
+      { event_type: 'a.b', x: 1 },
+    ];
+    for (const body of [
+      ...bad,
+      { event_type: 'a.b', data: null },
+      { event_type: 'a.b', data: 1e400 },
+    ]) {
+      assert.equal(await post(body), 400, JSON.stringify(body));
+    }
+  });
+});
+
+describe('statistics', () => {
+  test('count by hour and by day', async () => {
+    const { path, owned, stream } = await failing();
+    const [event] = await scene.publish('a.b');
+    assert.ok(event);
+    scene.now = start + 600_000;
+    await scene.settle(owned, { outcomes: [delivered(event), delivered(event)] });
+    scene.now = start + 3_600_000;
+    await scene.settle(owned, { outcomes: [failed(event), delivered(event)] });
+    const window = 'date_from=2026-03-01T09:10:00Z&date_to=2026-03-01T10:30:00Z';
+    const { body } = await site.send('GET', `${path}/stats?${window}`);
+    assert.deepEqual(body, {
+      id: stream.id,
+      name: stream.name,
+      window: {
+        date_from: '2026-03-01T09:00:00.000Z',
+        date_to: '2026-03-01T10:00:00.000Z',
+        bucket_interval: { scale_factor: 3600 },
+      },
+      buckets: ['2026-03-01T09:00:00.000Z', '2026-03-01T10:00:00.000Z'],
+      metrics: [
+        {
+          name: 'leat.event_streams.successful_deliveries',
+          window_total: 3,
+          type: 'sum',
+          data: [2, 1],
+        },
+        {
+          name: 'leat.event_streams.failed_deliveries',
+          window_total: 1,
+          type: 'sum',
+          data: [0, 1],
+        },
+      ],
+    });
+    const days = (await site.send('GET', `${path}/stats`)).body;
+    assert.equal(days.buckets.length, 15);
+    assert.equal(days.window.bucket_interval.scale_factor, 86_400);
+    assert.deepEqual(days.metrics[0].data.at(-1), 3);
+  });
+
+  test('refuse a window that is none, and one without end', async () => {
+    const { path } = await failing();
+    for (const query of [
+      'date_from=x',
+      'date_from=2026-03-02T00:00:00Z&date_to=2026-03-01T00:00:00Z',
+      'date_from=0001-01-01T00:00:00Z&date_to=9999-01-01T00:00:00Z',
+    ]) {
+      const answer = await site.send('GET', `${path}/stats?${query}`);
+      assert.equal(answer.status, 400, query);
+      assert.equal(answer.body.errorCode, 'invalid_query_string');
+    }
+    const unknown = await site.send('GET', '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/stats');
+    assert.equal(unknown.status, 404);
+  });
+});

@@ -1,0 +1,482 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { failed, sceneOf } from '../store/contract/scene.ts';
+import { openSite, type Received, type Site } from './site.ts';
+
+let site: Site;
+
+before(async () => {
+  site = await openSite({ disableTotal: 3 });
+});
+after(() => site.close());
+
+type Json = Readonly<Record<string, unknown>>;
+
+const bearer = { method: 'bearer', token: 'kept-secret' };
+
+function destination(authorization: Json = bearer, endpoint = 'https://hooks.example.net/leat') {
+  const configuration = { webhook_endpoint: endpoint, webhook_authorization: authorization };
+  return { type: 'webhook', configuration };
+}
+
+async function create(given: Json = {}): Promise<Received['body']> {
+  const answer = await site.send('POST', '/event-streams', {
+    destination: destination(),
+    ...given,
+  });
+  assert.equal(answer.status, 201, answer.text);
+  return answer.body;
+}
+
+async function patch(id: string, change: Json): Promise<Received> {
+  return site.send('PATCH', `/event-streams/${id}`, change);
+}
+
+function assertBad(answer: Received, reason: string | RegExp, property: string): void {
+  assert.equal(answer.status, 400, answer.text);
+  assert.equal(answer.body.errorCode, 'invalid_body');
+  const said = /^Payload validation error: '(.*)' on property (\S+) \(.+\)\.$/s.exec(
+    answer.body.message,
+  );
+  assert.ok(said, answer.body.message);
+  if (typeof reason === 'string') assert.equal(said[1], reason);
+  else assert.match(said[1] ?? '', reason);
+  assert.equal(said[2], property);
+}
+
+describe('create', () => {
+  test('answers the whole stream without its secret', async () => {
+    const body = await create({
+      name: 'crm',
+      subscriptions: [{ event_type: 'user.created' }, { event_type: 'order.paid' }],
+      status: 'disabled',
+    });
+    assert.match(body.id, /^est_[1-9A-HJ-NP-Za-km-z]{22}$/);
+    assert.deepEqual(body, {
+      id: body.id,
+      status: 'disabled',
+      name: 'crm',
+      subscriptions: [{ event_type: 'user.created' }, { event_type: 'order.paid' }],
+      created_at: '2026-03-01T09:30:00.000Z',
+      updated_at: '2026-03-01T09:30:00.000Z',
+      destination: destination({ method: 'bearer' }),
+    });
+  });
+
+  test('is enabled, without subscriptions, named by its id unless said', async () => {
+    const body = await create();
+    assert.equal(body.status, 'enabled');
+    assert.deepEqual(body.subscriptions, []);
+    assert.equal(body.name, body.id);
+  });
+
+  const kinds: [sent: Json, shown: Json][] = [
+    [
+      { method: 'basic', username: 'ada', password: 'p:w' },
+      { method: 'basic', username: 'ada' },
+    ],
+    [bearer, { method: 'bearer' }],
+    [
+      { method: 'custom_header', header_key: 'Authorization', header_value: 'v' },
+      { method: 'custom_header', header_key: 'Authorization' },
+    ],
+  ];
+  for (const [sent, shown] of kinds) {
+    test(`never returns the secret of ${String(sent['method'])}`, async () => {
+      const { id, destination: returned } = await create({ destination: destination(sent) });
+      assert.deepEqual(returned.configuration.webhook_authorization, shown);
+      const read = await site.send('GET', `/event-streams/${id}`);
+      assert.deepEqual(read.body.destination, returned);
+      const stored = await site.house.store.streams.get(1, id);
+      const secrets = ['password', 'token', 'header_value'].map((member) => sent[member]);
+      const [secret] = secrets.filter((value) => value !== undefined);
+      assert.ok(JSON.stringify(stored?.destination).includes(String(secret)));
+    });
+  }
+
+  test('keeps subscriptions in their order, repeats included', async () => {
+    const subscriptions = ['b.b', 'a.a', 'b.b'].map((event_type) => ({ event_type }));
+    assert.deepEqual((await create({ subscriptions })).subscriptions, subscriptions);
+  });
+
+  test('refuses a name in use', async () => {
+    await create({ name: 'taken' });
+    const answer = await site.send('POST', '/event-streams', {
+      destination: destination(),
+      name: 'taken',
+    });
+    assert.equal(answer.status, 409);
+    assert.equal(answer.body.message, 'Event stream name already in use.');
+    assert.equal(answer.body.errorCode, 'stream_name_in_use');
+  });
+
+  test('stops at the most streams a tenant may have', async (t) => {
+    const small = await openSite({ maxStreams: 1 });
+    t.after(() => small.close());
+    const body = { destination: destination() };
+    assert.equal((await small.send('POST', '/event-streams', body)).status, 201);
+    const answer = await small.send('POST', '/event-streams', body);
+    assert.equal(answer.status, 409);
+    assert.equal(answer.body.message, 'You have reached the maximum number of event streams.');
+    assert.equal(answer.body.errorCode, 'too_many_streams');
+  });
+
+  test('takes any name of 128 characters', async () => {
+    for (const name of ['ä'.repeat(128), '😀'.repeat(128), '"\\\u2028<script>', ' ']) {
+      assert.equal((await create({ name })).name, name);
+    }
+  });
+
+  const configuration = 'destination.configuration';
+  const authorization = `${configuration}.webhook_authorization`;
+  const refused: [what: string, body: Json, reason: string | RegExp, property: string][] = [
+    ['no destination', {}, 'Missing required property: destination', 'destination'],
+    [
+      'an id',
+      { destination: destination(), id: 'x' },
+      'Additional properties not allowed: id',
+      'id',
+    ],
+    ['start_from', { destination: destination(), start_from: 'now' }, /start_from$/, 'start_from'],
+    ['resume', { destination: destination(), resume: 'held' }, /resume$/, 'resume'],
+    ['an empty name', { destination: destination(), name: '' }, /too short/, 'name'],
+    ['a long name', { destination: destination(), name: 'x'.repeat(129) }, /too long/, 'name'],
+    [
+      'a status',
+      { destination: destination(), status: 'paused' },
+      'No enum match for: paused',
+      'status',
+    ],
+    [
+      'no subscription',
+      { destination: destination(), subscriptions: [] },
+      /too short/,
+      'subscriptions',
+    ],
+    [
+      'a type of one segment',
+      { destination: destination(), subscriptions: [{ event_type: 'user' }] },
+      "Object didn't pass validation for format event-type: user",
+      'subscriptions.0.event_type',
+    ],
+    [
+      'a long type',
+      { destination: destination(), subscriptions: [{ event_type: `a.${'b'.repeat(127)}` }] },
+      /too long/,
+      'subscriptions.0.event_type',
+    ],
+    [
+      'another kind of destination',
+      { destination: { ...destination(), type: 'eventbridge' } },
+      'No enum match for: eventbridge',
+      'destination.type',
+    ],
+    [
+      'no secret',
+      { destination: destination({ method: 'basic', username: 'a' }) },
+      'Missing required property: password',
+      `${authorization}.password`,
+    ],
+    [
+      'an empty secret',
+      { destination: destination({ ...bearer, token: '' }) },
+      /too short/,
+      `${authorization}.token`,
+    ],
+    [
+      'a long secret',
+      { destination: destination({ ...bearer, token: 'x'.repeat(4097) }) },
+      /too long/,
+      `${authorization}.token`,
+    ],
+    [
+      'a line break in a secret',
+      { destination: destination({ ...bearer, token: 'a\r\nx: y' }) },
+      /does not match/,
+      `${authorization}.token`,
+    ],
+    [
+      'a colon in a user name',
+      { destination: destination({ method: 'basic', username: 'a:b', password: 'p' }) },
+      /does not match/,
+      `${authorization}.username`,
+    ],
+    [
+      'a header of blanks',
+      {
+        destination: destination({ method: 'custom_header', header_key: 'a b', header_value: 'v' }),
+      },
+      /does not match/,
+      `${authorization}.header_key`,
+    ],
+  ];
+  for (const [what, body, reason, property] of refused) {
+    test(`refuses ${what}`, async () => {
+      assertBad(await site.send('POST', '/event-streams', body), reason, property);
+    });
+  }
+
+  const reserved =
+    'Content-Type Content-Length User-Agent webhook-id WEBHOOK-TIMESTAMP webhook-signature traceparent Host Connection Keep-Alive Transfer-Encoding TE Trailer Upgrade Expect Proxy-Authorization proxy-x';
+  for (const header_key of reserved.split(' ')) {
+    test(`refuses the header ${header_key}`, async () => {
+      const method = { method: 'custom_header', header_key, header_value: 'v' };
+      const answer = await site.send('POST', '/event-streams', {
+        destination: destination(method),
+      });
+      assertBad(answer, `Header not allowed: ${header_key}`, `${authorization}.header_key`);
+    });
+  }
+
+  const noHttp =
+    'http:// endpoints are not allowed; the operator can allow them with LEAT_ALLOW_HTTP_ENDPOINTS=true';
+  const endpoints: [endpoint: string, reason: string | RegExp][] = [
+    ['http://hooks.example.net/', noHttp],
+    ['ftp://hooks.example.net/', /format https-url/],
+    ['javascript:alert(1)', /format https-url/],
+    ['hooks.example.net', /format https-url/],
+    ['https://', /format https-url/],
+    [' https://hooks.example.net/', /format https-url/],
+    ['https://hooks.example.net/\n', /format https-url/],
+    ['https://hooks.exa\tmple.net/', /format https-url/],
+    ['https://hooks.example.net:99999/', /format https-url/],
+    ['https://ada@hooks.example.net/', 'User info is not allowed in the URL'],
+    ['https://ada:pw@hooks.example.net/', 'User info is not allowed in the URL'],
+    ['https://hooks.example.net/#', 'A fragment is not allowed in the URL'],
+    ['https://127.0.0.1/', 'blocked address: 127.0.0.1 (LEAT_EGRESS_ALLOW)'],
+    ['https://2130706433/', 'blocked address: 127.0.0.1 (LEAT_EGRESS_ALLOW)'],
+    [`https://hooks.example.net/${'x'.repeat(2048)}`, /too long/],
+    ['', /too short/],
+  ];
+  for (const [endpoint, reason] of endpoints) {
+    test(`refuses the endpoint ${JSON.stringify(endpoint.slice(0, 40))}`, async () => {
+      const body = { destination: destination(bearer, endpoint) };
+      const answer = await site.send('POST', '/event-streams', body);
+      assertBad(answer, reason, `${configuration}.webhook_endpoint`);
+    });
+  }
+
+  test('takes an http endpoint where the operator allows it', async (t) => {
+    const lax = await openSite({ allowHttpEndpoints: true });
+    t.after(() => lax.close());
+    const body = { destination: destination(bearer, 'http://hooks.example.net/') };
+    assert.equal((await lax.send('POST', '/event-streams', body)).status, 201);
+  });
+});
+
+describe('list', () => {
+  test('pages oldest first until there is no next', async (t) => {
+    const own = await openSite();
+    t.after(() => own.close());
+    const made: string[] = [];
+    for (let i = 0; i < 5; i++) {
+      const body = { destination: destination(), name: `s${i}` };
+      made.push((await own.send('POST', '/event-streams', body)).body.id);
+      own.house.clock.move(1);
+    }
+    const seen: string[] = [];
+    let query = 'take=2';
+    for (let page = 0; page < 3; page++) {
+      const { body } = await own.send('GET', `/event-streams?${query}`);
+      seen.push(...body.eventStreams.map((stream: { id: string }) => stream.id));
+      assert.equal('next' in body, page < 2);
+      query = `take=2&from=${body.next}`;
+    }
+    assert.deepEqual(seen, made);
+    assert.deepEqual(Object.keys((await own.send('GET', '/event-streams')).body), ['eventStreams']);
+  });
+
+  const bad: [query: string, property: string][] = [
+    ['take=0', 'take'],
+    ['take=101', 'take'],
+    ['take=x', 'take'],
+    ['take=1.5', 'take'],
+    ['take=1&take=2', 'take'],
+    ['from=', 'from'],
+    ['from=%00', 'from'],
+    ['from=nonsense!', 'from'],
+    ['from=bm9uc2Vuc2U', 'from'],
+    [`from=${'a'.repeat(1025)}`, 'from'],
+  ];
+  for (const [query, property] of bad) {
+    test(`refuses ${query.slice(0, 30)}`, async () => {
+      const answer = await site.send('GET', `/event-streams?${query}`);
+      assert.equal(answer.status, 400);
+      assert.equal(answer.body.errorCode, 'invalid_query_string');
+      assert.match(
+        answer.body.message,
+        new RegExp(`^Query validation error: '.+' on property ${property} \\(`),
+      );
+    });
+  }
+
+  test('ignores parameters that are not listed', async () => {
+    assert.equal((await site.send('GET', '/event-streams?page=x&__proto__=1')).status, 200);
+  });
+});
+
+describe('update', () => {
+  test('changes what is sent and moves updated_at only', async () => {
+    const before = await create();
+    site.house.clock.move(1000);
+    const subscriptions = [{ event_type: 'user.deleted' }];
+    const { status, body } = await patch(before.id, { name: 'changed', subscriptions });
+    assert.equal(status, 200);
+    assert.notEqual(body.updated_at, before.updated_at);
+    const { updated_at } = body;
+    assert.deepEqual(body, { ...before, name: 'changed', subscriptions, updated_at });
+    assert.deepEqual((await site.send('GET', `/event-streams/${before.id}`)).body, body);
+    assert.deepEqual((await patch(before.id, { subscriptions: [] })).body.subscriptions, []);
+  });
+
+  test('of what is so already changes nothing', async () => {
+    const before = await create({ name: 'as it is' });
+    site.house.clock.move(1000);
+    const { created_at: _1, updated_at: _2, id: _3, ...whole } = before;
+    for (const change of [{}, { name: 'as it is' }, { status: 'enabled' }, whole]) {
+      const answer = await patch(before.id, change);
+      assert.equal(answer.status, 200);
+      assert.deepEqual(answer.body, before, JSON.stringify(change));
+      assert.equal(answer.headers.get('leat-skipped-events'), null);
+    }
+  });
+
+  test('refuses the name of another stream', async () => {
+    await create({ name: 'first' });
+    const { id } = await create({ name: 'second' });
+    const answer = await patch(id, { name: 'first' });
+    assert.equal(answer.status, 409);
+    assert.equal(answer.body.errorCode, 'stream_name_in_use');
+  });
+
+  test('wants the secret again when the destination changes', async () => {
+    const { id } = await create();
+    const changed = destination({ method: 'bearer' }, 'https://other.example.net/');
+    assertBad(
+      await patch(id, { destination: changed, name: 'not applied' }),
+      'Missing required property: token (required because the destination changes)',
+      'destination.configuration.webhook_authorization.token',
+    );
+    assert.equal((await site.send('GET', `/event-streams/${id}`)).body.name, id);
+    const kinds: [Json, string][] = [
+      [{ method: 'basic', username: 'a' }, 'password'],
+      [{ method: 'custom_header', header_key: 'x' }, 'header_value'],
+    ];
+    for (const [sent, member] of kinds) {
+      const at = `destination.configuration.webhook_authorization.${member}`;
+      assertBad(await patch(id, { destination: destination(sent) }), /because the destination/, at);
+    }
+    const answer = await patch(id, { destination: destination({ ...bearer, token: 'new' }) });
+    assert.equal(answer.status, 200);
+    const stored = await site.house.store.streams.get(1, id);
+    assert.deepEqual(stored?.destination.authorization, { method: 'bearer', token: 'new' });
+  });
+
+  test('refuses what cannot be changed, and a body that is none', async () => {
+    const { id } = await create();
+    for (const member of ['id', 'created_at', 'updated_at', 'start_from']) {
+      assertBad(
+        await patch(id, { [member]: 'x' }),
+        `Additional properties not allowed: ${member}`,
+        member,
+      );
+    }
+    assertBad(await site.send('PATCH', `/event-streams/${id}`), 'Missing body', 'body');
+    assertBad(await patch(id, { resume: 'held' }), /only beside status enabled/, 'resume');
+    assertBad(await patch(id, { resume: 'held', status: 'disabled' }), /only beside/, 'resume');
+    assertBad(
+      await patch(id, { resume: 'x', status: 'enabled' }),
+      'No enum match for: x',
+      'resume',
+    );
+  });
+
+  test('says how many events of the disabled time are not sent', async () => {
+    const { id } = await create({ subscriptions: [{ event_type: 'a.b' }] });
+    await patch(id, { status: 'disabled' });
+    await site.send('POST', '/events', Array(3).fill({ type: 'a.b', data: {} }));
+    await site.send('POST', '/events', { type: 'c.d', data: {} });
+    const latest = await patch(id, { status: 'enabled' });
+    assert.equal(latest.headers.get('leat-skipped-events'), '3');
+    await patch(id, { status: 'disabled' });
+    await site.send('POST', '/events', { type: 'a.b', data: {} });
+    const held = await patch(id, { status: 'enabled', resume: 'held' });
+    assert.equal(held.headers.get('leat-skipped-events'), '0');
+  });
+
+  test('does not enable a stream with too many failures, nor apply the rest', async () => {
+    const { id } = await create({ subscriptions: [{ event_type: 'a.b' }] });
+    const scene = sceneOf(site.house.store, site.house.tenant.id);
+    const stream = await site.house.store.streams.get(1, id);
+    assert.ok(stream);
+    const events = await scene.publish('a.b', 'a.b', 'a.b');
+    const owned = await scene.own(stream);
+    await scene.settle(owned, { outcomes: events.map((event) => failed(event)) });
+    await patch(id, { status: 'disabled' });
+    const answer = await patch(id, { status: 'enabled', name: 'not applied' });
+    assert.equal(answer.status, 409);
+    assert.equal(answer.body.errorCode, 'too_many_failures');
+    assert.equal(
+      answer.body.message,
+      'The event stream has 3 failed deliveries. Redeliver failed events until fewer than 3 remain, then enable it again.',
+    );
+    const { body } = await site.send('GET', `/event-streams/${id}`);
+    assert.deepEqual([body.status, body.name], ['disabled', id]);
+  });
+});
+
+describe('delete', () => {
+  test('is 204 also when there is none; then it can be neither read nor changed', async () => {
+    const { id } = await create();
+    assert.equal((await site.send('DELETE', `/event-streams/${id}`)).status, 204);
+    assert.equal((await site.send('DELETE', `/event-streams/${id}`)).status, 204);
+    for (const answer of [
+      await site.send('GET', `/event-streams/${id}`),
+      await patch(id, {}),
+      await site.send('GET', `/event-streams/${id}/signing-secret`),
+      await site.send('POST', `/event-streams/${id}/signing-secret/rotate`),
+    ]) {
+      assert.equal(answer.status, 404);
+      assert.equal(answer.body.message, 'The requested stream does not exist.');
+    }
+  });
+});
+
+describe('the signing secret', () => {
+  test('is shown, and rotates with 24 hours of both', async () => {
+    const { id } = await create();
+    const path = `/event-streams/${id}/signing-secret`;
+    const first = (await site.send('GET', path)).body;
+    assert.deepEqual(Object.keys(first), ['secret', 'created_at']);
+    assert.match(first.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
+    const rotated = (await site.send('POST', `${path}/rotate`)).body;
+    assert.notEqual(rotated.secret, first.secret);
+    const now = site.house.clock.now();
+    assert.equal(Date.parse(rotated.previous_expires_at), now + 86_400_000);
+    assert.deepEqual((await site.send('GET', path)).body, rotated);
+    await site.send('POST', `${path}/rotate`, {});
+    const stored = await site.house.store.streams.get(1, id);
+    assert.deepEqual(
+      stored?.signingSecrets.slice(1).map(({ secret }) => secret),
+      [rotated.secret],
+    );
+  });
+
+  test('shows no former one once that has expired', async (t) => {
+    const own = await openSite();
+    t.after(() => own.close());
+    const { id } = (await own.send('POST', '/event-streams', { destination: destination() })).body;
+    const path = `/event-streams/${id}/signing-secret`;
+    await own.send('POST', `${path}/rotate`);
+    own.house.clock.move(86_400_000);
+    const headers = { authorization: `Bearer ${await own.house.token()}` };
+    const later = await own.send('GET', path, undefined, headers);
+    assert.deepEqual(Object.keys(later.body), ['secret', 'created_at']);
+  });
+
+  test('rotation takes no members', async () => {
+    const { id } = await create();
+    const path = `/event-streams/${id}/signing-secret/rotate`;
+    assertBad(await site.send('POST', path, { secret: 'x' }), /not allowed: secret/, 'secret');
+  });
+});
