@@ -31,6 +31,8 @@ export interface DispatcherState {
   readonly waiting: number;
   /** Streams that do not stand at the head of their log. */
   readonly behind: number;
+  /** Characters of bodies that wait in memory to be sent. */
+  readonly queuedBytes: number;
   /** The store has failed and what failed is being repeated. */
   readonly storeFails: boolean;
 }
@@ -51,6 +53,7 @@ const nothing: DispatcherState = {
   unsettled: 0,
   waiting: 0,
   behind: 0,
+  queuedBytes: 0,
   storeFails: false,
 };
 

@@ -15,6 +15,8 @@ const smallPageBytes = 16_384;
 export interface Feed {
   /** Pages that are being read, or will be. */
   readonly reads: number;
+  /** Characters of bodies in the queues of all runners. */
+  readonly queuedBytes: number;
   /** Events joined the log. */
   appended(tail: Tail<Runner>, events: readonly LogEvent[]): void;
   /** Events up to `head` may have joined the log unheard. */
@@ -46,7 +48,6 @@ export function createFeed(deps: FeedDeps): Feed {
 class LogFeed implements Feed {
   readonly #deps: FeedDeps;
   readonly #reader: PageReader;
-  /** Characters of bodies in all queues. */
   #queuedBytes = 0;
 
   constructor(deps: FeedDeps) {
@@ -60,6 +61,10 @@ class LogFeed implements Feed {
 
   get reads(): number {
     return this.#reader.reads;
+  }
+
+  get queuedBytes(): number {
+    return this.#queuedBytes;
   }
 
   appended(tail: Tail<Runner>, events: readonly LogEvent[]): void {

@@ -46,6 +46,7 @@ export function createPoll(deps: PollDeps): Poll {
     ownership.claim();
     deps.due.check();
     await hearOfHeads((tail, head) => head > tail.head);
+    for (const tail of ownership.tails.values()) tail.age();
     lookAtNext();
     await raiseLagging();
   };

@@ -25,12 +25,15 @@ export class Tail<Follower> {
   readonly #events = new Deque<LogEvent>();
   #bytes = 0;
   #head: Offset;
+  /** The head at the last {@link age}. */
+  #agedTo: Offset;
   readonly #followers = new Map<Follower, readonly string[]>();
   readonly #byType = new Map<string, Set<Follower>>();
 
   constructor(limits: TailLimits, head: Offset) {
     this.#limits = limits;
     this.#head = head;
+    this.#agedTo = head;
   }
 
   /** The last offset of the log, as far as this node has heard. */
@@ -44,13 +47,23 @@ export class Tail<Follower> {
     this.#head = event.offset;
     this.#events.push(event);
     this.#bytes += event.body.length;
-    while (this.#isFull()) this.#bytes -= this.#events.shift()?.body.length ?? 0;
+    while (this.#isFull()) this.#dropOldest();
     return this.#byType.get(event.type) ?? [];
   }
 
   #isFull(): boolean {
     const { tailEventsMax, tailBytesMax } = this.#limits;
     return this.#events.length > tailEventsMax || this.#bytes > tailBytesMax;
+  }
+
+  #dropOldest(): void {
+    this.#bytes -= this.#events.shift()?.body.length ?? 0;
+  }
+
+  /** Forgets what was here the last time already: a log that rests takes no memory. */
+  age(): void {
+    while ((this.#events.at(0)?.offset ?? Infinity) <= this.#agedTo) this.#dropOldest();
+    this.#agedTo = this.#head;
   }
 
   /**

@@ -78,6 +78,7 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
       unsettled: settler.unsettled,
       waiting: rota.waiting,
       behind: countBehind(ownership.runners.values()),
+      queuedBytes: feed.queuedBytes,
       storeFails: deps.patience.isTried,
     }),
     idle: () => waiters.until(isIdle),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { TestContext } from 'node:test';
+import type { Clock } from '../../src/core/clock.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { withTypes } from '../../src/core/subscription.ts';
 import type { NewEvent, Stream } from '../../src/core/types.ts';
@@ -89,6 +90,8 @@ export interface SceneGiven {
   readonly settings?: Partial<DeliverySettings>;
   /** What the dispatcher sees of the store. */
   readonly through?: (store: Store) => Store;
+  /** What the dispatcher sees of the clock. */
+  readonly clock?: (clock: Clock) => Clock;
   readonly respond?: ScriptedTransport['respond'];
 }
 
@@ -118,7 +121,7 @@ export async function createDeliveryScene(
     const dispatcher = createDispatcher({
       store: given.through?.(watched) ?? watched,
       transport,
-      clock,
+      clock: given.clock?.(clock) ?? clock,
       settings: { ...settings, ...given.settings },
       report: (report) => reports.push(report),
     });
