@@ -112,10 +112,14 @@ function httpDate(text: string, now: Millis): Millis | undefined {
     Date.UTC(fullYear, monthIndex, Number(day), Number(hour), Number(minute), Number(second));
   if (monthIndex < 0) return undefined;
   if (year?.length === 4) return at(Number(year));
-  // A year of two digits is the one nearest to now that is not over 50 years ahead.
-  const century = Math.floor(new Date(now).getUTCFullYear() / 100) * 100;
-  const candidate = century + Number(year);
-  return at(candidate - new Date(now).getUTCFullYear() > 50 ? candidate - 100 : candidate);
+  return at(fullYearOf(Number(year), new Date(now).getUTCFullYear()));
+}
+
+/** Of two digits: the year nearest to now, and of two as near the one ahead. */
+function fullYearOf(twoDigits: number, yearNow: number): number {
+  const candidate = yearNow - (yearNow % 100) + twoDigits;
+  if (candidate - yearNow > 50) return candidate - 100;
+  return candidate - yearNow <= -50 ? candidate + 100 : candidate;
 }
 
 const time = '(?<hour>\\d\\d):(?<minute>\\d\\d):(?<second>\\d\\d)';

@@ -94,7 +94,7 @@ describe('parsing an address', () => {
   const ipv6Text = fc.oneof(
     fc.ipV6(),
     fc.ipV6().map((text) => text.toUpperCase()),
-    fc.string({ unit: fc.constantFrom(...'0123456789abcdfF:.'), maxLength: 40 }),
+    fc.string({ unit: fc.constantFrom(...'0123456789abcdfF:.'.split('')), maxLength: 40 }),
     fc
       .array(fc.constantFrom('0', '1', 'ffff', '', '7f00', '1.2.3.4'), { maxLength: 9 })
       .map((parts) => parts.join(':')),
@@ -127,7 +127,7 @@ describe('a network', () => {
     fc.assert(
       fc.property(sample, fc.boolean(), ({ address, other, bits }, same) => {
         // Where an IPv4 address is embedded, isWithin knows more than a plain block list.
-        fc.pre(!/^(::ffff:|64:ff9b:|2002:)/i.test(address) && !/^::/.test(address));
+        fc.pre(!/^(::ffff:|64:ff9b:|2002:)/i.test(address) && !address.startsWith('::'));
         const list = new BlockList();
         const family = isIP(address) === 4 ? 'ipv4' : 'ipv6';
         list.addSubnet(address, bits, family);

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { redact } from '../../src/core/redact.ts';
+
+describe('redacting', () => {
+  const cases: [name: string, text: string, secrets: string[], expected: string][] = [
+    ['each occurrence', 'a secret, a secret', ['secret'], 'a ***, a ***'],
+    ['occurrences that touch, one by one', 'secretsecret', ['secret'], '******'],
+    ['occurrences of itself that overlap, as one', 'xaaay', ['aa'], 'x***y'],
+    ['the longer of two that begin alike', 'topsecret', ['top', 'topsecret'], '***'],
+    ['two that overlap, with nothing left of either', 'abcdef', ['abcd', 'cdef'], '***'],
+    ['one inside the other', 'abcdef', ['cd', 'abcdef'], '***'],
+    ['a secret that looks like the mask', 'a***b', ['***'], 'a***b'],
+    ['a secret of one character', 'abab', ['a'], '***b***b'],
+    ['a secret that looks like a pattern', 'a.c abc', ['a.c'], '*** abc'],
+    ['nothing without secrets', 'a secret', [], 'a secret'],
+    ['nothing for an empty secret', 'a secret', [''], 'a secret'],
+    ['characters outside the basic plane', 'x🎈🎈y', ['🎈🎈'], 'x***y'],
+  ];
+  for (const [name, text, secrets, expected] of cases) {
+    test(`replaces ${name}`, () => {
+      assert.equal(redact(text, secrets, false), expected);
+      assert.equal(redact(text, secrets.toReversed(), false), expected);
+    });
+  }
+
+  test('replaces what a cut left of a secret', () => {
+    assert.equal(redact('token: Bearer abc', ['abcdef'], true), 'token: Bearer ***');
+    assert.equal(redact('token: a', ['abcdef'], true), 'token: ***');
+    assert.equal(redact('ends with aba', ['ababc'], true), 'ends with ***');
+    assert.equal(redact('abcdefab', ['abcdef'], true), '******');
+    assert.equal(redact('nothing to see', ['abcdef'], true), 'nothing to see');
+  });
+
+  test('leaves the end of a whole text alone', () => {
+    assert.equal(redact('token: a', ['abcdef'], false), 'token: a');
+  });
+
+  const letters = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 1, maxLength: 6 });
+  const arbitrary = fc.string({ minLength: 1, maxLength: 12 });
+  const secret = fc.oneof(letters, arbitrary).filter((text) => !text.includes('*'));
+
+  test('leaves no secret in any text, and takes nothing but secrets out', () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(secret, letters)), fc.array(secret), (parts, secrets) => {
+        const text = parts.join('');
+        const clean = redact(text, secrets, false);
+        for (const each of secrets) assert.ok(!clean.includes(each), `${each} in ${clean}`);
+        if (!secrets.some((each) => text.includes(each))) assert.equal(clean, text);
+        const left = clean.split('***').join('');
+        assert.ok(isSubsequence(left, text), `${left} is not out of ${text}`);
+      }),
+    );
+  });
+
+  test('leaves no beginning of a secret at the end of a text that was cut anywhere', () => {
+    fc.assert(
+      fc.property(letters, secret, letters, fc.nat(), (before, each, after, at) => {
+        const text = `${before}${each}${after}`;
+        const cutAt = before.length + 1 + (at % each.length);
+        const clean = redact(text.slice(0, cutAt), [each], true);
+        for (let length = 1; length <= each.length; length++) {
+          assert.ok(!clean.endsWith(each.slice(0, length)), `${clean} ends like ${each}`);
+        }
+      }),
+    );
+  });
+
+  test('is quick with texts and secrets that are made to be slow', () => {
+    const secrets = Array.from({ length: 6 }, (_, n) => 'a'.repeat(1000 + n));
+    const text = 'a'.repeat(2048);
+    assert.equal(redact(text, secrets, true), '***');
+    assert.equal(redact(`${text}b`, [...secrets, `${'a'.repeat(1000)}c`], false), '***b');
+  });
+});
+
+function isSubsequence(part: string, whole: string): boolean {
+  let at = 0;
+  for (const character of whole) if (character === part[at]) at++;
+  return at >= part.length;
+}
