@@ -92,42 +92,49 @@ export class ClientGone extends Error {
 /** Deeper than any document has use for, and far from what recursion over it could not bear. */
 const depthMax = 100;
 
-/** The value of a JSON body. Throws 400 for anything that is not one JSON text in UTF-8. */
-export function parseBody(bytes: Buffer, rule: Pick<BodyRule, 'verbatim'>): unknown {
+/** A body as text, and as the value that a schema can judge. */
+export interface ParsedBody {
+  readonly text: string;
+  readonly value: unknown;
+}
+
+/** Parses a body. Throws 400 for anything that is not one JSON text in UTF-8. */
+export function parseBody(bytes: Buffer): ParsedBody {
   if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
   if (depthOf(bytes) > depthMax) {
     throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
   }
   const text = bytes.toString('utf8');
-  if (rule.verbatim === true) return parseJson(text, exactNumbers(text));
-  const value = parseJson(text, undefined);
-  if (hasLoneSurrogate(text, value)) {
-    throw badBody('Not well-formed Unicode: a lone surrogate', 'body', bodyText);
-  }
-  return value;
-}
-
-type Reviver = (name: string, value: unknown, context: { source?: string }) => unknown;
-
-function parseJson(text: string, reviver: Reviver | undefined): unknown {
   try {
-    return JSON.parse(text, reviver as Parameters<typeof JSON.parse>[1]);
+    return { text, value: JSON.parse(text) };
   } catch {
     throw badBody('Not valid JSON', 'body', bodyText);
   }
 }
 
 /**
- * Numbers that a double would change (12345678901234567890, 1.10, 1e400) are kept as they were
- * sent. A reviver costs ten times as much as parsing, so it is used only where such a number may
- * be; that a text in quotes looks like one only costs time.
+ * The value with the numbers that a double would change (12345678901234567890, 1.10, 1e400) kept
+ * as they were sent. Finding them costs ten times as much as parsing, so it is done only where one
+ * may be; that a text in quotes looks like one only costs time.
  */
-function exactNumbers(text: string): Reviver | undefined {
-  if (!inexactNumber.test(text)) return undefined;
-  return (_name, value, { source }) =>
-    typeof value === 'number' && source !== undefined && String(value) !== source
+export function verbatim({ text, value }: ParsedBody): unknown {
+  if (!inexactNumber.test(text)) return value;
+  const keep: Reviver = (_name, member, { source }) =>
+    typeof member === 'number' && source !== undefined && String(member) !== source
       ? rawJSON(source)
-      : value;
+      : member;
+  return JSON.parse(text, keep as Parameters<typeof JSON.parse>[1]);
+}
+
+type Reviver = (name: string, value: unknown, context: { source?: string }) => unknown;
+
+/** Refuses texts that are no Unicode, which the store could not give back as they were. */
+export function refuseLoneSurrogates({ text, value }: ParsedBody): void {
+  // Stringifying escapes lone surrogates and nothing else so, but for escaped backslashes.
+  const suspicious = /\\u[dD][89a-fA-F]/.test(text);
+  if (suspicious && /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(JSON.stringify(value))) {
+    throw badBody('Not well-formed Unicode: a lone surrogate', 'body', bodyText);
+  }
 }
 
 /** After what may stand before a number: -0, 16 digits, a fraction ending in 0, or an exponent. */
@@ -164,9 +171,3 @@ function exactDepthOf(bytes: Buffer): number {
 
 const [quote, backslash] = [0x22, 0x5c];
 const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d];
-
-/** Stringifying escapes lone surrogates and nothing else in this way, but for escaped backslashes. */
-function hasLoneSurrogate(text: string, value: unknown): boolean {
-  if (!/\\u[dD][89a-fA-F]/.test(text)) return false;
-  return /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(JSON.stringify(value));
-}

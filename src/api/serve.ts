@@ -1,6 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
-import { ClientGone, parseBody, type RawBody, readBody } from './body.ts';
+import {
+  ClientGone,
+  parseBody,
+  type RawBody,
+  readBody,
+  refuseLoneSurrogates,
+  verbatim,
+} from './body.ts';
 import { authorize, type Gate, type Visit } from './gate.ts';
 import type { Log } from './log.ts';
 import type { Answer, BodyRule, Call, Operation } from './operation.ts';
@@ -115,9 +122,11 @@ function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
         if (rule.required) throw badBody('Missing body', 'body', bodyText);
         return undefined;
       }
-      const value = parseBody(bytes, rule);
-      (checks.get(mediaType) ?? checkJson)(value);
-      return value;
+      const parsed = parseBody(bytes);
+      (checks.get(mediaType) ?? checkJson)(parsed.value);
+      if (rule.verbatim === true) return verbatim(parsed);
+      refuseLoneSurrogates(parsed);
+      return parsed.value;
     },
   };
 }

@@ -1,5 +1,4 @@
 import { quoted } from './problem.ts';
-import { isRawJSON } from './raw-json.ts';
 
 /** The first thing that is wrong with a value, in the words of contract section 3.1. */
 export interface Violation {
@@ -241,7 +240,7 @@ function typeOf(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   if (Number.isInteger(value)) return 'integer';
-  return isRawJSON(value) ? 'number' : typeof value;
+  return typeof value;
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

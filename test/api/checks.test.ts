@@ -369,10 +369,11 @@ describe('the body', () => {
   });
 
   test('is no text of lone surrogates', async () => {
-    const answer = await site.send('POST', '/event-streams', '{"name":"\\ud800"}');
+    const path = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA';
+    const answer = await site.send('PATCH', path, '{"name":"\\ud800"}');
     assert.match(answer.body.message, /a lone surrogate/);
-    const pair = await site.send('POST', '/event-streams', '{"name":"\\ud83d\\ude00 \\\\ud800"}');
-    assert.match(pair.body.message, /Missing required property: destination/);
+    const pair = await site.send('PATCH', path, '{"name":"\\ud83d\\ude00 \\\\ud800"}');
+    assert.equal(pair.status, 404);
   });
 
   test('that is cut off harms nobody', async () => {

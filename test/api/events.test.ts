@@ -1,0 +1,303 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { parseOffset } from '../../src/core/offset.ts';
+import { openSite, type Received, type Site } from './site.ts';
+
+let site: Site;
+
+before(async () => {
+  site = await openSite();
+});
+after(() => site.close());
+
+const cloudEvent = { 'content-type': 'application/cloudevents+json' };
+const cloudEvents = { 'content-type': 'application/cloudevents-batch+json' };
+
+function publish(body: unknown, headers?: Readonly<Record<string, string>>): Promise<Received> {
+  return site.send('POST', '/events', body, headers);
+}
+
+/** The text of what the log has at an offset. */
+async function bodyAt(offset: string): Promise<string> {
+  const after = (parseOffset(offset) ?? 0) - 1;
+  const page = await site.house.store.log.page(1, { after, take: 1, bytesMax: 1 });
+  return page.events[0]?.body ?? '';
+}
+
+async function head(): Promise<number> {
+  return site.house.store.log.head(1);
+}
+
+function assertBad(answer: Received, property: string): void {
+  assert.equal(answer.status, 400, answer.text);
+  assert.equal(answer.body.errorCode, 'invalid_body');
+  assert.ok(answer.body.message.includes(`' on property ${property} (`), answer.body.message);
+}
+
+describe('publishing', () => {
+  test('answers id and offset, and stores the envelope', async () => {
+    const { status, body } = await publish({ type: 'order.paid', data: { object: { n: 1 } } });
+    assert.equal(status, 202);
+    assert.deepEqual(Object.keys(body), ['id', 'offset']);
+    assert.match(body.id, /^evt_[1-9A-HJ-NP-Za-km-z]{22}$/);
+    assert.deepEqual(JSON.parse(await bodyAt(body.offset)), {
+      id: body.id,
+      source: 'urn:leat:',
+      specversion: '1.0',
+      type: 'order.paid',
+      time: '2026-03-01T09:30:00.000Z',
+      data: { object: { n: 1 } },
+      svctenant: 'main',
+    });
+  });
+
+  test('an array is answered in its order', async () => {
+    const events = [1, 2, 3].map((n) => ({ type: 'order.paid', data: { n } }));
+    const { status, body } = await publish(events);
+    assert.equal(status, 202);
+    const stored = await Promise.all(
+      body.map(async ({ offset }: { offset: string }) => JSON.parse(await bodyAt(offset)).data),
+    );
+    assert.deepEqual(stored, [{ n: 1 }, { n: 2 }, { n: 3 }]);
+    assert.ok(Array.isArray((await publish([events[0]])).body), 'also an array of one');
+  });
+
+  test('writes the time in UTC with milliseconds, digits beyond cut', async () => {
+    const time = '2026-03-01T10:30:00.9876+02:00';
+    const { body } = await publish({ type: 'order.paid', data: {}, time });
+    assert.equal(JSON.parse(await bodyAt(body.offset)).time, '2026-03-01T08:30:00.987Z');
+  });
+
+  test('delivers data as it was given', async () => {
+    const texts = [
+      '{"a":12345678901234567890,"b":1.10,"c":-0,"d":1e400,"e":[0.1,1E5,100]}',
+      '{"__proto__":{"x":1},"constructor":{"prototype":1},"toJSON":null}',
+      '{"lone":"\\ud800","pair":"\\ud83d\\ude00","nul":"\\u0000"}',
+      '{"deep":' + '['.repeat(97) + ']'.repeat(97) + '}',
+      '{"":"","\\"quoted\\"":"1234567890123456789"}',
+      '{"n": 1.50 }',
+      '{"quoted":",1.50,[12345678901234567890]"}',
+    ];
+    for (const data of texts) {
+      const { status, body } = await publish(`{"type":"a.b","data":${data}}`);
+      assert.equal(status, 202, data);
+      const stored = await bodyAt(body.offset);
+      const compact = data.replaceAll(': ', ':').replaceAll(' }', '}');
+      const expected = compact.replace('\\ud83d\\ude00', '😀');
+      assert.ok(stored.includes(`"data":${expected}`), stored);
+    }
+  });
+
+  test('takes the last of members that repeat', async () => {
+    const { body } = await publish('{"type":"a.b","data":{"n":1},"data":{"n":2,"n":3}}');
+    assert.deepEqual(JSON.parse(await bodyAt(body.offset)).data, { n: 3 });
+  });
+
+  test('needs the scope', async () => {
+    const headers = { authorization: `Bearer ${await site.tokenWith('read:events')}` };
+    const answer = await publish({ type: 'a.b', data: {} }, headers);
+    assert.equal(answer.status, 403);
+    assert.equal(answer.body.message, 'Insufficient scope; expected any of: create:events');
+  });
+
+  const bad: [what: string, body: unknown, property: string][] = [
+    ['no type', { data: {} }, 'type'],
+    ['no data', { type: 'a.b' }, 'data'],
+    ['a type of one segment', { type: 'a', data: {} }, 'type'],
+    ['a type in capitals', { type: 'A.b', data: {} }, 'type'],
+    ['a type with a dot too many', { type: 'a..b', data: {} }, 'type'],
+    ['a type with a line end', { type: 'a.b\n', data: {} }, 'type'],
+    ['a long type', { type: `a.${'b'.repeat(127)}`, data: {} }, 'type'],
+    ['an array as data', { type: 'a.b', data: [] }, 'data'],
+    ['a text as data', { type: 'a.b', data: 'x' }, 'data'],
+    ['null as data', { type: 'a.b', data: null }, 'data'],
+    ['a number as data', '{"type":"a.b","data":12345678901234567890}', 'data'],
+    ['an empty id', { type: 'a.b', data: {}, id: '' }, 'id'],
+    ['a long id', { type: 'a.b', data: {}, id: 'x'.repeat(256) }, 'id'],
+    ['a number as id', { type: 'a.b', data: {}, id: 1 }, 'id'],
+    ['a date that is none', { type: 'a.b', data: {}, time: 'now' }, 'time'],
+    ['a day that is none', { type: 'a.b', data: {}, time: '2026-02-30T00:00:00Z' }, 'time'],
+    ['a source', { type: 'a.b', data: {}, source: 'x' }, 'source'],
+    ['__proto__', '{"type":"a.b","data":{},"__proto__":{}}', '__proto__'],
+    ['no event', [], 'body'],
+    ['too many events', Array(1001).fill({ type: 'a.b', data: {} }), 'body'],
+    ['a text', '"x"', 'body'],
+    ['one bad event of many', [{ type: 'a.b', data: {} }, 1], '1'],
+    [
+      'one bad type of many',
+      [...Array(3).fill({ type: 'a.b', data: {} }), { type: 'x', data: {} }],
+      '3.type',
+    ],
+    [
+      'one bad time of many',
+      [
+        { type: 'a.b', data: {} },
+        { type: 'a.b', data: {}, time: 'x' },
+      ],
+      '1.time',
+    ],
+    ['an array in an array', [[{ type: 'a.b', data: {} }]], '0'],
+    [
+      'data that is too deep',
+      `{"type":"a.b","data":{"a":${'['.repeat(99)}${']'.repeat(99)}}}`,
+      'body',
+    ],
+  ];
+  for (const [what, body, property] of bad) {
+    test(`refuses ${what} and stores nothing`, async () => {
+      const before = await head();
+      assertBad(await publish(body), property);
+      assert.equal(await head(), before);
+    });
+  }
+
+  test('brackets in texts are no depth', async () => {
+    const { status } = await publish({ type: 'a.b', data: { x: '[{'.repeat(1000), y: '\\"[[[' } });
+    assert.equal(status, 202);
+  });
+
+  test('is bounded per event and per request', async () => {
+    const before = await head();
+    const of = (length: number): object => ({ type: 'a.b', data: { x: 'x'.repeat(length) } });
+    const overhead = JSON.stringify({ x: '' }).length;
+    assert.equal((await publish(of(262_144 - overhead))).status, 202);
+    assert.equal((await publish(of(262_145 - overhead))).status, 413);
+    assert.equal((await publish({ type: 'a.b', data: { x: '€'.repeat(90_000) } })).status, 413);
+    assert.equal((await publish({ type: 'a.b', data: { x: '€'.repeat(80_000) } })).status, 202);
+    assert.equal((await publish([of(1), of(262_145)])).status, 413);
+    assert.equal((await publish(Array(17).fill(of(250_000)))).status, 413);
+    assert.equal((await publish(Array(15).fill(of(250_000)))).status, 202);
+    assert.equal((await publish(Array(1000).fill(of(1)))).status, 202);
+    assert.equal(await head(), before + 2 + 15 + 1000);
+  });
+});
+
+describe('the id of an event', () => {
+  const event = { type: 'a.b', data: {} };
+
+  test('that is an event id is used as it is', async () => {
+    const id = 'evt_0OIl567890123456789012';
+    assert.equal((await publish({ ...event, id })).body.id, id);
+  });
+
+  test('that is any other text is a key: a repeat answers the first, whatever its content', async () => {
+    const id = 'order-42-paid';
+    const first = (await publish({ ...event, id })).body;
+    assert.match(first.id, /^evt_/);
+    const before = await head();
+    const repeat = await publish({ type: 'c.d', data: { other: true }, id });
+    assert.equal(repeat.status, 202);
+    assert.deepEqual(repeat.body, first);
+    assert.equal(await head(), before);
+    assert.deepEqual((await publish({ ...event, id: first.id })).body, first);
+  });
+
+  test('that repeats within a request counts once', async () => {
+    const before = await head();
+    const { body } = await publish([
+      { ...event, id: 'twice' },
+      { ...event, id: 'twice' },
+      { ...event, id: 'Twice' },
+    ]);
+    assert.deepEqual(body[0], body[1]);
+    assert.notDeepEqual(body[0], body[2]);
+    assert.equal(await head(), before + 2);
+  });
+
+  test('is one for requests that race', async () => {
+    const before = await head();
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => publish({ ...event, id: 'raced' })),
+    );
+    assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
+    assert.equal(await head(), before + 1);
+  });
+
+  test('may be any text of 255 characters', async () => {
+    const ids = ['x'.repeat(255), '😀'.repeat(255), ' ', '\u0000', 'evt_', '__proto__'];
+    const made = await Promise.all(ids.map((id) => publish({ ...event, id })));
+    assert.deepEqual(
+      made.map(({ status }) => status),
+      ids.map(() => 202),
+    );
+    assert.equal(new Set(made.map(({ body }) => body.id)).size, ids.length);
+  });
+});
+
+describe('CloudEvents', () => {
+  const event = { specversion: '1.0', id: '42', source: 'urn:shop', type: 'a.b', data: { n: 1 } };
+
+  test('are delivered with their other attributes and the source of the service', async () => {
+    const sent = {
+      ...event,
+      time: '2026-03-01T09:30:00Z',
+      subject: 'x"y',
+      dataschema: 'https://example.com/s',
+      datacontenttype: 'application/json',
+      sampled: true,
+      sequence: 7,
+    };
+    const { status, body } = await publish(sent, cloudEvent);
+    assert.equal(status, 202);
+    const { source: _source, ...others } = sent;
+    assert.deepEqual(JSON.parse(await bodyAt(body.offset)), {
+      ...others,
+      id: body.id,
+      source: 'urn:leat:',
+      time: '2026-03-01T09:30:00.000Z',
+      svctenant: 'main',
+    });
+  });
+
+  test('have source and id together as their key', async () => {
+    const of = async (source: string, id: string): Promise<string> =>
+      (await publish({ ...event, source, id }, cloudEvent)).body.id;
+    const one = await of('urn:a', 'bc');
+    assert.equal(await of('urn:a', 'bc'), one);
+    assert.notEqual(await of('urn:ab', 'c'), one);
+    const plain = await publish({ type: 'a.b', data: {}, id: 'bc' });
+    assert.notEqual(plain.body.id, one);
+    const own = 'evt_abcdefghijkmnopqrstuvw';
+    assert.notEqual(await of('urn:a', own), own);
+  });
+
+  test('come in batches', async () => {
+    const { status, body } = await publish([event, { ...event, id: '43' }], cloudEvents);
+    assert.equal(status, 202);
+    assert.equal(body.length, 2);
+  });
+
+  const bad: [what: string, body: unknown, property: string][] = [
+    ['no specversion', { ...event, specversion: undefined }, 'specversion'],
+    ['another specversion', { ...event, specversion: '0.3' }, 'specversion'],
+    ['no id', { ...event, id: undefined }, 'id'],
+    ['no source', { ...event, source: undefined }, 'source'],
+    ['no data', { ...event, data: undefined }, 'data'],
+    ['a text as data', { ...event, data: 'x' }, 'data'],
+    ['binary data', { ...event, data_base64: 'AA==' }, 'data_base64'],
+    ['data that is no JSON', { ...event, datacontenttype: 'text/xml' }, 'datacontenttype'],
+    ['an attribute of the service', { ...event, svctenant: 'x' }, 'svctenant'],
+    ['any name with the prefix', { ...event, svcother: 'x' }, 'svcother'],
+    ['a name in capitals', { ...event, Subject: 'x' }, 'Subject'],
+    ['an object as attribute', { ...event, subject: {} }, 'subject'],
+    ['a fraction as attribute', { ...event, subject: 1.5 }, 'subject'],
+    ['a large number as attribute', { ...event, subject: 2 ** 31 }, 'subject'],
+    [
+      '__proto__',
+      '{"specversion":"1.0","id":"1","source":"s","type":"a.b","data":{},"__proto__":1}',
+      '__proto__',
+    ],
+    ['an array', [event], 'body'],
+  ];
+  for (const [what, body, property] of bad) {
+    test(`refuse ${what}`, async () => {
+      assertBad(await publish(body, cloudEvent), property);
+    });
+  }
+
+  test('in a batch are named by their index', async () => {
+    assertBad(await publish([event, { ...event, svcx: 1 }], cloudEvents), '1.svcx');
+    assertBad(await publish(event, cloudEvents), 'body');
+    assertBad(await publish([], cloudEvents), 'body');
+  });
+});
