@@ -1,6 +1,4 @@
 import { lookup } from 'node:dns';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
 import { bootstrap, type Bootstrapped } from './auth/clients.ts';
@@ -15,6 +13,7 @@ import { StartRefused } from './core/errors.ts';
 import { createDispatcher } from './delivery/dispatcher.ts';
 import { createEgressRule, type EgressRule } from './delivery/egress.ts';
 import { createTransport, type Transport } from './delivery/transport.ts';
+import { keptSecretKey } from './ops/data-folder.ts';
 import { createPruner } from './ops/prune.ts';
 import { logReport } from './ops/telemetry.ts';
 import { openStore } from './store/open.ts';
@@ -233,32 +232,10 @@ function listenRefusal(error: unknown, { host, port }: Config): unknown {
   return error;
 }
 
-/**
- * With SQLite the key is made once and kept beside the database. `wx`: two starts at once cannot
- * both make one, and a key that exists is never written over.
- */
+/** With SQLite the key is made once and kept beside the database. */
 async function generatedSecretKey(config: Config, random: RandomBytes): Promise<Uint8Array> {
   if (config.store.engine === 'sqlite' && config.store.file === undefined) return random(32);
-  const folder = dataFolderOf(config);
-  const file = join(folder, 'secret.key');
-  try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    const text = `${Buffer.from(random(32)).toString('base64')}\n`;
-    await writeFile(file, text, { mode: 0o600, flag: 'wx' });
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error)) throw error;
-    if (error.code !== 'EEXIST') {
-      const { message } = error;
-      throw new StartRefused(`LEAT_STORE: the data folder ${folder} cannot be used: ${message}`);
-    }
-  }
-  const key = Buffer.from((await readFile(file, 'utf8')).trim(), 'base64');
-  if (key.length !== 32) {
-    throw new StartRefused(
-      `LEAT_SECRET_KEY: ${file} does not hold 32 bytes in base64; put the key back that was there`,
-    );
-  }
-  return key;
+  return keptSecretKey(dataFolderOf(config), random);
 }
 
 /** A setting that would be ignored is worse than one that is refused. */

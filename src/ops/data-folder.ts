@@ -1,0 +1,121 @@
+import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { RandomBytes } from '../core/clock.ts';
+import { StartRefused } from '../core/errors.ts';
+import { key32 } from '../core/value.ts';
+
+const KEY_BYTES = 32;
+
+/**
+ * The key that seals stored secrets, from `secret.key` in the folder; made there when it is missing
+ * (contract section 16). Two starts at once agree on one key, and a start that is cut off leaves
+ * either the whole key or none.
+ *
+ * Throws `StartRefused` when the folder cannot be used or the file holds something else.
+ */
+export async function keptSecretKey(folder: string, random: RandomBytes): Promise<Uint8Array> {
+  const file = join(folder, 'secret.key');
+  const text = await usable(folder, async () => {
+    const present = await readIfThere(file);
+    if (present !== undefined) return present;
+    const made = `${Buffer.from(random(KEY_BYTES)).toString('base64')}\n`;
+    // A link never replaces a file that is there already, as a rename would.
+    await writeWhole(file, made, { random, place: linkUnlessThere });
+    return readFile(file, 'utf8');
+  });
+  const parsed = key32(text.trim());
+  if ('value' in parsed) return parsed.value;
+  throw new StartRefused(
+    `LEAT_SECRET_KEY: ${file} does not hold 32 bytes in base64; put the key back that was there`,
+  );
+}
+
+/** A client and its secret, as `bootstrap.json` has them. */
+export interface KeptCredentials {
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
+
+/**
+ * Writes `bootstrap.json` into the folder, in the place of a former one; only its owner can read it
+ * at any moment. Throws `StartRefused` when the folder cannot be used.
+ *
+ * @returns the path of the file
+ */
+export async function keepCredentials(
+  folder: string,
+  { clientId, clientSecret }: KeptCredentials,
+  random: RandomBytes,
+): Promise<string> {
+  const file = join(folder, 'bootstrap.json');
+  const text = JSON.stringify({ client_id: clientId, client_secret: clientSecret }, undefined, 2);
+  await usable(folder, () => writeWhole(file, `${text}\n`, { random, place: rename }));
+  return file;
+}
+
+/** Makes the folder when it is missing; what the file system refuses is one line. */
+async function usable<T>(folder: string, work: () => Promise<T>): Promise<T> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error)) throw error;
+    throw new StartRefused(
+      `LEAT_STORE: the data folder ${folder} cannot be used: ${error.message}`,
+      { cause: error },
+    );
+  }
+}
+
+async function readIfThere(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+/** Under another name first: whoever finds the file finds all of it, on the disk. */
+async function writeWhole(
+  file: string,
+  text: string,
+  deps: { random: RandomBytes; place: (from: string, to: string) => Promise<void> },
+): Promise<void> {
+  const draft = `${file}.${Buffer.from(deps.random(8)).toString('hex')}`;
+  try {
+    const handle = await open(draft, 'wx', 0o600);
+    try {
+      await handle.writeFile(text);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await deps.place(draft, file);
+  } finally {
+    await rm(draft, { force: true });
+  }
+  await syncFolder(join(file, '..'));
+}
+
+async function linkUnlessThere(from: string, to: string): Promise<void> {
+  try {
+    await link(from, to);
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error;
+  }
+}
+
+/** After a power cut a store whose key lost its name could never be opened again. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import type { RandomBytes } from '../../src/core/clock.ts';
+import { StartRefused } from '../../src/core/errors.ts';
+import { keepCredentials, keptSecretKey } from '../../src/ops/data-folder.ts';
+
+const random: RandomBytes = (count) => randomBytes(count);
+const credentials = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
+
+describe('the secret key', () => {
+  test('is made once, whole, for its owner alone, and nothing is left beside it', async (t) => {
+    const folder = join(await freshFolder(t), 'data');
+    const made = await keptSecretKey(folder, random);
+    assert.equal(made.length, 32);
+    assert.deepEqual(await keptSecretKey(folder, random), made);
+    assert.deepEqual(await readdir(folder), ['secret.key']);
+    assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
+    assert.equal((await stat(folder)).mode & 0o777, 0o700);
+  });
+
+  test('is one, however many starts make it at the same time', async (t) => {
+    const folder = await freshFolder(t);
+    const keys = await Promise.all(Array.from({ length: 8 }, () => keptSecretKey(folder, random)));
+    const file = await readFile(join(folder, 'secret.key'), 'utf8');
+    for (const key of keys) assert.equal(Buffer.from(key).toString('base64'), file.trim());
+    assert.deepEqual(await readdir(folder), ['secret.key']);
+  });
+
+  test('is not there at all after a start that was cut off while making it', async (t) => {
+    const folder = await freshFolder(t);
+    let left = 1;
+    const cutOff: RandomBytes = (count) => {
+      if (left === 0) throw new Error('power cut');
+      left -= 1;
+      return randomBytes(count);
+    };
+    await assert.rejects(keptSecretKey(folder, cutOff), /power cut/);
+    assert.equal((await keptSecretKey(folder, random)).length, 32);
+  });
+
+  for (const text of ['', 'c2hvcnQ=\n', `${'A'.repeat(43)}=x\n`, 'no key at all']) {
+    test(`is refused when the file holds ${JSON.stringify(text)}, which stays`, async (t) => {
+      const folder = await freshFolder(t);
+      await writeFile(join(folder, 'secret.key'), text);
+      await assert.rejects(
+        keptSecretKey(folder, random),
+        refusal(/^LEAT_SECRET_KEY: \S+ does not/),
+      );
+      assert.equal(await readFile(join(folder, 'secret.key'), 'utf8'), text);
+    });
+  }
+
+  test('is refused in one line where the folder is a file', async (t) => {
+    const file = join(await freshFolder(t), 'file');
+    await writeFile(file, '');
+    for (const folder of [file, join(file, 'below')]) {
+      await assert.rejects(keptSecretKey(folder, random), refusal(/^LEAT_STORE: the data folder /));
+    }
+  });
+
+  test('is refused in one line when it cannot be read', async (t) => {
+    const folder = await freshFolder(t);
+    await rm(join(folder, 'secret.key'), { force: true });
+    // A folder of that name cannot be read by anybody, root included.
+    await keptSecretKey(join(folder, 'secret.key'), random);
+    await assert.rejects(keptSecretKey(folder, random), refusal(/^LEAT_STORE: the data folder /));
+  });
+});
+
+describe('the credentials of the first start', () => {
+  test('are never readable by others, whatever the mode of a former file', async (t) => {
+    const folder = await freshFolder(t);
+    const former = join(folder, 'bootstrap.json');
+    await writeFile(former, 'former', { mode: 0o644 });
+    await chmod(former, 0o644);
+    const { ino } = await stat(former);
+
+    const file = await keepCredentials(folder, credentials, random);
+    assert.equal(file, former);
+    assert.deepEqual(JSON.parse(await readFile(file, 'utf8')), {
+      client_id: credentials.clientId,
+      client_secret: credentials.clientSecret,
+    });
+    const after = await stat(file);
+    assert.equal(after.mode & 0o777, 0o600);
+    assert.notEqual(after.ino, ino, 'who had the former file open reads nothing of the new one');
+    assert.deepEqual(await readdir(folder), ['bootstrap.json']);
+  });
+});
+
+async function freshFolder(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'leat-data-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A refused start with a message of one line. */
+function refusal(message: RegExp): (error: unknown) => boolean {
+  return (error) =>
+    error instanceof StartRefused && message.test(error.message) && !error.message.includes('\n');
+}
