@@ -116,7 +116,6 @@ async function startDemoService(folder: string): Promise<Service> {
     random: systemRandom,
     log: pino({ level: read.config.logLevel }, pino.destination({ fd: 2, sync: true })),
     version: 'demo',
-    mayGenerateClient: false,
   });
 }
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env node
 /** The `leat` program: sub-commands, what they print, and the one map from errors to exit codes. */
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { Command } from 'commander';
 import pino from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
 import { createAdmin, type Admin } from './admin.ts';
 import { openapiDocument } from './api/openapi.ts';
+import type { Credentials } from './auth/clients.ts';
 import { systemClock, systemRandom } from './clock.ts';
-import { dataFolderOf, describeConfig, type Loaded, loadConfig } from './config.ts';
+import { type Config, dataFolderOf, describeConfig, type Loaded, loadConfig } from './config.ts';
 import { StartRefused, StoreUnavailable } from './core/errors.ts';
+import { keepCredentials } from './ops/data-folder.ts';
 import { type Service, startService } from './service.ts';
 
 const { version } = packageJson;
@@ -86,39 +86,32 @@ async function administer(work: (admin: Admin) => Promise<string>): Promise<void
 }
 
 async function serve({ welcomes }: { welcomes: boolean }): Promise<void> {
-  const loaded = load();
-  const { config } = loaded;
+  const { config, warnings } = load();
   const log = pino({ level: config.logLevel, base: null }, pino.destination({ fd: 2, sync: true }));
-  for (const warning of loaded.warnings) log.warn(warning);
+  for (const warning of warnings) log.warn(warning);
+  const canHandOver = config.store.engine === 'sqlite' || process.stdout.isTTY;
   const service = await startService({
     config,
     clock: systemClock,
     random: systemRandom,
     log,
     version,
-    mayGenerateClient: config.store.engine === 'sqlite' || process.stdout.isTTY,
+    handOver: canHandOver ? (made) => showCredentials(made, config) : undefined,
   });
-  await showCredentials(service, loaded);
   if (welcomes) print(welcome(service));
   endOnSignal(service);
 }
 
 /** Once, where the operator sees it: on the terminal, else in a file that only they can read. */
-async function showCredentials(service: Service, { config }: Loaded): Promise<void> {
-  const { generated } = service.bootstrapped;
-  if (generated === undefined) return;
-  const { clientId, clientSecret } = generated;
+async function showCredentials(made: Credentials, config: Config): Promise<void> {
   if (process.stdout.isTTY) {
+    const { clientId, clientSecret } = made;
     print(
       `The management client, shown this once:\n  id      ${clientId}\n  secret  ${clientSecret}`,
     );
     return;
   }
-  const file = join(dataFolderOf(config), 'bootstrap.json');
-  await mkdir(dataFolderOf(config), { recursive: true, mode: 0o700 });
-  const text = JSON.stringify({ client_id: clientId, client_secret: clientSecret }, undefined, 2);
-  await writeFile(file, `${text}\n`, { mode: 0o600 });
-  await chmod(file, 0o600);
+  const file = await keepCredentials(dataFolderOf(config), made, systemRandom);
   print(`The management client's id and secret are in ${file}`);
 }
 

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
-import { bootstrap, type Bootstrapped } from './auth/clients.ts';
+import { bootstrap, type Bootstrapped, type HandOver } from './auth/clients.ts';
 import { createKeyring } from './auth/keys.ts';
 import { createTrustedIssuers } from './auth/remote-keys.ts';
 import { createTokenEndpoint } from './auth/token.ts';
@@ -23,7 +23,7 @@ import type { Store } from './store/port.ts';
 export interface Service {
   /** `http://host:port` it listens on. */
   readonly url: string;
-  /** What the start made or changed; `generated` is to be shown once. */
+  /** What the start made or changed. */
   readonly bootstrapped: Bootstrapped;
   /**
    * Takes no new request, lets attempts under way end, records them and closes the store: nothing
@@ -39,8 +39,8 @@ export interface ServiceDeps {
   readonly log: Logger;
   /** Of the program, for the `User-Agent` of deliveries. */
   readonly version: string;
-  /** Whether a generated secret can be shown or written where the operator finds it. */
-  readonly mayGenerateClient: boolean;
+  /** Hands a generated management client over; absent where it could be handed to nobody. */
+  readonly handOver?: HandOver | undefined;
 }
 
 /** Opens the store, makes what the first start needs, and listens. Throws `StartRefused`. */
@@ -72,7 +72,7 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
       name: config.tenantName,
       domain: tenantDomainOf(config),
       client: configuredClient(config),
-      mayGenerate: deps.mayGenerateClient,
+      handOver: deps.handOver,
     },
   );
   warnOfChanges(bootstrapped, config, log);

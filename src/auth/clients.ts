@@ -34,9 +34,16 @@ export interface BootstrapWish {
   readonly domain: string;
   /** LEAT_BOOTSTRAP_CLIENT_ID and LEAT_BOOTSTRAP_CLIENT_SECRET, both or none. */
   readonly client?: Credentials | undefined;
-  /** False where a generated secret could be shown to nobody: the two variables are required. */
-  readonly mayGenerate: boolean;
+  /**
+   * Hands a generated client over to the operator. The client is stored only once this is done: a
+   * start that ends in between leaves no client whose secret nobody knows. Absent where it could be
+   * handed to nobody: the two variables are required then.
+   */
+  readonly handOver?: HandOver | undefined;
 }
+
+/** Shows credentials to the operator, or keeps them where the operator finds them. */
+export type HandOver = (made: Credentials) => Promise<void>;
 
 /** What the start has done. */
 export interface Bootstrapped {
@@ -44,7 +51,7 @@ export interface Bootstrapped {
   readonly tenant: Tenant;
   /** Its domain before this start, when that was another: tokens of that issuer end. */
   readonly formerDomain: string | undefined;
-  /** Set when a client was made with a generated secret: to be shown once. */
+  /** Set when a client was made with a generated secret, which has been handed over. */
   readonly generated: Credentials | undefined;
   /** True when the secret in the environment took the place of another. */
   readonly secretReplaced: boolean;
@@ -173,12 +180,13 @@ async function placeClient(
 ): Promise<PlacedClient> {
   if (wish.client !== undefined) return placeConfigured(deps, tenant, wish.client);
   if (await hasManager(deps.store, tenant)) return { generated: undefined, secretReplaced: false };
-  if (!wish.mayGenerate) {
+  if (wish.handOver === undefined) {
     throw new StartRefused(
       'LEAT_BOOTSTRAP_CLIENT_ID: is required with LEAT_BOOTSTRAP_CLIENT_SECRET where there is no terminal to show a generated one, for example LEAT_BOOTSTRAP_CLIENT_ID=operator',
     );
   }
-  return { generated: await makeManager(deps, tenant), secretReplaced: false };
+  const generated = await makeManager(deps, tenant, wish.handOver);
+  return { generated, secretReplaced: false };
 }
 
 /** The client of the environment: made when it is missing, else given the secret set there. */
@@ -228,9 +236,14 @@ async function* clientsOf(store: AccessStore, tenant: number): AsyncGenerator<Cl
   }
 }
 
-async function makeManager(deps: ClientDeps, tenant: number): Promise<Credentials> {
+async function makeManager(
+  deps: ClientDeps,
+  tenant: number,
+  handOver?: HandOver,
+): Promise<Credentials> {
   const clientId = BOOTSTRAP_PREFIX + makeClientId(deps.random);
   const credentials = { clientId, clientSecret: makeClientSecret(deps.random) };
+  await handOver?.(credentials);
   await createManager(deps, tenant, credentials);
   return credentials;
 }

@@ -5,6 +5,7 @@ import {
   type Bootstrapped,
   type BootstrapWish,
   createTenant,
+  type Credentials,
   hashSecret,
   makeClientId,
   makeClientSecret,
@@ -29,7 +30,7 @@ beforeEach(async () => {
 afterEach(() => store.close());
 
 function start(wish: Partial<BootstrapWish> = {}, over: Store = store): Promise<Bootstrapped> {
-  const whole = { name: 'main', domain: 'localhost:8080', mayGenerate: true, ...wish };
+  const whole = { name: 'main', domain: 'localhost:8080', handOver: async () => {}, ...wish };
   return bootstrap({ store: over, random, now }, whole);
 }
 
@@ -103,13 +104,32 @@ describe('the first start', () => {
   });
 
   test('is refused where a generated secret could not be shown', async () => {
-    await assert.rejects(start({ mayGenerate: false }), (error) => {
+    await assert.rejects(start({ handOver: undefined }), (error) => {
       assert.ok(error instanceof StartRefused);
       assert.match(error.message, /^LEAT_BOOTSTRAP_CLIENT_ID: is required .*, for example LEAT_/);
       return true;
     });
-    const { generated } = await start({ mayGenerate: false, client: operator });
+    const { generated } = await start({ handOver: undefined, client: operator });
     assert.equal(generated, undefined);
+  });
+
+  test('hands the generated client over before it is stored, so that no secret gets lost', async () => {
+    const shown: Credentials[] = [];
+    const failing = async (made: Credentials): Promise<void> => {
+      shown.push(made);
+      assert.deepEqual(await clientIds(1), []);
+      throw new Error('the disk is full');
+    };
+    await assert.rejects(start({ handOver: failing }), /the disk is full/);
+    const { tenant, generated } = await start({
+      handOver: async (made) => {
+        shown.push(made);
+      },
+    });
+    assert.deepEqual(generated, shown[1]);
+    assert.deepEqual(await clientIds(tenant.id), [generated?.clientId]);
+    await start({ handOver: failing });
+    assert.equal(shown.length, 2, 'a later start has nothing to hand over');
   });
 
   test('that was cut off anywhere is completed by the next one', async () => {
@@ -130,7 +150,7 @@ describe('the first start', () => {
 describe('a later start', () => {
   test('makes nothing anew', async () => {
     const first = await start();
-    const second = await start({ mayGenerate: false });
+    const second = await start({ handOver: undefined });
     assert.equal(second.generated, undefined);
     assert.equal(second.tenant.id, first.tenant.id);
     assert.equal((await clientIds(first.tenant.id)).length, 1);

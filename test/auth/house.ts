@@ -62,7 +62,7 @@ export async function openHouse(
   const store = options.around?.(opened) ?? opened;
   const clock = handClock();
   const domain = options.domain ?? 'leat.example.com';
-  const wish = { name: 'main', domain, mayGenerate: true };
+  const wish = { name: 'main', domain, handOver: async () => {} };
   const { tenant, generated } = await bootstrap({ store, random, now: clock.now() }, wish);
   if (generated === undefined) throw new Error('no bootstrap client');
   const watch = store.watch.bind(store);

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { fetchToken, freePort, makePlace, runLeat, spawnLeat, waitFor } from '../helpers/leat.ts';
+
+describe('a first start that cannot listen', () => {
+  test('has handed over the credentials that the next start works with', async (t) => {
+    const place = await makePlace();
+    t.after(() => place.remove());
+    const port = await freePort();
+    const taken = createServer().listen(port, '127.0.0.1');
+    await once(taken, 'listening');
+    t.after(() => taken.close());
+    const env = { LEAT_STORE: `sqlite:${place.file}` };
+
+    const refused = await runLeat(['serve'], { ...env, LEAT_PORT: String(port) });
+    assert.equal(refused.code, 1);
+    assert.match(
+      refused.output,
+      new RegExp(`^LEAT_PORT: ${port} on 127\\.0\\.0\\.1 is in use`, 'm'),
+    );
+
+    const free = await freePort();
+    const { child, output } = spawnLeat(['serve'], { ...env, LEAT_PORT: String(free) });
+    t.after(() => child.kill('SIGKILL'));
+    const url = `http://127.0.0.1:${free}`;
+    await waitFor('the start', async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok);
+    const text = await readFile(join(place.folder, 'bootstrap.json'), 'utf8');
+    const { client_id: id, client_secret: secret } = JSON.parse(text) as Record<string, string>;
+    assert.ok(await fetchToken(url, { id: id ?? '', secret: secret ?? '' }), output());
+  });
+});
