@@ -62,7 +62,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.setErrorHandler(async (error, request, reply) => {
     // Fastify judges the media type before it calls the handler of an unknown route.
     if (request.is404) return missing(request, reply);
-    return answering({ log }, () => Promise.reject(error))(request, reply);
+    return answering({ log }, async () => {
+      throw error;
+    })(request, reply);
   });
   return app;
 }

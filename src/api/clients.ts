@@ -14,7 +14,7 @@ import {
   clientWithSecret,
   type KeySetSent,
 } from '../schemas/clients.ts';
-import { emptyBody } from '../schemas/common.ts';
+import { emptyBody } from '../schemas/schema.ts';
 import type { Store } from '../store/port.ts';
 import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
 import { type Call, type Operation, operation } from './operation.ts';

@@ -2,23 +2,19 @@ import { badBody, quoted } from './problem.ts';
 import { isRawJSON } from './raw-json.ts';
 
 /**
- * The attributes of a CloudEvent that are delivered as they are: optional ones like `subject`, and
- * extensions. Throws 400 for a name or a value that CloudEvents 1.0.2 (sections 3.1 and 3.1.1) does
+ * Checks the attributes of a CloudEvent that are delivered as they are: optional ones like
+ * `subject`, and extensions. Throws 400 for a name or a value that CloudEvents 1.0.2 (sections 3.1 and 3.1.1) does
  * not allow, for a name that is the service's own, and for data of another type than JSON.
  */
-export function extensionsOf(
+export function checkExtensions(
   attributes: Readonly<Record<string, unknown>>,
   prefix: string,
   at: string,
-): Readonly<Record<string, unknown>> | undefined {
-  const { specversion: _specversion, ...extensions } = attributes;
-  let any = false;
-  for (const [name, value] of Object.entries(extensions)) {
-    any = true;
+): void {
+  for (const [name, value] of Object.entries(attributes)) {
     const reason = nameViolation(name, prefix) ?? valueViolation(name, value);
     if (reason !== undefined) throw badBody(reason, at + name, 'Attribute of a CloudEvent');
   }
-  return any ? extensions : undefined;
 }
 
 function nameViolation(name: string, prefix: string): string | undefined {

@@ -2,7 +2,7 @@ import { deliveryBody } from '../core/envelope.ts';
 import { formatTime } from '../core/date.ts';
 import { formatCursor, parseFailureKey } from '../core/page.ts';
 import type { Attempt, Failure } from '../core/types.ts';
-import { emptyBody, streamParams } from '../schemas/common.ts';
+import { emptyBody, streamParams } from '../schemas/schema.ts';
 import {
   deliveries,
   deliveriesQuery,

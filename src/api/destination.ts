@@ -85,12 +85,7 @@ const reserved = new Set([
 function showAuthorization(
   authorization: Authorization,
 ): Shown['configuration']['webhook_authorization'] {
-  switch (authorization.method) {
-    case 'basic':
-      return { method: 'basic', username: authorization.username };
-    case 'bearer':
-      return { method: 'bearer' };
-    case 'custom_header':
-      return { method: 'custom_header', header_key: authorization.headerKey };
-  }
+  const { method } = authorization;
+  if (method === 'basic') return { method, username: authorization.username };
+  return method === 'bearer' ? { method } : { method, header_key: authorization.headerKey };
 }

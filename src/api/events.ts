@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { parseTime } from '../core/date.ts';
 import { makeBody } from '../core/envelope.ts';
 import { isEventId, keyedEventId, makeId } from '../core/ids.ts';
@@ -13,7 +14,7 @@ import {
   publishCloudEvents,
 } from '../schemas/events.ts';
 import type { Store } from '../store/port.ts';
-import { extensionsOf } from './cloud-event.ts';
+import { checkExtensions } from './cloud-event.ts';
 import { type Operation, operation } from './operation.ts';
 import { badBody, quoted, tooLarge } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -90,8 +91,9 @@ function parts({ type, data, time, id }: Sent): Parts {
 }
 
 function cloudParts({ settings }: EventDeps, event: Sent, at: string): Parts {
-  const { type, data, time, id, source, ...attributes } = event as CloudEventSent;
-  const extensions = extensionsOf(attributes, settings.attributePrefix, at);
+  const { type, data, time, id, source, specversion, ...extensions } = event as CloudEventSent;
+  assert.equal(specversion, '1.0');
+  checkExtensions(extensions, settings.attributePrefix, at);
   return { type, data, time, key: [source, id], extensions };
 }
 

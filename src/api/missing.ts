@@ -37,7 +37,7 @@ export function serveMissing(deps: MissingDeps): RouteHandler {
 }
 
 /** The methods of a path, sorted; none when no route has it. */
-export function methodsOf(routes: readonly Route[], path: string): string[] {
+function methodsOf(routes: readonly Route[], path: string): string[] {
   const segments = decode(path).split('/');
   const methods = routes.filter((route) => fits(route.path.split('/'), segments));
   return [...new Set(methods.map(({ method }) => method))].toSorted();

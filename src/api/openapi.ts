@@ -1,5 +1,4 @@
-import type { TSchema } from 'typebox';
-import { problem } from '../schemas/common.ts';
+import { problem, type TSchema } from '../schemas/schema.ts';
 import type { Operation } from './operation.ts';
 import { describedOperations } from './operations.ts';
 import type { Schema } from './violation.ts';
@@ -34,6 +33,7 @@ export function openapiDocument(facts: OpenapiFacts = nobody()): object {
     components: {
       securitySchemes: securitySchemes(base, operations),
       headers: rateLimitHeaders,
+      responses: refusals(),
       schemas: Object.fromEntries([...components].toSorted(([a], [b]) => (a < b ? -1 : 1))),
     },
   };
@@ -112,11 +112,7 @@ function responsesOf(operation: Operation, schemaOf: SchemaOf): object {
     [success]: { description: 'Success', headers: headerReferences, ...content },
   };
   for (const status of [...errors, ...alwaysPossible].toSorted((a, b) => a - b)) {
-    answers[status] = {
-      description: meanings[status] ?? 'Refused',
-      headers: headerReferences,
-      content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
-    };
+    answers[status] = { $ref: `#/components/responses/${status}` };
   }
   return answers;
 }
@@ -137,6 +133,17 @@ const meanings: Readonly<Record<number, string>> = {
   500: 'An error of the service',
   503: 'The store is unreachable, or the service is shutting down',
 };
+
+/** What every operation that refuses answers alike, by status. */
+function refusals(): object {
+  const content = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
+  return Object.fromEntries(
+    Object.entries(meanings).map(([status, description]) => [
+      status,
+      { description, headers: headerReferences, content },
+    ]),
+  );
+}
 
 const rateLimitHeaders = {
   'X-RateLimit-Limit': header('Size of the bucket'),

@@ -1,6 +1,6 @@
-import type { Static, TSchema } from 'typebox';
 import type { Millis } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
+import type { Static, TSchema } from '../schemas/schema.ts';
 
 /**
  * Describes one operation of the management API. The same description routes it, checks its caller,

@@ -1,4 +1,4 @@
-import type { TSchema } from 'typebox';
+import type { TSchema } from '../schemas/schema.ts';
 import type { Schema } from './violation.ts';
 
 /**

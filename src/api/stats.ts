@@ -2,7 +2,7 @@ import { formatTime } from '../core/date.ts';
 import { bucketSums, statsWindow, type StatsWindow } from '../core/stats.ts';
 import type { Millis } from '../core/clock.ts';
 import type { Stream } from '../core/types.ts';
-import { streamParams } from '../schemas/common.ts';
+import { streamParams } from '../schemas/schema.ts';
 import { stats, statsQuery } from '../schemas/deliveries.ts';
 import type { Store } from '../store/port.ts';
 import { type Operation, operation } from './operation.ts';

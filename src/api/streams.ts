@@ -11,7 +11,7 @@ import {
 } from '../core/streams.ts';
 import { typesNow } from '../core/subscription.ts';
 import type { Destination, Stream } from '../core/types.ts';
-import { emptyBody, streamParams } from '../schemas/common.ts';
+import { emptyBody, streamParams } from '../schemas/schema.ts';
 import {
   type DestinationSent,
   signingSecret,

@@ -3,7 +3,7 @@ import { makeId } from '../core/ids.ts';
 import { sampleData } from '../core/samples.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { issuerOf } from '../auth/issuer.ts';
-import { streamParams } from '../schemas/common.ts';
+import { streamParams } from '../schemas/schema.ts';
 import { delivery, testEvent } from '../schemas/deliveries.ts';
 import type { Store } from '../store/port.ts';
 import { withEvent } from './deliveries.ts';

@@ -1,5 +1,4 @@
-import type { TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { compile, type TSchema } from '../schemas/schema.ts';
 import { badBody, badPath, badQuery, type Problem } from './problem.ts';
 import { firstViolation, type Violation } from './violation.ts';
 
@@ -31,9 +30,9 @@ export function bodyCheck(schema: TSchema): Check {
 export const bodyText = 'The request body';
 
 function checkOf(schema: TSchema, problem: (violation: Violation) => Problem): Check {
-  const validator = Compile(schema);
+  const fits = compile(schema);
   return (value) => {
-    if (!validator.Check(value)) throw problem(firstViolation(schema, value) ?? unexplained);
+    if (!fits(value)) throw problem(firstViolation(schema, value) ?? unexplained);
   };
 }
 

@@ -68,7 +68,7 @@ function ownViolation(schema: Schema, value: unknown): string | undefined {
 function textViolation(schema: Schema, value: string): string | undefined {
   const { minLength = 0, maxLength = Infinity, pattern } = schema;
   // Characters, not UTF-16 units; a text that is far too long is not counted out.
-  const length = value.length > 2 * maxLength ? value.length : [...value].length;
+  const length = value.length > 2 * maxLength ? value.length : Array.from(value).length;
   if (pattern !== undefined && schema.format !== undefined && !matches(value, schema)) {
     return `Object didn't pass validation for format ${schema.format}: ${quoted(value)}`;
   }

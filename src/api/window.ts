@@ -24,8 +24,7 @@ export function windowOf(sent: SentWindow, bad: typeof badQuery): Window {
   return { from, to };
 }
 
-/** Reads a date; `undefined` when none was sent. */
-export function dateOf(
+function dateOf(
   text: string | undefined,
   property: string,
   description: string,

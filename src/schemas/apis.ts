@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { closed, named } from './common.ts';
+import { closed, named } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
 /** RFC 6749 section 3.3: a claim `scope` separates them by spaces. */

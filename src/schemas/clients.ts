@@ -1,5 +1,5 @@
 import { Type, type Static, type TObject, type TProperties } from 'typebox';
-import { closed, named } from './common.ts';
+import { closed, named } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
 /** Of a client of Leat: 32 hexadecimal digits; of an external issuer whatever it calls the client. */

@@ -9,7 +9,7 @@ import {
   sentTime,
   streamId,
   time,
-} from './common.ts';
+} from './schema.ts';
 import { envelope } from './events.ts';
 
 /** Path of one delivery. */

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { closed, eventId, eventType, named, sentTime, time } from './common.ts';
+import { closed, eventId, eventType, named, sentTime, time } from './schema.ts';
 
 /** An event as a webhook gets it (contract section 10). */
 export const envelope = named(
@@ -31,8 +31,7 @@ const key = Type.String({
 });
 const happened = Type.Optional(sentTime('When it happened; the time of acceptance unless sent'));
 
-/** An event to publish. */
-export const newEvent = named(
+const newEvent = named(
   'NewEvent',
   closed(
     { type: eventType, data, id: Type.Optional(key), time: happened },
@@ -41,7 +40,7 @@ export const newEvent = named(
 );
 
 /** A CloudEvent to publish; further attributes are delivered unchanged. */
-export const cloudEvent = named(
+export const publishCloudEvent = named(
   'NewCloudEvent',
   Type.Object(
     {
@@ -69,11 +68,11 @@ export const publish = Type.Union(
   { description: 'One event, or several' },
 );
 
-/** The same for `application/cloudevents+json`. */
-export const publishCloudEvent = cloudEvent;
-
-/** The same for `application/cloudevents-batch+json`. */
-export const publishCloudEvents = Type.Array(cloudEvent, { minItems: 1, maxItems: itemsMax });
+/** An array of them, for `application/cloudevents-batch+json`. */
+export const publishCloudEvents = Type.Array(publishCloudEvent, {
+  minItems: 1,
+  maxItems: itemsMax,
+});
 
 const accepted = named(
   'AcceptedEvent',
@@ -87,4 +86,4 @@ const accepted = named(
 export const published = Type.Union([accepted, Type.Array(accepted)]);
 
 export type NewEventSent = Static<typeof newEvent>;
-export type CloudEventSent = Static<typeof cloudEvent>;
+export type CloudEventSent = Static<typeof publishCloudEvent>;

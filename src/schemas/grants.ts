@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { scopeValue } from './apis.ts';
-import { closed, named, next, pageQuery } from './common.ts';
+import { closed, named, next, pageQuery } from './schema.ts';
 
 const clientId = Type.String({ description: 'Id of the client' });
 const audience = Type.String({ description: 'Identifier of the API' });

@@ -1,5 +1,5 @@
 import { Type, type TArray, type TProperties, type TSchema, type TUnion } from 'typebox';
-import { closed } from './common.ts';
+import { closed } from './schema.ts';
 
 /** Query of a list that is paged by number. */
 export const numberedPageQuery = {

@@ -1,5 +1,5 @@
 import { Type, type Static, type TSchema } from 'typebox';
-import { closed, eventType, named, next, pageQuery, streamId, time } from './common.ts';
+import { closed, eventType, named, next, pageQuery, streamId, time } from './schema.ts';
 
 const status = Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], {
   description: 'Whether events are sent',
@@ -161,5 +161,4 @@ export const signingSecret = named(
 
 export type StreamShown = Static<typeof stream>;
 export type DestinationSent = Static<ReturnType<typeof destination<typeof authorizationPatch>>>;
-export type StreamCreate = Static<typeof streamCreate>;
 export type StreamPatchSent = Static<typeof streamPatch>;

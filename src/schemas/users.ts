@@ -1,5 +1,5 @@
 import { Type, type Static, type TNull, type TString, type TUnion } from 'typebox';
-import { closed, named, next, pageQuery, time } from './common.ts';
+import { closed, named, next, pageQuery, time } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
 /** Whether it is one is for the handler to say: what it refuses, it quotes as `format email`. */

@@ -6,7 +6,7 @@ import { Compile } from 'typebox/compile';
 import { describedOperations } from '../../src/api/operations.ts';
 import { parseQuery } from '../../src/api/query.ts';
 import { firstViolation } from '../../src/api/violation.ts';
-import { closed } from '../../src/schemas/common.ts';
+import { closed } from '../../src/schemas/schema.ts';
 import { streamCreate } from '../../src/schemas/streams.ts';
 
 const schema = closed({

@@ -1,4 +1,13 @@
 import { Type, type TObject, type TProperties, type TSchema, type TSchemaOptions } from 'typebox';
+import { Compile } from 'typebox/compile';
+
+export type { Static, TSchema } from 'typebox';
+
+/** Compiles a schema into a test of values. */
+export function compile(schema: TSchema): (value: unknown) => boolean {
+  const validator = Compile(schema);
+  return (value) => validator.Check(value);
+}
 
 /** An object with these members and no others. */
 export function closed<P extends TProperties>(

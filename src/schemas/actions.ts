@@ -1,0 +1,12 @@
+import { Type } from 'typebox';
+import { closed } from './schema.ts';
+
+const count = Type.Integer();
+
+/** The list of actions: Leat has none. */
+export const actions = closed({
+  actions: Type.Array(Type.Object({}), { maxItems: 0 }),
+  total: count,
+  page: count,
+  per_page: count,
+});
