@@ -84,7 +84,7 @@ const rounding = 1e-6;
 /** A tenth at once, so that the look through all of them is paid for by as many new keys. */
 function dropFullest(fullAt: Map<string, Millis>, bucketsMax: number, elapsedMs: Millis): void {
   const keep = Math.floor(bucketsMax * 0.9);
-  const instants = Float64Array.from(fullAt.values()).sort();
+  const instants = Float64Array.from(fullAt.values()).toSorted();
   const lastDropped = Math.max(elapsedMs, instants[fullAt.size - keep - 1] ?? elapsedMs);
   for (const [key, instant] of fullAt) {
     if (instant <= lastDropped) fullAt.delete(key);

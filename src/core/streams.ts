@@ -118,22 +118,18 @@ export function withSecret(
   sent: AuthorizationPatch,
   present: Authorization | undefined,
 ): Authorization | undefined {
-  switch (sent.method) {
-    case 'basic': {
-      const kept = present?.method === 'basic' && present.username === sent.username;
-      const password = sent.password ?? (kept ? present.password : undefined);
-      return password === undefined ? undefined : { ...sent, password };
-    }
-    case 'bearer': {
-      const token = sent.token ?? (present?.method === 'bearer' ? present.token : undefined);
-      return token === undefined ? undefined : { ...sent, token };
-    }
-    case 'custom_header': {
-      const kept = present?.method === 'custom_header' && present.headerKey === sent.headerKey;
-      const headerValue = sent.headerValue ?? (kept ? present.headerValue : undefined);
-      return headerValue === undefined ? undefined : { ...sent, headerValue };
-    }
+  if (sent.method === 'basic') {
+    const kept = present?.method === 'basic' && present.username === sent.username;
+    const password = sent.password ?? (kept ? present.password : undefined);
+    return password === undefined ? undefined : { ...sent, password };
   }
+  if (sent.method === 'bearer') {
+    const token = sent.token ?? (present?.method === 'bearer' ? present.token : undefined);
+    return token === undefined ? undefined : { ...sent, token };
+  }
+  const kept = present?.method === 'custom_header' && present.headerKey === sent.headerKey;
+  const headerValue = sent.headerValue ?? (kept ? present.headerValue : undefined);
+  return headerValue === undefined ? undefined : { ...sent, headerValue };
 }
 
 function differs(before: Stream, after: Stream): boolean {

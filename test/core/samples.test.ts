@@ -26,7 +26,8 @@ describe('sampleData', () => {
     assert.deepEqual(
       {
         ...object,
-        ...{ user_id: 'leat|65e1a0b2c3d4e5f60718293a', created_at: '2026-03-01T09:30:00.000Z' },
+        user_id: 'leat|65e1a0b2c3d4e5f60718293a',
+        created_at: '2026-03-01T09:30:00.000Z',
       },
       object,
     );
