@@ -82,10 +82,18 @@ describe('the bucket of published events', () => {
 
   test('is counted in events, and one request may overdraw it', async (t) => {
     const site = await openTight(t, { publishLimitPerSecond: 10 });
-    const first = await site.send('POST', '/events', Array(9).fill(one));
+    const first = await site.send(
+      'POST',
+      '/events',
+      Array.from({ length: 9 }, () => one),
+    );
     assert.equal(first.status, 202);
     assert.deepEqual(bucketOf(first).slice(0, 2), ['10', '1']);
-    const second = await site.send('POST', '/events', Array(20).fill(one));
+    const second = await site.send(
+      'POST',
+      '/events',
+      Array.from({ length: 20 }, () => one),
+    );
     assert.equal(second.status, 202);
     assert.deepEqual(bucketOf(second).slice(0, 2), ['10', '0']);
     const third = await site.send('POST', '/events', one);

@@ -401,7 +401,7 @@ describe('when something fails', () => {
       assert.ok(answer.headers.has('x-ratelimit-limit'));
     });
     const entry = site.logged.splice(0).at(-1);
-    assert.equal((entry?.facts as { err?: unknown }).err, secret);
+    assert.deepEqual(entry?.facts, { err: secret });
   });
 
   test('a store that is away is 503 with Retry-After, and no log entry each', async () => {

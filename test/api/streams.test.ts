@@ -90,7 +90,7 @@ describe('create', () => {
       const stored = await site.house.store.streams.get(1, id);
       const secrets = ['password', 'token', 'header_value'].map((member) => sent[member]);
       const [secret] = secrets.filter((value) => value !== undefined);
-      assert.ok(JSON.stringify(stored?.destination).includes(String(secret)));
+      assert.ok(JSON.stringify(stored?.destination).includes(JSON.stringify(secret)));
     });
   }
 
@@ -317,26 +317,27 @@ describe('list', () => {
 
 describe('update', () => {
   test('changes what is sent and moves updated_at only', async () => {
-    const before = await create();
+    const made = await create();
     site.house.clock.move(1000);
     const subscriptions = [{ event_type: 'user.deleted' }];
-    const { status, body } = await patch(before.id, { name: 'changed', subscriptions });
+    const { status, body } = await patch(made.id, { name: 'changed', subscriptions });
     assert.equal(status, 200);
-    assert.notEqual(body.updated_at, before.updated_at);
+    assert.notEqual(body.updated_at, made.updated_at);
     const { updated_at } = body;
-    assert.deepEqual(body, { ...before, name: 'changed', subscriptions, updated_at });
-    assert.deepEqual((await site.send('GET', `/event-streams/${before.id}`)).body, body);
-    assert.deepEqual((await patch(before.id, { subscriptions: [] })).body.subscriptions, []);
+    assert.deepEqual(body, { ...made, name: 'changed', subscriptions, updated_at });
+    assert.deepEqual((await site.send('GET', `/event-streams/${made.id}`)).body, body);
+    assert.deepEqual((await patch(made.id, { subscriptions: [] })).body.subscriptions, []);
   });
 
   test('of what is so already changes nothing', async () => {
-    const before = await create({ name: 'as it is' });
+    const made = await create({ name: 'as it is' });
     site.house.clock.move(1000);
-    const { created_at: _1, updated_at: _2, id: _3, ...whole } = before;
+    const { status, name, subscriptions, destination: shown } = made;
+    const whole = { status, name, subscriptions, destination: shown };
     for (const change of [{}, { name: 'as it is' }, { status: 'enabled' }, whole]) {
-      const answer = await patch(before.id, change);
+      const answer = await patch(made.id, change);
       assert.equal(answer.status, 200);
-      assert.deepEqual(answer.body, before, JSON.stringify(change));
+      assert.deepEqual(answer.body, made, JSON.stringify(change));
       assert.equal(answer.headers.get('leat-skipped-events'), null);
     }
   });
@@ -394,7 +395,11 @@ describe('update', () => {
   test('says how many events of the disabled time are not sent', async () => {
     const { id } = await create({ subscriptions: [{ event_type: 'a.b' }] });
     await patch(id, { status: 'disabled' });
-    await site.send('POST', '/events', Array(3).fill({ type: 'a.b', data: {} }));
+    await site.send(
+      'POST',
+      '/events',
+      [1, 2, 3].map(() => ({ type: 'a.b', data: {} })),
+    );
     await site.send('POST', '/events', { type: 'c.d', data: {} });
     const latest = await patch(id, { status: 'enabled' });
     assert.equal(latest.headers.get('leat-skipped-events'), '3');
