@@ -118,17 +118,9 @@ export function usesPlainHttp(config: Reach, tenantDomain: string): boolean {
 }
 
 /** What tells how a tenant is reached from outside. */
-export type Reach = Pick<Config, 'tls' | 'tlsCertPath' | 'publicUrl' | 'trustProxy'>;
-
-/** `https://<domain>`, or `http://<domain>` by {@link usesPlainHttp}: what links begin with. */
-export function linkBaseOf(config: Reach, tenantDomain: string): string {
-  return `${usesPlainHttp(config, tenantDomain) ? 'http' : 'https'}://${tenantDomain}`;
-}
-
-/** The issuer of a tenant's tokens, with its slash. */
-export function issuerOf(config: Reach, tenantDomain: string): string {
-  return `${linkBaseOf(config, tenantDomain)}/`;
-}
+type Reach = Pick<Config, 'tls' | 'tlsCertPath' | 'trustProxy'> & {
+  readonly publicUrl?: string | undefined;
+};
 
 /** Where generated keys and credentials are written: beside the SQLite file, else `./data`. */
 export function dataFolderOf({ store }: Pick<Config, 'store'>): string {
@@ -461,6 +453,8 @@ export const limits = {
     attemptsListedMax: 100,
     /** Rate limit buckets kept; the fullest are dropped first. */
     rateBucketsMax: 100_000,
+    /** When the service ends, requests under way have this long to end too. */
+    closingMs: 5_000,
   },
   /** The answer of a webhook. */
   answer: {

@@ -2,6 +2,7 @@ import { lookup } from 'node:dns';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
 import { bootstrap, type Bootstrapped, type HandOver } from './auth/clients.ts';
+import { issuerOf } from './auth/issuer.ts';
 import { createKeyring } from './auth/keys.ts';
 import { createTrustedIssuers } from './auth/remote-keys.ts';
 import { createTokenEndpoint } from './auth/token.ts';
@@ -26,10 +27,15 @@ export interface Service {
   /** What the start made or changed. */
   readonly bootstrapped: Bootstrapped;
   /**
-   * Takes no new request, lets attempts under way end, records them and closes the store: nothing
-   * in flight is lost.
+   * Takes no new request, lets requests and attempts under way end, records them and closes the
+   * store: nothing in flight is lost. A request that does not end in time is cut off.
    */
   stop(): Promise<void>;
+  /**
+   * The work in the background. Resolves after {@link Service.stop}; rejects when it ended by itself,
+   * which is a bug: a service that takes events and delivers none should not go on.
+   */
+  readonly work: Promise<unknown>;
 }
 
 export interface ServiceDeps {
@@ -84,20 +90,37 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
   const pruner = createServicePruner(store, deps);
   const { app, close: closeAccess } = buildServiceApp(store, egress, deps, ending.signal);
   const url = await listen(app, config);
-  const running = [dispatcher.run(ending.signal), pruner.run(ending.signal)];
+  const work = Promise.all([dispatcher.run(ending.signal), pruner.run(ending.signal)]);
 
   return {
     url,
     bootstrapped,
+    work,
     stop: async () => {
       ending.abort();
-      await app.close();
-      await Promise.all(running);
-      closeAccess();
-      await transport.close();
-      await store.close();
+      try {
+        await closeInTime(app, clock);
+        await work;
+      } finally {
+        closeAccess();
+        await transport.close();
+        await store.close();
+      }
     },
   };
+}
+
+/**
+ * Node judges no time-out of a request any more once its server closes: a client that never ends
+ * its request would hold the process for ever.
+ */
+async function closeInTime(app: ReturnType<typeof buildApp>, clock: Clock): Promise<void> {
+  const cutOff = clock.after(limits.http.closingMs, () => app.server.closeAllConnections());
+  try {
+    await app.close();
+  } finally {
+    cutOff.cancel();
+  }
 }
 
 function buildServiceApp(
@@ -259,9 +282,16 @@ function warnOfChanges(made: Bootstrapped, config: Config, log: Logger): void {
     log.warn('LEAT_BOOTSTRAP_CLIENT_SECRET took the place of the stored secret');
   }
   if (made.formerDomain !== undefined) {
+    const { formerDomain, tenant } = made;
+    // What the former domain was reached by is not known; a public URL names the present one.
+    const from = issuerOf(
+      formerDomain,
+      usesPlainHttp({ ...config, publicUrl: undefined }, formerDomain),
+    );
+    const to = issuerOf(tenant.domain, usesPlainHttp(config, tenant.domain));
     log.warn(
-      { from: made.formerDomain, to: made.tenant.domain },
-      'the tenant has a new domain: tokens of the former issuer are no longer accepted',
+      { from, to },
+      'the tenant has a new issuer: tokens of the old one are no longer accepted',
     );
   }
   const loopback = /^(127\.|localhost$|::1$)/.test(config.host);

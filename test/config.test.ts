@@ -5,13 +5,12 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import { issuerOf } from '../src/auth/issuer.ts';
 import {
   type Config,
   dataFolderOf,
   describeConfig,
-  issuerOf,
   limits,
-  linkBaseOf,
   type Loaded,
   readConfig,
   tenantDomainOf,
@@ -692,16 +691,14 @@ describe('what follows from the settings', () => {
     test(`${JSON.stringify(env)} makes the issuer ${issuer}`, () => {
       const { config } = load(env);
       assert.equal(tenantDomainOf(config), domain);
-      assert.equal(issuerOf(config, domain), issuer);
-      assert.equal(linkBaseOf(config, domain), issuer.slice(0, -1));
-      assert.equal(usesPlainHttp(config, domain), issuer.startsWith('http:'));
+      assert.equal(issuerOf(domain, usesPlainHttp(config, domain)), issuer);
     });
   }
 
   test('another tenant has https unless its own host is local', () => {
     const { config } = load({});
-    assert.equal(issuerOf(config, 'b.example'), 'https://b.example/');
-    assert.equal(issuerOf(config, 'localhost:9999'), 'http://localhost:9999/');
+    assert.equal(usesPlainHttp(config, 'b.example'), false);
+    assert.equal(usesPlainHttp(config, 'localhost:9999'), true);
   });
 
   const folders: [string, string][] = [

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { describe, test } from 'node:test';
+import pino from 'pino';
+import { systemClock, systemRandom } from '../src/clock.ts';
+import { limits, readConfig } from '../src/config.ts';
+import type { Clock } from '../src/core/clock.ts';
+import { startService, type Service } from '../src/service.ts';
+import { freePort } from './helpers/leat.ts';
+
+describe('a service that is told to stop', () => {
+  test('does not wait for a request that never ends', async () => {
+    // The wait of 5 s takes 50 ms here.
+    const after: Clock['after'] = (delayMs, action) => systemClock.after(delayMs / 100, action);
+    const service = await start({ clock: { ...systemClock, after } });
+    const { hostname, port } = new URL(service.url);
+    const stuck = connect(Number(port), hostname);
+    const gone = once(stuck, 'close');
+    stuck.on('error', () => {});
+    // The interim answer says that the server has the request and waits for its body.
+    stuck.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
+    stuck.write('Content-Type: application/json\r\nContent-Length: 9\r\n\r\n');
+    await once(stuck, 'data');
+
+    await service.stop();
+    await service.work;
+    await gone;
+  });
+});
+
+describe('work in the background that ends by itself', () => {
+  test('is told, so that the program can end', async () => {
+    const after: Clock['after'] = (delayMs, action) => {
+      if (delayMs === limits.prune.everyMs) throw new Error('a bug in the pruner');
+      return systemClock.after(delayMs, action);
+    };
+    const service = await start({ clock: { ...systemClock, after } });
+    await assert.rejects(service.work, /a bug in the pruner/);
+    await assert.rejects(service.stop(), /a bug in the pruner/);
+    await assert.rejects(fetch(`${service.url}/healthz`), 'it has closed all the same');
+  });
+});
+
+/** A service in memory on a free port. */
+async function start({ clock }: { clock: Clock }): Promise<Service> {
+  const read = readConfig({
+    LEAT_PORT: String(await freePort()),
+    LEAT_STORE: 'sqlite::memory:',
+    LEAT_BOOTSTRAP_CLIENT_ID: 'operator',
+    LEAT_BOOTSTRAP_CLIENT_SECRET: 'secret-of-the-operator',
+  });
+  if ('problems' in read) throw new Error(read.problems.join('\n'));
+  const log = pino({ level: 'silent' });
+  return startService({ config: read.config, clock, random: systemRandom, log, version: 'test' });
+}
