@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The `leat` program: sub-commands, what they print, and the one map from errors to exit codes. */
+import { constants } from 'node:os';
 import { Command } from 'commander';
 import pino from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
@@ -86,6 +87,7 @@ async function administer(work: (admin: Admin) => Promise<string>): Promise<void
 }
 
 async function serve({ welcomes }: { welcomes: boolean }): Promise<void> {
+  const signals = listenForSignals();
   const { config, warnings } = load();
   const log = pino({ level: config.logLevel, base: null }, pino.destination({ fd: 2, sync: true }));
   for (const warning of warnings) log.warn(warning);
@@ -98,8 +100,9 @@ async function serve({ welcomes }: { welcomes: boolean }): Promise<void> {
     version,
     handOver: canHandOver ? (made) => showCredentials(made, config) : undefined,
   });
+  service.work.catch(fail);
+  signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
   if (welcomes) print(welcome(service));
-  endOnSignal(service);
 }
 
 /** Once, where the operator sees it: on the terminal, else in a file that only they can read. */
@@ -142,16 +145,29 @@ The first three requests, with the client's id and secret in place:
 Ctrl-C ends it after the attempts under way; a second Ctrl-C ends it at once.`;
 }
 
-/** The first signal drains, the second ends at once; nothing acknowledged is lost by either. */
-function endOnSignal(service: Service): void {
-  let ending = false;
-  const end = (): void => {
-    if (ending) process.exit(130);
-    ending = true;
-    service.stop().then(() => process.exit(0), fail);
+/**
+ * A signal while the service starts ends the program at once: every step of a start is atomic, and
+ * the next start completes it. Later the first signal drains and the second ends at once; nothing
+ * acknowledged is lost by either. Listened for from the start, because the first process of a
+ * container ignores signals that it does not listen for.
+ */
+function listenForSignals(): { onFirst(drain: () => void): void } {
+  let first: (() => void) | undefined;
+  const listen = (signal: 'SIGINT' | 'SIGTERM'): void => {
+    process.on(signal, () => {
+      const drain = first;
+      first = undefined;
+      if (drain === undefined) process.exit(128 + constants.signals[signal]);
+      drain();
+    });
   };
-  process.on('SIGINT', end);
-  process.on('SIGTERM', end);
+  listen('SIGINT');
+  listen('SIGTERM');
+  return {
+    onFirst: (drain) => {
+      first = drain;
+    },
+  };
 }
 
 function load(): Loaded {

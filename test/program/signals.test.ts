@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { fetchToken, freePort, makePlace, spawnLeat, waitFor } from '../helpers/leat.ts';
+
+describe('a signal while the service starts', () => {
+  test('ends it by its own exit, and the next start completes what was begun', async (t) => {
+    const place = await makePlace();
+    t.after(() => place.remove());
+    const port = await freePort();
+    const env = { LEAT_STORE: `sqlite:${place.file}`, LEAT_PORT: String(port) };
+    const first = spawnLeat(['serve'], env);
+    t.after(() => first.child.kill('SIGKILL'));
+    // The key is made first; the store, the signing key and the client are still to come.
+    await waitFor('the start to be under way', () => existsSync(join(place.folder, 'secret.key')));
+    first.child.kill('SIGTERM');
+    const [code, signal] = (await once(first.child, 'close')) as [number | null, string | null];
+    assert.equal(signal, null);
+    // 0 on a machine so fast that the start was over.
+    assert.ok(code === 143 || code === 0, `exit code ${code}: ${first.output()}`);
+
+    const second = spawnLeat(['serve'], env);
+    t.after(() => second.child.kill('SIGKILL'));
+    const url = `http://127.0.0.1:${port}`;
+    await waitFor('the start', async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok);
+    const text = await readFile(join(place.folder, 'bootstrap.json'), 'utf8');
+    const { client_id: id, client_secret: secret } = JSON.parse(text) as Record<string, string>;
+    assert.ok(await fetchToken(url, { id: id ?? '', secret: secret ?? '' }));
+  });
+});
