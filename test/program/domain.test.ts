@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { makePlace, startLeat } from '../helpers/leat.ts';
+
+describe('a first tenant that gets a public URL', () => {
+  test('has the old and the new issuer named in one warning', async (t) => {
+    const place = await makePlace();
+    t.after(() => place.remove());
+    const first = await startLeat(place);
+    t.after(() => first.kill());
+    await first.stop();
+
+    const LEAT_PUBLIC_URL = 'https://leat.example.com';
+    const moved = await startLeat(place, { LEAT_PORT: String(first.port), LEAT_PUBLIC_URL });
+    t.after(() => moved.kill());
+    const warning = moved
+      .output()
+      .split('\n')
+      .find((line) => line.includes('issuer'));
+    const { from, to } = JSON.parse(warning ?? '{}') as Record<string, unknown>;
+    assert.deepEqual([from, to], [`http://localhost:${first.port}/`, `${LEAT_PUBLIC_URL}/`]);
+  });
+});
