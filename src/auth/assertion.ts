@@ -50,7 +50,8 @@ export async function authenticateByAssertion(
   const { jti, exp = Infinity } = claims;
   if (exp * 1000 > now + AHEAD_MS_MAX + LEEWAY_MS) return undefined;
   if (typeof jti !== 'string' || jti === '' || jti.length > JTI_LENGTH_MAX) return undefined;
-  const usedUntil = Math.ceil(exp * 1000 + LEEWAY_MS);
+  // An `exp` between two seconds holds until the later one: the library counts whole seconds.
+  const usedUntil = Math.ceil(exp) * 1000 + LEEWAY_MS;
   const fresh = await clients.useAssertion(tenant.id, clientId, jti, usedUntil, now);
   return fresh ? client : undefined;
 }

@@ -266,6 +266,14 @@ describe('a client assertion', () => {
     assert.equal(statuses.filter((status) => status === 200).length, 1);
   });
 
+  test('stays used until then also when its end is no whole second', async () => {
+    const once = await assertion({ exp: seconds() + 60.5 });
+    assert.equal(await present(once), 200);
+    const leftMs = (seconds() + 61) * 1000 - site.house.clock.now();
+    site.house.clock.move(leftMs + LEEWAY_SECONDS * 1000 - 1);
+    assert.equal(await present(once), 401);
+  });
+
   test('stays used until nobody would accept it any more', async () => {
     const once = await assertion({ exp: seconds() + 300 });
     assert.equal(await present(once), 200);
