@@ -56,7 +56,7 @@ export type Hint =
   | { readonly kind: 'appended'; readonly tenant: number; readonly events: readonly LogEvent[] }
   /** A stream was created, changed, deleted, or got rows that are due now. */
   | { readonly kind: 'stream'; readonly tenant: number; readonly stream: string }
-  /** A client was changed or deleted; cached verdicts about it end. */
+  /** A client was created, changed or deleted; cached verdicts about it end. */
   | { readonly kind: 'client'; readonly tenant: number; readonly client: string }
   /** Signing keys were added or removed. */
   | { readonly kind: 'keys'; readonly tenant: number };

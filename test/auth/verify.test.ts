@@ -376,6 +376,13 @@ describe('the client of a token', () => {
     assert.equal(await isGlobal(authorization), false);
   });
 
+  test('that is registered after its first request is known from the next one on', async () => {
+    const token = `Bearer ${await signed({ azp: 'late' })}`;
+    assert.equal(await isGlobal(token), false);
+    await house.client({ id: 'late', global: true });
+    assert.equal(await isGlobal(token), true);
+  });
+
   test('that loses its flag is not global from the next request on, and again when it is back', async () => {
     const authorization = `Bearer ${await house.token()}`;
     assert.equal(await isGlobal(authorization), true);

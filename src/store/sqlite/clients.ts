@@ -14,7 +14,12 @@ export function createClientStore({ db, hint }: ClientDeps): ClientStore {
   return {
     get: async (tenant, id) => get(db, tenant, id),
     list: async (tenant, page) => list(db, tenant, page),
-    create: async (client) => db.transact('durable', () => create(db, client)),
+    create: async (client) => {
+      const answer = db.transact('durable', () => create(db, client));
+      // Whoever looked for it in vain may remember that.
+      if ('created' in answer) hint({ kind: 'client', tenant: client.tenant, client: client.id });
+      return answer;
+    },
     update: async (tenant, id, decide) => {
       const answer = db.transact('durable', () => update(db, tenant, id, decide));
       if ('updated' in answer) hint({ kind: 'client', tenant, client: id });
