@@ -16,7 +16,7 @@ import { type Answer, type Call, type Operation, operation } from './operation.t
 import { nextOf, pageOf } from './page.ts';
 import { badBody, badQuery, conflict, notFound, quoted } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { streamOf } from './streams.ts';
+import { streamOf } from './stream-of.ts';
 import { windowOf } from './window.ts';
 
 export interface DeliveryDeps {

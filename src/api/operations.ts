@@ -9,6 +9,7 @@ import type { Log } from './log.ts';
 import type { Operation } from './operation.ts';
 import { actionOperations } from './ops.ts';
 import type { ApiSettings } from './settings.ts';
+import { signingSecretOperations } from './signing-secret.ts';
 import { statsOperations } from './stats.ts';
 import { streamOperations } from './streams.ts';
 import { testOperations } from './tests.ts';
@@ -26,6 +27,7 @@ export interface OperationDeps {
 export function allOperations(deps: OperationDeps): Operation[] {
   return [
     ...streamOperations(deps),
+    ...signingSecretOperations(deps),
     ...testOperations(deps),
     ...statsOperations(deps),
     ...deliveryOperations(deps),

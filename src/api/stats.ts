@@ -8,7 +8,7 @@ import type { Store } from '../store/port.ts';
 import { type Operation, operation } from './operation.ts';
 import { badQuery } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { streamOf } from './streams.ts';
+import { streamOf } from './stream-of.ts';
 import { windowOf } from './window.ts';
 
 export interface StatsDeps {

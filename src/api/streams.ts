@@ -1,20 +1,12 @@
 import type { RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { makeId } from '../core/ids.ts';
-import { makeSecret } from '../core/sign.ts';
-import {
-  applyPatch,
-  rotateSecret,
-  type StreamPatch,
-  type StreamState,
-  withSecret,
-} from '../core/streams.ts';
+import { applyPatch, type StreamPatch, type StreamState, withSecret } from '../core/streams.ts';
 import { typesNow } from '../core/subscription.ts';
 import type { Destination, Stream } from '../core/types.ts';
-import { emptyBody, streamParams } from '../schemas/schema.ts';
+import { streamParams } from '../schemas/schema.ts';
 import {
   type DestinationSent,
-  signingSecret,
   stream,
   streamCreate,
   type StreamPatchSent,
@@ -28,8 +20,10 @@ import { destinationOf, secretMember, showDestination } from './destination.ts';
 import type { Log } from './log.ts';
 import { type Answer, type Call, type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
-import { badBody, conflict, notFound, type Problem } from './problem.ts';
+import { badBody, conflict, type Problem } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
+import { newSecret } from './signing-secret.ts';
+import { noStream, streamOf } from './stream-of.ts';
 
 export interface StreamDeps {
   readonly store: Pick<Store, 'streams'>;
@@ -44,7 +38,7 @@ export interface StreamDeps {
 const tag = 'Event streams';
 const lifecycle = 'Generally Available';
 
-/** The operations of event streams (contract sections 5, 6 and the secret of 7). */
+/** The operations of event streams (contract sections 5 and 6). */
 export function streamOperations(deps: StreamDeps): Operation[] {
   return [
     listStreams(deps),
@@ -52,25 +46,7 @@ export function streamOperations(deps: StreamDeps): Operation[] {
     readStream(deps),
     updateStream(deps),
     deleteStream(deps),
-    readSigningSecret(deps),
-    rotateSigningSecret(deps),
   ];
-}
-
-/** The stream of a path. Throws 404 when there is none. */
-export async function streamOf(
-  store: Pick<Store, 'streams'>,
-  tenant: number,
-  id: string,
-): Promise<Stream> {
-  const found = await store.streams.get(tenant, id);
-  if (found === undefined) throw noStream();
-  return found;
-}
-
-/** 404 for a stream that is not there. */
-export function noStream(): Problem {
-  return notFound('The requested stream does not exist.');
 }
 
 function listStreams({ store, settings }: StreamDeps): Operation {
@@ -117,7 +93,7 @@ function createStream(deps: StreamDeps): Operation {
           status: body.status ?? 'enabled',
           types: typesOf(body.subscriptions) ?? [],
           destination: newDestination(body.destination, deps),
-          signingSecrets: [newSecret(deps, now)],
+          signingSecrets: [newSecret(deps.random, now)],
           createdAt: now,
           updatedAt: now,
         },
@@ -225,56 +201,6 @@ function deleteStream({ store }: StreamDeps): Operation {
   });
 }
 
-function readSigningSecret({ store }: StreamDeps): Operation {
-  return operation({
-    operationId: 'readSigningSecret',
-    method: 'GET',
-    path: '/event-streams/:id/signing-secret',
-    summary: 'Read the signing secret of an event stream',
-    tag,
-    scopes: ['update:event_streams'],
-    lifecycle: 'Early Access',
-    extension: true,
-    params: streamParams,
-    success: 200,
-    response: signingSecret,
-    errors: [400, 404],
-    handle: async ({ tenant, params, now }) => ({
-      body: showSecret(await streamOf(store, tenant.id, params.id), now),
-    }),
-  });
-}
-
-function rotateSigningSecret(deps: StreamDeps): Operation {
-  return operation({
-    operationId: 'rotateSigningSecret',
-    method: 'POST',
-    path: '/event-streams/:id/signing-secret/rotate',
-    summary: 'Rotate the signing secret of an event stream',
-    description: 'The former secret signs beside the new one for 24 hours.',
-    tag,
-    scopes: ['update:event_streams'],
-    lifecycle: 'Early Access',
-    extension: true,
-    params: streamParams,
-    body: { schema: emptyBody, required: false },
-    success: 200,
-    response: signingSecret,
-    errors: [400, 404, 413, 415],
-    handle: async ({ tenant, params, now }) => {
-      const { secret } = newSecret(deps, now);
-      const answer = await deps.store.streams.update(
-        tenant.id,
-        params.id,
-        (before) => ({ after: rotateSecret(before, secret, now) }),
-        now,
-      );
-      if ('refused' in answer) throw noStream();
-      return { body: showSecret(answer.updated, now) };
-    },
-  });
-}
-
 function showStream(of: Stream): StreamShown {
   return {
     id: of.id,
@@ -285,20 +211,6 @@ function showStream(of: Stream): StreamShown {
     updated_at: formatTime(of.updatedAt),
     destination: showDestination(of.destination),
   };
-}
-
-function showSecret({ signingSecrets: [newest, former] }: Stream, now: number): object {
-  const expiresAt = former?.expiresAt;
-  const lives = expiresAt !== undefined && expiresAt > now;
-  return {
-    secret: newest?.secret,
-    created_at: newest && formatTime(newest.createdAt),
-    ...(lives ? { previous_expires_at: formatTime(expiresAt) } : {}),
-  };
-}
-
-function newSecret({ random }: StreamDeps, now: number): Stream['signingSecrets'][number] {
-  return { secret: makeSecret(random), createdAt: now, expiresAt: undefined };
 }
 
 /** On create the schema has made sure that the secret is there. */

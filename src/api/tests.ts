@@ -10,7 +10,7 @@ import { withEvent } from './deliveries.ts';
 import { type Operation, operation } from './operation.ts';
 import { conflict } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { noStream } from './streams.ts';
+import { noStream } from './stream-of.ts';
 
 export interface TestDeps {
   readonly store: Pick<Store, 'deliveries'>;
