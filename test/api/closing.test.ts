@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { describe, test } from 'node:test';
+import { openSite } from './site.ts';
+
+/** Reads from a socket until the text fits. */
+async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
+  let text = '';
+  while (!pattern.test(text)) {
+    const [chunk] = (await once(socket, 'data')) as [Buffer];
+    text += chunk.toString();
+  }
+  return text;
+}
+
+describe('closing', () => {
+  test('lets a request under way end and keeps what it promised', async (t) => {
+    const site = await openSite();
+    t.after(() => site.house.close());
+    const body = '{"type":"a.b","data":{}}';
+    const head = (length: number, ...more: string[]): string =>
+      [
+        'POST /api/v2/events HTTP/1.1',
+        'Host: a',
+        `Authorization: Bearer ${site.token}`,
+        'Content-Type: application/json',
+        `Content-Length: ${length}`,
+        ...more,
+        '\r\n',
+      ].join('\r\n');
+    const socket = connect(site.port, '127.0.0.1');
+    socket.write(head(body.length, 'Expect: 100-continue'));
+    await readUntil(socket, /100 Continue/);
+    const closed = site.app.close();
+    socket.write(body);
+    assert.match(await readUntil(socket, /"offset"/), /^HTTP\/1\.1 202 /);
+    socket.end();
+    await closed;
+    assert.equal(await site.house.store.log.head(1), 1);
+  });
+
+  test('ends connections on which nothing is asked', async (t) => {
+    const site = await openSite();
+    t.after(() => site.house.close());
+    const socket = connect(site.port, '127.0.0.1');
+    socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
+    await readUntil(socket, /"status":"ok"/);
+    const ended = once(socket, 'close');
+    socket.resume();
+    await site.app.close();
+    await ended;
+    assert.ok(socket.destroyed);
+  });
+});
