@@ -1,6 +1,6 @@
 import { Type, type Static, type TNull, type TString, type TUnion } from 'typebox';
-import { closed, named, next, pageQuery, time } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
+import { closed, named, next, pageQuery, time } from './schema.ts';
 
 /** Whether it is one is for the handler to say: what it refuses, it quotes as `format email`. */
 const email = Type.String({ description: "The user's e-mail" });
@@ -142,7 +142,7 @@ export const userParams = closed({
 });
 
 /** Which members an answer has. */
-export const fieldsQuery = {
+const fieldsQuery = {
   fields: Type.Optional(
     Type.String({ maxLength: 1024, description: 'Members of the users, separated by commas' }),
   ),
