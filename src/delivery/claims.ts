@@ -113,20 +113,27 @@ class GatheredClaims implements Claims {
     // What becomes due from here on asks anew.
     for (const runner of runners) runner.dueWaits = false;
     const leaseMs = settings.attemptTimeoutMs + settings.leaseGraceMs;
-    const answers = await patience.keepTrying(() =>
-      deliveries.claimDue(asks, clock.now(), clock.now() + leaseMs),
-    );
+    let askedAt = clock.now();
+    const answers = await patience.keepTrying(() => {
+      askedAt = clock.now();
+      return deliveries.claimDue(asks, askedAt, askedAt + leaseMs);
+    });
     runners.forEach((runner, index) => {
       const slots = asks[index]?.take ?? 0;
-      this.#distribute(runner, slots, answers[index] ?? { rows: [], nextDueAt: undefined });
+      this.#distribute(runner, slots, askedAt, answers[index]);
     });
   }
 
-  #distribute(runner: Runner, slots: number, answer: Pick<DueAnswer, 'rows' | 'nextDueAt'>): void {
-    const claimedAt = this.#deps.clock.now();
-    this.#giveBack(runner, slots - answer.rows.length);
-    this.#deps.note(runner, answer.nextDueAt);
-    for (const row of answer.rows) this.#begin(runner, { row, claimedAt });
+  #distribute(
+    runner: Runner,
+    slots: number,
+    claimedAt: Millis,
+    answer: DueAnswer | undefined,
+  ): void {
+    const rows = answer?.rows ?? [];
+    this.#giveBack(runner, slots - rows.length);
+    this.#deps.note(runner, answer?.nextDueAt);
+    for (const row of rows) this.#begin(runner, { row, claimedAt });
     this.#deps.rota.tell(runner);
   }
 

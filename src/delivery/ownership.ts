@@ -9,7 +9,6 @@ import type { Rota } from './rota.ts';
 import { Runner } from './runner.ts';
 import type { Sender } from './sender.ts';
 import type { DeliverySettings } from './settings.ts';
-import type { Settler } from './settler.ts';
 import { Tail } from './tail.ts';
 
 /** Streams in one command to the store. */
@@ -47,7 +46,6 @@ export interface OwnershipDeps {
   readonly lane: Lane;
   readonly patience: Patience;
   readonly settings: Pick<DeliverySettings, 'tailEventsMax' | 'tailBytesMax'>;
-  readonly settler: Pick<Settler, 'settleNow'>;
   readonly feed: Pick<Feed, 'fill' | 'empty'>;
   readonly due: Pick<Due, 'note' | 'forget'>;
   readonly claims: Pick<Claims, 'resume'>;
@@ -204,9 +202,8 @@ class StreamOwnership implements Ownership {
   }
 
   async #lookAtSome(): Promise<void> {
-    const { ownership, node, clock, patience, settler } = this.#deps;
+    const { ownership, node, clock, patience } = this.#deps;
     this.#lookIsPlanned = false;
-    await settler.settleNow();
     const some = [...this.#stale].slice(0, chunk);
     const changes = some.map((runner) => runner.changes);
     for (const runner of some) this.#stale.delete(runner);

@@ -149,7 +149,6 @@ function settle(
 ): void {
   const { tenant, id: stream } = runner;
   runner.settled(outcomes.length, sum(outcomes.map(rowsMore)), cursor);
-  if (settled.result === 'lost') return ownership.lose(runner);
   for (const outcome of outcomes) {
     if (outcome.result === 'retry') due.note(runner, outcome.dueAt);
   }
@@ -157,6 +156,7 @@ function settle(
     const { reason, ...health } = settled.disabled;
     report({ kind: 'stream_disabled', tenant, stream, health, reason });
   }
+  // The version of a stream that is lost is none.
   if (settled.version !== runner.stream.version) ownership.look(runner);
   rota.tell(runner);
   ownership.rest(runner);

@@ -93,6 +93,30 @@ describe('an event that is appended', () => {
     assert.deepEqual(scene.sent(), ids);
   });
 
+  test('that was not heard of during an outage is sent when it is over', async (t) => {
+    let away = false;
+    const scene = await createDeliveryScene(t, {
+      settings: { pollMs: 1_000_000 },
+      through: (store) => ({
+        ...store,
+        watch: (listener) => store.watch((hint) => !away && listener(hint)),
+        deliveries: {
+          ...store.deliveries,
+          settle: (batch) => (away ? scene.unavailable() : store.deliveries.settle(batch)),
+        },
+      }),
+    });
+    await scene.addStream();
+    await scene.start();
+    const [heard] = await scene.publishMany(1);
+    away = true;
+    await scene.clock.advance(100);
+    const unheard = await scene.publishMany(3);
+    away = false;
+    await scene.clock.advance(5000);
+    assert.deepEqual(scene.sent(), [heard, ...unheard]);
+  });
+
   test('after others that were not heard of is sent after them, each once', async (t) => {
     let deaf = false;
     const scene = await createDeliveryScene(t, {
@@ -320,7 +344,20 @@ describe('slots', () => {
     assert.equal(scene.transport.open.length, 6);
   });
 
-  test('those of the node go round over the streams that wait', async (t) => {
+  test('those that are free go round over the streams that wait', async (t) => {
+    const scene = await createDeliveryScene(t, {
+      settings: { streamConcurrency: 4, concurrency: 4 },
+      respond: () => undefined,
+    });
+    const { id: a } = await scene.addStream();
+    const { id: b } = await scene.addStream();
+    await scene.start();
+    await scene.publishMany(4);
+    const order = scene.transport.posts.map(({ request }) => JSON.parse(request.body).svcstream);
+    assert.deepEqual(order, [a, b, a, b]);
+  });
+
+  test('those of the node go round over the streams that wait, one by one', async (t) => {
     const scene = await createDeliveryScene(t, {
       settings: { streamConcurrency: 4, concurrency: 1 },
       respond: () => undefined,
@@ -455,6 +492,30 @@ describe('the bounds of a stream', () => {
     assert.equal(scene.sent().length, 100);
   });
 
+  test('nothing begins while as many results wait for the store as slots and a batch', async (t) => {
+    let away = false;
+    const scene = await createDeliveryScene(t, {
+      through: (store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          settle: (batch) => (away ? scene.unavailable() : store.deliveries.settle(batch)),
+        },
+      }),
+    });
+    for (let count = 0; count < 20; count += 1) await scene.addStream();
+    await scene.start();
+    away = true;
+    await scene.publishMany(12);
+    await scene.clock.advance(1000);
+    const most = settings.settleMax + settings.concurrency;
+    assert.ok(scene.sent().length >= most);
+    assert.ok(scene.sent().length < most + settings.concurrency, `${scene.sent().length} sent`);
+    away = false;
+    await scene.clock.advance(5000);
+    assert.equal(scene.sent().length, 20 * 12);
+  });
+
   test('no fresh event is taken while as many as disable a stream wait for a retry', async (t) => {
     const scene = await createDeliveryScene(t, {
       settings: { disable: { consecutive: 10, total: 5000 }, retryDelaysMs: [60_000] },
@@ -544,6 +605,106 @@ describe('a stream that changes', () => {
     assert.equal(scene.dispatcher.state().streams, 0);
     assert.equal(scene.dispatcher.state().inFlight, 0);
     assert.equal(scene.reported('stream_lost').length, 1);
+    assert.deepEqual(scene.reported('attempt'), []);
+  });
+
+  test('one whose change was not heard of is read after the next batch', async (t) => {
+    const scene = await createDeliveryScene(t, {
+      settings: { pollMs: 1_000_000 },
+      through: (store) => ({
+        ...store,
+        watch: (listener) => store.watch((hint) => hint.kind === 'appended' && listener(hint)),
+      }),
+    });
+    const stream = await scene.addStream();
+    await scene.start();
+    const endpoint = 'https://other.example.net/hook';
+    await scene.update(stream, { destination: { ...stream.destination, endpoint } });
+    await scene.publishMany(1);
+    await scene.clock.advance(settings.settleMs);
+    await scene.publishMany(1);
+    const targets = scene.transport.posts.map(({ request }) => request.origin + request.path);
+    assert.deepEqual(targets, [stream.destination.endpoint, endpoint]);
+  });
+
+  test('one that changes while it is claimed is read again', async (t) => {
+    let release: () => void = () => undefined;
+    const scene = await createDeliveryScene(t, {
+      through: (store) => ({
+        ...store,
+        ownership: {
+          ...store.ownership,
+          claim: async (...args) => {
+            const answer = await store.ownership.claim(...args);
+            await new Promise<void>((resolve) => (release = resolve));
+            return answer;
+          },
+        },
+      }),
+    });
+    const stream = await scene.addStream();
+    await scene.start();
+    await scene.update(stream, { status: 'disabled' });
+    release();
+    await scene.publishMany(3);
+    await scene.clock.advance(1000);
+    assert.deepEqual(scene.sent(), []);
+  });
+
+  test('what was read for it before the change is not used after it', async (t) => {
+    let release: () => void = () => undefined;
+    let slow = true;
+    const scene = await createDeliveryScene(t, {
+      through: (store) => ({
+        ...store,
+        log: {
+          ...store.log,
+          page: async (...args) => {
+            if (slow) await new Promise<void>((resolve) => (release = resolve));
+            return store.log.page(...args);
+          },
+        },
+      }),
+    });
+    const stream = await scene.addStream({ types: ['a.made'] });
+    const [before] = await scene.publish('a.made');
+    await scene.start();
+    await scene.update(stream, { types: ['b.made'] });
+    const [, after] = await scene.publish('a.made', 'b.made');
+    slow = false;
+    release();
+    await scene.clock.advance(100);
+    assert.deepEqual(scene.sent(), [before, after]);
+  });
+
+  test('nothing of its queue begins between the commit of a change and its being read', async (t) => {
+    let release: () => void = () => undefined;
+    let slow = false;
+    const scene = await createDeliveryScene(t, {
+      respond: () => undefined,
+      through: (store) => ({
+        ...store,
+        ownership: {
+          ...store.ownership,
+          owned: async (...args) => {
+            if (slow) await new Promise<void>((resolve) => (release = resolve));
+            return store.ownership.owned(...args);
+          },
+        },
+      }),
+    });
+    const stream = await scene.addStream();
+    await scene.start();
+    await scene.publishMany(10);
+    slow = true;
+    await scene.update(stream, { name: 'renamed' });
+    for (const post of scene.transport.open) post.end(ok);
+    await scene.clock.advance(0);
+    assert.equal(scene.sent().length, settings.streamConcurrency);
+    slow = false;
+    release();
+    await scene.clock.advance(0);
+    assert.equal(scene.sent().length, 2 * settings.streamConcurrency);
   });
 
   test('nothing begins between the commit of a change and its being read', async (t) => {
@@ -674,6 +835,20 @@ describe('a stream that is disabled', () => {
     assert.deepEqual(scene.sent(), [...before, ...after]);
   });
 
+  test('does not send what it had queued when it goes on with later events', async (t) => {
+    const scene = await createDeliveryScene(t, { respond: () => undefined });
+    const stream = await scene.addStream();
+    await scene.start();
+    const before = await scene.publishMany(10);
+    const disabled = await scene.update(stream, { status: 'disabled' });
+    await scene.update(disabled, { status: 'enabled' });
+    scene.transport.respond = () => ok;
+    for (const post of scene.transport.open) post.end(ok);
+    const after = await scene.publishMany(2);
+    await scene.clock.advance(100);
+    assert.deepEqual(scene.sent(), [...before.slice(0, settings.streamConcurrency), ...after]);
+  });
+
   test('goes on with the held events, none of them twice, when it is asked to', async (t) => {
     const scene = await createDeliveryScene(t);
     const stream = await scene.addStream();
@@ -718,17 +893,19 @@ describe('a stream that is disabled', () => {
     const disabled = await scene.update(stream, { status: 'disabled' });
     await scene.publishMany(2);
     await scene.update(disabled, { status: 'enabled' }, 'latest');
-    const [fresh] = await scene.publishMany(1);
-    first?.end(answered(400));
+    const [fresh] = await scene.publishHanging('user.created');
     second?.end(ok);
     await scene.clock.advance(10);
     assert.equal(await scene.cursor(stream), 4);
-    const [failure] = await failures(scene, stream);
-    assert.equal(failure?.event.id, first?.eventId);
-    scene.transport.open[0]?.end(ok);
+    // Neither does one that is still under way hold the new run's cursor.
+    fresh?.end(ok);
     await scene.clock.advance(10);
     assert.equal(await scene.cursor(stream), 5);
-    assert.equal(scene.sent().at(-1), fresh);
+    first?.end(answered(400));
+    await scene.clock.advance(10);
+    assert.equal(await scene.cursor(stream), 5);
+    const [failure] = await failures(scene, stream);
+    assert.equal(failure?.event.id, first?.eventId);
   });
 });
 
@@ -810,6 +987,29 @@ describe('ending', () => {
     assert.ok(scene.transport.posts.slice(1).every((post) => post.cancelled));
     assert.equal(asked, 0);
     assert.equal(scene.clock.pending, 0);
+  });
+});
+
+describe('many streams', () => {
+  test('are owned without delay, some at a time', async (t) => {
+    const takes: number[] = [];
+    const scene = await createDeliveryScene(t, {
+      through: (store) => ({
+        ...store,
+        ownership: {
+          ...store.ownership,
+          claim: async (...args) => {
+            const answer = await store.ownership.claim(...args);
+            takes.push(answer.length);
+            return answer;
+          },
+        },
+      }),
+    });
+    for (let count = 0; count < 600; count += 1) await scene.addStream({ types: [] });
+    await scene.start();
+    assert.equal(scene.dispatcher.state().streams, 600);
+    assert.deepEqual(takes.slice(0, 3), [256, 256, 88]);
   });
 });
 

@@ -173,10 +173,9 @@ describe('a batch that is refused for its content', () => {
     for (const each of [stream, other]) {
       assert.equal(await scene.cursor(each), 10);
       const listed = await failures(scene, each);
-      assert.deepEqual(listed.map(({ attempts }) => attempts[0]?.error).toSorted(), [
-        '400',
-        ...Array.from({ length: 9 }, () => '400 - bad'),
-      ]);
+      const errors = listed.map(({ attempts }) => attempts[0]?.error);
+      assert.equal(errors.filter((error) => error === '400 - bad').length, 9);
+      assert.equal(errors.filter((error) => error === '400').length, 1);
     }
     // A number is used for one content only.
     const numbers = batches.map(({ batch }) => batch);

@@ -79,6 +79,20 @@ describe('the tail of a log', () => {
     assert.deepEqual([...tail.push(event(8))], []);
   });
 
+  test('forgets what was there at the last look already', () => {
+    const tail = new Tail<string>(limits, 0);
+    tail.push(event(1));
+    tail.age();
+    tail.push(event(2));
+    assert.equal(tail.covers(0), true);
+    tail.age();
+    assert.equal(tail.covers(0), false);
+    assert.equal(tail.covers(1), true);
+    tail.age();
+    assert.equal(tail.covers(1), false);
+    assert.equal(tail.head, 2);
+  });
+
   test('takes no event that leaves a gap', () => {
     const tail = new Tail<string>(limits, 0);
     assert.throws(() => tail.push(event(2)));

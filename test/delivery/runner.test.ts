@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { LogEvent } from '../../src/core/types.ts';
+import { Runner } from '../../src/delivery/runner.ts';
+import { Tail } from '../../src/delivery/tail.ts';
+import type { OwnedStream } from '../../src/store/port.ts';
+import { newStream } from '../store/contract/scene.ts';
+import { settings } from './scene.ts';
+
+function ownedOf(given: Partial<OwnedStream> = {}): OwnedStream {
+  return {
+    stream: { ...newStream(1, 0), subscriptions: [{ after: 0, types: ['a.made'] }], version: 1 },
+    tenantName: 'main',
+    epoch: 1,
+    run: 1,
+    cursor: 10,
+    waiting: 0,
+    nextDueAt: undefined,
+    rowsAbove: [],
+    ...given,
+  };
+}
+
+const runnerOf = (given?: Partial<OwnedStream>): Runner =>
+  new Runner(ownedOf(given), new Tail<Runner>(settings, 10));
+
+const event = (offset: number): LogEvent => {
+  return { offset, id: `evt_${offset}`, type: 'a.made', time: 0, publishedAt: 0, body: '{}' };
+};
+
+describe('a runner', () => {
+  test('takes fresh work when it is enabled, and none when it is not', () => {
+    const owned = ownedOf();
+    const runner = runnerOf(owned);
+    runner.enqueue(event(11));
+    assert.equal(runner.nextWork(settings), 'fresh');
+    runner.update({ ...owned, stream: { ...owned.stream, status: 'disabled' } });
+    assert.equal(runner.nextWork(settings), undefined);
+    runner.dueWaits = true;
+    assert.equal(runner.nextWork(settings), 'due');
+  });
+
+  test('queues no event twice, and none that is behind it or has a row', () => {
+    const runner = runnerOf({ rowsAbove: [12] });
+    assert.equal(runner.enqueue(event(10)), false);
+    assert.equal(runner.enqueue(event(11)), true);
+    assert.equal(runner.enqueue(event(11)), false);
+    assert.equal(runner.enqueue(event(12)), false);
+    assert.equal(runner.enqueue(event(13)), true);
+    assert.equal(runner.queue.length, 2);
+  });
+
+  test('has its cursor under what is queued, and at the head when it follows', () => {
+    const runner = runnerOf();
+    runner.tail.push(event(11));
+    runner.tail.push(event(12));
+    assert.equal(runner.cursor(), 10);
+    runner.following = true;
+    assert.equal(runner.cursor(), 12);
+    runner.enqueue(event(13));
+    runner.tail.push(event(13));
+    runner.tail.push(event(14));
+    assert.equal(runner.cursor(), 12);
+  });
+
+  test('raises no cursor while a result of it is not in the store', () => {
+    const runner = runnerOf();
+    runner.scannedTo = 20;
+    runner.unsettled = 1;
+    assert.equal(runner.raise().cursor, 10);
+    runner.settled(1, 0, 10);
+    assert.equal(runner.raise().cursor, 20);
+  });
+
+  test('that stops following has scanned what was appended until then', () => {
+    const runner = runnerOf();
+    runner.following = true;
+    runner.tail.push(event(11));
+    runner.unfollow();
+    runner.tail.push(event(12));
+    assert.equal(runner.position, 11);
+  });
+
+  test('counts rows in the store and those on their way there', () => {
+    const limits = { ...settings, disable: { consecutive: 2, total: 100 } };
+    const runner = runnerOf({ waiting: 1 });
+    runner.enqueue(event(11));
+    assert.equal(runner.nextWork(limits), 'fresh');
+    runner.rowsPending = 1;
+    assert.equal(runner.nextWork(limits), undefined);
+    runner.settled(0, 1, 10);
+    assert.equal(runner.nextWork(limits), undefined);
+    runner.settled(0, -1, 10);
+    runner.rowsPending = 0;
+    assert.equal(runner.nextWork(limits), 'fresh');
+  });
+});
