@@ -10,7 +10,7 @@ import type { Credentials } from './auth/clients.ts';
 import { systemClock, systemRandom } from './clock.ts';
 import { type Config, dataFolderOf, describeConfig, type Loaded, loadConfig } from './config.ts';
 import { StartRefused, StoreUnavailable } from './core/errors.ts';
-import { keepCredentials } from './ops/data-folder.ts';
+import { credentialsFile, keepCredentials } from './ops/data-folder.ts';
 import { type Service, startService } from './service.ts';
 
 const { version } = packageJson;
@@ -98,24 +98,24 @@ async function serve({ welcomes }: { welcomes: boolean }): Promise<void> {
     random: systemRandom,
     log,
     version,
-    handOver: canHandOver ? (made) => showCredentials(made, config) : undefined,
+    handOver: canHandOver ? (made) => handOver(made, config) : undefined,
   });
   service.work.catch(fail);
   signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
+  if (service.bootstrapped.generated !== undefined && !process.stdout.isTTY) {
+    print(`The management client's id and secret are in ${credentialsFile(dataFolderOf(config))}`);
+  }
   if (welcomes) print(welcome(service));
 }
 
 /** Once, where the operator sees it: on the terminal, else in a file that only they can read. */
-async function showCredentials(made: Credentials, config: Config): Promise<void> {
+async function handOver(made: Credentials, config: Config): Promise<void> {
+  const { clientId, clientSecret } = made;
   if (process.stdout.isTTY) {
-    const { clientId, clientSecret } = made;
     print(
       `The management client, shown this once:\n  id      ${clientId}\n  secret  ${clientSecret}`,
     );
-    return;
-  }
-  const file = await keepCredentials(dataFolderOf(config), made, systemRandom);
-  print(`The management client's id and secret are in ${file}`);
+  } else await keepCredentials(dataFolderOf(config), made, systemRandom);
 }
 
 function welcome({ url, bootstrapped: { generated } }: Service): string {

@@ -1,4 +1,6 @@
 import { lookup } from 'node:dns';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
 import { bootstrap, type Bootstrapped, type HandOver } from './auth/clients.ts';
@@ -72,6 +74,7 @@ export async function openServiceStore(
 
 async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
   const { config, clock, random, log } = deps;
+  await refuseTakenAddress(config);
   const bootstrapped = await bootstrap(
     { store, random, now: clock.now() },
     {
@@ -232,6 +235,19 @@ async function listen(app: ReturnType<typeof buildApp>, config: Config): Promise
   }
   const shown = host.includes(':') ? `[${host}]` : host;
   return `http://${shown}:${port}`;
+}
+
+/** Asked before anything is made or renamed: a start that cannot listen leaves all as it was. */
+async function refuseTakenAddress(config: Config): Promise<void> {
+  const probe = createServer();
+  try {
+    probe.listen(config.port, config.host);
+    await once(probe, 'listening');
+  } catch (error) {
+    throw listenRefusal(error, config);
+  }
+  probe.close();
+  await once(probe, 'close');
 }
 
 function listenRefusal(error: unknown, { host, port }: Config): unknown {

@@ -36,21 +36,23 @@ export interface KeptCredentials {
   readonly clientSecret: string;
 }
 
+/** Where the credentials of the first start are kept. */
+export function credentialsFile(folder: string): string {
+  return join(folder, 'bootstrap.json');
+}
+
 /**
- * Writes `bootstrap.json` into the folder, in the place of a former one; only its owner can read it
- * at any moment. Throws `StartRefused` when the folder cannot be used.
- *
- * @returns the path of the file
+ * Writes {@link credentialsFile}, in the place of a former one; only its owner can read it at any
+ * moment. Throws `StartRefused` when the folder cannot be used.
  */
 export async function keepCredentials(
   folder: string,
   { clientId, clientSecret }: KeptCredentials,
   random: RandomBytes,
-): Promise<string> {
-  const file = join(folder, 'bootstrap.json');
+): Promise<void> {
+  const file = credentialsFile(folder);
   const text = JSON.stringify({ client_id: clientId, client_secret: clientSecret }, undefined, 2);
   await usable(folder, () => writeWhole(file, `${text}\n`, { random, place: rename }));
-  return file;
 }
 
 /** Makes the folder when it is missing; what the file system refuses is one line. */

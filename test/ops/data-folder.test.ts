@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import type { RandomBytes } from '../../src/core/clock.ts';
 import { StartRefused } from '../../src/core/errors.ts';
-import { keepCredentials, keptSecretKey } from '../../src/ops/data-folder.ts';
+import { credentialsFile, keepCredentials, keptSecretKey } from '../../src/ops/data-folder.ts';
 
 const random: RandomBytes = (count) => randomBytes(count);
 const credentials = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
@@ -79,7 +79,8 @@ describe('the credentials of the first start', () => {
     await chmod(former, 0o644);
     const { ino } = await stat(former);
 
-    const file = await keepCredentials(folder, credentials, random);
+    await keepCredentials(folder, credentials, random);
+    const file = credentialsFile(folder);
     assert.equal(file, former);
     assert.deepEqual(JSON.parse(await readFile(file, 'utf8')), {
       client_id: credentials.clientId,

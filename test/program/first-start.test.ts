@@ -7,7 +7,7 @@ import { describe, test } from 'node:test';
 import { fetchToken, freePort, makePlace, runLeat, spawnLeat, waitFor } from '../helpers/leat.ts';
 
 describe('a first start that cannot listen', () => {
-  test('has handed over the credentials that the next start works with', async (t) => {
+  test('makes nothing, and the next one hands over credentials that work', async (t) => {
     const place = await makePlace();
     t.after(() => place.remove());
     const port = await freePort();
