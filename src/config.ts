@@ -59,7 +59,7 @@ export function readConfig(env: Env, dotenvText = ''): Reading {
   const config = values as unknown as Config;
   const conflicts = conflictsOf(config);
   if (conflicts.length > 0) return { problems: conflicts };
-  return { config, texts, warnings: unknownVariables(texts) };
+  return { config, texts, warnings: [...unknownVariables(texts), ...unbuiltVariables(texts)] };
 }
 
 /** A configuration, or the lines to show before the program ends with exit code 1. */
@@ -129,7 +129,8 @@ export function dataFolderOf({ store }: Pick<Config, 'store'>): string {
 
 function textsOf(env: Env, dotenvText: string): Map<string, string> {
   const texts = new Map<string, string>();
-  for (const source of [parseEnv(dotenvText), env]) {
+  // Some editors begin a file with a byte order mark, which would become part of the first name.
+  for (const source of [parseEnv(dotenvText.replace(/^\uFEFF/, '')), env]) {
     for (const [variable, text] of Object.entries(source)) {
       if (text !== undefined && (text !== '' || mayBeEmpty.has(variable)))
         texts.set(variable, text);
@@ -143,6 +144,25 @@ function unknownVariables(texts: ReadonlyMap<string, string>): string[] {
   return [...texts.keys()]
     .filter((variable) => variable.startsWith('LEAT_') && !known.has(variable))
     .map((variable) => `${printable(variable)} is not a setting and has no effect`);
+}
+
+/** Settings of alerts, metrics and the pull: they are checked already, but nothing reads them yet. */
+const unbuilt: readonly Name[] = [
+  'alertWebhookUrl',
+  'alertEmail',
+  'smtpUrl',
+  'monitorIntervalSeconds',
+  'metricsHost',
+  'metricsPort',
+  'sseMaxConnections',
+];
+
+/** An operator who set one would wait for alerts that never come. */
+function unbuiltVariables(texts: ReadonlyMap<string, string>): string[] {
+  return unbuilt
+    .map((name) => settings[name].variable)
+    .filter((variable) => texts.has(variable))
+    .map((variable) => `${variable} has no effect in this version`);
 }
 
 /** What no single setting can know: which go together, and which do not. */

@@ -563,6 +563,10 @@ describe('.env', () => {
     assert.deepEqual(load({ LEAT_RETRY_4XX: '' }, 'LEAT_RETRY_4XX=408').config.retry4xx, []);
   });
 
+  test('may begin with a byte order mark', () => {
+    assert.equal(load({}, '\uFEFFLEAT_PORT=9000').config.port, 9000);
+  });
+
   test('has its wrong values refused too', () => {
     assert.match(problemsOf({}, 'LEAT_PORT=x')[0] ?? '', /^LEAT_PORT: "x" is not a whole number/);
     assert.deepEqual(problemsOf({ LEAT_PORT: '1' }, 'LEAT_PORT=x'), []);
@@ -605,6 +609,11 @@ describe('a variable that is no setting', () => {
       'LEAT_HOSTS is not a setting and has no effect',
       'LEAT_PROT is not a setting and has no effect',
     ]);
+  });
+
+  test('is told from a setting that this version does not read yet, which is named too', () => {
+    const { warnings } = load({ LEAT_ALERT_WEBHOOK_URL: 'https://hooks.example.com/T0/B0' });
+    assert.deepEqual(warnings, ['LEAT_ALERT_WEBHOOK_URL has no effect in this version']);
   });
 
   test('cannot be mistaken for one', () => {
