@@ -8,7 +8,7 @@ export function redact(text: string, secrets: readonly string[], cut: boolean): 
   const spans = secrets
     .filter((secret) => secret !== '')
     .flatMap((secret) => [...occurrences(text, secret), ...(cut ? brokenOff(text, secret) : [])])
-    .toSorted((a, b) => a.start - b.start || b.end - a.end);
+    .toSorted((a, b) => a.start - b.start);
   let clean = '';
   let end = 0;
   for (const span of spans) {

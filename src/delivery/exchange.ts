@@ -21,11 +21,6 @@ export interface ExchangeDeps {
   readonly deadlines: { delete(exchange: Exchange): void };
 }
 
-/** The part of undici's controller that is used. */
-interface Controller {
-  abort(reason: Error): void;
-}
-
 /**
  * One request and its answer: the handler that undici calls, and the post that the caller waits
  * for. A class, and one object for both, because it is made for every attempt of every event.
@@ -36,7 +31,6 @@ export class Exchange {
   line: ExchangeLine | undefined;
   readonly #deps: ExchangeDeps;
   #resolve: (result: PostResult) => void = ignore;
-  #controller: Controller | undefined;
   #isOver = false;
   #status = 0;
   #retryAfter: string | undefined;
@@ -77,8 +71,7 @@ export class Exchange {
 
   // What undici calls
 
-  onRequestStart(controller: Controller): void {
-    this.#controller = controller;
+  onRequestStart(): void {
     if (this.line !== undefined) this.line.phase = 'sent';
   }
 
@@ -139,7 +132,6 @@ export class Exchange {
       line.exchange = undefined;
       if (isLineUsable) line.release();
       else {
-        this.#controller?.abort(over);
         line.drop();
       }
     }
@@ -150,7 +142,5 @@ export class Exchange {
 
 /** A body in chunks of one byte is six times as long on the wire; more than this is no answer. */
 const wireFactorMax = 16;
-
-const over = new Error('the attempt is over');
 
 function ignore(): void {}

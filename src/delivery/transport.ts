@@ -2,7 +2,6 @@ import type { LookupFunction, Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../core/clock.ts';
 import type { PostResult } from '../core/retry.ts';
-import { BadAnswer } from './cause.ts';
 import { createConnect, type Connect, type Connected, type Target } from './connect.ts';
 import { createDeadlines } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
@@ -109,9 +108,6 @@ const idleMs = 10_000;
 /** Of an answer; more is a protocol error. */
 const headerBytesMax = 16_384;
 
-/** One for an attempt, one more when the kept connection it was given turned out to be closed. */
-const connectsMax = 2;
-
 function send(request: WebhookRequest, exchange: Exchange, lines: Lines<HttpLine>): void {
   try {
     const line = lines.take(request.origin);
@@ -133,9 +129,6 @@ function dispatch(
   { path, headers, body }: WebhookRequest,
   exchange: Exchange,
 ): void {
-  // It was cut off meanwhile.
-  if (line.exchange !== exchange) return;
-  line.connects = 0;
   line.client.dispatch({ path, method: 'POST', headers, body, blocking: false }, exchange);
 }
 
@@ -144,23 +137,18 @@ interface HttpLine extends Line, ExchangeLine {
   readonly client: Client;
   /** It was used before. */
   isKept: boolean;
-  /** Connections made for the attempt that uses it now. */
-  connects: number;
 }
 
 function openLine(origin: string, connect: Connect, lines: Lines<HttpLine>): HttpLine {
   let socket: Socket | undefined;
   const client = new Client(origin, {
     connect: (target: Target, connected: Connected) => {
-      line.connects++;
       line.phase = 'connecting';
-      if (line.connects > connectsMax) throw new BadAnswer('an answer before the request');
       socket = connect(target, connected);
       // First, because the next one to hear of it may send the request.
       socket.prependOnceListener('connect', () => (line.phase = 'securing'));
       socket.on('readable', () => line.exchange?.countWire(socket?.bytesRead ?? 0));
     },
-    allowH2: false,
     pipelining: 1,
     keepAliveTimeout: idleMs,
     keepAliveMaxTimeout: idleMs,
@@ -175,7 +163,6 @@ function openLine(origin: string, connect: Connect, lines: Lines<HttpLine>): Htt
     phase: 'connecting',
     exchange: undefined,
     isKept: false,
-    connects: 0,
     release: () => lines.release(line),
     drop: () => lines.drop(line),
     end: async () => {

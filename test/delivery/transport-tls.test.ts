@@ -24,6 +24,9 @@ function senderOf(t: TestContext): Sender {
   return createSender(t, { tls: { ca: authority } });
 }
 
+const toLoopback: LookupFunction = (_name, _options, callback) =>
+  callback(null, [{ address: '127.0.0.1', family: 4 }]);
+
 const delivered: PostResult = { kind: 'answered', status: 204, text: '', retryAfter: undefined };
 const tlsBroken = (detail: string): PostResult => ({ kind: 'broken', cause: 'tls', detail });
 
@@ -39,9 +42,7 @@ describe('https', () => {
 
   test('leaves out the dot that may end a name when it looks at the certificate', async (t) => {
     const receiver = await receiverOf(t, { tls: trusted });
-    const lookup: LookupFunction = (_name, _options, callback) =>
-      callback(null, [{ address: '127.0.0.1', family: 4 }]);
-    const { send } = createSender(t, { tls: { ca: authority }, lookup });
+    const { send } = createSender(t, { tls: { ca: authority }, lookup: toLoopback });
     assert.deepEqual(await send(`https://localhost.:${receiver.port}`), delivered);
     const other = await send(`https://other.localhost.:${receiver.port}`);
     assert.deepEqual(other, tlsBroken('ERR_TLS_CERT_ALTNAME_INVALID'));
@@ -57,10 +58,12 @@ describe('https', () => {
       socket.end('HTTP/1.1 204 No Content\r\n\r\n');
     });
     const port = await listening(t, server);
-    const { send } = senderOf(t);
+    const { send } = createSender(t, { tls: { ca: authority }, lookup: toLoopback });
     await send(`https://localhost:${port}`);
+    await send(`https://localhost.:${port}`);
     await send(`https://127.0.0.1:${port}`);
     assert.deepEqual(seen, [
+      ['localhost', 'http/1.1'],
       ['localhost', 'http/1.1'],
       [false, 'http/1.1'],
     ]);

@@ -218,6 +218,16 @@ describe('the time of an attempt', () => {
     assert.equal(clock.pending, 0);
   });
 
+  test('is forgotten when the attempt ends', async (t) => {
+    const receiver = await receiverOf(t);
+    const { send, clock } = createSender(t);
+    await send(receiver.origin);
+    await clock.advance(timeoutMs / 2);
+    await send(receiver.origin);
+    await clock.advance(timeoutMs / 2);
+    assert.equal(clock.pending, 0, 'nothing is kept of the second one');
+  });
+
   test('begins with the name lookup', async (t) => {
     const { send, clock, transport } = createSender(t, { lookup: () => undefined });
     const result = send('http://slow.example');
