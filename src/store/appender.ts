@@ -17,8 +17,9 @@ export interface AppenderDeps {
    */
   write(tenant: number, events: readonly NewEvent[], now: Millis): Appended[] | Promise<Appended[]>;
   /**
-   * Puts the first commit off by a moment, so that calls of the same turn of the event loop can
-   * join it.
+   * Runs `action` once the present turn of the event loop has taken all its input. A first commit
+   * is put off by turns for as long as each brings further calls, so that a burst over many
+   * connections pays for one commit; a single call waits for one turn that brings nothing.
    */
   defer(action: () => void): void;
   /** A group takes no further call at this number of events, so that no commit takes long. */
@@ -50,7 +51,7 @@ export function createAppender(deps: AppenderDeps): Appender {
 
   const open = (tenant: number): Lane => {
     const waiting: Call[] = [];
-    const started = new Promise<void>((resolve) => deps.defer(resolve));
+    const started = new Promise<void>((resolve) => afterBurst(deps, waiting, resolve));
     const lane = { waiting, ended: started.then(() => work(tenant, waiting)) };
     lanes.set(tenant, lane);
     return lane;
@@ -72,6 +73,25 @@ export function createAppender(deps: AppenderDeps): Appender {
       while (lanes.size > 0) await Promise.all([...lanes.values()].map((lane) => lane.ended));
     },
   };
+}
+
+/** Turns that a commit is put off at the most: about a millisecond of a loaded event loop. */
+const turnsMax = 8;
+
+/** Runs `action` after a turn that brought no further call, or when a group is full. */
+function afterBurst(
+  deps: AppenderDeps,
+  waiting: readonly Call[],
+  action: () => void,
+  turns = 1,
+): void {
+  // The call that opened the lane joins it right after this.
+  const before = Math.max(waiting.length, 1);
+  deps.defer(() => {
+    const grew = waiting.length > before;
+    if (!grew || turns >= turnsMax || waiting.length >= deps.groupEventsMax) action();
+    else afterBurst(deps, waiting, action, turns + 1);
+  });
 }
 
 /** Takes calls off `waiting` in their order: at least one, then as many as the limits allow. */

@@ -24,8 +24,13 @@ function createGate(given: Partial<AppenderDeps> = {}) {
   return {
     appender,
     writes,
-    /** Ends the present turn of the event loop. */
+    /** Ends the present turn of the event loop, and those that wait for a quiet one. */
     turn: async () => {
+      while (deferred.length > 0) for (const action of deferred.splice(0)) action();
+      await settled();
+    },
+    /** Ends the present turn only. */
+    oneTurn: async () => {
       for (const action of deferred.splice(0)) action();
       await settled();
     },
@@ -46,6 +51,44 @@ const answer = (events: readonly NewEvent[]): Appended[] =>
 const event = (id: string, body = '{}') => newEvent({ id, body });
 
 describe('group commit', () => {
+  test('a single call waits for one turn, a burst until a turn brings no further call', async () => {
+    const single = createGate();
+    const lone = single.appender.append(1, [event('a')], start);
+    await single.oneTurn();
+    assert.equal(single.writes.length, 1);
+    await single.commit();
+    await lone;
+
+    const burst = createGate();
+    const calls = [burst.appender.append(1, [event('a')], start)];
+    for (const id of ['b', 'c']) {
+      calls.push(burst.appender.append(1, [event(id)], start));
+      await burst.oneTurn();
+      assert.deepEqual(burst.writes, []);
+    }
+    await burst.oneTurn();
+    assert.deepEqual(
+      burst.writes.map(({ ids }) => ids),
+      [['a', 'b', 'c']],
+    );
+    await burst.commit();
+    await Promise.all(calls);
+  });
+
+  test('a burst that does not end is cut after a few turns', async () => {
+    const { appender, writes, oneTurn, commit } = createGate();
+    const calls = [appender.append(1, [event('0')], start)];
+    for (let turn = 1; writes.length === 0; turn++) {
+      assert.ok(turn < 50, 'nothing was written in 50 turns');
+      calls.push(appender.append(1, [event(String(turn))], start));
+      await oneTurn();
+    }
+    await commit();
+    await oneTurn();
+    await commit();
+    await Promise.all(calls);
+  });
+
   test('calls of one turn share one write, in their order, and each gets its own answer', async () => {
     const { appender, writes, turn, commit } = createGate();
     const one = appender.append(1, [event('a'), event('b')], start);
