@@ -52,6 +52,8 @@ export function createAdmin(deps: AdminDeps): Admin {
           name: checked('name', tenantName, name),
           domain: checked('domain', domain, at),
         };
+        // The next start would take it for the first tenant and give it the configured names.
+        if ((await store.tenants.list()).length === 0) throw new StartRefused(noTenant);
         const answer = await createTenant({ store, random, now: clock.now() }, wish);
         if ('refused' in answer) throw new StartRefused(takenLine(answer.refused, wish));
         return `Created ${wish.name} at ${wish.domain}. ${credentialLines(answer)}`;
@@ -60,7 +62,7 @@ export function createAdmin(deps: AdminDeps): Admin {
       withTenant(name, async (store, tenant) => {
         const made = { store, random, now: clock.now() };
         const answer = await renewBootstrap(made, tenant.id, config.bootstrapClientId);
-        return `The former bootstrap client's secret has ended. ${credentialLines(answer)}`;
+        return `The former bootstrap client's secret has ended. ${credentialLines(answer)}${revival(config)}`;
       }),
     listKeys: (name) =>
       withTenant(name, async (store, tenant) => {
@@ -90,12 +92,14 @@ export function createAdmin(deps: AdminDeps): Admin {
   };
 }
 
+const noTenant = 'There is no tenant yet: leat start makes the first one.';
+
 /** The tenant with a name, or the first one. */
 async function tenantNamed(store: Store, name: string | undefined): Promise<Tenant> {
   const tenants = await store.tenants.list();
   const found = name === undefined ? tenants[0] : tenants.find((tenant) => tenant.name === name);
   if (found !== undefined) return found;
-  if (tenants.length === 0) throw new StartRefused('There is no tenant yet: leat start makes one.');
+  if (tenants.length === 0) throw new StartRefused(noTenant);
   const known = tenants.map((tenant) => tenant.name).join(', ');
   throw new StartRefused(`No tenant is called "${String(name)}"; there are ${known}.`);
 }
@@ -114,6 +118,12 @@ function takenLine(refused: 'name_taken' | 'domain_taken', wish: { name: string;
 
 function tenantLines(tenants: readonly Tenant[]): string {
   return tenants.map(({ name, domain: at }) => `${name.padEnd(24)} ${at}`).join('\n');
+}
+
+/** A start puts the secret of the environment back in force (contract section 16). */
+function revival({ bootstrapClientId }: Config): string {
+  if (bootstrapClientId === undefined) return '';
+  return '\nRemove LEAT_BOOTSTRAP_CLIENT_ID and LEAT_BOOTSTRAP_CLIENT_SECRET, or the next start brings their secret back.';
 }
 
 function credentialLines({ clientId, clientSecret }: Credentials): string {
