@@ -150,15 +150,15 @@ describe('rows that are due', () => {
     scene.transport.respond = () => undefined;
     await scene.clock.advance(1100);
     const [retry] = scene.transport.open;
-    // Another row, which makes the stream claim at a time when the lease of the first is over.
-    scene.transport.respond = () => answered(503, '', '20');
+    // Another row, whose time comes while the store is away: its claim waits.
+    scene.transport.respond = () => answered(503, '', '2');
     await scene.publishMany(1);
     await scene.clock.advance(100);
     away = true;
     scene.transport.respond = () => ok;
     await scene.publishMany(1);
-    await scene.clock.advance(100);
-    // The batch with the last event is stuck; this result waits behind it.
+    await scene.clock.advance(3000);
+    // This result waits, too, while the lease of its row ends.
     retry?.end(ok);
     await scene.clock.advance(60_000);
     away = false;
@@ -166,5 +166,49 @@ describe('rows that are due', () => {
     assert.equal(scene.sent().filter((id) => id === early).length, 2);
     assert.deepEqual(await failures(scene, stream), []);
     assert.equal(await scene.cursor(stream), 3);
+  });
+
+  test('are sent at once when the store is back', async (t) => {
+    let away = false;
+    const scene = await createDeliveryScene(t, {
+      respond: () => busy,
+      through: (store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          claimDue: (...args) => (away ? scene.unavailable() : store.deliveries.claimDue(...args)),
+        },
+      }),
+    });
+    await scene.addStream();
+    await scene.start();
+    const [id] = await scene.publishMany(1);
+    away = true;
+    await scene.clock.advance(20_000);
+    assert.deepEqual(scene.sent(), [id]);
+    away = false;
+    await scene.clock.advance(2000);
+    assert.deepEqual(scene.sent(), [id, id]);
+  });
+
+  test('do not hold the ending up when nobody has claimed them yet', async (t) => {
+    const scene = await createDeliveryScene(t, { respond: () => answered(400) });
+    const stream = await scene.addStream();
+    await scene.start();
+    const [first = '', second = ''] = await scene.publishMany(2);
+    await scene.clock.advance(100);
+    const redeliver = (id: string) =>
+      scene.store.deliveries.redeliver(scene.tenant, stream.id, id, scene.clock.now());
+    await redeliver(first);
+    await scene.clock.advance(0);
+    assert.equal(scene.sent().length, 3);
+    // The next claim is put off for a moment; the slots for it are kept.
+    await redeliver(second);
+    await scene.clock.advance(0);
+    assert.ok(scene.dispatcher.state().inFlight > 0);
+    const before = scene.clock.elapsedMs();
+    await scene.stop();
+    assert.equal(scene.clock.elapsedMs(), before);
+    assert.equal(scene.sent().length, 3);
   });
 });
