@@ -101,12 +101,18 @@ export interface ParsedBody {
 /** Parses a body. Throws 400 for anything that is not one JSON text in UTF-8. */
 export function parseBody(bytes: Buffer): ParsedBody {
   if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
-  if (depthOf(bytes) > depthMax) {
+  const text = bytes.toString('utf8');
+  const value = parseJson(text);
+  if (isDeeper(value, depthMax)) {
     throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
   }
-  const text = bytes.toString('utf8');
+  return { text, value };
+}
+
+/** The engine parses without recursion: depth is no danger to it. */
+function parseJson(text: string): unknown {
   try {
-    return { text, value: JSON.parse(text) };
+    return JSON.parse(text);
   } catch {
     throw badBody('Not valid JSON', 'body', bodyText);
   }
@@ -142,32 +148,16 @@ const inexactNumber =
   /[:,[\s](?:-0(?![.0-9])|-?(?:[0-9.]{16}|[0-9]+\.[0-9]*0(?![0-9])|[0-9.]+[eE]))/;
 
 /**
- * How deep brackets nest. First an upper bound that needs no look at quotes: most bodies have fewer
- * brackets than `depthMax`.
+ * Whether arrays and objects nest deeper than so many levels. It looks at the parsed value, which
+ * has far fewer parts than the text has characters, and goes no deeper than it has to.
  */
-function depthOf(bytes: Buffer): number {
-  let brackets = 0;
-  for (let at = 0; at < bytes.length; at += 1) {
-    if (bytes[at] === openBrace || bytes[at] === openBracket) brackets += 1;
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
+  const members = value as Readonly<Record<string, unknown>>;
+  for (const name in members) {
+    if (isDeeper(members[name], levels - 1)) return true;
   }
-  return brackets <= depthMax ? brackets : exactDepthOf(bytes);
+  return false;
 }
-
-function exactDepthOf(bytes: Buffer): number {
-  let depth = 0;
-  let deepest = 0;
-  let quoted = false;
-  for (let at = 0; at < bytes.length; at += 1) {
-    const byte = bytes[at];
-    if (quoted) {
-      if (byte === backslash) at += 1;
-      else if (byte === quote) quoted = false;
-    } else if (byte === quote) quoted = true;
-    else if (byte === openBrace || byte === openBracket) deepest = Math.max(deepest, (depth += 1));
-    else if (byte === closeBrace || byte === closeBracket) depth -= 1;
-  }
-  return deepest;
-}
-
-const [quote, backslash] = [0x22, 0x5c];
-const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d];

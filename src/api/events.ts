@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { parseTime } from '../core/date.ts';
+import { createTimeWriter, parseTime } from '../core/date.ts';
 import { makeBody } from '../core/envelope.ts';
 import { isEventId, keyedEventId, makeId } from '../core/ids.ts';
 import { formatOffset } from '../core/offset.ts';
@@ -30,6 +30,7 @@ const cloudEvents = 'application/cloudevents-batch+json';
 
 /** Publishing (contract section 11). */
 export function eventOperations(deps: EventDeps): Operation[] {
+  const writeTime = createTimeWriter();
   return [
     operation({
       operationId: 'publishEvents',
@@ -54,24 +55,30 @@ export function eventOperations(deps: EventDeps): Operation[] {
       response: published,
       errors: [400, 413, 415],
       handle: async ({ tenant, body, mediaType, now }) => {
-        const isCloudEvent = mediaType !== 'application/json';
-        const sent: readonly Sent[] = Array.isArray(body) ? body : [body];
-        const events = sent.map((event, index) => {
-          const at = Array.isArray(body) ? `${index}.` : '';
-          return newEvent(
-            deps,
-            tenant,
-            isCloudEvent ? cloudParts(deps, event, at) : parts(event),
-            at,
+        const partsOf = mediaType === 'application/json' ? ownParts : cloudParts;
+        const publishing = { ...deps, writeTime, tenant, now, partsOf };
+        if (!Array.isArray(body)) {
+          const [appended] = await deps.store.log.append(
+            tenant.id,
+            [newEvent(publishing, body, '')],
             now,
           );
-        });
+          return { json: show(appended) };
+        }
+        const events = body.map((event, index) => newEvent(publishing, event, `${index}.`));
         const appended = await deps.store.log.append(tenant.id, events, now);
-        const json = Array.isArray(body) ? `[${appended.map(show).join(',')}]` : show(appended[0]);
-        return { json, extraEvents: events.length - 1 };
+        return { json: `[${appended.map(show).join(',')}]`, extraEvents: events.length - 1 };
       },
     }),
   ];
+}
+
+/** One request to publish, whatever the form of its events. */
+interface Publishing extends EventDeps {
+  readonly tenant: Tenant;
+  readonly now: Millis;
+  readonly writeTime: (time: Millis) => string;
+  readonly partsOf: (event: Sent, settings: EventDeps['settings'], at: string) => Parts;
 }
 
 type Sent = NewEventSent | CloudEventSent;
@@ -86,37 +93,30 @@ interface Parts {
   readonly extensions: Readonly<Record<string, unknown>> | undefined;
 }
 
-function parts({ type, data, time, id }: Sent): Parts {
+function ownParts({ type, data, time, id }: Sent): Parts {
   return { type, data, time, key: id === undefined ? undefined : [id], extensions: undefined };
 }
 
-function cloudParts({ settings }: EventDeps, event: Sent, at: string): Parts {
+function cloudParts(event: Sent, settings: EventDeps['settings'], at: string): Parts {
   const { type, data, time, id, source, specversion, ...extensions } = event as CloudEventSent;
   assert.equal(specversion, '1.0');
   checkExtensions(extensions, settings.attributePrefix, at);
   return { type, data, time, key: [source, id], extensions };
 }
 
-function newEvent(
-  { random, settings }: EventDeps,
-  tenant: Tenant,
-  { type, data, time: sentTime, key, extensions }: Parts,
-  at: string,
-  now: Millis,
-): NewEvent {
+/** The event as the log keeps it; `at` is the place of the event in the body, for refusals. */
+function newEvent(publishing: Publishing, sent: Sent, at: string): NewEvent {
+  const { settings, random, tenant, now } = publishing;
+  const { type, data, time: sentTime, key, extensions } = publishing.partsOf(sent, settings, at);
   const time = sentTime === undefined ? now : timeOf(sentTime, at);
   const id = key === undefined ? makeId('evt_', now, random) : idOf(key);
-  const body = makeBody({
-    id,
-    type,
-    time,
-    data,
+  const names = {
     tenantName: tenant.name,
     service: settings.serviceName,
     prefix: settings.attributePrefix,
-    extensions,
-  });
-  if (isTooLarge(body, data, settings.limits.eventBytesMax)) throw tooLarge();
+  };
+  const body = makeBody({ id, type, time, data, extensions, ...names }, publishing.writeTime);
+  if (isTooLarge(body, sent, settings.limits.eventBytesMax)) throw tooLarge();
   return { id, chosen: key !== undefined, type, time, body };
 }
 
@@ -137,10 +137,12 @@ function timeOf(text: string, at: string): Millis {
   );
 }
 
-/** Counted exactly only where it could matter: a character has at most 3 bytes. */
-function isTooLarge(body: string, data: object, bytesMax: number): boolean {
-  if (body.length * 3 <= bytesMax) return false;
-  return Buffer.byteLength(JSON.stringify(data)) > bytesMax;
+/**
+ * Counted exactly only where it could matter: a character has at most 3 bytes, and what is sent but
+ * not in the body is short.
+ */
+function isTooLarge(body: string, sent: Sent, bytesMax: number): boolean {
+  return body.length * 4 > bytesMax && Buffer.byteLength(JSON.stringify(sent)) > bytesMax;
 }
 
 function show(event: Appended | undefined): string {

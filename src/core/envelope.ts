@@ -24,14 +24,15 @@ export interface EnvelopeParts {
  * The envelope without the stream's member, as JSON text. Written out rather than stringified as a
  * whole: every member but `data` and `extensions` is known to need no escaping, and this runs once
  * per published event.
+ * `writeTime` may be one that remembers.
  */
-export function makeBody(parts: EnvelopeParts): string {
+export function makeBody(parts: EnvelopeParts, writeTime = formatTime): string {
   const { id, type, time, data, tenantName, service, prefix, purpose, extensions } = parts;
   const more = extensions === undefined ? '' : members(extensions);
   const mark = purpose === undefined ? '' : `,"${prefix}purpose":"${purpose}"`;
   return (
     `{"id":"${id}","source":"urn:${service}:","specversion":"1.0","type":"${type}"` +
-    `,"time":"${formatTime(time)}","data":${JSON.stringify(data)}${more}` +
+    `,"time":"${writeTime(time)}","data":${JSON.stringify(data)}${more}` +
     `,"${prefix}tenant":"${tenantName}"${mark}}`
   );
 }

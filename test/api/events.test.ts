@@ -163,7 +163,7 @@ describe('publishing', () => {
   test('is bounded per event and per request', async () => {
     const former = await head();
     const of = (length: number): object => ({ type: 'a.b', data: { x: 'x'.repeat(length) } });
-    const overhead = JSON.stringify({ x: '' }).length;
+    const overhead = JSON.stringify(of(0)).length;
     assert.equal((await publish(of(262_144 - overhead))).status, 202);
     assert.equal((await publish(of(262_145 - overhead))).status, 413);
     assert.equal((await publish({ type: 'a.b', data: { x: '€'.repeat(90_000) } })).status, 413);
@@ -299,6 +299,11 @@ describe('CloudEvents', () => {
       assertBad(await publish(body, cloudEvent), property);
     });
   }
+
+  test('are bounded with their attributes', async () => {
+    const large = { ...event, id: 'large', subject: 'x'.repeat(300_000) };
+    assert.equal((await publish(large, cloudEvent)).status, 413);
+  });
 
   test('in a batch are named by their index', async () => {
     assertBad(await publish([event, { ...event, svcx: 1 }], cloudEvents), '1.svcx');

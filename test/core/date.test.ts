@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { formatTime, parseTime } from '../../src/core/date.ts';
+import { createTimeWriter, formatTime, parseTime } from '../../src/core/date.ts';
 
 describe('parseTime', () => {
   const good: [text: string, iso: string][] = [
@@ -74,6 +74,20 @@ describe('parseTime', () => {
           parseTime(text);
         },
       ),
+    );
+  });
+});
+
+describe('a time writer', () => {
+  test('writes what formatTime writes, in any order', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: 3 })), (times) => {
+        const write = createTimeWriter();
+        assert.deepEqual(
+          times.map((time) => write(time)),
+          times.map((time) => formatTime(time)),
+        );
+      }),
     );
   });
 });
