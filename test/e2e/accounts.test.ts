@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
@@ -485,7 +486,7 @@ describe('no more than one’s own', () => {
     const path = `/api/v2/clients/${strong.client_id}`;
     const attempts: [string, string, object?][] = [
       ['POST', `${path}/rotate-secret`],
-      ['PATCH', path, { jwks: { keys: [] } }],
+      ['PATCH', path, { jwks: { keys: [publicJwk()] } }],
     ];
     for (const [method, at, body] of attempts) {
       const refused = await answered<ProblemBody>(403, leat.send(method, at, body, caller));
@@ -504,21 +505,6 @@ describe('no more than one’s own', () => {
       200,
       leat.send('POST', `/api/v2/clients/${weak.client_id}/rotate-secret`, undefined, caller),
     );
-  });
-
-  test('holds against two changes at once', async () => {
-    const caller = bearer(await narrowToken(leat, `${admin} read:users`));
-    for (let round = 0; round < 5; round++) {
-      const client = await createClient({});
-      const grant = await createGrant(client, ['read:users']);
-      const [widened, woken] = await Promise.all([
-        leat.send('PATCH', `/api/v2/client-grants/${grant.id}`, { scope: ['delete:users'] }),
-        leat.send('PATCH', `/api/v2/clients/${client.client_id}`, { global: true }, caller),
-      ]);
-      assert.equal(widened.status, 200);
-      assert.ok(woken.status === 200 || woken.status === 403);
-    }
-    assert.equal((await leat.send('GET', '/api/v2/clients')).status, 200);
   });
 
   test('a token of a narrow scope stays narrow, whatever its client may do', async () => {
@@ -582,6 +568,11 @@ function ask(client: ClientBody, audience = '/api/v2/'): Promise<Response> {
   const grant_type = 'client_credentials';
   const url = `${leat.url}/oauth/token`;
   return postJson(url, { grant_type, audience, client_id, client_secret });
+}
+
+function publicJwk(): object {
+  const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  return { ...publicKey.export({ format: 'jwk' }), alg: 'ES256', use: 'sig', kid: freshName() };
 }
 
 function claimsOf(token: string): Record<string, unknown> {

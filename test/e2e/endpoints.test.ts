@@ -21,6 +21,8 @@ import {
   freshType,
   publish,
   readStream,
+  statsOf,
+  streamBody,
   waitForError,
   waitForFailures,
   waitForStats,
@@ -147,6 +149,40 @@ describe('an endpoint', { concurrency: 8 }, () => {
       assert.match(message, new RegExp(`^${status}\\b`));
     }
     assert.equal(target.connections(), 0);
+  });
+});
+
+describe('a header that nobody expects', { concurrency: 4 }, () => {
+  const epoch = 'Thu, 01 Jan 1970 00:00:00 GMT';
+  for (const value of ['0', '-1', '', 'soon', '1e9', '0x10', 'NaN', epoch, 'Someday, 99 Foo']) {
+    test(`such as Retry-After: ${value} holds no retry up`, async (t) => {
+      const endpoint = await startEndpoint((response) => {
+        response.writeHead(503, { 'retry-after': value }).end();
+      });
+      t.after(() => endpoint.close());
+      assert.match(await errorOf(t, endpoint.url, 2), /^503\b/);
+    });
+  }
+
+  test('such as a token beyond ASCII is sent as UTF-8, or is a failure', async (t) => {
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    const type = freshType();
+    const secret = 'ключ-😀-ä';
+    const authorization = { method: 'bearer', token: secret };
+    const body = streamBody(endpoint.url, { types: [type], authorization });
+    const answer = await leat.send('POST', '/api/v2/event-streams', body);
+    if (answer.status === 400) return assert.equal(endpoint.connections(), 0);
+    const { id } = (await answer.json()) as { id: string };
+    await publish(leat, type);
+    await waitFor('an outcome', async () => {
+      const { delivered, failed } = await statsOf(leat, id);
+      return delivered + failed > 0;
+    });
+    const [arrival] = endpoint.arrivals;
+    if (arrival === undefined) return assert.match(await waitForError(leat, id), /^protocol\b/);
+    const sent = Buffer.from(arrival.headers['authorization'] ?? '', 'latin1').toString();
+    return assert.equal(sent, `Bearer ${secret}`);
   });
 });
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import { exchange } from '../helpers/exchange.ts';
+import { exchange, requestText } from '../helpers/exchange.ts';
 import {
   bootstrapClient,
   fetchToken,
@@ -202,8 +202,10 @@ describe('Ctrl-C', () => {
     leat.child.kill('SIGINT');
     await waitForRefusal(leat);
     assert.equal(leat.child.exitCode, null);
+    const ended = once(leat.child, 'close');
     held.release();
-    assert.equal(await leat.stop(), 0);
+    await ended;
+    assert.equal(leat.child.exitCode, 0);
 
     const again = await startLeat(place, { LEAT_PORT: String(leat.port) });
     t.after(() => again.kill());
@@ -230,6 +232,36 @@ describe('Ctrl-C', () => {
     await waitForStats(again, stream.id, { delivered: 20 });
     assert.deepEqual(await failuresOf(again, stream.id), []);
     assert.ok(ids.every((id) => endpoint.of(id).length >= 2));
+  });
+
+  test('ends a connection with the answer of the request that was under way', async (t) => {
+    const { leat } = await running(t);
+    const body = JSON.stringify({ type: 'order.paid', data: {} });
+    const socket = connect(leat.port, '127.0.0.1');
+    t.after(() => socket.destroy());
+    let answer = '';
+    socket.on('data', (chunk: Buffer) => {
+      answer += chunk.toString();
+    });
+    const head = [`Authorization: Bearer ${leat.token}`, 'Content-Type: application/json'];
+    socket.write(
+      requestText('POST /api/v2/events', [
+        ...head,
+        'Expect: 100-continue',
+        `Content-Length: ${body.length}`,
+      ]),
+    );
+    await waitFor('the request to be under way', () => answer.includes('100 Continue'));
+    answer = '';
+    const ended = once(leat.child, 'close');
+    leat.child.kill('SIGINT');
+    await waitForRefusal(leat);
+    socket.write(body);
+    await waitFor('the answer', () => answer.includes('\r\n\r\n'));
+    assert.match(answer, /^HTTP\/1\.1 (202|503) /);
+    assert.match(answer, /\r\nconnection: close\r\n/i);
+    await ended;
+    assert.equal(leat.child.exitCode, 0);
   });
 
   test('twice ends it at once, and the event is sent again later', async (t) => {
@@ -306,12 +338,13 @@ describe('the first start without a terminal', () => {
     const { client_id: id = '', client_secret: secret = '' } = made;
     assert.ok(first.output().includes(file));
     assert.ok(!first.output().includes(secret) && secret.length >= 32);
+    await waitFor('the first start', () => isReady(url));
     const token = await fetchToken(url, { id, secret });
     await stopped(first.child);
 
     const second = spawnLeat(['serve'], env);
     t.after(() => second.child.kill('SIGKILL'));
-    await waitFor('the second start', async () => (await isReady(url)) && true);
+    await waitFor('the second start', () => isReady(url));
     assert.ok(!second.output().includes('bootstrap.json'), second.output());
     assert.ok(await fetchToken(url, { id, secret }));
     const list = await fetch(`${url}/api/v2/event-streams`, { headers: bearer(token) });
@@ -555,6 +588,7 @@ function hold(endpoint: Endpoint): { release(): void } {
   });
   return {
     release: () => {
+      endpoint.answer(204);
       for (const answer of waiting.splice(0)) answer();
     },
   };

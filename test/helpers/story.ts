@@ -175,7 +175,8 @@ export async function statsOf(
     leat.send('GET', `/api/v2/event-streams/${id}/stats`),
   );
   const total = (name: string): number =>
-    stats.metrics.find((metric) => metric.name === `leat.event_streams.${name}`)?.window_total ?? 0;
+    stats.metrics.find((metric) => metric.name.endsWith(`.event_streams.${name}`))?.window_total ??
+    0;
   return { delivered: total('successful_deliveries'), failed: total('failed_deliveries') };
 }
 
