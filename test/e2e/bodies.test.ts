@@ -237,7 +237,8 @@ function refuseHostileBodies(routes: readonly Route[]): void {
 
     for (const member of route.required) {
       test(`${name} misses ${member} by name`, async () => {
-        const { [member]: _, ...rest } = route.body();
+        const rest = route.body();
+        delete rest[member];
         const refused = await answered<ProblemBody>(400, sendRaw(route, JSON.stringify(rest)));
         assert.equal(refused.errorCode, 'invalid_body');
         assert.ok(

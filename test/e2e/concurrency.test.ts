@@ -209,9 +209,9 @@ describe('changes while events are delivered', () => {
         ids.push(...(await publishAll(leat, eventsOf(type, 50))));
       }
     })();
-    let ended = false;
+    const ending = new AbortController();
     const changing = (async () => {
-      for (let round = 0; !ended; round++) {
+      for (let round = 0; !ending.signal.aborted; round++) {
         const { url } = round % 2 === 0 ? second : first;
         await patchStream(leat, stream.id, { destination: destination(url) });
         await patchStream(leat, stream.id, { name: freshName() });
@@ -227,7 +227,7 @@ describe('changes while events are delivered', () => {
     })();
     await publishing;
     await waitForStats(leat, stream.id, { delivered: ids.length });
-    ended = true;
+    ending.abort();
     await changing;
     assert.deepEqual(await failuresOf(leat, stream.id), []);
     const got = [...first.arrivals, ...second.arrivals].map(({ event }) => event.id);
@@ -264,20 +264,20 @@ describe('changes while events are delivered', () => {
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const ids: string[] = [];
-    let ended = false;
+    const ending = new AbortController();
     const publishing = (async () => {
       for (let batch = 0; batch < 30; batch++) {
         ids.push(...(await publishAll(leat, eventsOf(type, 30))));
       }
     })();
     const toggling = (async () => {
-      while (!ended) {
+      while (!ending.signal.aborted) {
         await patchStream(leat, stream.id, { status: 'disabled' });
         await patchStream(leat, stream.id, { status: 'enabled', resume: 'held' });
       }
     })();
     await publishing;
-    ended = true;
+    ending.abort();
     await toggling;
     await waitFor('every event', () => {
       const got = new Set(endpoint.arrivals.map(({ event }) => event.id));

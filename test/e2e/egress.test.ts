@@ -104,8 +104,8 @@ const blockedHosts = [
 describe('a literal address that is not public', () => {
   for (const host of blockedHosts) {
     test(`${host} is refused on create and on update`, async (t) => {
-      const public_ = await createStream(leat, 'https://93.184.215.14/hook');
-      t.after(() => leat.send('DELETE', `/api/v2/event-streams/${public_.id}`));
+      const target = await createStream(leat, 'https://93.184.215.14/hook');
+      t.after(() => leat.send('DELETE', `/api/v2/event-streams/${target.id}`));
       for (const scheme of ['https', 'http']) {
         const endpoint = `${scheme}://${host}:${secret.port}/hook`;
         const create = leat.send('POST', '/api/v2/event-streams', streamBody(endpoint));
@@ -115,11 +115,11 @@ describe('a literal address that is not public', () => {
           refused.message,
           /^Payload validation error: '.+' on property .*webhook_endpo/,
         );
-        const path = `/api/v2/event-streams/${public_.id}`;
+        const path = `/api/v2/event-streams/${target.id}`;
         const update = leat.send('PATCH', path, { destination: destination(endpoint) });
         assert.equal((await answered<ProblemBody>(400, update)).errorCode, 'invalid_body');
       }
-      assert.deepEqual(await readStream(leat, public_.id), public_);
+      assert.deepEqual(await readStream(leat, target.id), target);
       assert.equal(secret.connections(), 0);
     });
   }

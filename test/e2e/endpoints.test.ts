@@ -339,7 +339,7 @@ async function errorOf(t: TestContext, url: string, attempts: number): Promise<s
 
 /** Writes `head` byte by byte, then `rest` for ever; half a second is over long before. */
 function drip(socket: Socket, head: string, rest = ''): void {
-  const bytes = [...head];
+  const bytes = head.split('');
   repeat(socket, () => bytes.shift() ?? rest);
 }
 

@@ -420,13 +420,13 @@ describe('a stream that changes', () => {
 
   test('takes new subscriptions from the next event on', async (t) => {
     const endpoint = await endpointOf(t);
-    const [before_, after_] = [freshType(), freshType()];
-    const stream = await createStream(leat, endpoint.url, { types: [before_] });
-    const first = await publish(leat, before_);
-    await publish(leat, after_);
-    await patchStream(leat, stream.id, { subscriptions: [{ event_type: after_ }] });
-    await publish(leat, before_);
-    const second = await publish(leat, after_);
+    const [former, later] = [freshType(), freshType()];
+    const stream = await createStream(leat, endpoint.url, { types: [former] });
+    const first = await publish(leat, former);
+    await publish(leat, later);
+    await patchStream(leat, stream.id, { subscriptions: [{ event_type: later }] });
+    await publish(leat, former);
+    const second = await publish(leat, later);
     await waitForStats(leat, stream.id, { delivered: 2 });
     const got = endpoint.arrivals.map(({ event }) => event.id);
     assert.deepEqual(got.toSorted(), [first, second].toSorted());
@@ -461,7 +461,8 @@ describe('a stream that changes', () => {
 
   test('is named by its id when it is created without a name', async (t) => {
     const endpoint = await endpointOf(t);
-    const { name: _, ...body } = streamBody(endpoint.url);
+    const body = streamBody(endpoint.url);
+    delete body['name'];
     const stream = await answered<StreamBody>(
       201,
       leat.send('POST', '/api/v2/event-streams', body),

@@ -449,7 +449,7 @@ describe('tenants', () => {
     await other.ask('POST', '/api/v2/events', otherToken, { type, data: {} });
     await first.ask('POST', '/api/v2/events', firstToken, { type, data: {} });
     await endpoint.arrival(2);
-    const tenants = endpoint.arrivals.map(({ event }) => event['svctenant']);
+    const tenants = endpoint.arrivals.map(({ event }) => String(event['svctenant']));
     assert.deepEqual(tenants.toSorted(), ['main', 'second']);
     await stopped(leat.child);
 

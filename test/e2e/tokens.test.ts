@@ -536,7 +536,7 @@ describe('signing keys', () => {
     const port = { LEAT_PORT: String(await freePort()) };
     let running = await startLeat(own, port);
     t.after(() => running.kill());
-    const before_ = kidOf(running.token);
+    const former = kidOf(running.token);
     await running.stop();
     const env = {
       ...port,
@@ -545,7 +545,7 @@ describe('signing keys', () => {
     };
     assert.equal((await runLeat(['keys', 'rotate'], env)).code, 0);
     running = await startLeat(own, port);
-    assert.equal(kidOf(running.token), before_);
+    assert.equal(kidOf(running.token), former);
     const { keys } = await answered<{ keys: JWK[] }>(
       200,
       fetch(`${running.url}/.well-known/jwks.json`),
