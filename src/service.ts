@@ -165,6 +165,10 @@ function buildServiceApp(
     log,
     ready: () => !ending.aborted,
   });
+  // A connection that stayed open after its answer would hold up the end until it is cut off.
+  app.addHook('onSend', async (_request, reply) => {
+    if (ending.aborted) reply.header('connection', 'close');
+  });
   return {
     app,
     close: () => {

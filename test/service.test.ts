@@ -29,6 +29,27 @@ describe('a service that is told to stop', () => {
   });
 });
 
+describe('a request that was under way when the service was told to stop', () => {
+  test('is answered, and its connection ends with the answer', async () => {
+    const service = await start({ clock: systemClock });
+    const { hostname, port } = new URL(service.url);
+    const socket = connect(Number(port), hostname);
+    const body = 'grant_type=other';
+    socket.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
+    socket.write('Content-Type: application/x-www-form-urlencoded\r\n');
+    socket.write(`Content-Length: ${body.length}\r\n\r\n`);
+    await once(socket, 'data');
+
+    const stopped = service.stop();
+    socket.write(body);
+    let answer = '';
+    for await (const chunk of socket) answer += String(chunk);
+    assert.match(answer, /unsupported_grant_type/);
+    assert.match(answer, /\r\nconnection: close\r\n/i);
+    await stopped;
+  });
+});
+
 describe('work in the background that ends by itself', () => {
   test('is told, so that the program can end', async () => {
     const after: Clock['after'] = (delayMs, action) => {
