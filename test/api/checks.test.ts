@@ -5,7 +5,7 @@ import type { Store } from '../../src/store/port.ts';
 import { exchange, requestText } from '../helpers/exchange.ts';
 import { allScopesBut, openSite, type Received, type Site } from './site.ts';
 
-/** Where {@link broken} makes the list of streams fail. */
+/** What {@link broken} makes the list of streams and the ping fail with. */
 const fault: { error: Error | undefined } = { error: undefined };
 let site: Site;
 
@@ -14,11 +14,13 @@ before(async () => {
 });
 after(() => site.close());
 
-/** A store whose list of streams fails while a fault is set. */
+/** A store that fails in two places while a fault is set. */
 function broken(store: Store): Store {
   const list: Store['streams']['list'] = (...args) =>
     fault.error === undefined ? store.streams.list(...args) : Promise.reject(fault.error);
-  return { ...store, streams: { ...store.streams, list } };
+  const ping: Store['ping'] = () =>
+    fault.error === undefined ? store.ping() : Promise.reject(fault.error);
+  return { ...store, ping, streams: { ...store.streams, list } };
 }
 
 async function withFault(error: Error, work: () => Promise<void>): Promise<void> {
@@ -409,6 +411,8 @@ describe('when something fails', () => {
       const answer = await site.send('GET', '/event-streams');
       assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
       assert.equal(answer.headers.get('retry-after'), '1');
+      assert.equal((await site.raw('GET', '/readyz')).status, 503);
+      assert.equal((await site.raw('GET', '/healthz')).status, 200);
     });
     assert.deepEqual(site.logged, []);
   });
@@ -426,6 +430,17 @@ describe('when something fails', () => {
       site.ready = true;
     }
     assert.equal((await site.raw('GET', '/readyz')).status, 200);
+  });
+});
+
+describe('the listener', () => {
+  test('gives nobody a connection for ever, nor all of them', () => {
+    const { server } = site.app;
+    assert.equal(server.headersTimeout, 15_000);
+    assert.equal(server.requestTimeout, 60_000);
+    assert.equal(server.keepAliveTimeout, 72_000);
+    assert.equal(server.timeout, 120_000);
+    assert.ok(server.maxConnections > 0);
   });
 });
 
