@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** The `leat` program: sub-commands, what they print, and the one map from errors to exit codes. */
 import { constants } from 'node:os';
+import { inspect } from 'node:util';
 import { Command } from 'commander';
 import pino from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
@@ -9,7 +10,7 @@ import { openapiDocument } from './api/openapi.ts';
 import type { Credentials } from './auth/clients.ts';
 import { systemClock, systemRandom } from './clock.ts';
 import { type Config, dataFolderOf, describeConfig, type Loaded, loadConfig } from './config.ts';
-import { StartRefused, StoreUnavailable } from './core/errors.ts';
+import { type LeatError, StartRefused, StoreUnavailable } from './core/errors.ts';
 import { credentialsFile, keepCredentials } from './ops/data-folder.ts';
 import { type Service, startService } from './service.ts';
 
@@ -182,11 +183,13 @@ function print(text: string): void {
 
 /** Errors to exit codes: one line for what the operator can mend, the whole trace for a bug. */
 function fail(error: unknown): never {
-  const expected = error instanceof StartRefused || error instanceof StoreUnavailable;
-  process.stderr.write(
-    `${expected ? error.message : ((error as Error)?.stack ?? String(error))}\n`,
-  );
+  const text = isMendable(error) ? error.message : inspect(error);
+  process.stderr.write(`${text}\n`);
   process.exit(1);
+}
+
+function isMendable(error: unknown): error is LeatError {
+  return error instanceof StartRefused || error instanceof StoreUnavailable;
 }
 
 try {
