@@ -529,6 +529,47 @@ describe('values at their limits', () => {
     }
   });
 
+  test('a stream is refused for what is wrong deep inside, by its path', async () => {
+    const { type, configuration } = streamBody(endpoint.url)['destination'] as {
+      type: string;
+      configuration: Record<string, unknown>;
+    };
+    const inside = (change: object): object => ({
+      destination: { type, configuration: { ...configuration, ...change } },
+    });
+    const cases: [object, string][] = [
+      [{ destination: { type: 'kafka', configuration } }, 'destination.type'],
+      [{ destination: { type } }, 'destination'],
+      [{ destination: { type, configuration, extra: 1 } }, 'destination'],
+      [inside({ webhook_endpoint: 1 }), 'destination.configuration.webhook_endpoint'],
+      [inside({ webhook_endpoint: null }), 'destination.configuration.webhook_endpoint'],
+      [inside({ webhook_endpoint: [endpoint.url] }), 'destination.configuration.webhook_endpoint'],
+      [inside({ webhook_authorization: [] }), 'destination.configuration.webhook_authorization'],
+      [inside({ webhook_authorization: null }), 'destination.configuration.webhook_authorization'],
+      [inside({ extra: 1 }), 'destination.configuration'],
+      [{ subscriptions: [] }, 'subscriptions'],
+      [{ subscriptions: [{}] }, 'subscriptions.0'],
+      [{ subscriptions: [{ event_type: 1 }] }, 'subscriptions.0.event_type'],
+      [{ subscriptions: [{ event_type: 'user.created', extra: 1 }] }, 'subscriptions.0'],
+      [
+        { subscriptions: [{ event_type: 'a.b' }, { event_type: 'B' }] },
+        'subscriptions.1.event_type',
+      ],
+      [{ status: 'paused' }, 'status'],
+      [{ resume: 'held' }, 'resume'],
+    ];
+    for (const [change, property] of cases) {
+      const body = { ...streamBody(endpoint.url), ...change };
+      const refused = await answered<ProblemBody>(
+        400,
+        leat.send('POST', '/api/v2/event-streams', body),
+      ).catch(saying(JSON.stringify(change)));
+      assert.equal(refused.errorCode, 'invalid_body');
+      const named = / on property (?<path>[^ ]+) \(/.exec(refused.message)?.groups?.['path'] ?? '';
+      assert.ok(named === property || named.startsWith(`${property}.`), refused.message);
+    }
+  });
+
   test('authorizations that mix methods are refused', async () => {
     const bad: Record<string, unknown>[] = [
       {},
