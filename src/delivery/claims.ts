@@ -35,6 +35,8 @@ export interface ClaimDeps {
   readonly begin: (runner: Runner, row: Delivery) => void;
   /** The runner's next row is due then. */
   readonly note: (runner: Runner, dueAt: Millis | undefined) => void;
+  /** There was nothing to claim. */
+  readonly exhausted: (runner: Runner) => void;
 }
 
 /** See {@link Claims}. */
@@ -135,6 +137,7 @@ class GatheredClaims implements Claims {
     this.#deps.note(runner, answer?.nextDueAt);
     for (const row of rows) this.#begin(runner, { row, claimedAt });
     this.#deps.rota.tell(runner);
+    if (rows.length === 0) this.#deps.exhausted(runner);
   }
 
   #begin(runner: Runner, { row, claimedAt }: Claimed): void {

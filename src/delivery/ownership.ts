@@ -28,7 +28,10 @@ export interface Ownership {
   look(runner: Runner): void;
   /** The runner's stream is not this node's any more; what is under way is cut off. */
   lose(runner: Runner): void;
-  /** Gives a disabled stream up once it has nothing left to send. */
+  /**
+   * Gives a disabled stream up once it has nothing left to send. Rows of it that cannot be claimed,
+   * as their attempts were lost, become failures when it is claimed again.
+   */
   rest(runner: Runner): void;
   /** Writes the cursors of runners that passed events without a match. */
   raise(runners: readonly Runner[]): Promise<void>;
@@ -170,6 +173,7 @@ class StreamOwnership implements Ownership {
     this.runners.set(key, runner);
     this.#deps.report({ kind: 'stream_owned', tenant, stream, cursor: owned.cursor });
     this.#wake(runner, owned);
+    this.rest(runner);
   }
 
   /** A new one hears of events before the head is asked for, so that none is missed. */

@@ -131,6 +131,7 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
     rota,
     begin: (runner, row) => sender.beginDue(runner, row),
     note: (runner, dueAt) => due.note(runner, dueAt),
+    exhausted: (runner) => ownership.rest(runner),
   });
   const around = { settler, feed, due, claims, sender, rota };
   const ownership = createOwnership({ ...shared, ...around, ownership: owners });

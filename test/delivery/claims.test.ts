@@ -130,6 +130,21 @@ describe('rows that are due', () => {
     assert.deepEqual(await failures(scene, stream), []);
   });
 
+  test('and were left become failures when their stream is disabled', async (t) => {
+    const { scene, stream, gate } = await slowScene(t);
+    gate.isSlow = true;
+    await scene.clock.advance(1000);
+    await scene.clock.advance(settings.leaseGraceMs + 1);
+    gate.isSlow = false;
+    gate.release();
+    await scene.clock.advance(100);
+    await scene.update(stream, { status: 'disabled' });
+    await scene.clock.advance(60_000);
+    assert.equal(scene.sent().length, 2);
+    assert.equal((await failures(scene, stream)).length, 2);
+    assert.equal(scene.dispatcher.state().streams, 0);
+  });
+
   test('are not claimed while the result of one of them waits to be written', async (t) => {
     let away = false;
     const through = (store: Store): Store => ({
