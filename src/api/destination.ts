@@ -32,8 +32,9 @@ export function secretMember(method: Authorization['method']): string {
 
 function endpointViolation(endpoint: string, settings: EgressSettings): string | undefined {
   const url = URL.parse(endpoint);
-  // The parser drops some white space and controls, so that the URL would not be the one sent.
-  if (url === null || /[\s\p{Cc}]/u.test(endpoint) || !/^https?:$/.test(url.protocol)) {
+  // The parser drops white space and controls and reads `\` and a missing `//` with indulgence, so
+  // that the URL would not be the one sent.
+  if (url === null || /[\s\p{Cc}\\]/u.test(endpoint) || !/^https?:\/\/[^/]/i.test(endpoint)) {
     return `Object didn't pass validation for format https-url: ${quoted(endpoint)}`;
   }
   if (url.username !== '' || url.password !== '') return 'User info is not allowed in the URL';

@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 import type { IncomingMessage } from 'node:http';
+import { Problem } from './problem.ts';
 
 /** Who sent a request and which host they asked for, as far as the proxies are to be believed. */
 export interface Remote {
@@ -11,26 +12,38 @@ export interface Remote {
 
 /**
  * Creates the reader of a request's {@link Remote}. `trusted` are addresses and CIDR ranges of
- * proxies: their `X-Forwarded-For` and `X-Forwarded-Host` count, anybody else's do not.
+ * proxies: their `X-Forwarded-For` and `X-Forwarded-Host` count, anybody else's do not. It throws
+ * 400 for a request with several hosts (RFC 9112 section 3.2): another reader may go by another one.
  */
 export function createRemoteReader(
   trusted: readonly string[],
 ): (request: IncomingMessage) => Remote {
   if (trusted.length === 0) {
-    return ({ socket, headers }) => ({
-      address: socket.remoteAddress ?? '',
-      host: headers.host ?? '',
+    return (request) => ({
+      address: request.socket.remoteAddress ?? '',
+      host: hostOf(request),
     });
   }
   const proxies = blockListOf(trusted);
-  return ({ socket, headers }) => {
+  return (request) => {
+    const { socket, headers } = request;
     const peer = socket.remoteAddress ?? '';
-    const host = headers.host ?? '';
+    const host = hostOf(request);
     if (!isListed(proxies, peer)) return { address: peer, host };
     const forwardedHost = entriesOf(headers['x-forwarded-host']).at(-1);
     const hops = entriesOf(headers['x-forwarded-for']);
     return { address: clientOf(proxies, hops, peer), host: forwardedHost ?? host };
   };
+}
+
+function hostOf({ headers, rawHeaders }: IncomingMessage): string {
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index];
+    if (name?.length === 4 && name.toLowerCase() === 'host') hosts += 1;
+  }
+  if (hosts > 1) throw new Problem(400, 'Bad Request');
+  return headers.host ?? '';
 }
 
 /** The right-most hop that is no trusted proxy; what is no address ends the search before it. */

@@ -25,6 +25,8 @@ export interface Schema {
   readonly pattern?: string;
   /** Names what the pattern describes. */
   readonly format?: string;
+  /** A secret: its value is never repeated. */
+  readonly writeOnly?: boolean;
   readonly minimum?: number;
   readonly maximum?: number;
   readonly minItems?: number;
@@ -75,7 +77,8 @@ function textViolation(schema: Schema, value: string): string | undefined {
   if (length < minLength) return `String is too short (${length} chars), minimum ${minLength}`;
   if (length > maxLength) return `String is too long (${length} chars), maximum ${maxLength}`;
   if (matches(value, schema)) return undefined;
-  return `String does not match pattern ${pattern ?? ''}: ${quoted(value)}`;
+  const shown = schema.writeOnly === true ? '' : `: ${quoted(value)}`;
+  return `String does not match pattern ${pattern ?? ''}${shown}`;
 }
 
 function matches(value: string, { pattern }: Schema): boolean {

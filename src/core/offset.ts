@@ -4,7 +4,7 @@ const digits = 12;
 
 /**
  * An offset as clients see it: the base64 of its 12 decimal digits, `MDAwMDAwMDAwMDQy` for 42. It is
- * opaque to them, of one length, and sorts as the offset does.
+ * opaque to them and of one length.
  */
 export function formatOffset(offset: Offset): string {
   return btoa(String(offset).padStart(digits, '0'));

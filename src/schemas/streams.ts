@@ -12,7 +12,13 @@ const subscriptionsText = 'Event types that are sent';
 
 /** No control characters: the value becomes part of a header. */
 const secret = (description: string): ReturnType<typeof Type.String> =>
-  Type.String({ minLength: 1, maxLength: 4096, pattern: '^\\P{Cc}*$', description });
+  Type.String({
+    minLength: 1,
+    maxLength: 4096,
+    pattern: '^\\P{Cc}*$',
+    writeOnly: true,
+    description,
+  });
 
 const method = <M extends string>(value: M): ReturnType<typeof Type.Literal<M>> =>
   Type.Literal(value, { description: 'How requests are authorized: basic, bearer, custom_header' });

@@ -71,7 +71,7 @@ const profile = Type.Partial(closed({ ...removable, ...kept })).properties;
 
 const verifyEmail = Type.Boolean({ description: 'Accepted, without effect' });
 
-const password = Type.String({ description: "The user's password" });
+const password = Type.String({ writeOnly: true, description: "The user's password" });
 
 /** Body of a create. */
 export const userCreate = named(

@@ -94,7 +94,7 @@ describe('POST /clients', () => {
       .setAudience('https://leat.example.com/')
       .setIssuedAt(now)
       .setExpirationTime(now + 60)
-      .sign(createPrivateKey(rsa.privateKey.export({ type: 'pkcs8', format: 'pem' })));
+      .sign(createPrivateKey({ key: rsa.privateKey.export({ format: 'jwk' }), format: 'jwk' }));
     const { body } = await site.house.ask({
       grant_type: 'client_credentials',
       client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',

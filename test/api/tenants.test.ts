@@ -53,7 +53,9 @@ describe('the tenant', () => {
 describe('the remote', () => {
   const read = (trusted: string[], peer: string, forwarded?: string, host?: string): string => {
     const headers = { host: 'own', 'x-forwarded-for': forwarded, 'x-forwarded-host': host };
-    const request = { socket: { remoteAddress: peer }, headers } as unknown as IncomingMessage;
+    const rawHeaders = ['Host', 'own'];
+    const socket = { remoteAddress: peer };
+    const request = { socket, headers, rawHeaders } as unknown as IncomingMessage;
     const remote = createRemoteReader(trusted)(request);
     return `${remote.address} ${remote.host}`;
   };

@@ -12,12 +12,11 @@ describe('offsets', () => {
     assert.equal(parseOffset('MDAwMDAwMDAwMDQy'), 42);
   });
 
-  test('what is formatted is parsed, and sorts alike', () => {
+  test('what is formatted is parsed', () => {
     const offset = fc.integer({ min: 0, max: offsetMax });
     fc.assert(
-      fc.property(offset, offset, (one, other) => {
+      fc.property(offset, (one) => {
         assert.equal(parseOffset(formatOffset(one)), one);
-        assert.equal(formatOffset(one) < formatOffset(other), one < other);
       }),
     );
   });

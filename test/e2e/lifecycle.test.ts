@@ -117,20 +117,6 @@ describe('an event on its way to a webhook', () => {
     assert.deepEqual(endpoint.arrivals.map(({ event }) => event.id).toSorted(), ids.toSorted());
   });
 
-  test('a trace context of the publisher goes along, a broken one does not', async (t) => {
-    const endpoint = await endpointOf(t);
-    const type = freshType();
-    await createStream(leat, endpoint.url, { types: [type] });
-    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-    const event = { type, data: { object: {} } };
-    await answered(202, leat.send('POST', '/api/v2/events', event, { traceparent }));
-    const valid = await endpoint.arrival(1);
-    assert.equal(valid.headers['traceparent']?.slice(3, 35), traceparent.slice(3, 35));
-    await answered(202, leat.send('POST', '/api/v2/events', event, { traceparent: 'nonsense' }));
-    const broken = await endpoint.arrival(2);
-    assert.equal(broken.headers['traceparent'], undefined);
-  });
-
   test('a CloudEvent is delivered with its own attributes', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
