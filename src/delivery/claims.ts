@@ -45,8 +45,8 @@ export function createClaims(deps: ClaimDeps): Claims {
 }
 
 /**
- * One query for all runners. What has ended is settled first: a row whose lease is over because
- * its result could not be written for long must not be sent again.
+ * One query for all runners. What has ended is settled first, before each try: a row whose lease is
+ * over because its result could not be written for long must not be sent again.
  */
 class GatheredClaims implements Claims {
   readonly #deps: ClaimDeps;
@@ -73,7 +73,9 @@ class GatheredClaims implements Claims {
   }
 
   resume(runner: Runner): void {
-    for (const claimed of runner.claimed.splice(0)) this.#begin(runner, claimed);
+    const held = runner.claimed ?? [];
+    runner.claimed = undefined;
+    for (const claimed of held) this.#begin(runner, claimed);
   }
 
   close(): void {
@@ -99,7 +101,6 @@ class GatheredClaims implements Claims {
   }
 
   async #claim(): Promise<void> {
-    await this.#deps.settler.settleNow();
     const asking = [...this.#asking];
     this.#asking = new Set();
     const mayAsk = ({ state }: Runner): boolean => state === 'active' && !this.#isClosed;
@@ -110,13 +111,14 @@ class GatheredClaims implements Claims {
 
   async #ask(runners: readonly Runner[]): Promise<void> {
     if (runners.length === 0) return;
-    const { clock, deliveries, patience, settings } = this.#deps;
+    const { clock, deliveries, patience, settings, settler } = this.#deps;
     const asks = runners.map(askOf);
     // What becomes due from here on asks anew.
     for (const runner of runners) runner.dueWaits = false;
     const leaseMs = settings.attemptTimeoutMs + settings.leaseGraceMs;
     let askedAt = clock.now();
-    const answers = await patience.keepTrying(() => {
+    const answers = await patience.keepTrying(async () => {
+      await settler.settleNow();
       askedAt = clock.now();
       return deliveries.claimDue(asks, askedAt, askedAt + leaseMs);
     });
@@ -145,7 +147,7 @@ class GatheredClaims implements Claims {
     const isLate = clock.now() - claimedAt > settings.leaseGraceMs;
     if (runner.state === 'gone' || this.#isClosed || isLate) return this.#giveBack(runner, 1);
     if (runner.state === 'stale') {
-      runner.claimed.push({ row, claimedAt });
+      (runner.claimed ??= []).push({ row, claimedAt });
       return;
     }
     if (!runner.enabled && row.kind !== 'redelivery') return this.#refuse(runner, row);
@@ -172,7 +174,7 @@ class GatheredClaims implements Claims {
 
 /** Slots that have no row yet. */
 function slotsOf({ granted, claimed }: Runner): number {
-  return granted - claimed.length;
+  return granted - (claimed?.length ?? 0);
 }
 
 function askOf(runner: Runner): DueAsk {

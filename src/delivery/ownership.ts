@@ -272,8 +272,8 @@ function isDone(runner: Runner): boolean {
     !runner.enabled &&
     !runner.dueWaits &&
     runner.nextDueAt === undefined &&
-    runner.granted === 0 &&
-    runner.attempts.size === 0 &&
+    runner.freshInFlight === 0 &&
+    runner.dueInFlight === 0 &&
     runner.unsettled === 0
   );
 }

@@ -50,8 +50,8 @@ export class Runner {
   following = false;
   /** A page is being read for it, or will be. */
   reading = false;
-  /** Events of the log that have a row already. */
-  #rowsAbove: ReadonlySet<Offset>;
+  /** Events of the log that have a row already; absent without any, as a set takes its room. */
+  #rowsAbove: ReadonlySet<Offset> | undefined;
 
   /** Rows of first and test deliveries that wait for a retry or are under way, in the store… */
   rows: number;
@@ -67,9 +67,8 @@ export class Runner {
   /** Slots kept for rows that are being claimed. */
   granted = 0;
   /** Rows that were claimed while the runner became stale; their slots are kept. */
-  readonly claimed: Claimed[] = [];
+  claimed: Claimed[] | undefined;
 
-  readonly attempts = new Set<Flight>();
   freshInFlight = 0;
   /** With those {@link granted}. */
   dueInFlight = 0;
@@ -87,7 +86,7 @@ export class Runner {
     this.window = new Window(owned.cursor);
     this.scannedTo = owned.cursor;
     this.rows = owned.waiting;
-    this.#rowsAbove = new Set(owned.rowsAbove);
+    this.#rowsAbove = setOf(owned.rowsAbove);
   }
 
   get enabled(): boolean {
@@ -105,7 +104,7 @@ export class Runner {
   enqueue(event: LogEvent): boolean {
     if (event.offset <= this.scannedTo) return false;
     this.scannedTo = event.offset;
-    if (this.#rowsAbove.has(event.offset)) return false;
+    if (this.#rowsAbove?.has(event.offset)) return false;
     this.queue.push(event);
     return true;
   }
@@ -174,12 +173,16 @@ export class Runner {
     if (owned.stream.version !== this.stream.version) this.target = undefined;
     this.stream = owned.stream;
     this.rows = owned.waiting;
-    this.#rowsAbove = new Set(owned.rowsAbove);
+    this.#rowsAbove = setOf(owned.rowsAbove);
     if (owned.run === this.run) return;
     this.run = owned.run;
     this.window = this.window.reopened(owned.cursor);
     this.scannedTo = Math.max(owned.cursor, this.scannedTo);
   }
+}
+
+function setOf(offsets: readonly Offset[]): ReadonlySet<Offset> | undefined {
+  return offsets.length === 0 ? undefined : new Set(offsets);
 }
 
 export type RunnerLimits = Pick<

@@ -41,6 +41,8 @@ export function createSender(deps: SenderDeps): Sender {
 class WebhookSender implements Sender {
   readonly #deps: SenderDeps;
   readonly #parking: Parking;
+  /** All attempts under way. */
+  readonly #flights = new Set<Flight>();
 
   constructor(deps: SenderDeps) {
     this.#deps = deps;
@@ -64,7 +66,7 @@ class WebhookSender implements Sender {
   }
 
   cutOff(runner: Runner): void {
-    for (const flight of runner.attempts) flight.post?.cancel();
+    for (const flight of this.#flights) if (flight.runner === runner) flight.post?.cancel();
   }
 
   close(): void {
@@ -87,7 +89,7 @@ class WebhookSender implements Sender {
       target: undefined,
       post: undefined,
     };
-    runner.attempts.add(flight);
+    this.#flights.add(flight);
     void this.#post(flight).then((result) => this.#end(flight, result));
     return flight;
   }
@@ -119,7 +121,7 @@ class WebhookSender implements Sender {
   #end(flight: Flight, result: PostResult): void {
     const { rota } = this.#deps;
     const { runner } = flight;
-    runner.attempts.delete(flight);
+    this.#flights.delete(flight);
     if (flight.fresh) runner.freshInFlight -= 1;
     else runner.dueInFlight -= 1;
     if (runner.state === 'gone') flight.settled = true;

@@ -183,6 +183,40 @@ describe('rows that are due', () => {
     assert.equal(await scene.cursor(stream), 3);
   });
 
+  test('are not claimed again when their claim was what failed for long', async (t) => {
+    let away = false;
+    const scene = await createDeliveryScene(t, {
+      settings: { retryDelaysMs: [1000, 30_000], pollMs: 1_000_000 },
+      respond: () => busy,
+      through: (store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          settle: (batch) => (away ? scene.unavailable() : store.deliveries.settle(batch)),
+          claimDue: (...args) => (away ? scene.unavailable() : store.deliveries.claimDue(...args)),
+        },
+      }),
+    });
+    await scene.addStream();
+    await scene.start();
+    const [early = ''] = await scene.publishMany(1);
+    scene.transport.respond = () => undefined;
+    await scene.clock.advance(1100);
+    const [retry] = scene.transport.open;
+    scene.transport.respond = () => busy;
+    await scene.publishMany(1);
+    await scene.clock.advance(100);
+    away = true;
+    // The claim for the second fails; meanwhile the first ends, and then its lease.
+    await scene.clock.advance(2000);
+    retry?.end(ok);
+    await scene.clock.advance(60_000);
+    scene.transport.respond = () => ok;
+    away = false;
+    await scene.clock.advance(60_000);
+    assert.equal(scene.sent().filter((id) => id === early).length, 2);
+  });
+
   test('are sent at once when the store is back', async (t) => {
     let away = false;
     const scene = await createDeliveryScene(t, {
