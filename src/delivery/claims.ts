@@ -29,7 +29,7 @@ export interface ClaimDeps {
   readonly clock: Clock;
   readonly lane: Lane;
   readonly patience: Patience;
-  readonly settler: Pick<Settler, 'add' | 'settleNow'>;
+  readonly settler: Pick<Settler, 'add' | 'settleOld'>;
   readonly rota: Pick<Rota, 'tell' | 'pump' | 'free'>;
   readonly settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs'>;
   readonly begin: (runner: Runner, row: Delivery) => void;
@@ -45,8 +45,8 @@ export function createClaims(deps: ClaimDeps): Claims {
 }
 
 /**
- * One query for all runners. What has ended is settled first, before each try: a row whose lease is
- * over because its result could not be written for long must not be sent again.
+ * One query for all runners. Before each try, results that have waited for long are recorded: the
+ * leases of their rows may be over, and they would be sent again.
  */
 class GatheredClaims implements Claims {
   readonly #deps: ClaimDeps;
@@ -118,7 +118,7 @@ class GatheredClaims implements Claims {
     const leaseMs = settings.attemptTimeoutMs + settings.leaseGraceMs;
     let askedAt = clock.now();
     const answers = await patience.keepTrying(async () => {
-      await settler.settleNow();
+      await settler.settleOld(settings.leaseGraceMs / 2);
       askedAt = clock.now();
       return deliveries.claimDue(asks, askedAt, askedAt + leaseMs);
     });

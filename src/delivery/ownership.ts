@@ -155,10 +155,6 @@ class StreamOwnership implements Ownership {
     if (this.#isClosed) return;
     const claimed = await patience.keepTrying(() => ownership.claim(node, chunk, clock.now()));
     for (const owned of claimed) this.#adopt(owned, await this.#tailOf(owned.stream.tenant));
-    for (const key of this.#announced) {
-      const runner = this.runners.get(key);
-      if (runner !== undefined) this.look(runner);
-    }
     if (claimed.length < chunk) return;
     await breathe(clock);
     this.claim();
@@ -172,6 +168,7 @@ class StreamOwnership implements Ownership {
     const runner = new Runner(owned, tail);
     this.runners.set(key, runner);
     this.#deps.report({ kind: 'stream_owned', tenant, stream, cursor: owned.cursor });
+    if (this.#announced.has(key)) return this.look(runner);
     this.#wake(runner, owned);
     this.rest(runner);
   }

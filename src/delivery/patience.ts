@@ -29,6 +29,7 @@ export function createPatience(deps: {
 }): Patience {
   const timers = new Set<Timer>();
   let failing = 0;
+  let isReported = false;
   let closed = false;
 
   const pause = (ms: number): Promise<void> =>
@@ -42,17 +43,18 @@ export function createPatience(deps: {
     });
 
   const fails = (error: unknown, failures: number): void => {
-    const first = failures === 0 && failing === 0;
     if (failures === 0) failing += 1;
-    if (!(error instanceof StoreUnavailable)) deps.report({ kind: 'unexpected', error });
-    else if (first) deps.report({ kind: 'store_unavailable', error });
+    if (!(error instanceof StoreUnavailable)) return deps.report({ kind: 'unexpected', error });
+    if (!isReported) deps.report({ kind: 'store_unavailable', error });
+    isReported = true;
   };
 
   const goesThrough = (failures: number): void => {
     if (failures === 0) return;
     failing -= 1;
     if (failing > 0) return;
-    deps.report({ kind: 'store_recovered' });
+    if (isReported) deps.report({ kind: 'store_recovered' });
+    isReported = false;
     deps.recovered();
   };
 

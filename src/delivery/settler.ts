@@ -22,6 +22,8 @@ export interface Settler {
   add(runner: Runner, outcome: Outcome): void;
   /** Records now what has gathered. Only for who has the lane. */
   settleNow(): Promise<void>;
+  /** Records results that have waited for so long or longer. Only for who has the lane. */
+  settleOld(waitedMs: number): Promise<void>;
   /** Forgets what is not recorded and records nothing any more. */
   close(): void;
 }
@@ -68,6 +70,8 @@ export function createSettler(deps: SettlerDeps): Settler {
 class BatchSettler implements Settler {
   readonly #deps: SettlerDeps;
   #gathered: Result[] = [];
+  /** When the first of them was added. */
+  #gatheredSinceMs = 0;
   #unsettled = 0;
   /** Number of the last batch of this incarnation of the node. */
   #batch = 0;
@@ -88,6 +92,7 @@ class BatchSettler implements Settler {
     this.#unsettled += 1;
     runner.unsettled += 1;
     runner.rowsPending += rowsMore(outcome);
+    if (this.#gathered.length === 0) this.#gatheredSinceMs = this.#deps.clock.elapsedMs();
     this.#gathered.push({ runner, outcome, cursor: undefined });
     this.#plan();
   }
@@ -100,9 +105,17 @@ class BatchSettler implements Settler {
     this.#plan();
   }
 
+  async settleOld(waitedMs: number): Promise<void> {
+    while (this.#gathered.length > 0 && this.#waitedMs() >= waitedMs) await this.settleNow();
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#timer?.cancel();
+  }
+
+  #waitedMs(): number {
+    return this.#deps.clock.elapsedMs() - this.#gatheredSinceMs;
   }
 
   #plan(): void {
