@@ -1,4 +1,4 @@
-import { copyFile } from 'node:fs/promises';
+import { copyFile, open } from 'node:fs/promises';
 import type { Bench } from './bench.ts';
 import { arrivalRate, startReceiver, type Receiver } from './child.ts';
 import { addStream, fill, makePlace, startLeat, withStore, type Place } from './leat.ts';
@@ -55,6 +55,10 @@ async function makeFilled(
 async function drainSome(filled: Place, receiver: Receiver): Promise<number> {
   const place = await makePlace();
   await copyFile(filled.file, place.file);
+  // A large copy would still be on its way to the disk while it is read.
+  const copy = await open(place.file, 'r+');
+  await copy.sync();
+  await copy.close();
   await receiver.reset();
   const leat = await startLeat(place);
   const report = await receiver.received(counted);

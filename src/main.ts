@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-semi-space-size=16
 /** The `leat` program: sub-commands, what they print, and the one map from errors to exit codes. */
 import { constants } from 'node:os';
 import { inspect } from 'node:util';

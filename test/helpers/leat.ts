@@ -81,7 +81,8 @@ export function spawnLeat(
   options: { cwd?: string } = {},
 ): { child: ChildProcess; output: () => string } {
   const program = new URL('../../src/main.ts', import.meta.url).pathname;
-  const child = spawn(process.execPath, [program, ...words], {
+  // As `npm start` does.
+  const child = spawn(process.execPath, ['--max-semi-space-size=16', program, ...words], {
     cwd: options.cwd ?? tmpdir(),
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env['PATH'] ?? '', ...env },
