@@ -109,7 +109,8 @@ export function outcomeOf(
     attempt: attempt.attempt,
     hasRow: attempt.hasRow,
     at: attempt.at,
-    durationMs: ended.elapsedMs - attempt.startedMs,
+    // Microseconds say all there is to say; what a double adds behind them is noise.
+    durationMs: Math.round((ended.elapsedMs - attempt.startedMs) * 1000) / 1000,
     status: verdict.status,
   };
   if (decision.kind === 'delivered') return { ...same, result: 'delivered' };
@@ -142,8 +143,13 @@ function credentialsOf(authorization: Authorization): Credentials {
   }
   if (authorization.method === 'bearer') {
     const { token } = authorization;
-    return { header: ['authorization', `Bearer ${token}`], secrets: [token] };
+    return { header: ['authorization', `Bearer ${headerText(token)}`], secrets: [token] };
   }
   const { headerKey, headerValue } = authorization;
-  return { header: [headerKey, headerValue], secrets: [headerValue] };
+  return { header: [headerKey, headerText(headerValue)], secrets: [headerValue] };
+}
+
+/** A header is written byte by byte as Latin-1: in this form any text leaves as its UTF-8. */
+function headerText(value: string): string {
+  return Buffer.from(value, 'utf8').toString('latin1');
 }

@@ -65,6 +65,12 @@ describe('a request', () => {
       `Basic ${Buffer.from('ada:pä:ss').toString('base64')}`,
     ],
     [{ method: 'custom_header', headerKey: 'X-Key', headerValue: 'v' }, 'X-Key', 'v'],
+    // What no byte can hold goes as the bytes of its UTF-8.
+    [
+      { method: 'bearer', token: 'clé€' },
+      'authorization',
+      'Bearer cl\u00c3\u00a9\u00e2\u0082\u00ac',
+    ],
   ];
   for (const [authorization, header, value] of authorizations) {
     test(`says who calls by ${authorization.method}`, () => {
@@ -113,6 +119,11 @@ describe('a request', () => {
 });
 
 describe('what is recorded of an attempt', () => {
+  test('is its duration to the microsecond', () => {
+    const ended = { now, elapsedMs: 1003.9936759999999 };
+    assert.equal(outcomeOf(attemptOf(), ok, ended, settings).durationMs, 3.994);
+  });
+
   const ended = { now, elapsedMs: 1040.5 };
 
   test('says when it began and how long it took', () => {
