@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fetchToken, freePort, makePlace, spawnLeat, waitFor } from '../helpers/leat.ts';
+
+test('leat start shows the addresses, the client once, and three requests to begin with', async (t) => {
+  const place = await makePlace();
+  t.after(place.remove);
+  const start = async (): Promise<{ url: string; output: string; end: () => Promise<unknown> }> => {
+    const port = await freePort();
+    const env = { LEAT_STORE: `sqlite:${place.file}`, LEAT_PORT: String(port) };
+    const { child, output } = spawnLeat(['start'], env);
+    t.after(() => child.kill('SIGKILL'));
+    await waitFor('the last line of the welcome', () => output().includes('Ctrl-C ends it'));
+    const end = async (): Promise<unknown> => {
+      const ended = once(child, 'close');
+      child.kill('SIGINT');
+      return (await ended)[0];
+    };
+    return { url: `http://127.0.0.1:${port}`, output: output(), end };
+  };
+
+  const first = await start();
+  const file = join(place.folder, 'bootstrap.json');
+  const made = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
+  const { client_id: id = '', client_secret: secret = '' } = made;
+  for (const text of [`${first.url}/api/v2`, `${first.url}/oauth/token`, `client_id=${id}`, file]) {
+    assert.ok(first.output.includes(text), `${text} is not in:\n${first.output}`);
+  }
+  assert.equal(first.output.match(/\bcurl /g)?.length, 3);
+  assert.ok(!first.output.includes(secret), 'the secret is in the file only');
+  const token = await fetchToken(first.url, { id, secret });
+  const headers = { authorization: `Bearer ${token}` };
+  const listed = await fetch(`${first.url}/api/v2/event-streams`, { headers });
+  assert.deepEqual(await listed.json(), { eventStreams: [] });
+  assert.equal(await first.end(), 0);
+
+  const second = await start();
+  assert.ok(!second.output.includes(file), 'the client is told of once');
+  assert.ok((await fetchToken(second.url, { id, secret })).length > 0);
+  assert.equal(await second.end(), 0);
+});
