@@ -2,8 +2,8 @@ import { copyFile, open } from 'node:fs/promises';
 import type { Bench } from './bench.ts';
 import { arrivalRate, startReceiver, type Receiver } from './child.ts';
 import { addStream, fill, makePlace, startLeat, withStore, type Place } from './leat.ts';
-import { perSecond } from './report.ts';
-import { alternate, ratios } from './rounds.ts';
+import { rateFigure } from './report.ts';
+import { alternate } from './rounds.ts';
 
 const waiting = 1_000_000;
 const counted = 50_000;
@@ -25,16 +25,7 @@ export const backlog: Bench = {
     await receiver.end();
     await full.remove();
     await small.remove();
-    return [
-      {
-        name: 'backlog',
-        detail: perSecond(rounds),
-        values: ratios(rounds),
-        unit: '×',
-        must: { kind: 'least', value: 0.95 },
-        goal: 1,
-      },
-    ];
+    return [rateFigure('backlog', rounds, { least: 0.95, goal: 1 })];
   },
 };
 

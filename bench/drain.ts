@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { deliveryBody } from '../src/core/envelope.ts';
-import { alternate, ratios } from './rounds.ts';
+import { alternate } from './rounds.ts';
 import type { Bench } from './bench.ts';
 import { arrivalRate, startChild, startReceiver, type Receiver } from './child.ts';
 import { addStream, fill, makeEvent, makePlace, startLeat, withStore } from './leat.ts';
-import { perSecond } from './report.ts';
+import { rateFigure } from './report.ts';
 
 const events = 100_000;
 const connections = 64;
@@ -22,16 +22,7 @@ export const drain: Bench = {
         () => bareOnce(receiver),
         progress,
       );
-      return [
-        {
-          name: 'drain',
-          detail: perSecond(rounds),
-          values: ratios(rounds),
-          unit: '×',
-          must: { kind: 'least', value: 0.55 },
-          goal: 0.9,
-        },
-      ];
+      return [rateFigure('drain', rounds, { least: 0.55, goal: 0.9 })];
     } finally {
       await receiver.end();
     }

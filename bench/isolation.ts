@@ -1,8 +1,8 @@
 import type { Bench } from './bench.ts';
 import { arrivalRate, startReceiver, type Receiver } from './child.ts';
 import { addStream, fill, makePlace, startLeat, withStore } from './leat.ts';
-import { perSecond } from './report.ts';
-import { alternate, ratios } from './rounds.ts';
+import { rateFigure } from './report.ts';
+import { alternate } from './rounds.ts';
 
 const healthy = 49;
 const events = 1000;
@@ -22,16 +22,7 @@ export const isolation: Bench = {
     );
     await receiver.end();
     await hanging.end();
-    return [
-      {
-        name: 'isolation',
-        detail: perSecond(rounds),
-        values: ratios(rounds),
-        unit: '×',
-        must: { kind: 'least', value: 0.95 },
-        goal: 1,
-      },
-    ];
+    return [rateFigure('isolation', rounds, { least: 0.95, goal: 1 })];
   },
 };
 

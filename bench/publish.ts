@@ -5,8 +5,8 @@ import type { Bench } from './bench.ts';
 import { endChild, message, startChild, startReceiver } from './child.ts';
 import { addStream, makeEvent, makePlace, orderData, startLeat, withStore } from './leat.ts';
 import { load, post } from './load.ts';
-import { perSecond } from './report.ts';
-import { alternate, ratios } from './rounds.ts';
+import { rateFigure } from './report.ts';
+import { alternate } from './rounds.ts';
 
 const seconds = 4;
 const connections = 64;
@@ -32,16 +32,7 @@ export const publishOne: Bench = {
       },
       progress,
     );
-    return [
-      {
-        name: 'publish one',
-        detail: perSecond(rounds),
-        values: ratios(rounds),
-        unit: '×',
-        must: { kind: 'least', value: 0.4 },
-        goal: 0.8,
-      },
-    ];
+    return [rateFigure('publish one', rounds, { least: 0.4, goal: 0.8 })];
   },
 };
 
@@ -56,16 +47,7 @@ export const publishHundred: Bench = {
       bareInsertRate,
       progress,
     );
-    return [
-      {
-        name: 'publish 100',
-        detail: `${perSecond(rounds)} events`,
-        values: ratios(rounds),
-        unit: '×',
-        must: { kind: 'least', value: 0.4 },
-        goal: 0.8,
-      },
-    ];
+    return [rateFigure('publish 100', rounds, { least: 0.4, goal: 0.8 })];
   },
 };
 
@@ -80,16 +62,7 @@ export const fanOut: Bench = {
       () => publishRate(one, 1),
       progress,
     );
-    return [
-      {
-        name: 'fan-out',
-        detail: perSecond(rounds),
-        values: ratios(rounds),
-        unit: '×',
-        must: { kind: 'least', value: 0.95 },
-        goal: 1,
-      },
-    ];
+    return [rateFigure('fan-out', rounds, { least: 0.95, goal: 1 })];
   },
 };
 

@@ -1,7 +1,24 @@
 import type { Figure } from './bench.ts';
-import { median, type Rounds } from './rounds.ts';
+import { median, ratios, type Rounds } from './rounds.ts';
 
-export function perSecond(rounds: Rounds): string {
+/** The ratio of two rates, which must be at least so much. */
+export function rateFigure(
+  name: string,
+  rounds: Rounds,
+  bar: { readonly least: number; readonly goal: number },
+): Figure {
+  const must = { kind: 'least', value: bar.least } as const;
+  return {
+    name,
+    detail: perSecond(rounds),
+    values: ratios(rounds),
+    unit: '×',
+    must,
+    goal: bar.goal,
+  };
+}
+
+function perSecond(rounds: Rounds): string {
   const rate = (values: readonly number[]): string =>
     `${Math.round(median(values)).toLocaleString('en')}/s`;
   return `${rate(rounds.ours)} against ${rate(rounds.theirs)}`;
