@@ -1,4 +1,4 @@
-import { audienceOf, issuerOf } from '../auth/issuer.ts';
+import { audienceOf, issuerOf, managementAudiences } from '../auth/issuer.ts';
 import { managementScopes } from '../auth/scopes.ts';
 import { type Api, managementApiId, type Tenant } from '../core/types.ts';
 import type { ApiSettings } from './settings.ts';
@@ -24,10 +24,5 @@ export function isManagementAudience(
   { domain }: Tenant,
   { plainHttp }: Pick<ApiSettings, 'plainHttp'>,
 ): boolean {
-  const short = '/api/v2/';
-  return (
-    audience === short ||
-    audience === audienceOf(domain) ||
-    audience === issuerOf(domain, plainHttp(domain)) + short.slice(1)
-  );
+  return managementAudiences(domain, issuerOf(domain, plainHttp(domain))).includes(audience);
 }

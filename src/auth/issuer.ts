@@ -13,6 +13,11 @@ export function audienceOf(domain: string): string {
   return `https://${domain}/api/v2/`;
 }
 
+/** The audiences by which a client can ask for a token of the management API (contract section 14). */
+export function managementAudiences(domain: string, issuer: string): readonly string[] {
+  return [audienceOf(domain), '/api/v2/', `${issuer}api/v2/`];
+}
+
 /** The URL at which a tenant's tokens are asked for. */
 export function tokenEndpointOf(issuer: string): string {
   return `${issuer}oauth/token`;

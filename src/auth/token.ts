@@ -3,7 +3,7 @@ import type { Millis } from '../core/clock.ts';
 import { type Client, type Grant, managementApiId, type Tenant } from '../core/types.ts';
 import type { Store } from '../store/port.ts';
 import { authenticateClient } from './authentication.ts';
-import { audienceOf, issuerOf } from './issuer.ts';
+import { audienceOf, issuerOf, managementAudiences } from './issuer.ts';
 import type { Keyring } from './keys.ts';
 import { readParameters } from './parameters.ts';
 import { accessDenied, missingParameter, Refusal } from './refusal.ts';
@@ -124,7 +124,7 @@ async function findTarget(
   audience: string,
 ): Promise<Target | Refusal> {
   const management = audienceOf(tenant.domain);
-  if ([management, '/api/v2/', `${issuer}api/v2/`].includes(audience)) {
+  if (managementAudiences(tenant.domain, issuer).includes(audience)) {
     const lifetimeSeconds = MANAGEMENT_LIFETIME_SECONDS;
     const identifier = management;
     return { id: managementApiId, identifier, lifetimeSeconds, carriesPermissions: false };
