@@ -215,6 +215,23 @@ export interface Grant {
   readonly scope: readonly string[];
 }
 
+/** A group of permissions; clients and users can hold it. */
+export interface Role {
+  readonly tenant: number;
+  readonly id: string;
+  /** Unique in the tenant. */
+  readonly name: string;
+  readonly description: string;
+  readonly createdAt: Millis;
+}
+
+/** One permission of a role: a scope of an API. */
+export interface Permission {
+  /** Id of the API, or {@link managementApiId}. */
+  readonly api: string;
+  readonly name: string;
+}
+
 /** A key that signs access tokens. */
 export interface SigningKey {
   readonly tenant: number;

@@ -23,6 +23,8 @@ import type {
   LogEvent,
   NewEvent,
   Offset,
+  Permission,
+  Role,
   SigningKey,
   Stream,
   Tenant,
@@ -39,6 +41,7 @@ export interface Store {
   readonly clients: ClientStore;
   readonly apis: ApiStore;
   readonly grants: GrantStore;
+  readonly roles: RoleStore;
   readonly users: UserStore;
   /**
    * Calls `listener` right after each commit that others may wait for, in commit order. Hints may
@@ -363,7 +366,7 @@ export interface KeyStore {
   revoke(tenant: number, kid: string): Promise<boolean>;
 }
 
-// Clients, APIs, grants
+// Clients, APIs, grants, roles
 
 /** A page by number, as the lists of contract section 14.1 use it. */
 export interface NumberedPage<T> {
@@ -385,7 +388,7 @@ export interface ClientStore {
     id: string,
     decide: (before: Client, grants: readonly Grant[]) => { after: Client } | { refused: string },
   ): Promise<{ updated: Client } | { refused: string }>;
-  /** Removes the client with its grants. False when there was none. */
+  /** Removes the client with its grants and its roles. False when there was none. */
   delete(tenant: number, id: string): Promise<boolean>;
   /** Remembers the `jti` of an assertion until it expires; false when it was used before. */
   useAssertion(
@@ -407,7 +410,7 @@ export interface ApiStore {
     id: string,
     decide: (before: Api) => Api,
   ): Promise<{ updated: Api } | { refused: 'unknown' }>;
-  /** Removes the API with its grants. False when there was none. */
+  /** Removes the API with its grants and its permissions. False when there was none. */
   delete(tenant: number, id: string): Promise<boolean>;
 }
 
@@ -435,6 +438,64 @@ export interface GrantStore {
   delete(tenant: number, id: string): Promise<boolean>;
 }
 
+export interface RoleStore {
+  get(tenant: number, id: string): Promise<Role | undefined>;
+  byName(tenant: number, name: string): Promise<Role | undefined>;
+  list(tenant: number, page: PageByNumber): Promise<NumberedPage<Role>>;
+  create(role: Role): Promise<{ created: Role } | { refused: 'name_taken' }>;
+  update(
+    tenant: number,
+    id: string,
+    decide: (before: Role) => Role,
+  ): Promise<{ updated: Role } | { refused: 'unknown' | 'name_taken' }>;
+  /** Removes the role with its permissions and its members. False when there was none. */
+  delete(tenant: number, id: string): Promise<boolean>;
+
+  /** In the order of API id and name. */
+  permissions(tenant: number, role: string, page: PageByNumber): Promise<NumberedPage<Permission>>;
+  /** Adds all or none; one that the role has already stays. */
+  addPermissions(
+    tenant: number,
+    role: string,
+    permissions: readonly Permission[],
+  ): Promise<'added' | 'unknown_role' | 'unknown_api'>;
+  /** One that the role does not have is no error. False when there is no such role. */
+  removePermissions(
+    tenant: number,
+    role: string,
+    permissions: readonly Permission[],
+  ): Promise<boolean>;
+
+  /** Ids of clients, in order. */
+  clients(tenant: number, role: string, page: PageByNumber): Promise<NumberedPage<string>>;
+  /** Adds all or none; one that has the role already keeps it. */
+  addClients(
+    tenant: number,
+    role: string,
+    clients: readonly string[],
+  ): Promise<'added' | 'unknown_role' | 'unknown_client'>;
+  /** One that does not have the role is no error. False when there is no such role. */
+  removeClients(tenant: number, role: string, clients: readonly string[]): Promise<boolean>;
+
+  /** Ids of users, in order, after the user with the id `after`. */
+  users(
+    tenant: number,
+    role: string,
+    page: { after: string | undefined; take: number },
+  ): Promise<Page<string>>;
+  /** Adds all or none; one that has the role already keeps it. */
+  addUsers(
+    tenant: number,
+    role: string,
+    users: readonly string[],
+  ): Promise<'added' | 'unknown_role' | 'unknown_user'>;
+  /** One that does not have the role is no error. False when there is no such role. */
+  removeUsers(tenant: number, role: string, users: readonly string[]): Promise<boolean>;
+
+  /** The permissions that the roles of a client have for an API, each once, sorted. */
+  permissionsOf(tenant: number, client: string, api: string): Promise<readonly string[]>;
+}
+
 // Users
 
 export interface UserStore {
@@ -460,7 +521,7 @@ export interface UserStore {
     decide: (before: User) => { after: User; event: NewEvent } | { refused: R },
     now: Millis,
   ): Promise<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }>;
-  /** The same for removing it. False when there was none. */
+  /** The same for removing it, with its roles. False when there was none. */
   delete(
     tenant: number,
     id: string,

@@ -104,6 +104,9 @@ function update(
 
 function remove(db: Database, tenant: number, id: string): boolean {
   const deleted = db.run`delete from apis where tenant = ${tenant} and id = ${id}` === 1;
-  if (deleted) db.run`delete from grants where tenant = ${tenant} and api = ${id}`;
+  if (deleted) {
+    db.run`delete from grants where tenant = ${tenant} and api = ${id}`;
+    db.run`delete from role_permissions where tenant = ${tenant} and api = ${id}`;
+  }
   return deleted;
 }

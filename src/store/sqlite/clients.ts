@@ -110,6 +110,7 @@ function update(
 
 function remove(db: Database, tenant: number, id: string): boolean {
   db.run`delete from grants where tenant = ${tenant} and client = ${id}`;
+  db.run`delete from role_clients where tenant = ${tenant} and client = ${id}`;
   return db.run`delete from clients where tenant = ${tenant} and id = ${id}` === 1;
 }
 

@@ -11,6 +11,7 @@ import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
+import { createRoleStore } from './roles.ts';
 import { prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
 import { createTenantStore } from './tenants.ts';
@@ -56,6 +57,7 @@ export async function openSqliteStore(
       clients: createClientStore(shared),
       apis: createApiStore(shared),
       grants: createGrantStore(shared),
+      roles: createRoleStore(shared),
       users: createUserStore(shared),
       watch,
       ping: async () => ping(db),

@@ -217,6 +217,7 @@ function remove(
   const before = get(db, tenant, id);
   if (before === undefined) return unchanged(false);
   db.run`delete from users where tenant = ${tenant} and id = ${id}`;
+  db.run`delete from role_users where tenant = ${tenant} and user = ${id}`;
   const { written } = appendWithin(db, tenant, [emit(before)], now);
   return { answer: true, written };
 }
