@@ -35,7 +35,7 @@ export interface TokenAnswer {
 }
 
 export interface TokenEndpointDeps {
-  readonly store: Pick<Store, 'clients' | 'apis' | 'grants'>;
+  readonly store: Pick<Store, 'clients' | 'apis' | 'grants' | 'roles'>;
   readonly keyring: Pick<Keyring, 'signer'>;
   /** Whether the issuer of a tenant domain begins with `http://`. */
   readonly plainHttp: (domain: string) => boolean;
@@ -107,7 +107,9 @@ async function permitFor(
   const scopes = checkScope(parameters.get('scope'), grant);
   if (scopes instanceof Refusal) return scopes;
 
-  const permissions = target.carriesPermissions ? permissionsOf(grant) : undefined;
+  const permissions = target.carriesPermissions
+    ? await permissionsOf(store.roles, grant)
+    : undefined;
   return { clientId: client.id, target, scopes, permissions };
 }
 
@@ -161,9 +163,16 @@ function checkScope(asked: string | undefined, { scope }: Grant): readonly strin
   return accessDenied(`Client has not been granted scopes: ${cut(missing.join(' '))}`);
 }
 
-/** The claim `permissions`: each once, sorted, whatever `scope` narrowed. */
-function permissionsOf(grant: Grant): string[] {
-  return [...new Set(grant.scope)].toSorted();
+/**
+ * The claim `permissions`: those of the grant and of the client's roles, each once, sorted, whatever
+ * `scope` narrowed.
+ */
+async function permissionsOf(
+  roles: Pick<Store['roles'], 'permissionsOf'>,
+  { tenant, client, api, scope }: Grant,
+): Promise<string[]> {
+  const ofRoles = await roles.permissionsOf(tenant, client, api);
+  return [...new Set([...scope, ...ofRoles])].toSorted();
 }
 
 /** Makes the access token: RFC 9068 in spirit, with the claims of contract section 14. */
