@@ -1,0 +1,123 @@
+/**
+ * Every answer the message API can give: contract section 15. There are so few that each one is
+ * made once, at the start.
+ */
+export interface Answer {
+  readonly status: number;
+  /** Names and values in turn, as `writeHead` takes them; without `Date`. */
+  readonly headers: readonly string[];
+  /** Empty for an answer without a body. */
+  readonly body: string;
+}
+
+/** The answers by what they say. */
+export interface Answers {
+  readonly public: Answer;
+  readonly protected: Answer;
+  readonly admin: Answer;
+  readonly preflight: Answer;
+  readonly unknownPath: Answer;
+  readonly otherMethod: Answer;
+  readonly noCredentials: Answer;
+  readonly malformedCredentials: Answer;
+  readonly otherScheme: Answer;
+  readonly badToken: Answer;
+  readonly unverifiable: Answer;
+  readonly denied: Answer;
+  readonly failure: Answer;
+  /** For what is no request: status 400, 408, 413 or 431. */
+  readonly malformedRequest: Answer;
+  readonly lateRequest: Answer;
+  readonly hugeRequest: Answer;
+  readonly hugeHeader: Answer;
+}
+
+/** Methods of the three endpoints, as `Allow` lists them. */
+export const allowedMethods: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
+/** What the admin message needs. */
+export const adminPermissions: readonly string[] = ['read:admin-messages'];
+
+/** Makes the answers for pages of one origin. */
+export function createAnswers(origin: string): Answers {
+  const always = { ...hardening, 'Access-Control-Allow-Origin': origin, Vary: 'Origin' };
+  const empty = (status: number, headers: Headers): Answer => {
+    return { status, headers: Object.entries({ ...always, ...headers }).flat(), body: '' };
+  };
+  const json = (status: number, content: object, headers: Headers = {}): Answer => {
+    const body = JSON.stringify(content);
+    const length = String(Buffer.byteLength(body));
+    const typed = { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': length };
+    return { ...empty(status, { ...typed, ...headers }), body };
+  };
+  const challenge = (content: object, parameters: string): Answer =>
+    json(401, content, { 'WWW-Authenticate': `Bearer${parameters}` });
+
+  return {
+    public: json(200, { text: 'This is a public message.' }),
+    protected: json(200, { text: 'This is a protected message.' }),
+    admin: json(200, { text: 'This is an admin message.' }),
+    preflight: empty(204, preflight),
+    unknownPath: json(404, { message: 'Not Found' }),
+    otherMethod: json(
+      405,
+      { message: 'Not Allowed Http Method' },
+      { Allow: allowedMethods.join(', ') },
+    ),
+    noCredentials: challenge({ message: 'Requires authentication' }, ''),
+    malformedCredentials: challenge(malformed, ' error="invalid_request"'),
+    otherScheme: challenge(badCredentials, ' error="invalid_request"'),
+    badToken: challenge(badCredentials, ' error="invalid_token"'),
+    unverifiable: json(500, { message: 'Unable to verify credentials' }),
+    denied: json(
+      403,
+      { message: 'Permission denied' },
+      {
+        'WWW-Authenticate': `Bearer error="insufficient_scope", scope="${adminPermissions.join(' ')}"`,
+      },
+    ),
+    failure: json(500, { message: 'Internal Server Error' }),
+    malformedRequest: json(400, { message: 'Bad Request' }, ended),
+    lateRequest: json(408, { message: 'Request Timeout' }, ended),
+    hugeRequest: json(413, { message: 'Payload Too Large' }, ended),
+    hugeHeader: json(431, { message: 'Request Header Fields Too Large' }, ended),
+  };
+}
+
+type Headers = Readonly<Record<string, string>>;
+
+const badCredentials = { message: 'Bad credentials' };
+const malformed = {
+  error: 'invalid_request',
+  error_description: 'Authorization header value must follow this format: Bearer access-token',
+  message: 'Bad credentials',
+};
+
+/** After what was no request nobody knows where the next one begins. */
+const ended = { Connection: 'close' };
+
+const preflight = {
+  'Access-Control-Allow-Methods': 'GET',
+  'Access-Control-Allow-Headers': 'Authorization,Content-Type',
+  'Access-Control-Max-Age': '86400',
+};
+
+/** An answer is data for one origin's scripts: no page, not framed, not cached, never plain HTTP. */
+const hardening = {
+  'Strict-Transport-Security': 'max-age=31536000; includeSubDomains',
+  'Content-Security-Policy': "default-src 'none';frame-ancestors 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+  'X-XSS-Protection': '0',
+  'Referrer-Policy': 'no-referrer',
+  'Origin-Agent-Cluster': '?1',
+  'X-DNS-Prefetch-Control': 'off',
+  'X-Download-Options': 'noopen',
+  'X-Permitted-Cross-Domain-Policies': 'none',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Cache-Control': 'no-store, no-cache, must-revalidate, proxy-revalidate',
+  Pragma: 'no-cache',
+  Expires: '0',
+  'Surrogate-Control': 'no-store',
+};

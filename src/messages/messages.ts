@@ -1,0 +1,104 @@
+import type { KeySource, TokenVerifier, Verdict } from '../auth/signature.ts';
+import type { Millis } from '../core/clock.ts';
+import { adminPermissions, allowedMethods, type Answer, type Answers } from './answers.ts';
+
+/** What the message API is asked, whichever way the request came in. */
+export interface Asked {
+  readonly method: string;
+  /** The request target: a path with its query, or an absolute URL. */
+  readonly target: string;
+  /** Every `Authorization` header, without the blanks around its value. */
+  readonly authorizations: readonly string[];
+}
+
+/** Whose tokens are accepted, and for what. */
+export interface Trust {
+  /** `iss` of the tokens, letter by letter. */
+  readonly issuer: string;
+  /** `aud` of the tokens. */
+  readonly audience: string;
+  readonly keys: KeySource;
+}
+
+export interface MessageDeps {
+  readonly answers: Answers;
+  readonly verifier: Pick<TokenVerifier, 'verify'>;
+  readonly trust: Trust;
+  readonly now: () => Millis;
+}
+
+/** Answers a request. Without a promise where the answer is known at once. */
+export type Respond = (asked: Asked) => Answer | Promise<Answer>;
+
+/** The three endpoints, with the checks of contract section 15 in their order. */
+export function createMessages({ answers, verifier, trust, now }: MessageDeps): Respond {
+  const endpoints = new Map<string, Endpoint>([
+    ['/api/messages/public', { answer: answers.public, guarded: false }],
+    ['/api/messages/protected', { answer: answers.protected, guarded: true }],
+    ['/api/messages/admin', { answer: answers.admin, guarded: true, required: adminPermissions }],
+  ]);
+  const expected = {
+    audience: trust.audience,
+    keysOf: (issuer: string) => (issuer === trust.issuer ? trust.keys : undefined),
+  };
+
+  const judge = (verdict: Verdict, { answer, required }: Endpoint): Answer => {
+    if (verdict.kind === 'refused') {
+      return verdict.reason === 'unavailable' ? answers.unverifiable : answers.badToken;
+    }
+    const { permissions } = verdict.claims;
+    return required === undefined || holdsAll(permissions, required) ? answer : answers.denied;
+  };
+
+  return ({ method, target, authorizations }) => {
+    const endpoint = endpoints.get(pathOf(target));
+    if (endpoint === undefined) return answers.unknownPath;
+    if (!allowedMethods.includes(method)) return answers.otherMethod;
+    if (method === 'OPTIONS') return answers.preflight;
+    if (!endpoint.guarded) return endpoint.answer;
+    const credentials = readCredentials(authorizations);
+    if (credentials.kind !== 'bearer') return answers[credentials.kind];
+    const verdict = verifier.verify(credentials.token, expected, now());
+    if (verdict instanceof Promise) return verdict.then((reached) => judge(reached, endpoint));
+    return judge(verdict, endpoint);
+  };
+}
+
+interface Endpoint {
+  readonly answer: Answer;
+  /** Whether it needs a valid token. */
+  readonly guarded: boolean;
+  /** Permissions that the token must have besides. */
+  readonly required?: readonly string[];
+}
+
+/** The path as it was sent: without the query, and without the origin of the absolute form. */
+function pathOf(target: string): string {
+  const path = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*/i, '');
+  const query = path.indexOf('?');
+  return query === -1 ? path : path.slice(0, query);
+}
+
+type Credentials =
+  | { readonly kind: 'bearer'; readonly token: string }
+  | { readonly kind: 'noCredentials' | 'malformedCredentials' | 'otherScheme' };
+
+/** Rows 3 to 5 of the checks: a header, of two parts, with the scheme `Bearer` (RFC 6750). */
+function readCredentials(authorizations: readonly string[]): Credentials {
+  const [value, another] = authorizations;
+  if (another !== undefined) return { kind: 'malformedCredentials' };
+  const parts = value?.split(' ').filter((part) => part !== '') ?? [];
+  const [scheme, token, ...more] = parts;
+  if (scheme === undefined) return { kind: 'noCredentials' };
+  if (token === undefined || more.length > 0) return { kind: 'malformedCredentials' };
+  return scheme.toLowerCase() === 'bearer' ? { kind: 'bearer', token } : { kind: 'otherScheme' };
+}
+
+/** Every required permission, letter by letter; where none is required nobody passes. */
+export function holdsAll(
+  held: readonly string[] | undefined,
+  required: readonly string[],
+): boolean {
+  if (held === undefined || required.length === 0) return false;
+  return required.every((permission) => held.includes(permission));
+}

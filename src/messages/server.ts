@@ -1,0 +1,121 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { createTokenVerifier } from '../auth/signature.ts';
+import type { Clock } from '../core/clock.ts';
+import { type Answer, type Answers, createAnswers } from './answers.ts';
+import { createLane } from './lane.ts';
+import { createMessages, type Respond, type Trust } from './messages.ts';
+import { createTexts } from './text.ts';
+
+/** After the end is asked for, requests under way have this long. */
+const CLOSING_MS = 5_000;
+
+/** The message API on a port of its own. */
+export interface MessageServer {
+  /** Listens; answers the port. Rejects with what the system says, for example `EADDRINUSE`. */
+  listen(address: { readonly host: string; readonly port: number }): Promise<number>;
+  /** Takes no new connection and ends when requests under way have been answered. */
+  close(): Promise<void>;
+}
+
+export interface MessageServerDeps {
+  /** The one origin whose pages may read the answers. */
+  readonly origin: string;
+  readonly trust: Trust;
+  readonly clock: Clock;
+  /** Hears of what answers 500 `Internal Server Error`. */
+  readonly report: (error: unknown) => void;
+}
+
+/** Creates the message API: contract section 15. */
+export function createMessageServer(deps: MessageServerDeps): MessageServer {
+  const { origin, trust, clock } = deps;
+  const answers = createAnswers(origin);
+  const verifier = createTokenVerifier();
+  const failed = (error: unknown): Answer => {
+    deps.report(error);
+    return answers.failure;
+  };
+  const respond = guarded(
+    createMessages({ answers, verifier, trust, now: () => clock.now() }),
+    failed,
+  );
+  const textOf = createTexts(clock);
+  const server = createHttpServer(respond);
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
+    else socket.end(textOf(refusalOf(error.code, answers)), 'latin1');
+  });
+  const lane = putLaneBefore(server, respond, textOf);
+
+  return {
+    listen: async (address) => {
+      server.listen(address);
+      await once(server, 'listening');
+      const bound = server.address();
+      return typeof bound === 'object' ? (bound?.port ?? address.port) : address.port;
+    },
+    close: async () => {
+      const closed = once(server, 'close');
+      const cutOff = clock.after(CLOSING_MS, () => server.closeAllConnections());
+      server.close();
+      lane.close();
+      await closed;
+      cutOff.cancel();
+    },
+  };
+}
+
+/** What fails unexpectedly is an answer too. */
+function guarded(respond: Respond, failed: (error: unknown) => Answer): Respond {
+  return (asked) => {
+    try {
+      const answer = respond(asked);
+      return answer instanceof Promise ? answer.catch(failed) : answer;
+    } catch (error) {
+      return failed(error);
+    }
+  };
+}
+
+/** Node's own server, for every request that is not a plain one. */
+function createHttpServer(respond: Respond): Server {
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { method = '', url: target = '', headersDistinct } = request;
+    const { authorization: authorizations = [] } = headersDistinct;
+    const { status, headers, body } = await respond({ method, target, authorizations });
+    if (!server.listening) response.shouldKeepAlive = false;
+    response.writeHead(status, [...headers]).end(body);
+  };
+  const listener = (request: IncomingMessage, response: ServerResponse): void =>
+    void handle(request, response);
+  const server = createServer(listener);
+  // Without a listener Node answers 417 by itself, without the headers of every answer.
+  server.on('checkExpectation', listener);
+  return server;
+}
+
+/** Lets every new connection begin in the fast lane. */
+function putLaneBefore(
+  server: Server,
+  respond: Respond,
+  textOf: (answer: Answer) => string,
+): ReturnType<typeof createLane> {
+  const [serve] = server.listeners('connection');
+  const handOver = (socket: Socket, read: Buffer): void => {
+    socket.unshift(read);
+    serve?.call(server, socket);
+  };
+  const lane = createLane({ respond, textOf, handOver });
+  server.removeAllListeners('connection').on('connection', lane.enter);
+  return lane;
+}
+
+/** The answer to what is no HTTP request, by the code of Node's parser. */
+function refusalOf(code: string | undefined, answers: Answers): Answer {
+  if (code === 'HPE_HEADER_OVERFLOW') return answers.hugeHeader;
+  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return answers.hugeRequest;
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return answers.lateRequest;
+  return answers.malformedRequest;
+}
