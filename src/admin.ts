@@ -1,4 +1,5 @@
-import { createTenant, renewBootstrap, type Credentials } from './auth/clients.ts';
+import { createTenant, renewBootstrap } from './auth/bootstrap.ts';
+import type { Credentials } from './auth/clients.ts';
 import { revokeKey, rotateKey } from './auth/keys.ts';
 import type { Config } from './config.ts';
 import type { Clock, RandomBytes } from './core/clock.ts';

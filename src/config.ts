@@ -2,7 +2,15 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { parseEnv } from 'node:util';
-import { badValue, printable, problemLine, type Setting, shown, valueOf } from './core/setting.ts';
+import {
+  badValue,
+  listeningHost,
+  printable,
+  problemLine,
+  type Setting,
+  settingLine,
+  valueOf,
+} from './core/setting.ts';
 import {
   cidr,
   domain,
@@ -25,16 +33,22 @@ import {
   wholeNumber,
 } from './core/value.ts';
 
-/**
- * Reads the settings from the environment and from `.env` in the working directory. The only place
- * that touches `process.env`.
- */
+/** Reads the settings from the environment and from `.env` in the working directory. */
 export function loadConfig(): Reading {
+  const texts = loadTexts();
+  return 'problems' in texts ? texts : configOf(texts);
+}
+
+/**
+ * Variable to text, of all that is set in the environment and in `.env`. The only place that
+ * touches `process.env`.
+ */
+export function loadTexts(): Texts | { readonly problems: readonly string[] } {
   try {
-    return readConfig(process.env, readFileSync('.env', 'utf8'));
+    return textsOf(process.env, readFileSync('.env', 'utf8'));
   } catch (error) {
     if (!(error instanceof Error && 'code' in error)) throw error;
-    if (error.code === 'ENOENT') return readConfig(process.env);
+    if (error.code === 'ENOENT') return textsOf(process.env, '');
     return { problems: [`.env: cannot be read (${String(error.code)}), mend or remove it`] };
   }
 }
@@ -44,7 +58,13 @@ export function loadConfig(): Reading {
  * set. Never throws: each wrong value is one line, and then there is no configuration.
  */
 export function readConfig(env: Env, dotenvText = ''): Reading {
-  const texts = textsOf(env, dotenvText);
+  return configOf(textsOf(env, dotenvText));
+}
+
+/** Variable to text, of all that is set. May hold secrets. */
+export type Texts = ReadonlyMap<string, string>;
+
+function configOf(texts: Texts): Reading {
   const values: Record<string, unknown> = {};
   const problems: string[] = [];
   for (const [name, setting] of allSettings) {
@@ -68,8 +88,7 @@ export type Reading = Loaded | { readonly problems: readonly string[] };
 /** A configuration, the texts it was read from, and what the operator should be warned of. */
 export interface Loaded {
   readonly config: Config;
-  /** Variable to text, of all that is set. May hold secrets. */
-  readonly texts: ReadonlyMap<string, string>;
+  readonly texts: Texts;
   readonly warnings: readonly string[];
 }
 
@@ -91,11 +110,8 @@ type ValueOf<S> = S extends { readonly parse: Parse<infer T> } ? T : never;
  */
 export function describeConfig({ config, texts }: Loaded): string[] {
   return allSettings.map(([name, setting]) => {
-    const text = texts.get(setting.variable);
     const fallback = name === 'tenantDomain' ? tenantDomainOf(config) : setting.fallback;
-    const byDefault = fallback === '' ? 'empty' : (fallback ?? setting.otherwise ?? 'not set');
-    const value = text === undefined ? `${byDefault} (default)` : shown(setting, text) || 'empty';
-    return `${setting.variable.padEnd(30)} ${value.padEnd(32)} ${setting.doc}`;
+    return settingLine(setting, texts.get(setting.variable), fallback);
   });
 }
 
@@ -127,7 +143,7 @@ export function dataFolderOf({ store }: Pick<Config, 'store'>): string {
   return store.engine === 'sqlite' && store.file !== undefined ? dirname(store.file) : './data';
 }
 
-function textsOf(env: Env, dotenvText: string): Map<string, string> {
+function textsOf(env: Env, dotenvText: string): Texts {
   const texts = new Map<string, string>();
   // Some editors begin a file with a byte order mark, which would become part of the first name.
   for (const source of [parseEnv(dotenvText.replace(/^\uFEFF/, '')), env]) {
@@ -195,13 +211,7 @@ function bothOrNone(config: Config, one: Name, other: Name): string[] {
 
 /** Every setting, in the order in which they are shown. */
 const settings = {
-  host: {
-    variable: 'LEAT_HOST',
-    parse: host,
-    fallback: '127.0.0.1',
-    example: '0.0.0.0',
-    doc: 'address to listen on',
-  },
+  host: listeningHost,
   port: {
     variable: 'LEAT_PORT',
     parse: wholeNumber(1, 65_535),

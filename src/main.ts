@@ -1,16 +1,32 @@
 #!/usr/bin/env -S node --max-semi-space-size=16
 /** The `leat` program: sub-commands, what they print, and the one map from errors to exit codes. */
 import { constants } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { Command } from 'commander';
 import pino from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
 import { createAdmin, type Admin } from './admin.ts';
 import { openapiDocument } from './api/openapi.ts';
-import type { Credentials } from './auth/clients.ts';
+import type { Credentials, HandOver } from './auth/clients.ts';
 import { systemClock, systemRandom } from './clock.ts';
-import { type Config, dataFolderOf, describeConfig, type Loaded, loadConfig } from './config.ts';
+import { companionCommand, type Order, runCompanion, startCompanion } from './companion.ts';
+import {
+  type Config,
+  dataFolderOf,
+  describeConfig,
+  type Loaded,
+  loadConfig,
+  loadTexts,
+  type Texts,
+} from './config.ts';
 import { type LeatError, StartRefused, StoreUnavailable } from './core/errors.ts';
+import { issuerFor, type MessageService, startMessageService } from './message-service.ts';
+import {
+  describeMessageSettings,
+  type MessageSettings,
+  readMessageSettings,
+} from './messages/settings.ts';
 import { credentialsFile, keepCredentials } from './ops/data-folder.ts';
 import { type Service, startService } from './service.ts';
 
@@ -22,16 +38,24 @@ function buildProgram(): Command {
     .version(version);
   program
     .command('start')
-    .description('run the service and print how to reach it')
-    .action(() => serve({ welcomes: true }));
+    .description('run the management API and the message API, and print how to reach them')
+    .action(() => start());
   program
     .command('serve')
-    .description('run the service')
-    .action(() => serve({ welcomes: false }));
+    .description('run the management API alone')
+    .action(() => serve());
+  program
+    .command('messages')
+    .description('run the message API alone, with tokens of any authorization server')
+    .action(() => messages());
+  program.command(companionCommand, { hidden: true }).action(() => companion());
   program
     .command('config')
     .description('print every setting, the value in force and what it means')
-    .action(() => print(describeConfig(load()).join('\n')));
+    .action(() => {
+      const loaded = load();
+      print([...describeConfig(loaded), ...describeMessageSettings(loaded.texts)].join('\n'));
+    });
   program
     .command('openapi')
     .description('print the OpenAPI document of the management API')
@@ -87,45 +111,140 @@ async function administer(work: (admin: Admin) => Promise<string>): Promise<void
   print(await work(createAdmin({ config, clock: systemClock, random: systemRandom })));
 }
 
-async function serve({ welcomes }: { welcomes: boolean }): Promise<void> {
+/** The management API and, in a second process, the message API: both, or neither. */
+async function start(): Promise<void> {
   const signals = listenForSignals();
-  const { config, warnings } = load();
-  const log = pino({ level: config.logLevel, base: null }, pino.destination({ fd: 2, sync: true }));
+  const loaded = load();
+  const settings = readMessages(loaded.texts, { alone: false });
+  refuseSamePort(loaded.config, settings);
+  const order = { settings, issuer: issuerFor(settings, loaded.config) };
+  const program = fileURLToPath(import.meta.url);
+  // First, because it makes nothing: where it cannot start, nothing was begun.
+  const second = await startCompanion(order, { program, clock: systemClock });
+  const end = (first: Pick<Service, 'stop'>): Promise<unknown> =>
+    Promise.all([first.stop(), second.stop()]);
+  try {
+    const service = await startManagement(loaded, settings.audience);
+    signals.onFirst(() => void end(service).then(() => process.exit(0), fail));
+    const work = Promise.race([service.work, second.work]);
+    void work.catch((error: unknown) => end(service).then(() => fail(error), fail));
+    print(welcome(service, second.url, settings));
+  } catch (error) {
+    await second.stop();
+    throw error;
+  }
+}
+
+/** The management API alone. */
+async function serve(): Promise<void> {
+  const signals = listenForSignals();
+  const service = await startManagement(load());
+  service.work.catch(fail);
+  signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
+}
+
+async function startManagement(
+  { config, warnings }: Loaded,
+  sampleAudience?: string,
+): Promise<Service> {
+  const log = openLog(config.logLevel);
   for (const warning of warnings) log.warn(warning);
-  const canHandOver = config.store.engine === 'sqlite' || process.stdout.isTTY;
+  const hands = handsOf(config);
   const service = await startService({
     config,
     clock: systemClock,
     random: systemRandom,
     log,
     version,
-    handOver: canHandOver ? (made) => handOver(made, config) : undefined,
+    handOver: hands?.management,
+    sample:
+      hands === undefined || sampleAudience === undefined
+        ? undefined
+        : { audience: sampleAudience, handOver: hands.sample },
   });
-  service.work.catch(fail);
-  signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
-  if (service.bootstrapped.generated !== undefined && !process.stdout.isTTY) {
-    print(`The management client's id and secret are in ${credentialsFile(dataFolderOf(config))}`);
+  const { generated, sampleMade } = service.bootstrapped;
+  if ((generated !== undefined || sampleMade) && !process.stdout.isTTY) {
+    print(`Ids and secrets of the clients made are in ${credentialsFile(dataFolderOf(config))}`);
   }
-  if (welcomes) print(welcome(service));
+  return service;
 }
 
-/** Once, where the operator sees it: on the terminal, else in a file that only they can read. */
-async function handOver(made: Credentials, config: Config): Promise<void> {
-  const { clientId, clientSecret } = made;
+/** The message API alone, with nothing but its own settings. */
+async function messages(): Promise<void> {
+  const signals = listenForSignals();
+  const texts = loadTexts();
+  if ('problems' in texts) throw new StartRefused(texts.problems.join('\n'));
+  const settings = readMessages(texts, { alone: true });
+  const service = await startMessages({ settings, issuer: issuerFor(settings) });
+  signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
+  print(`The message API is up at ${service.url}/api/messages/public`);
+}
+
+/** The message API as the second process of `leat start`. */
+async function companion(): Promise<void> {
+  // A terminal sends its signals to both processes; the first one decides when this one ends.
+  process.on('SIGINT', () => {}).on('SIGTERM', () => {});
+  await runCompanion(process, startMessages);
+  process.exit(0);
+}
+
+function startMessages(order: Order): Promise<MessageService> {
+  return startMessageService({ ...order, clock: systemClock, log: openLog('info') });
+}
+
+function readMessages(texts: Texts, rule: { readonly alone: boolean }): MessageSettings {
+  const reading = readMessageSettings(texts, rule);
+  if ('problems' in reading) throw new StartRefused(reading.problems.join('\n'));
+  return reading.settings;
+}
+
+function refuseSamePort(config: Config, { port, portVariable }: MessageSettings): void {
+  if (port !== config.port) return;
+  const other = port === 6060 ? 6061 : 6060;
+  throw new StartRefused(
+    `${portVariable}: ${port} is LEAT_PORT too, choose another, for example ${portVariable}=${other}`,
+  );
+}
+
+function openLog(level: string): pino.Logger {
+  return pino({ level, base: null }, pino.destination({ fd: 2, sync: true }));
+}
+
+/**
+ * Ways to hand credentials over: once on the terminal, else in a file that only the operator can
+ * read. None where there is neither.
+ */
+function handsOf(config: Config): Record<'management' | 'sample', HandOver> | undefined {
   if (process.stdout.isTTY) {
-    print(
-      `The management client, shown this once:\n  id      ${clientId}\n  secret  ${clientSecret}`,
-    );
-  } else await keepCredentials(dataFolderOf(config), made, systemRandom);
+    return {
+      management: async (made) => print(shownOnce('The management client', made)),
+      sample: async (made) => print(shownOnce('A client for the message API', made)),
+    };
+  }
+  if (config.store.engine !== 'sqlite') return undefined;
+  const folder = dataFolderOf(config);
+  return {
+    management: (made) => keepCredentials(folder, { management: made }, systemRandom),
+    sample: (made) => keepCredentials(folder, { sample: made }, systemRandom),
+  };
 }
 
-function welcome({ url, bootstrapped: { generated } }: Service): string {
+function shownOnce(what: string, { clientId, clientSecret }: Credentials): string {
+  return `${what}, shown this once:\n  id      ${clientId}\n  secret  ${clientSecret}`;
+}
+
+function welcome(
+  { url, bootstrapped: { generated } }: Service,
+  messagesUrl: string,
+  { audience }: MessageSettings,
+): string {
   const id = generated?.clientId ?? '<client id>';
   return `
 Leat ${version} is up.
   management API   ${url}/api/v2
   OpenAPI          ${url}/api/v2/openapi.json
   token endpoint   ${url}/oauth/token
+  message API      ${messagesUrl}/api/messages/public
 
 The first three requests, with the client's id and secret in place:
 
@@ -142,6 +261,11 @@ The first three requests, with the client's id and secret in place:
   curl -X POST ${url}/api/v2/users -H "Authorization: Bearer $TOKEN" \\
     -H 'Content-Type: application/json' -d '{"email": "ada@example.com",
       "password": "correct-horse-battery", "connection": "Username-Password-Authentication"}'
+
+The message API takes tokens of the audience ${audience};
+the client messages-sample gets one that opens all three messages:
+
+  curl ${messagesUrl}/api/messages/admin -H "Authorization: Bearer $TOKEN"
 
 Ctrl-C ends it after the attempts under way; a second Ctrl-C ends it at once.`;
 }

@@ -3,7 +3,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
-import { bootstrap, type Bootstrapped, type HandOver } from './auth/clients.ts';
+import { bootstrap, type Bootstrapped } from './auth/bootstrap.ts';
+import type { HandOver } from './auth/clients.ts';
+import type { SampleWish } from './auth/sample.ts';
 import { issuerOf } from './auth/issuer.ts';
 import { createKeyring } from './auth/keys.ts';
 import { createTrustedIssuers } from './auth/remote-keys.ts';
@@ -16,6 +18,7 @@ import { StartRefused } from './core/errors.ts';
 import { createDispatcher } from './delivery/dispatcher.ts';
 import { createEgressRule, type EgressRule } from './delivery/egress.ts';
 import { createTransport, type Transport } from './delivery/transport.ts';
+import { type Listening, listenRefusal, urlOf } from './listening.ts';
 import { keptSecretKey } from './ops/data-folder.ts';
 import { createPruner } from './ops/prune.ts';
 import { logReport } from './ops/telemetry.ts';
@@ -49,6 +52,8 @@ export interface ServiceDeps {
   readonly version: string;
   /** Hands a generated management client over; absent where it could be handed to nobody. */
   readonly handOver?: HandOver | undefined;
+  /** What a first start makes for the message API, where that is wanted. */
+  readonly sample?: SampleWish | undefined;
 }
 
 /** Opens the store, makes what the first start needs, and listens. Throws `StartRefused`. */
@@ -82,6 +87,7 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
       domain: tenantDomainOf(config),
       client: configuredClient(config),
       handOver: deps.handOver,
+      sample: deps.sample,
     },
   );
   warnOfChanges(bootstrapped, config, log);
@@ -237,10 +243,13 @@ async function listen(app: ReturnType<typeof buildApp>, config: Config): Promise
     await app.listen({ host, port });
   } catch (error) {
     await app.close();
-    throw listenRefusal(error, config);
+    throw listenRefusal(error, listeningOf(config));
   }
-  const shown = host.includes(':') ? `[${host}]` : host;
-  return `http://${shown}:${port}`;
+  return urlOf({ host, port });
+}
+
+function listeningOf({ host, port }: Config): Listening {
+  return { host, port, portVariable: 'LEAT_PORT' };
 }
 
 /** Asked before anything is made or renamed: a start that cannot listen leaves all as it was. */
@@ -250,31 +259,10 @@ async function refuseTakenAddress(config: Config): Promise<void> {
     probe.listen(config.port, config.host);
     await once(probe, 'listening');
   } catch (error) {
-    throw listenRefusal(error, config);
+    throw listenRefusal(error, listeningOf(config));
   }
   probe.close();
   await once(probe, 'close');
-}
-
-function listenRefusal(error: unknown, { host, port }: Config): unknown {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'EADDRINUSE') {
-    const next = port === 65_535 ? 8080 : port + 1;
-    return new StartRefused(
-      `LEAT_PORT: ${port} on ${host} is in use, choose another, for example LEAT_PORT=${next}`,
-    );
-  }
-  if (code === 'EACCES') {
-    return new StartRefused(
-      `LEAT_PORT: ${port} needs privileges that this user lacks, for example LEAT_PORT=8080`,
-    );
-  }
-  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
-    return new StartRefused(
-      `LEAT_HOST: "${host}" is not an address of this machine, for example LEAT_HOST=127.0.0.1`,
-    );
-  }
-  return error;
 }
 
 /** With SQLite the key is made once and kept beside the database. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { createAdmin, type Admin } from '../src/admin.ts';
-import { bootstrap } from '../src/auth/clients.ts';
+import { bootstrap } from '../src/auth/bootstrap.ts';
 import { systemClock, systemRandom } from '../src/clock.ts';
 import { readConfig } from '../src/config.ts';
 import { StartRefused } from '../src/core/errors.ts';

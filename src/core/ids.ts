@@ -11,6 +11,11 @@ export function makeId(prefix: string, now: Millis, random: RandomBytes): string
   return prefix + timeDigits(now) + digitsOf(bytes, 0) + digitsOf(bytes, 5);
 }
 
+/** A new id of a role: 64 random bits as 16 hexadecimal digits. */
+export function makeRoleId(random: RandomBytes): string {
+  return `rol_${Buffer.from(random(8)).toString('hex')}`;
+}
+
 /**
  * The id of an event that its publisher named by an idempotency key: the same parts give the same
  * id, and no two lists of parts share one. 128 bits of the SHA-256 of their JSON, which tells

@@ -1,4 +1,4 @@
-import type { Parse, Parsed } from './value.ts';
+import { host as hostValue, type Parse, type Parsed } from './value.ts';
 
 /** One setting of the program: how its variable is read, documented and shown. */
 export interface Setting<T = unknown> {
@@ -34,6 +34,26 @@ export function problemLine(setting: Setting, problem: string): string {
   const example = setting.example ?? setting.fallback ?? '';
   return `${setting.variable}: ${problem}, for example ${setting.variable}=${example}`;
 }
+
+/** What `leat config` prints: the variable, the value in force or the default, what it means. */
+export function settingLine(
+  setting: Setting,
+  text: string | undefined,
+  fallback = setting.fallback,
+): string {
+  const byDefault = fallback === '' ? 'empty' : (fallback ?? setting.otherwise ?? 'not set');
+  const value = text === undefined ? `${byDefault} (default)` : shown(setting, text) || 'empty';
+  return `${setting.variable.padEnd(30)} ${value.padEnd(32)} ${setting.doc}`;
+}
+
+/** Where both APIs listen. */
+export const listeningHost = {
+  variable: 'LEAT_HOST',
+  parse: hostValue,
+  fallback: '127.0.0.1',
+  example: '0.0.0.0',
+  doc: 'address to listen on',
+} as const satisfies Setting<string>;
 
 /** A text of the setting as it may be shown to anybody: printable, without its secret. */
 export function shown(setting: Setting, text: string): string {

@@ -108,6 +108,16 @@ export const httpsOrigin: Parse<string> = (text) => {
   return { value: `https://${parsed.value}` };
 };
 
+/** `http(s)://host[:port]` letter by letter as browsers write it in `Origin` (RFC 6454 section 6.2). */
+export const origin: Parse<string> = (text) => {
+  const url = parseUrl(text);
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
+    return { problem: 'is not http://host[:port] or https://host[:port]' };
+  }
+  if (url.origin === text) return { value: text };
+  return { problem: `is not as browsers write it, which is ${url.origin}` };
+};
+
 /** The issuer of tokens made elsewhere. Kept as it is written: `iss` is compared letter by letter. */
 export const issuerUrl: Parse<string> = (text) => {
   const problem = 'is not an https:// URL without user info, query and fragment';

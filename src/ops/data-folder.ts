@@ -43,16 +43,39 @@ export function credentialsFile(folder: string): string {
 
 /**
  * Writes {@link credentialsFile}, in the place of a former one; only its owner can read it at any
- * moment. Throws `StartRefused` when the folder cannot be used.
+ * moment. The credentials of the sample stand below `messages_sample` and stay when those of the
+ * management client come after them. Throws `StartRefused` when the folder cannot be used.
  */
 export async function keepCredentials(
   folder: string,
-  { clientId, clientSecret }: KeptCredentials,
+  { management, sample }: { management?: KeptCredentials; sample?: KeptCredentials },
   random: RandomBytes,
 ): Promise<void> {
   const file = credentialsFile(folder);
-  const text = JSON.stringify({ client_id: clientId, client_secret: clientSecret }, undefined, 2);
-  await usable(folder, () => writeWhole(file, `${text}\n`, { random, place: rename }));
+  await usable(folder, async () => {
+    const below = sample === undefined ? await keptSample(file) : membersOf(sample);
+    const members = {
+      ...(management === undefined ? {} : membersOf(management)),
+      ...(below === undefined ? {} : { messages_sample: below }),
+    };
+    const text = `${JSON.stringify(members, undefined, 2)}\n`;
+    await writeWhole(file, text, { random, place: rename });
+  });
+}
+
+function membersOf({ clientId, clientSecret }: KeptCredentials): object {
+  return { client_id: clientId, client_secret: clientSecret };
+}
+
+/** What is no JSON was not written here and is not kept. */
+async function keptSample(file: string): Promise<unknown> {
+  try {
+    const text = await readIfThere(file);
+    return text === undefined ? undefined : Object(JSON.parse(text))['messages_sample'];
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }
 
 /** Makes the folder when it is missing; what the file system refuses is one line. */

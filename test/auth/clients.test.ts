@@ -5,11 +5,13 @@ import {
   type Bootstrapped,
   type BootstrapWish,
   createTenant,
+  renewBootstrap,
+} from '../../src/auth/bootstrap.ts';
+import {
   type Credentials,
   hashSecret,
   makeClientId,
   makeClientSecret,
-  renewBootstrap,
   secretMatches,
   withinOwn,
 } from '../../src/auth/clients.ts';

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
+import { bootstrap, createTenant } from '../../src/auth/bootstrap.ts';
 import {
-  bootstrap,
-  createTenant,
   type Credentials,
   hashSecret,
   makeClientId,

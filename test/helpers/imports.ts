@@ -123,6 +123,19 @@ const rules: readonly Rule[] = [
   { files: 'console/', packages: ['preact', 'uplot'], builtins: [] },
   { files: 'config.ts', own: ['core/'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
+  { files: 'listening.ts', own: ['core/'] },
+  // The message API put together, and as a second process beside the service.
+  {
+    files: 'message-service.ts',
+    own: ['auth/', 'core/', 'messages/', 'config.ts', 'listening.ts'],
+    packages: ['pino'],
+  },
+  {
+    files: 'companion.ts',
+    own: ['core/'],
+    types: ['message-service.ts'],
+    packages: ['node:child_process'],
+  },
   // The service puts the house together, and the two programs run it: they know every room.
   { files: 'service.ts', own: [''], packages: ['pino', ...NETWORK, ...HTTP] },
   {

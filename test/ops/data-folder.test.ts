@@ -79,7 +79,7 @@ describe('the credentials of the first start', () => {
     await chmod(former, 0o644);
     const { ino } = await stat(former);
 
-    await keepCredentials(folder, credentials, random);
+    await keepCredentials(folder, { management: credentials }, random);
     const file = credentialsFile(folder);
     assert.equal(file, former);
     assert.deepEqual(JSON.parse(await readFile(file, 'utf8')), {
@@ -91,6 +91,37 @@ describe('the credentials of the first start', () => {
     assert.notEqual(after.ino, ino, 'who had the former file open reads nothing of the new one');
     assert.deepEqual(await readdir(folder), ['bootstrap.json']);
   });
+
+  test('hold the sample of the message API too, which stays when the others come', async (t) => {
+    const folder = await freshFolder(t);
+    const sample = { clientId: 'messages-sample-1', clientSecret: 'secret-of-the-sample' };
+    const below = { client_id: 'messages-sample-1', client_secret: 'secret-of-the-sample' };
+    const read = async (): Promise<unknown> =>
+      JSON.parse(await readFile(credentialsFile(folder), 'utf8'));
+
+    await keepCredentials(folder, { sample }, random);
+    assert.deepEqual(await read(), { messages_sample: below });
+    await keepCredentials(folder, { management: credentials }, random);
+    const { clientId: client_id, clientSecret: client_secret } = credentials;
+    assert.deepEqual(await read(), { client_id, client_secret, messages_sample: below });
+    await keepCredentials(folder, { sample }, random);
+    assert.deepEqual(
+      await read(),
+      { messages_sample: below },
+      'a sample is of another first start',
+    );
+  });
+
+  for (const text of ['', 'no JSON', '[]', 'null', '7']) {
+    test(`take the place of a file that holds ${JSON.stringify(text)}`, async (t) => {
+      const folder = await freshFolder(t);
+      await writeFile(credentialsFile(folder), text);
+      await keepCredentials(folder, { management: credentials }, random);
+      const { clientId: client_id, clientSecret: client_secret } = credentials;
+      const kept: unknown = JSON.parse(await readFile(credentialsFile(folder), 'utf8'));
+      assert.deepEqual(kept, { client_id, client_secret });
+    });
+  }
 });
 
 async function freshFolder(t: TestContext): Promise<string> {

@@ -1,0 +1,129 @@
+import type { Millis, RandomBytes } from '../core/clock.ts';
+import { makeId, makeRoleId } from '../core/ids.ts';
+import type { Client, Tenant } from '../core/types.ts';
+import type { Store } from '../store/port.ts';
+import {
+  type HandOver,
+  hashSecret,
+  makeClientId,
+  makeClientSecret,
+  makeGrantId,
+} from './clients.ts';
+import { issuerOf, managementAudiences } from './issuer.ts';
+
+/** What the first start of both APIs makes, so that the message API can be tried at once. */
+export interface SampleWish {
+  /** Identifier of the API: the audience that the message API expects. */
+  readonly audience: string;
+  /** Hands the client over before it is stored. */
+  readonly handOver: HandOver;
+}
+
+export interface SampleDeps {
+  readonly store: Pick<Store, 'clients' | 'apis' | 'grants' | 'roles'>;
+  readonly random: RandomBytes;
+  readonly now: Millis;
+}
+
+/** Name of the client, and the beginning of its id. */
+const CLIENT_NAME = 'messages-sample';
+const ROLE_NAME = 'messages-admin';
+const PERMISSION = 'read:admin-messages';
+
+/**
+ * Makes the API, a role with its permission, and a client that holds the role: contract section 15.
+ * Only in a tenant that nobody has used: one without clients, but for the sample of a first start
+ * that was cut off, which is completed.
+ * Answers whether it made the client.
+ */
+export async function placeSample(
+  deps: SampleDeps,
+  { id: tenant, domain }: Pick<Tenant, 'id' | 'domain'>,
+  { audience, handOver }: SampleWish,
+): Promise<boolean> {
+  const { store } = deps;
+  // The management API is there already, and no other may have its name.
+  if (isManagementAudience(audience, domain)) return false;
+  const { items: clients } = await store.clients.list(tenant, { page: 0, perPage: 2 });
+  const [present, another] = clients;
+  if (another !== undefined || (present !== undefined && !isSample(present))) return false;
+
+  const api = await placeApi(deps, tenant, audience);
+  const role = await placeRole(deps, tenant, api);
+  const client = present?.id ?? (await makeClient(deps, tenant, handOver));
+  const id = makeGrantId(deps.random);
+  await store.grants.create({ tenant, id, client, api, scope: [] });
+  await store.roles.addClients(tenant, role, [client]);
+  return present === undefined;
+}
+
+function isManagementAudience(audience: string, domain: string): boolean {
+  return [true, false].some((plainHttp) =>
+    managementAudiences(domain, issuerOf(domain, plainHttp)).includes(audience),
+  );
+}
+
+function isSample({ id }: Client): boolean {
+  return id.startsWith(`${CLIENT_NAME}-`);
+}
+
+/** Answers the id of the API. */
+async function placeApi(
+  { store, random, now }: SampleDeps,
+  tenant: number,
+  identifier: string,
+): Promise<string> {
+  const present = await store.apis.get(tenant, identifier);
+  if (present !== undefined) return present.id;
+  const id = makeId('api_', now, random);
+  await store.apis.create({
+    tenant,
+    id,
+    identifier,
+    name: 'Message API',
+    scopes: [{ value: PERMISSION, description: 'Read admin messages' }],
+    enforcePolicies: true,
+    tokenDialect: 'access_token_authz',
+    tokenLifetimeSeconds: 86_400,
+    createdAt: now,
+  });
+  return id;
+}
+
+/** Answers the id of the role. */
+async function placeRole(
+  { store, random, now }: SampleDeps,
+  tenant: number,
+  api: string,
+): Promise<string> {
+  const present = await store.roles.byName(tenant, ROLE_NAME);
+  const id = present?.id ?? makeRoleId(random);
+  if (present === undefined) {
+    const description = 'Reads admin messages';
+    await store.roles.create({ tenant, id, name: ROLE_NAME, description, createdAt: now });
+  }
+  await store.roles.addPermissions(tenant, id, [{ api, name: PERMISSION }]);
+  return id;
+}
+
+/** Answers the id of the client. */
+async function makeClient(
+  { store, random, now }: SampleDeps,
+  tenant: number,
+  handOver: HandOver,
+): Promise<string> {
+  const clientId = `${CLIENT_NAME}-${makeClientId(random)}`;
+  const credentials = { clientId, clientSecret: makeClientSecret(random) };
+  await handOver(credentials);
+  await store.clients.create({
+    tenant,
+    id: clientId,
+    name: CLIENT_NAME,
+    global: false,
+    issuer: undefined,
+    secretHash: hashSecret(credentials.clientSecret),
+    jwks: undefined,
+    createdAt: now,
+  });
+  return clientId;
+}

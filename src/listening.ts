@@ -1,0 +1,35 @@
+import { StartRefused } from './core/errors.ts';
+
+/** An address to listen on, and the variable that chooses its port. */
+export interface Listening {
+  readonly host: string;
+  readonly port: number;
+  readonly portVariable: string;
+}
+
+/** `http://host:port`, as a client writes it. */
+export function urlOf({ host, port }: Pick<Listening, 'host' | 'port'>): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** The line for the operator where the system refuses to listen; other errors stay as they are. */
+export function listenRefusal(error: unknown, { host, port, portVariable }: Listening): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'EADDRINUSE') {
+    const next = port === 65_535 ? 8080 : port + 1;
+    return new StartRefused(
+      `${portVariable}: ${port} on ${host} is in use, choose another, for example ${portVariable}=${next}`,
+    );
+  }
+  if (code === 'EACCES') {
+    return new StartRefused(
+      `${portVariable}: ${port} needs privileges that this user lacks, for example ${portVariable}=8080`,
+    );
+  }
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+    return new StartRefused(
+      `LEAT_HOST: "${host}" is not an address of this machine, for example LEAT_HOST=127.0.0.1`,
+    );
+  }
+  return error;
+}

@@ -1,0 +1,101 @@
+import {
+  badValue,
+  listeningHost,
+  problemLine,
+  type Setting,
+  settingLine,
+  valueOf,
+} from '../core/setting.ts';
+import { domain, origin as originValue, pattern, wholeNumber } from '../core/value.ts';
+
+/** The settings of the message API: contract section 15. */
+export interface MessageSettings {
+  readonly host: string;
+  readonly port: number;
+  /** `PORT`, or `APP_PORT` where that was read. */
+  readonly portVariable: string;
+  /** The one origin whose pages may read the answers. */
+  readonly origin: string;
+  readonly audience: string;
+  /** `host[:port]` of the authorization server; absent where another issuer stands in for it. */
+  readonly issuerDomain: string | undefined;
+}
+
+/** The settings, or the lines to show before the program ends with exit code 1. */
+export type MessageReading =
+  { readonly settings: MessageSettings } | { readonly problems: readonly string[] };
+
+/**
+ * Reads the settings from the texts of the variables. `alone` leaves nothing to defaults: whoever
+ * runs the message API by itself says whose tokens it accepts and which pages may read it.
+ */
+export function readMessageSettings(
+  texts: ReadonlyMap<string, string>,
+  { alone }: { readonly alone: boolean },
+): MessageReading {
+  const problems: string[] = [];
+  const read = <T>(setting: Setting<T>, required = alone): T | undefined => {
+    const text = texts.get(setting.variable);
+    const parsed = text === undefined && required ? 'absent' : valueOf(setting, text);
+    if (parsed === 'absent') {
+      if (required) problems.push(problemLine(setting, 'is required'));
+      return undefined;
+    }
+    if ('value' in parsed) return parsed.value;
+    problems.push(badValue(setting, text ?? '', parsed.problem));
+    return undefined;
+  };
+  const portSetting = portSettingOf(texts);
+  const host = read(listeningHost, false);
+  const port = read(portSetting);
+  const origin = read(settings.origin);
+  const audience = read(settings.audience);
+  const issuerDomain = read(settings.issuerDomain);
+  if (host === undefined || port === undefined) return { problems };
+  if (origin === undefined || audience === undefined) return { problems };
+  if (problems.length > 0) return { problems };
+  const { variable: portVariable } = portSetting;
+  return { settings: { host, port, portVariable, origin, audience, issuerDomain } };
+}
+
+/** What `leat config` prints of the message API, as `leat start` runs it. */
+export function describeMessageSettings(texts: ReadonlyMap<string, string>): string[] {
+  return [portSettingOf(texts), settings.origin, settings.audience, settings.issuerDomain].map(
+    (setting) => settingLine(setting, texts.get(setting.variable)),
+  );
+}
+
+/** `APP_PORT` is another name of `PORT` and counts where that is absent. */
+function portSettingOf(texts: ReadonlyMap<string, string>): Setting<number> {
+  const other = !texts.has('PORT') && texts.has('APP_PORT');
+  return other ? { ...settings.port, variable: 'APP_PORT' } : settings.port;
+}
+
+const settings = {
+  port: {
+    variable: 'PORT',
+    parse: wholeNumber(1, 65_535),
+    fallback: '6060',
+    doc: 'port of the message API; APP_PORT where PORT is not set',
+  },
+  origin: {
+    variable: 'CLIENT_ORIGIN_URL',
+    parse: originValue,
+    fallback: 'http://localhost:4040',
+    doc: 'the one origin whose pages may read messages',
+  },
+  audience: {
+    variable: 'TOKEN_AUDIENCE',
+    // What an API can be registered with as its identifier.
+    parse: pattern('1 to 600 characters without blanks', /^[^\s\p{Cc}]{1,600}$/u),
+    fallback: 'https://messages.example.com',
+    doc: 'audience of the tokens that open messages',
+  },
+  issuerDomain: {
+    variable: 'TOKEN_ISSUER_DOMAIN',
+    parse: domain,
+    otherwise: 'first tenant',
+    example: 'login.example.com',
+    doc: 'domain of the authorization server; its issuer is https://<domain>/',
+  },
+} as const satisfies Record<string, Setting>;
