@@ -4,13 +4,13 @@ export interface Load {
   readonly port: number;
   readonly connections: number;
   readonly seconds: number;
-  /** The whole HTTP/1.1 request, sent again and again. */
-  readonly request: Buffer;
+  /** Whole HTTP/1.1 requests; each connection sends one of them again and again. */
+  readonly requests: readonly Buffer[];
 }
 
 /**
- * Sends the same request over kept-alive connections, one in flight on each, and answers how many
- * were answered per second. Written on bare sockets so that the load costs less than what it loads.
+ * Sends requests over kept-alive connections, one in flight on each, and tells how many were
+ * answered per second. Written on bare sockets so that the load costs less than what it loads.
  * Throws on an answer that is not 2xx.
  */
 export async function load(options: Load): Promise<number> {
@@ -18,7 +18,11 @@ export async function load(options: Load): Promise<number> {
   const sockets = Array.from({ length: options.connections }, () =>
     connect(options.port, '127.0.0.1'),
   );
-  const runs = sockets.map((socket) => repeat(socket, options.request, counter));
+  const { requests } = options;
+  const runs = sockets.map((socket, index) => {
+    const request = requests[index % requests.length] ?? Buffer.alloc(0);
+    return repeat(socket, request, counter);
+  });
   const started = performance.now();
   await Promise.race([
     Promise.all(runs),
@@ -29,6 +33,9 @@ export async function load(options: Load): Promise<number> {
   return perSecond;
 }
 
+/** Where `HTTP/1.1 200` has its first digit, 2 stands for success. */
+const DIGIT_2 = 0x32;
+
 async function repeat(
   socket: Socket,
   request: Buffer,
@@ -37,10 +44,20 @@ async function repeat(
   socket.setNoDelay(true);
   await new Promise<void>((resolve, reject) => {
     let pending = '';
+    let usualBytes = -1;
+    const next = (): void => {
+      counter.answered++;
+      socket.write(request);
+    };
     socket.on('error', reject);
     socket.on('close', () => resolve());
     socket.on('connect', () => socket.write(request));
     socket.on('data', (chunk) => {
+      // Most answers are as long as the one before and come in one piece: the status is all to read.
+      if (pending === '' && chunk.length === usualBytes && chunk[9] === DIGIT_2) {
+        next();
+        return;
+      }
       pending += chunk.toString('latin1');
       const headEnd = pending.indexOf('\r\n\r\n');
       if (headEnd < 0) return;
@@ -50,9 +67,9 @@ async function repeat(
         reject(new Error(`the server answered: ${pending.slice(0, 400)}`));
         return;
       }
+      usualBytes = pending.length;
       pending = '';
-      counter.answered++;
-      socket.write(request);
+      next();
     });
   });
 }

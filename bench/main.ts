@@ -11,6 +11,7 @@ import { drain } from './drain.ts';
 import { idle } from './idle.ts';
 import { isolation } from './isolation.ts';
 import { latency } from './latency.ts';
+import { messages } from './messages.ts';
 import { fanOut, publishHundred, publishOne } from './publish.ts';
 import { holds, line } from './report.ts';
 import { median } from './rounds.ts';
@@ -24,6 +25,7 @@ const benches: readonly Bench[] = [
   backlog,
   isolation,
   idle,
+  messages,
 ];
 
 const words = process.argv.slice(2);

@@ -25,8 +25,8 @@ export const publishOne: Bench = {
         const route = startChild('./bare-route.ts');
         const { port } = await message<{ port: number }>(route);
         const request = post('/api/v2/events', port, one);
-        await load({ port, connections, seconds: 1, request });
-        const rate = await load({ port, connections, seconds, request });
+        await load({ port, connections, seconds: 1, requests: [request] });
+        const rate = await load({ port, connections, seconds, requests: [request] });
         await endChild(route);
         return rate;
       },
@@ -80,8 +80,8 @@ async function publishRate(body: string, streams: number, over = connections): P
     LEAT_ATTEMPT_TIMEOUT_MS: '60000',
   });
   const request = post('/api/v2/events', leat.port, body, leat.token);
-  await load({ port: leat.port, connections: over, seconds: 1, request });
-  const rate = await load({ port: leat.port, connections: over, seconds, request });
+  await load({ port: leat.port, connections: over, seconds: 1, requests: [request] });
+  const rate = await load({ port: leat.port, connections: over, seconds, requests: [request] });
   await leat.end();
   await receiver.end();
   await place.remove();

@@ -7,7 +7,7 @@ export interface Asked {
   readonly method: string;
   /** The request target: a path with its query, or an absolute URL. */
   readonly target: string;
-  /** Every `Authorization` header, without the blanks around its value. */
+  /** The value of every `Authorization` header. */
   readonly authorizations: readonly string[];
 }
 

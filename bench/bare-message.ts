@@ -1,0 +1,16 @@
+/**
+ * The most that Node's HTTP server can do: every request is answered with the same short JSON, two
+ * headers, and no look at what was asked.
+ */
+import { createServer } from 'node:http';
+
+const body = JSON.stringify({ text: 'This is a public message.' });
+const headers = { 'content-type': 'application/json', 'content-length': body.length };
+const server = createServer((_request, response) => {
+  response.writeHead(200, headers).end(body);
+});
+server.listen(0, '127.0.0.1', () => {
+  const address = server.address();
+  if (address !== null && typeof address === 'object') process.send?.({ port: address.port });
+});
+process.on('disconnect', () => process.exit(0));

@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict';
+import { fork, spawn, type ChildProcess } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { exportJWK, SignJWT } from 'jose';
+import { authority, trusted } from '../test/helpers/certificates.ts';
+import { freePort, waitFor } from '../test/helpers/leat.ts';
+import type { Bench, Figure } from './bench.ts';
+import { endChild, message } from './child.ts';
+import { load } from './load.ts';
+import { rateFigure } from './report.ts';
+import { alternate } from './rounds.ts';
+
+const seconds = 3;
+const connections = 64;
+const rounds = 5;
+const audience = 'https://messages.example.com';
+const origin = 'http://localhost:4040';
+const kinds = ['public', 'protected', 'admin'] as const;
+
+/**
+ * The message API against the same three endpoints in Express, and against a handler of node:http
+ * that looks at nothing. Requests are those of a page in Chromium; each connection has a token of
+ * its own, as each client has.
+ */
+export const messages: Bench = {
+  name: 'messages',
+  what: `the message API over ${connections} connections, each with its own token; against the same API in Express, and a bare node:http handler`,
+  run: async (progress) => {
+    const issuer = await openIssuer();
+    const tokens = await Promise.all(Array.from({ length: connections }, issuer.token));
+    const servers = await startServers(issuer);
+    try {
+      for (const side of [servers.leat, servers.express]) await checkSame(side.port, tokens[0]);
+      const figures: Figure[] = [];
+      for (const kind of kinds) {
+        const rate = ({ port }: Side): Promise<number> => rateOf(port, kind, tokens);
+        const bar = kind === 'public' ? { least: 4, goal: 6 } : { least: 6, goal: 10 };
+        const measured = await alternate(
+          rounds,
+          () => rate(servers.leat),
+          () => rate(servers.express),
+          (text) => progress(`${kind}, ${text}`),
+        );
+        figures.push(rateFigure(`messages ${kind}`, measured, bar));
+      }
+      return [...figures, await shareOfPossible(servers, tokens, progress)];
+    } finally {
+      for (const { child } of Object.values(servers)) await endChild(child);
+      await issuer.close();
+    }
+  },
+};
+
+interface Side {
+  readonly port: number;
+  readonly child: ChildProcess;
+}
+
+async function shareOfPossible(
+  { leat, bare }: { leat: Side; bare: Side },
+  tokens: readonly string[],
+  progress: (text: string) => void,
+): Promise<Figure> {
+  const measured = await alternate(
+    rounds,
+    () => rateOf(leat.port, 'admin', tokens),
+    () => rateOf(bare.port, 'admin', tokens),
+    (text) => progress(`bare handler, ${text}`),
+  );
+  return rateFigure('messages, of bare', measured, { least: 0.5, goal: 1 });
+}
+
+async function rateOf(
+  port: number,
+  kind: (typeof kinds)[number],
+  tokens: readonly string[],
+): Promise<number> {
+  const requests = tokens.map((token) => requestOf(kind, kind === 'public' ? undefined : token));
+  await load({ port, connections, seconds: 0.5, requests });
+  return load({ port, connections, seconds, requests });
+}
+
+/** Both sides have to be the same API: a yardstick that checks nothing would measure nothing. */
+async function checkSame(port: number, token = ''): Promise<void> {
+  const base = `http://127.0.0.1:${port}/api/messages`;
+  const ask = async (kind: string, authorization?: string): Promise<[number, unknown]> => {
+    const headers = { origin, ...(authorization === undefined ? {} : { authorization }) };
+    const answer = await fetch(`${base}/${kind}`, { headers });
+    assert.equal(answer.headers.get('access-control-allow-origin'), origin);
+    assert.equal(answer.headers.get('cross-origin-resource-policy'), 'same-origin');
+    return [answer.status, await answer.json()];
+  };
+  const good = `Bearer ${token}`;
+  assert.deepEqual(await ask('public'), [200, { text: 'This is a public message.' }]);
+  assert.deepEqual(await ask('protected', good), [200, { text: 'This is a protected message.' }]);
+  assert.deepEqual(await ask('admin', good), [200, { text: 'This is an admin message.' }]);
+  assert.deepEqual(await ask('admin'), [401, { message: 'Requires authentication' }]);
+  assert.deepEqual(await ask('admin', `${good.slice(0, -9)}AAAAAAAAA`), [
+    401,
+    { message: 'Bad credentials' },
+  ]);
+}
+
+interface Issuer {
+  readonly domain: string;
+  /** A file with the CA of its certificate. */
+  readonly authorityFile: string;
+  token(): Promise<string>;
+  close(): Promise<void>;
+}
+
+/** An authorization server that does nothing but publish its key, over TLS. */
+async function openIssuer(): Promise<Issuer> {
+  const folder = await mkdtemp(join(tmpdir(), 'leat-bench-'));
+  const authorityFile = join(folder, 'ca.pem');
+  await writeFile(authorityFile, authority);
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const jwk = { ...(await exportJWK(publicKey)), kid: 'bench', use: 'sig', alg: 'RS256' };
+  const server = createServer(trusted, (_request, response) => {
+    response.setHeader('content-type', 'application/json').end(JSON.stringify({ keys: [jwk] }));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const domain = `localhost:${(server.address() as AddressInfo).port}`;
+  let subject = 0;
+  return {
+    domain,
+    authorityFile,
+    token: () =>
+      new SignJWT({
+        azp: `client-${(subject += 1)}`,
+        gty: 'client-credentials',
+        permissions: ['read:admin-messages'],
+      })
+        .setProtectedHeader({ alg: 'RS256', typ: 'JWT', kid: 'bench' })
+        .setIssuer(`https://${domain}/`)
+        .setAudience(audience)
+        .setSubject(`client-${subject}@clients`)
+        .setIssuedAt()
+        .setExpirationTime('1h')
+        .sign(privateKey),
+    close: async () => {
+      server.close();
+      server.closeAllConnections();
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+async function startServers(issuer: Issuer): Promise<Record<'leat' | 'express' | 'bare', Side>> {
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    NODE_EXTRA_CA_CERTS: issuer.authorityFile,
+    CLIENT_ORIGIN_URL: origin,
+    TOKEN_AUDIENCE: audience,
+    TOKEN_ISSUER_DOMAIN: issuer.domain,
+  };
+  const forked = async (file: string): Promise<Side> => {
+    const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const;
+    const child = fork(new URL(file, import.meta.url), { env, stdio: [...stdio] });
+    return { ...(await message<{ port: number }>(child)), child };
+  };
+  return {
+    leat: await startLeatMessages(env),
+    express: await forked('./express-messages.ts'),
+    bare: await forked('./bare-message.ts'),
+  };
+}
+
+/** The real program, as `npm run messages` starts it. */
+async function startLeatMessages(env: Readonly<Record<string, string>>): Promise<Side> {
+  const port = await freePort();
+  const program = new URL('../src/main.ts', import.meta.url).pathname;
+  const child = spawn(process.execPath, [program, 'messages'], {
+    cwd: tmpdir(),
+    env: { ...env, PORT: String(port) },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const url = `http://127.0.0.1:${port}/api/messages/public`;
+  await waitFor('the message API', async () => (await fetch(url).catch(() => undefined))?.ok);
+  return { port, child };
+}
+
+/** As Chromium sends it from the page of the allowed origin. */
+function requestOf(kind: string, token: string | undefined): Buffer {
+  const authorization = token === undefined ? [] : [`authorization: Bearer ${token}`];
+  const lines = [
+    `GET /api/messages/${kind} HTTP/1.1`,
+    'Host: localhost:6060',
+    'Connection: keep-alive',
+    'sec-ch-ua-platform: "Linux"',
+    ...authorization,
+    'User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/153.0.0.0 Safari/537.36',
+    'sec-ch-ua: "Chromium";v="153", "Not-A.Brand";v="24"',
+    'sec-ch-ua-mobile: ?0',
+    'Accept: */*',
+    `Origin: ${origin}`,
+    'Sec-Fetch-Site: same-site',
+    'Sec-Fetch-Mode: cors',
+    'Sec-Fetch-Dest: empty',
+    `Referer: ${origin}/`,
+    'Accept-Encoding: gzip, deflate, br, zstd',
+    'Accept-Language: en-US,en;q=0.9',
+  ];
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`);
+}
