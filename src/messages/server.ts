@@ -42,7 +42,7 @@ export function createMessageServer(deps: MessageServerDeps): MessageServer {
     failed,
   );
   const textOf = createTexts(clock);
-  const server = createHttpServer(respond);
+  const server = createHttpServer(respond, answers);
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
     else socket.end(textOf(refusalOf(error.code, answers)), 'latin1');
@@ -80,18 +80,28 @@ function guarded(respond: Respond, failed: (error: unknown) => Answer): Respond 
 }
 
 /** Node's own server, for every request that is not a plain one. */
-function createHttpServer(respond: Respond): Server {
-  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const { method = '', url: target = '', headersDistinct } = request;
-    const { authorization: authorizations = [] } = headersDistinct;
-    const { status, headers, body } = await respond({ method, target, authorizations });
-    if (!server.listening) response.shouldKeepAlive = false;
-    response.writeHead(status, [...headers]).end(body);
+function createHttpServer(respond: Respond, answers: Answers): Server {
+  const answerTo = (request: IncomingMessage): Answer | Promise<Answer> => {
+    const { method = '', url: target = '', httpVersion, headersDistinct } = request;
+    const { authorization: authorizations = [], host = [] } = headersDistinct;
+    // RFC 9112 section 3.2. Node would answer by itself, without the headers of every answer.
+    if (host.length > 1 || (host.length === 0 && httpVersion !== '1.0')) {
+      return answers.malformedRequest;
+    }
+    return respond({ method, target, authorizations });
   };
-  const listener = (request: IncomingMessage, response: ServerResponse): void =>
-    void handle(request, response);
-  const server = createServer(listener);
-  // Without a listener Node answers 417 by itself, without the headers of every answer.
+  const listener = (request: IncomingMessage, response: ServerResponse): void => {
+    const send = ({ status, headers, body }: Answer): void => {
+      if (!server.listening) response.shouldKeepAlive = false;
+      response.writeHead(status, [...headers]).end(body);
+    };
+    const answer = answerTo(request);
+    // At once where that is possible: what follows on the connection may be no request.
+    if (answer instanceof Promise) void answer.then(send);
+    else send(answer);
+  };
+  const server = createServer({ requireHostHeader: false }, listener);
+  // Nor is Node to answer 417 by itself.
   server.on('checkExpectation', listener);
   return server;
 }

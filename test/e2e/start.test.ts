@@ -10,7 +10,11 @@ test('leat start shows the addresses, the client once, and three requests to beg
   t.after(place.remove);
   const start = async (): Promise<{ url: string; output: string; end: () => Promise<unknown> }> => {
     const port = await freePort();
-    const env = { LEAT_STORE: `sqlite:${place.file}`, LEAT_PORT: String(port) };
+    const env = {
+      LEAT_STORE: `sqlite:${place.file}`,
+      LEAT_PORT: String(port),
+      PORT: String(await freePort()),
+    };
     const { child, output } = spawnLeat(['start'], env);
     t.after(() => child.kill('SIGKILL'));
     await waitFor('the last line of the welcome', () => output().includes('Ctrl-C ends it'));
@@ -29,7 +33,7 @@ test('leat start shows the addresses, the client once, and three requests to beg
   for (const text of [`${first.url}/api/v2`, `${first.url}/oauth/token`, `client_id=${id}`, file]) {
     assert.ok(first.output.includes(text), `${text} is not in:\n${first.output}`);
   }
-  assert.equal(first.output.match(/\bcurl /g)?.length, 3);
+  assert.equal(first.output.match(/\bcurl /g)?.length, 4);
   assert.ok(!first.output.includes(secret), 'the secret is in the file only');
   const token = await fetchToken(first.url, { id, secret });
   const headers = { authorization: `Bearer ${token}` };
