@@ -115,17 +115,27 @@ interface Verified extends Read {
  * Takes a token apart without believing it. Of its header only `alg` and `kid` are looked at:
  * `jwk`, `jku`, `x5c` and `x5u` would let a token bring its own key.
  */
-function readToken(token: string): Read | 'malformed' | 'algorithm' {
+function readToken(token: string): Read | 'malformed' | 'algorithm' | 'signature' {
   try {
     const { alg, kid, crit } = decodeProtectedHeader(token);
     const claims = claimsOf(decodeJwt(token));
     if (claims === undefined || crit !== undefined) return 'malformed';
     if (alg !== ALGORITHM) return 'algorithm';
+    if (!isStrictBase64Url(token.slice(token.lastIndexOf('.') + 1))) return 'signature';
     return { kid: typeof kid === 'string' ? kid : '', claims };
   } catch {
     // Whatever a stranger's text throws means one thing: it is no token.
     return 'malformed';
   }
+}
+
+/**
+ * Whether it is written as RFC 7515 section 2 wants it: no padding, no blanks, unused bits zero. A
+ * signature does not cover its own spelling, so that one token would otherwise be good in any
+ * number of them, each with a place in memory.
+ */
+function isStrictBase64Url(text: string): boolean {
+  return Buffer.from(text, 'base64url').toString('base64url') === text;
 }
 
 /** Runs in the thread pool, so that forged tokens do not stop the event loop. */
