@@ -21,15 +21,14 @@ export interface Claims {
 
 /** Reads the claims (RFC 7519 section 4.1). `undefined` when one that decides has no meaning. */
 export function claimsOf(payload: JWTPayload): Claims | undefined {
-  const { iss, exp, nbf = -Infinity, scope } = payload as Record<string, unknown>;
-  if (typeof iss !== 'string' || typeof exp !== 'number' || typeof nbf !== 'number') {
-    return undefined;
-  }
+  const { iss, exp, nbf, scope } = payload as Record<string, unknown>;
+  if (typeof iss !== 'string' || !isFiniteNumber(exp)) return undefined;
+  if (nbf !== undefined && !isFiniteNumber(nbf)) return undefined;
   return {
     issuer: iss,
     clientId: [payload['azp'], payload['client_id']].find(isString) ?? '',
     audiences: stringsOf(typeof payload.aud === 'string' ? [payload.aud] : payload.aud) ?? [],
-    notBefore: nbf * 1000,
+    notBefore: nbf === undefined ? -Infinity : nbf * 1000,
     expiresAt: exp * 1000,
     scopes: typeof scope === 'string' ? scope.split(' ').filter((word) => word !== '') : [],
     permissions: stringsOf(payload['permissions']),
@@ -50,6 +49,11 @@ export function flawOf(
 
 function stringsOf(value: unknown): readonly string[] | undefined {
   return Array.isArray(value) && value.every(isString) ? value : undefined;
+}
+
+/** JSON can write an infinite number, as `1e999`: a token without an end. */
+function isFiniteNumber(value: unknown): value is number {
+  return Number.isFinite(value);
 }
 
 function isString(value: unknown): value is string {

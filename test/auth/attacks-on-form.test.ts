@@ -9,7 +9,6 @@ import {
   expecting,
   goodClaims,
   goodHeader,
-  issuer,
   kid,
   now,
   own,
