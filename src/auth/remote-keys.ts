@@ -13,6 +13,7 @@ const COOL_DOWN_MS = 30_000;
 const FIRST_RETRY_MS = 1_000;
 const KEYS_MAX = 100;
 const MODULUS_BITS_MIN = 2048;
+const MODULUS_BITS_MAX = 8192;
 
 export interface RemoteKeysDeps extends DocumentDeps {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
@@ -125,10 +126,20 @@ function verificationKey(jwk: Readonly<Record<string, unknown>>): KeyObject | un
   if (typeof n !== 'string' || typeof e !== 'string') return undefined;
   try {
     const key = createPublicKey({ key: { kty, n, e }, format: 'jwk' });
-    const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
-    return bits >= MODULUS_BITS_MIN ? key : undefined;
+    return isSound(key, n) ? key : undefined;
   } catch {
     // One key that means nothing does not spoil the others.
     return undefined;
   }
+}
+
+/**
+ * Reading a key checks none of this. With an exponent of 1 everybody can sign, and neither the
+ * exponent nor the modulus of an RSA key is ever even.
+ */
+function isSound({ asymmetricKeyDetails: details }: KeyObject, modulus: string): boolean {
+  const { modulusLength: bits = 0, publicExponent = 0n } = details ?? {};
+  if (bits < MODULUS_BITS_MIN || bits > MODULUS_BITS_MAX) return false;
+  const lastByte = Buffer.from(modulus, 'base64url').at(-1) ?? 0;
+  return lastByte % 2 === 1 && publicExponent >= 3n && publicExponent % 2n === 1n;
 }
