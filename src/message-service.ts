@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
+import type { DocumentDeps } from './auth/document.ts';
 import { createRemoteKeys, keySetAt } from './auth/remote-keys.ts';
 import { issuerOf } from './auth/issuer.ts';
 import { type Config, tenantDomainOf, usesPlainHttp } from './config.ts';
@@ -87,12 +91,18 @@ function issuerOfService(config: Config): Issuer {
 /** Where a service that listens on every address is reached from its own machine. */
 const loopbackOf: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
-/** With several tenants the `Host` of a request chooses whose keys are answered. */
-function fetchUnder(host: string | undefined): typeof fetch {
+/**
+ * With several tenants the `Host` of a request chooses whose keys are answered; `fetch` does not let
+ * it be chosen.
+ */
+function fetchUnder(host: string | undefined): DocumentDeps['fetch'] {
   if (host === undefined) return fetch;
-  return (url, init) => {
-    const headers = new Headers(init?.headers);
-    headers.set('host', host);
-    return fetch(url, { ...init, headers });
+  return async (url, { signal }) => {
+    const request = get(url, {
+      headers: { host },
+      ...(signal instanceof AbortSignal ? { signal } : {}),
+    });
+    const [answer] = (await once(request, 'response')) as [IncomingMessage];
+    return new Response(Readable.toWeb(answer), { status: answer.statusCode ?? 500 });
   };
 }

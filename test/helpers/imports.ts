@@ -128,7 +128,7 @@ const rules: readonly Rule[] = [
   {
     files: 'message-service.ts',
     own: ['auth/', 'core/', 'messages/', 'config.ts', 'listening.ts'],
-    packages: ['pino'],
+    packages: ['pino', ...HTTP],
   },
   {
     files: 'companion.ts',

@@ -144,7 +144,7 @@ describe('the checks, in their order', () => {
         { message: 'Requires authentication' },
         'Bearer',
       ],
-      ...['Bearer', 'Bearer ', 'Basic', `Bearer ${'x'} y`, `Bearer\t${'x'}`, 'a b c d'].map(
+      ...['Bearer', 'Bearer ', 'Basic', 'Bearer x y', 'Bearer\tx', 'a b c d'].map(
         (value): [string, string[], number, object, string] => [
           `4: not two parts: ${JSON.stringify(value)}`,
           [`Authorization: ${value}`],

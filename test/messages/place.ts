@@ -1,6 +1,6 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, type JWTPayload, SignJWT } from 'jose';
 import { createRemoteKeys, keySetAt } from '../../src/auth/remote-keys.ts';
@@ -36,7 +36,7 @@ const keys = [makeKey(), makeKey()];
 export async function openPlace(clock: Clock = systemClock): Promise<Place> {
   let current = 0;
   let fetched = 0;
-  const issuing = createServer(async (_request, reply) => {
+  const answer = async (reply: ServerResponse): Promise<void> => {
     fetched += 1;
     if (!place.available) {
       reply.writeHead(503).end();
@@ -45,7 +45,8 @@ export async function openPlace(clock: Clock = systemClock): Promise<Place> {
     const { kty, n, e } = await exportJWK(keyNow());
     const kid = `key-${current}`;
     reply.end(JSON.stringify({ keys: [{ kty, n, e, kid, use: 'sig', alg: 'RS256' }] }));
-  }).listen(0, '127.0.0.1');
+  };
+  const issuing = createServer((_request, reply) => void answer(reply)).listen(0, '127.0.0.1');
   await once(issuing, 'listening');
   const keyNow = (): KeyObject => keys[current % 2] ?? makeKey();
   const { port: issuerPort } = issuing.address() as AddressInfo;

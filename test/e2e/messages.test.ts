@@ -1,0 +1,294 @@
+import assert from 'node:assert/strict';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { exchange, requestText } from '../helpers/exchange.ts';
+import { fetchToken, freePort, makePlace, runLeat, spawnLeat, waitFor } from '../helpers/leat.ts';
+
+const audience = 'https://messages.example.com';
+
+interface Started {
+  readonly child: ChildProcess;
+  readonly folder: string;
+  readonly url: string;
+  readonly messages: string;
+  output(): string;
+}
+
+/** `leat start` in a fresh folder, with nothing set but its ports and `env`. */
+async function start(
+  t: TestContext,
+  env: Readonly<Record<string, string>> = {},
+  folder?: string,
+): Promise<Started> {
+  const cwd = folder ?? (await freshFolder(t));
+  const ports = { LEAT_PORT: String(await freePort()), PORT: String(await freePort()) };
+  const { child, output } = spawnLeat(['start'], { ...ports, ...env }, { cwd });
+  t.after(() => child.kill('SIGKILL'));
+  await waitFor('the welcome', () => {
+    assert.equal(child.exitCode, null, output());
+    return output().includes('Ctrl-C ends it');
+  });
+  const url = `http://127.0.0.1:${ports.LEAT_PORT}`;
+  return { child, folder: cwd, url, messages: `http://127.0.0.1:${ports.PORT}`, output };
+}
+
+async function freshFolder(t: TestContext): Promise<string> {
+  const place = await makePlace();
+  t.after(place.remove);
+  return place.folder;
+}
+
+/** A token for the sample client that the first start made. */
+async function sampleToken({ url, folder }: Started): Promise<string> {
+  const text = await readFile(join(folder, 'data', 'bootstrap.json'), 'utf8');
+  const { messages_sample: sample } = JSON.parse(text) as Record<string, Record<string, string>>;
+  const { client_id: id = '', client_secret: secret = '' } = sample ?? {};
+  return fetchToken(url, { id, secret }, audience);
+}
+
+async function statuses(messages: string, token?: string): Promise<number[]> {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const paths = ['public', 'protected', 'admin'].map((name) => `/api/messages/${name}`);
+  const answers = await Promise.all(paths.map((path) => fetch(messages + path, { headers })));
+  return answers.map(({ status }) => status);
+}
+
+async function take(t: TestContext): Promise<{ server: Server; port: number }> {
+  const port = await freePort();
+  const server = createServer().listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  return { server, port };
+}
+
+async function isGone(url: string): Promise<void> {
+  await waitFor(`${url} to be gone`, async () => {
+    const answer = await fetch(url).catch(() => undefined);
+    return answer === undefined;
+  });
+}
+
+describe('leat start, with nothing set', () => {
+  test('runs both APIs, and the sample client opens all three messages', async (t) => {
+    const leat = await start(t);
+    const token = await sampleToken(leat);
+    assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
+    assert.deepEqual(await statuses(leat.messages), [200, 401, 401]);
+    assert.ok(leat.output().includes(`${leat.messages}/api/messages/admin`));
+    assert.ok(leat.output().includes(audience));
+
+    const page = await fetch(`${leat.messages}/api/messages/public`);
+    assert.equal(page.headers.get('access-control-allow-origin'), 'http://localhost:4040');
+
+    const text = await readFile(join(leat.folder, 'data', 'bootstrap.json'), 'utf8');
+    const { client_id: id = '', client_secret: secret = '' } = JSON.parse(text) as Record<
+      string,
+      string
+    >;
+    const management = await fetchToken(leat.url, { id, secret });
+    assert.deepEqual(await statuses(leat.messages, management), [200, 401, 401]);
+  });
+
+  test('lets a client without the role read the protected message alone', async (t) => {
+    const leat = await start(t);
+    const text = await readFile(join(leat.folder, 'data', 'bootstrap.json'), 'utf8');
+    const made = JSON.parse(text) as { client_id: string; client_secret: string };
+    const manager = await fetchToken(leat.url, { id: made.client_id, secret: made.client_secret });
+    const post = async (path: string, body: object): Promise<Record<string, string>> => {
+      const answer = await fetch(`${leat.url}/api/v2${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${manager}`, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      assert.equal(answer.status, 201, path);
+      return (await answer.json()) as Record<string, string>;
+    };
+    const { client_id: id = '', client_secret: secret = '' } = await post('/clients', {
+      name: 'x',
+    });
+    await post('/client-grants', { client_id: id, audience, scope: [] });
+    const token = await fetchToken(leat.url, { id, secret }, audience);
+    assert.deepEqual(await statuses(leat.messages, token), [200, 200, 403]);
+  });
+
+  test('takes the keys of the first tenant, by its domain, where there are several', async (t) => {
+    const folder = await freshFolder(t);
+    const domain = { LEAT_TENANT_DOMAIN: 'leat.example.com', LEAT_TRUST_PROXY: '127.0.0.1' };
+    const first = await start(t, domain, folder);
+    const ended = once(first.child, 'close');
+    first.child.kill('SIGINT');
+    await ended;
+    const made = await runLeat(['tenants', 'create', 'other', 'other.example.com'], domain, {
+      cwd: folder,
+    });
+    assert.equal(made.code, 0, made.output);
+
+    const leat = await start(t, domain, folder);
+    const text = await readFile(join(folder, 'data', 'bootstrap.json'), 'utf8');
+    const { messages_sample: sample } = JSON.parse(text) as Record<string, Record<string, string>>;
+    const body = JSON.stringify({ grant_type: 'client_credentials', audience, ...sample });
+    const headers = ['Content-Type: application/json', `Content-Length: ${body.length}`];
+    const request = requestText('POST /oauth/token', headers, body);
+    const asked = await exchange(
+      Number(new URL(leat.url).port),
+      request.replace('Host: 127.0.0.1', 'Host: leat.example.com'),
+    );
+    const { access_token: token } = JSON.parse(asked.body) as { access_token: string };
+    assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
+  });
+
+  test('takes tokens of another authorization server where that is named', async (t) => {
+    const { port } = await take(t);
+    const leat = await start(t, { TOKEN_ISSUER_DOMAIN: `127.0.0.1:${port}` });
+    assert.deepEqual(await statuses(leat.messages, await sampleToken(leat)), [200, 401, 401]);
+  });
+});
+
+describe('leat start, where one of the two cannot listen', () => {
+  test('runs neither, says which variable to change, and has made nothing', async (t) => {
+    const folder = await freshFolder(t);
+    const { port: taken } = await take(t);
+    const free = await freePort();
+    const env = { LEAT_PORT: String(free), PORT: String(taken) };
+    const { code, output } = await runLeat(['start'], env, { cwd: folder });
+    assert.equal(code, 1);
+    const next = taken === 65_535 ? 8080 : taken + 1;
+    assert.equal(
+      output,
+      `PORT: ${taken} on 127.0.0.1 is in use, choose another, for example PORT=${next}\n`,
+    );
+    assert.deepEqual(readdirSync(folder), []);
+    await isGone(`http://127.0.0.1:${free}/readyz`);
+  });
+
+  test('ends the message API when the management API cannot start', async (t) => {
+    const folder = await freshFolder(t);
+    const { port: taken } = await take(t);
+    const free = await freePort();
+    const env = { LEAT_PORT: String(taken), PORT: String(free) };
+    const { code, output } = await runLeat(['start'], env, { cwd: folder });
+    assert.equal(code, 1);
+    assert.match(output, new RegExp(`^LEAT_PORT: ${taken} on 127\\.0\\.0\\.1 is in use`, 'm'));
+    await isGone(`http://127.0.0.1:${free}/api/messages/public`);
+  });
+
+  test('refuses one port for both', async (t) => {
+    const folder = await freshFolder(t);
+    const env = { LEAT_PORT: '6060', APP_PORT: '6060' };
+    const { code, output } = await runLeat(['start'], env, { cwd: folder });
+    assert.equal(code, 1);
+    const line = 'APP_PORT: 6060 is LEAT_PORT too, choose another, for example APP_PORT=6061\n';
+    assert.equal(output, line);
+  });
+});
+
+/** Only Linux tells in a file which processes another one has started. */
+const onLinux = { skip: process.platform !== 'linux' && 'needs /proc' };
+
+function secondOf({ child }: Started): number {
+  const pid = String(child.pid);
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim());
+}
+
+describe('the two processes of leat start', () => {
+  test('end together, with success, on a signal', async (t) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      const leat = await start(t);
+      const ended = once(leat.child, 'close');
+      leat.child.kill(signal);
+      assert.deepEqual(await ended, [0, null], leat.output());
+      await isGone(`${leat.messages}/api/messages/public`);
+    }
+  });
+
+  test('end together when a terminal sends its signal to both', onLinux, async (t) => {
+    const leat = await start(t);
+    const ended = once(leat.child, 'close');
+    process.kill(secondOf(leat), 'SIGINT');
+    process.kill(secondOf(leat), 'SIGTERM');
+    assert.deepEqual(await statuses(leat.messages), [200, 401, 401]);
+    leat.child.kill('SIGINT');
+    assert.deepEqual(await ended, [0, null], leat.output());
+  });
+
+  test('the second does not outlive the first, however that ended', async (t) => {
+    const leat = await start(t);
+    leat.child.kill('SIGKILL');
+    await isGone(`${leat.messages}/api/messages/public`);
+  });
+
+  test('the first ends with a line when the second is gone', onLinux, async (t) => {
+    const leat = await start(t);
+    const ended = once(leat.child, 'close');
+    process.kill(secondOf(leat), 'SIGKILL');
+    assert.deepEqual(await ended, [1, null]);
+    assert.match(leat.output(), /the message API has ended by itself: SIGKILL/);
+  });
+});
+
+describe('leat messages', () => {
+  const whole = {
+    CLIENT_ORIGIN_URL: 'https://app.example.com',
+    TOKEN_AUDIENCE: audience,
+    TOKEN_ISSUER_DOMAIN: '127.0.0.1:1',
+  };
+
+  test('runs alone, from a .env file over which the environment wins', async (t) => {
+    const folder = await freshFolder(t);
+    const port = await freePort();
+    const lines = Object.entries({ ...whole, PORT: '1' }).map(([name, text]) => `${name}=${text}`);
+    await writeFile(join(folder, '.env'), lines.join('\n'));
+    const { child, output } = spawnLeat(['messages'], { PORT: String(port) }, { cwd: folder });
+    t.after(() => child.kill('SIGKILL'));
+    const url = `http://127.0.0.1:${port}/api/messages/public`;
+    await waitFor('the message API', () => output().includes(url));
+    const answer = await fetch(url);
+    assert.equal(answer.status, 200);
+    assert.equal(answer.headers.get('access-control-allow-origin'), whole.CLIENT_ORIGIN_URL);
+    assert.deepEqual(readdirSync(folder), ['.env'], 'it keeps nothing');
+    const ended = once(child, 'close');
+    child.kill('SIGTERM');
+    assert.deepEqual(await ended, [0, null]);
+  });
+
+  test('ends with a line for each variable that is missing or wrong', async (t) => {
+    const folder = await freshFolder(t);
+    const bare = await runLeat(['messages'], {}, { cwd: folder });
+    assert.equal(bare.code, 1);
+    assert.deepEqual(
+      bare.output
+        .trim()
+        .split('\n')
+        .map((line) => line.replace(/ is required.*/, '')),
+      ['PORT:', 'CLIENT_ORIGIN_URL:', 'TOKEN_AUDIENCE:', 'TOKEN_ISSUER_DOMAIN:'],
+    );
+    const wrong = await runLeat(['messages'], { ...whole, PORT: '80a' }, { cwd: folder });
+    assert.equal(wrong.code, 1);
+    const line = 'PORT: "80a" is not a whole number from 1 to 65535, for example PORT=6060\n';
+    assert.equal(wrong.output, line);
+  });
+
+  test('ends with a line where its port is taken', async (t) => {
+    const folder = await freshFolder(t);
+    const { port } = await take(t);
+    const env = { ...whole, APP_PORT: String(port) };
+    const { code, output } = await runLeat(['messages'], env, { cwd: folder });
+    assert.equal(code, 1);
+    assert.match(output, new RegExp(`^APP_PORT: ${port} on 127\\.0\\.0\\.1 is in use, .*\n$`));
+  });
+
+  test('asks nothing of the settings of the service', async (t) => {
+    const folder = await freshFolder(t);
+    const port = await freePort();
+    const env = { ...whole, PORT: String(port), LEAT_STORE: 'nonsense', LEAT_PORT: 'nonsense' };
+    const { child, output } = spawnLeat(['messages'], env, { cwd: folder });
+    t.after(() => child.kill('SIGKILL'));
+    await waitFor('the message API', () => output().includes(`:${port}/api/messages/public`));
+    assert.equal(child.exitCode, null);
+  });
+});

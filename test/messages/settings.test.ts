@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { describeMessageSettings, readMessageSettings } from '../../src/messages/settings.ts';
+
+const whole = {
+  PORT: '6060',
+  CLIENT_ORIGIN_URL: 'https://app.example.com',
+  TOKEN_AUDIENCE: 'https://messages.example.com',
+  TOKEN_ISSUER_DOMAIN: 'login.example.com',
+};
+
+function read(env: Readonly<Record<string, string>>, alone = true) {
+  return readMessageSettings(new Map(Object.entries(env)), { alone });
+}
+
+function problems(env: Readonly<Record<string, string>>, alone = true): readonly string[] {
+  const reading = read(env, alone);
+  return 'problems' in reading ? reading.problems : [];
+}
+
+describe('the message API alone', () => {
+  test('takes its four settings as they are', () => {
+    assert.deepEqual(read(whole), {
+      settings: {
+        host: '127.0.0.1',
+        port: 6060,
+        portVariable: 'PORT',
+        origin: 'https://app.example.com',
+        audience: 'https://messages.example.com',
+        issuerDomain: 'login.example.com',
+      },
+    });
+  });
+
+  for (const variable of Object.keys(whole)) {
+    test(`is refused without ${variable}, in one line with an example`, () => {
+      const rest = Object.fromEntries(Object.entries(whole).filter(([name]) => name !== variable));
+      const [line = '', ...more] = problems(rest);
+      assert.deepEqual(more, []);
+      assert.match(line, new RegExp(`^${variable}: is required, for example ${variable}=\\S+$`));
+    });
+  }
+
+  test('names everything that is missing', () => {
+    const named = problems({}).map((line) => line.split(':')[0]);
+    assert.deepEqual(named, Object.keys(whole));
+  });
+});
+
+describe('the message API beside the management API', () => {
+  test('has defaults for everything but the issuer', () => {
+    assert.deepEqual(read({}, false), {
+      settings: {
+        host: '127.0.0.1',
+        port: 6060,
+        portVariable: 'PORT',
+        origin: 'http://localhost:4040',
+        audience: 'https://messages.example.com',
+        issuerDomain: undefined,
+      },
+    });
+  });
+});
+
+describe('a setting of the message API', () => {
+  test('APP_PORT counts where PORT is absent, and is named where it is wrong', () => {
+    const { CLIENT_ORIGIN_URL, TOKEN_AUDIENCE, TOKEN_ISSUER_DOMAIN } = whole;
+    const rest = { CLIENT_ORIGIN_URL, TOKEN_AUDIENCE, TOKEN_ISSUER_DOMAIN };
+    const other = read({ ...rest, APP_PORT: '7070' });
+    assert.ok('settings' in other);
+    assert.deepEqual([other.settings.port, other.settings.portVariable], [7070, 'APP_PORT']);
+    const both = read({ ...whole, APP_PORT: '7070' });
+    assert.ok('settings' in both);
+    assert.deepEqual([both.settings.port, both.settings.portVariable], [6060, 'PORT']);
+    assert.match(
+      problems({ ...rest, APP_PORT: 'x' }).join(),
+      /^APP_PORT: "x" is not .*APP_PORT=6060$/,
+    );
+  });
+
+  const wrong: Readonly<Record<string, readonly string[]>> = {
+    PORT: ['0', '65536', '80a', '-1', '6060 ', '0x1F', '6e3'],
+    CLIENT_ORIGIN_URL: [
+      'http://localhost:4040/',
+      'HTTP://localhost:4040',
+      'https://app.example.com:443',
+      'null',
+      'app.example.com',
+      '*',
+      'ftp://x',
+      'https://a.example,https://b.example',
+      'https://x/y',
+
+      'https://user@x',
+      'https://x?y',
+      'https://x#y',
+      'https://X.example',
+      'https://x y',
+      'file:///x',
+    ],
+    TOKEN_AUDIENCE: ['a b', '\ta', 'x'.repeat(601)],
+    TOKEN_ISSUER_DOMAIN: [
+      'https://x',
+      'x/',
+      'x/y',
+      'x:0',
+      'x:65536',
+      'user@x',
+      'x y',
+      '',
+      'a..b',
+    ].filter((text) => text !== ''),
+    LEAT_HOST: ['x y', 'http://x', '[::1]'],
+  };
+  for (const [variable, texts] of Object.entries(wrong)) {
+    for (const text of texts) {
+      test(`${variable}=${JSON.stringify(text.slice(0, 40))} is refused in one line`, () => {
+        for (const alone of [true, false]) {
+          const [line = '', ...more] = problems({ ...whole, [variable]: text }, alone);
+          assert.deepEqual(more, []);
+          assert.match(line, new RegExp(`^${variable}: ".*" .*, for example ${variable}=\\S+$`));
+        }
+      });
+    }
+  }
+
+  test('an origin that browsers write otherwise is shown as they do', () => {
+    const [line = ''] = problems({ ...whole, CLIENT_ORIGIN_URL: 'https://App.example.com:443/x' });
+    assert.match(line, / is not as browsers write it, which is https:\/\/app\.example\.com, /);
+  });
+
+  test('good values have many forms', () => {
+    const good: Readonly<Record<string, readonly string[]>> = {
+      CLIENT_ORIGIN_URL: [
+        'http://127.0.0.1:8080',
+        'http://[::1]:8080',
+        'https://xn--bcher-kva.example',
+      ],
+      TOKEN_AUDIENCE: ['urn:messages', 'x', 'https://x/äöü?y#z'],
+      TOKEN_ISSUER_DOMAIN: ['localhost:8443', '127.0.0.1', '[::1]:8443', 'tenant.eu.example.com'],
+    };
+    for (const [variable, texts] of Object.entries(good)) {
+      for (const text of texts)
+        assert.deepEqual(problems({ ...whole, [variable]: text }), [], text);
+    }
+  });
+
+  test('is shown with its default by leat config', () => {
+    const lines = describeMessageSettings(new Map([['APP_PORT', '7070']]));
+    assert.match(lines.join('\n'), /^APP_PORT +7070 +port of the message API/m);
+    assert.match(lines.join('\n'), /^CLIENT_ORIGIN_URL +http:\/\/localhost:4040 \(default\) /m);
+    assert.match(lines.join('\n'), /^TOKEN_ISSUER_DOMAIN +first tenant \(default\) /m);
+  });
+});
