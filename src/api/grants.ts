@@ -1,6 +1,6 @@
 import type { RandomBytes } from '../core/clock.ts';
 import { makeId } from '../core/ids.ts';
-import { type Api, type Grant, managementApiId, type Tenant } from '../core/types.ts';
+import { type Grant, managementApiId, type Tenant } from '../core/types.ts';
 import {
   grant,
   grantCreate,
@@ -11,8 +11,8 @@ import {
 } from '../schemas/grants.ts';
 import type { Store } from '../store/port.ts';
 import { noApi } from './apis.ts';
+import { apiOf, audiencesOf } from './audience.ts';
 import { noClient } from './clients.ts';
-import { isManagementAudience, managementApi } from './management.ts';
 import { type Caller, type Operation, operation } from './operation.ts';
 import { heldScopes, requireOwn } from './own.ts';
 import { nextOf, pageOf } from './page.ts';
@@ -142,29 +142,17 @@ async function requireOwnGrant({ store }: GrantDeps, caller: Caller, wanted: Gra
   requireOwn(caller, heldScopes({ issuer: client?.issuer }, [wanted]));
 }
 
-async function apiOf(
-  { store, settings }: GrantDeps,
-  tenant: Tenant,
-  audience: string,
-): Promise<Api | undefined> {
-  if (isManagementAudience(audience, tenant, settings)) return managementApi(tenant);
-  const api = await store.apis.get(tenant.id, audience);
-  // The store also finds by id, which is no audience.
-  return api?.identifier === audience ? api : undefined;
-}
-
 /** Grants with their audiences; one whose API is deleted at this moment is gone with it. */
 async function showAll(
-  { store }: GrantDeps,
+  deps: GrantDeps,
   tenant: Tenant,
   items: readonly Grant[],
 ): Promise<object[]> {
-  const audiences = new Map([[managementApiId as string, managementApi(tenant).identifier]]);
-  for (const { api } of items) {
-    if (audiences.has(api)) continue;
-    const found = await store.apis.get(tenant.id, api);
-    if (found !== undefined) audiences.set(api, found.identifier);
-  }
+  const audiences = await audiencesOf(
+    deps,
+    tenant,
+    items.map(({ api }) => api),
+  );
   return items.flatMap((item) => {
     const audience = audiences.get(item.api);
     return audience === undefined ? [] : [show(item, audience)];

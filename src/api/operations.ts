@@ -9,6 +9,8 @@ import type { Log } from './log.ts';
 import type { Operation } from './operation.ts';
 import { actionOperations } from './ops.ts';
 import type { ApiSettings } from './settings.ts';
+import { roleMemberOperations } from './role-members.ts';
+import { roleOperations } from './roles.ts';
 import { signingSecretOperations } from './signing-secret.ts';
 import { statsOperations } from './stats.ts';
 import { streamOperations } from './streams.ts';
@@ -36,6 +38,8 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...clientOperations(deps),
     ...apiOperations(deps),
     ...grantOperations(deps),
+    ...roleOperations(deps),
+    ...roleMemberOperations(deps),
     ...actionOperations(),
   ];
 }

@@ -256,7 +256,8 @@ const refusals = {
   },
 };
 
-function noUser(): Problem {
+/** 404 for a user who is not there. */
+export function noUser(): Problem {
   return notFound('The user does not exist.', 'inexistent_user');
 }
 

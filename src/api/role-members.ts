@@ -1,0 +1,308 @@
+import { managementApiId, type Permission, type Tenant } from '../core/types.ts';
+import {
+  clientsSent,
+  done,
+  permissions,
+  type PermissionSent,
+  permissionsSent,
+  roleClients,
+  roleParams,
+  rolesQuery,
+  roleUsers,
+  roleUsersQuery,
+  usersSent,
+} from '../schemas/roles.ts';
+import type { Store } from '../store/port.ts';
+import { noApi } from './apis.ts';
+import { apiOf, type AudienceDeps, audiencesOf } from './audience.ts';
+import { noClient } from './clients.ts';
+import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
+import { type Operation, operation } from './operation.ts';
+import { requireOwn } from './own.ts';
+import { nextOf, pageOf } from './page.ts';
+import { badBody, quoted } from './problem.ts';
+import { noRole } from './roles.ts';
+import type { ApiSettings } from './settings.ts';
+import { noUser } from './users.ts';
+
+export interface RoleMemberDeps {
+  readonly store: Pick<Store, 'roles' | 'apis'>;
+  readonly settings: Pick<ApiSettings, 'plainHttp' | 'limits'>;
+}
+
+const lifecycle = 'Early Access';
+const shared = { tag: 'Roles', lifecycle, params: roleParams } as const;
+
+/** What roles allow and who holds them (contract section 14.1). */
+export function roleMemberOperations(deps: RoleMemberDeps): Operation[] {
+  return [
+    listPermissions(deps),
+    addPermissions(deps),
+    removePermissions(deps),
+    listUsers(deps),
+    addUsers(deps),
+    removeUsers(deps),
+    listClients(deps),
+    addClients(deps),
+    removeClients(deps),
+  ];
+}
+
+function listPermissions(deps: RoleMemberDeps): Operation {
+  const { roles } = deps.store;
+  return operation({
+    ...shared,
+    operationId: 'listRolePermissions',
+    method: 'GET',
+    path: '/roles/:id/permissions',
+    summary: 'List the permissions of a role',
+    scopes: ['read:roles'],
+    query: rolesQuery,
+    success: 200,
+    response: permissions,
+    errors: [400, 404],
+    handle: async ({ tenant, params, query }) => {
+      await requireRole(deps, tenant, params.id);
+      const page = numberedPageOf(query);
+      const { items, total } = await roles.permissions(tenant.id, params.id, page);
+      const shown = await showPermissions(deps, tenant, items);
+      return { body: numberedAnswer('permissions', { items: shown, total }, query) };
+    },
+  });
+}
+
+function addPermissions(deps: RoleMemberDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'addRolePermissions',
+    method: 'POST',
+    path: '/roles/:id/permissions',
+    summary: 'Give a role permissions',
+    description:
+      'Scopes of the management API only as far as the token of the request has them. Acts on the next token.',
+    scopes: ['update:roles'],
+    body: { schema: permissionsSent, required: true },
+    success: 201,
+    response: done,
+    errors: [400, 404, 413, 415],
+    handle: async ({ tenant, caller, params, body }) => {
+      const added = await permissionsOf(deps, tenant, body.permissions, { mustExist: true });
+      requireOwn(caller, managementScopesOf(added));
+      const answer = await deps.store.roles.addPermissions(tenant.id, params.id, added);
+      if (answer !== 'added') throw answer === 'unknown_role' ? noRole() : noApi();
+      return { body: {} };
+    },
+  });
+}
+
+function removePermissions(deps: RoleMemberDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'removeRolePermissions',
+    method: 'DELETE',
+    path: '/roles/:id/permissions',
+    summary: 'Take permissions from a role',
+    description: 'Also 204 when the role does not have them. Acts on the next token.',
+    scopes: ['update:roles'],
+    body: { schema: permissionsSent, required: true },
+    success: 204,
+    errors: [400, 404, 413, 415],
+    handle: async ({ tenant, params, body }) => {
+      const removed = await permissionsOf(deps, tenant, body.permissions, { mustExist: false });
+      if (!(await deps.store.roles.removePermissions(tenant.id, params.id, removed))) {
+        throw noRole();
+      }
+      return {};
+    },
+  });
+}
+
+function listUsers(deps: RoleMemberDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'listRoleUsers',
+    method: 'GET',
+    path: '/roles/:id/users',
+    summary: 'List the users who hold a role, by id',
+    scopes: ['read:role_members'],
+    query: roleUsersQuery,
+    success: 200,
+    response: roleUsers,
+    errors: [400, 404],
+    handle: async ({ tenant, params, query }) => {
+      const page = pageOf(query, deps.settings.limits.pageItems, isUserId);
+      await requireRole(deps, tenant, params.id);
+      const { items, next } = await deps.store.roles.users(tenant.id, params.id, page);
+      return { body: { users: items, ...nextOf(next) } };
+    },
+  });
+}
+
+function addUsers({ store }: RoleMemberDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'addRoleUsers',
+    method: 'POST',
+    path: '/roles/:id/users',
+    summary: 'Give users a role',
+    scopes: ['create:role_members'],
+    body: { schema: usersSent, required: true },
+    success: 200,
+    response: done,
+    errors: [400, 404, 413, 415],
+    handle: async ({ tenant, params, body }) => {
+      const answer = await store.roles.addUsers(tenant.id, params.id, body.users);
+      if (answer !== 'added') throw answer === 'unknown_role' ? noRole() : noUser();
+      return { body: {} };
+    },
+  });
+}
+
+function removeUsers({ store }: RoleMemberDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'removeRoleUsers',
+    method: 'DELETE',
+    path: '/roles/:id/users',
+    summary: 'Take a role from users',
+    description: 'Also 204 when they do not hold it.',
+    extension: true,
+    scopes: ['delete:role_members'],
+    body: { schema: usersSent, required: true },
+    success: 204,
+    errors: [400, 404, 413, 415],
+    handle: async ({ tenant, params, body }) => {
+      if (!(await store.roles.removeUsers(tenant.id, params.id, body.users))) throw noRole();
+      return {};
+    },
+  });
+}
+
+function listClients(deps: RoleMemberDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'listRoleClients',
+    method: 'GET',
+    path: '/roles/:id/clients',
+    summary: 'List the clients that hold a role, by id',
+    extension: true,
+    scopes: ['read:role_members'],
+    query: rolesQuery,
+    success: 200,
+    response: roleClients,
+    errors: [400, 404],
+    handle: async ({ tenant, params, query }) => {
+      await requireRole(deps, tenant, params.id);
+      const page = numberedPageOf(query);
+      const listed = await deps.store.roles.clients(tenant.id, params.id, page);
+      return { body: numberedAnswer('clients', listed, query) };
+    },
+  });
+}
+
+function addClients(deps: RoleMemberDeps): Operation {
+  const { roles } = deps.store;
+  return operation({
+    ...shared,
+    operationId: 'addRoleClients',
+    method: 'POST',
+    path: '/roles/:id/clients',
+    summary: 'Give clients a role',
+    description:
+      'A role with scopes of the management API only as far as the token of the request has them. Acts on the next token.',
+    extension: true,
+    scopes: ['create:role_members'],
+    body: { schema: clientsSent, required: true },
+    success: 200,
+    response: done,
+    errors: [400, 404, 413, 415],
+    handle: async ({ tenant, caller, params, body }) => {
+      requireOwn(caller, await managementScopesOfRole(deps, tenant, params.id));
+      const answer = await roles.addClients(tenant.id, params.id, body.clients);
+      if (answer !== 'added') throw answer === 'unknown_role' ? noRole() : noClient();
+      return { body: {} };
+    },
+  });
+}
+
+function removeClients({ store }: RoleMemberDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'removeRoleClients',
+    method: 'DELETE',
+    path: '/roles/:id/clients',
+    summary: 'Take a role from clients',
+    description: 'Also 204 when they do not hold it. Acts on the next token.',
+    extension: true,
+    scopes: ['delete:role_members'],
+    body: { schema: clientsSent, required: true },
+    success: 204,
+    errors: [400, 404, 413, 415],
+    handle: async ({ tenant, params, body }) => {
+      if (!(await store.roles.removeClients(tenant.id, params.id, body.clients))) throw noRole();
+      return {};
+    },
+  });
+}
+
+async function requireRole({ store }: RoleMemberDeps, tenant: Tenant, id: string): Promise<void> {
+  if ((await store.roles.get(tenant.id, id)) === undefined) throw noRole();
+}
+
+/** What was sent, by the ids of its APIs. A permission to add has to be a scope of its API. */
+async function permissionsOf(
+  deps: AudienceDeps,
+  tenant: Tenant,
+  sent: readonly PermissionSent[],
+  { mustExist }: { readonly mustExist: boolean },
+): Promise<Permission[]> {
+  const found: Permission[] = [];
+  for (const [index, item] of sent.entries()) {
+    const { resource_server_identifier: audience, permission_name: name } = item;
+    const api = await apiOf(deps, tenant, audience);
+    if (api === undefined) throw noApi();
+    if (mustExist && !api.scopes.some(({ value }) => value === name)) {
+      const reason = `The API has no scope ${quoted(name)}: add it to the API first`;
+      throw badBody(reason, `permissions.${index}.permission_name`, 'A scope, without spaces');
+    }
+    found.push({ api: api.id, name });
+  }
+  return found;
+}
+
+async function showPermissions(
+  deps: AudienceDeps,
+  tenant: Tenant,
+  items: readonly Permission[],
+): Promise<PermissionSent[]> {
+  const ids = items.map(({ api }) => api);
+  const audiences = await audiencesOf(deps, tenant, ids);
+  return items.flatMap(({ api, name }) => {
+    const audience = audiences.get(api);
+    if (audience === undefined) return [];
+    return [{ resource_server_identifier: audience, permission_name: name }];
+  });
+}
+
+function managementScopesOf(permissionsHeld: readonly Permission[]): string[] {
+  return permissionsHeld.filter(({ api }) => api === managementApiId).map(({ name }) => name);
+}
+
+/** Every scope of the management API that a role has, for the rule "no more than one's own". */
+async function managementScopesOfRole(
+  { store }: RoleMemberDeps,
+  tenant: Tenant,
+  role: string,
+): Promise<string[]> {
+  const scopes: string[] = [];
+  for (let page = 0; ; page += 1) {
+    const asked = { page, perPage: 100 };
+    const { items } = await store.roles.permissions(tenant.id, role, asked);
+    scopes.push(...managementScopesOf(items));
+    if (items.length < asked.perPage) return scopes;
+  }
+}
+
+function isUserId(key: string): boolean {
+  return key !== '';
+}
