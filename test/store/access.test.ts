@@ -9,6 +9,7 @@ import { openStore } from '../../src/store/open.ts';
 import { apisContract } from './contract/apis.ts';
 import { clientsContract, newClient } from './contract/clients.ts';
 import { grantsContract } from './contract/grants.ts';
+import { rolesContract } from './contract/roles.ts';
 import { keysContract } from './contract/keys.ts';
 import { addTenant, newStream, start } from './contract/scene.ts';
 import { tenantsContract } from './contract/tenants.ts';
@@ -21,6 +22,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   clientsContract(engine);
   apisContract(engine);
   grantsContract(engine);
+  rolesContract(engine);
   usersContract(engine);
 }
 

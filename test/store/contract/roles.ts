@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { managementApiId, type Role } from '../../../src/core/types.ts';
+import { newApi } from './apis.ts';
+import { newClient } from './clients.ts';
+import type { Engine } from './engine.ts';
+import { addTenant, createScene, newEvent, type Scene } from './scene.ts';
+
+const all = { page: 0, perPage: 100 };
+const from = (after?: string, take = 100) => ({ after, take });
+
+export function rolesContract(engine: Engine): void {
+  describe(`${engine.name}: roles`, () => {
+    test('create: what comes back is what went in; a name is taken once in a tenant', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const role = newRole(tenant, 'r', { name: 'ü"\\', description: '' });
+      assert.deepEqual(await store.roles.create(role), { created: role });
+      assert.deepEqual(await store.roles.get(tenant, 'r'), role);
+      assert.deepEqual(await store.roles.byName(tenant, role.name), role);
+      const other = await addTenant(store, 'other');
+      assert.deepEqual(await store.roles.create({ ...role, id: 's' }), { refused: 'name_taken' });
+      assert.ok('created' in (await store.roles.create({ ...role, tenant: other.id })));
+      assert.equal(await store.roles.get(tenant, 's'), undefined);
+      assert.equal(await store.roles.byName(tenant, 'none'), undefined);
+    });
+
+    test('list: oldest first, by number', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      for (const [index, id] of ['c', 'b', 'a'].entries()) {
+        await store.roles.create(newRole(tenant, id, { name: id, createdAt: index }));
+      }
+      const ids = async (page: number): Promise<[string[], number]> => {
+        const { items, total } = await store.roles.list(tenant, { page, perPage: 2 });
+        return [items.map(({ id }) => id), total];
+      };
+      assert.deepEqual(await ids(0), [['c', 'b'], 3]);
+      assert.deepEqual(await ids(1), [['a'], 3]);
+      assert.deepEqual(await ids(2), [[], 3]);
+    });
+
+    test('update: name and description alone, and no taken name', async (t) => {
+      const { store, tenant } = await withRole(engine, t);
+      await store.roles.create(newRole(tenant, 's', { name: 'second' }));
+      const changed = { name: 'new', description: 'changed' };
+      const answer = await store.roles.update(tenant, 'r', (before) => {
+        return { ...before, ...changed, id: 'x', createdAt: 0 };
+      });
+      assert.deepEqual(answer, { updated: newRole(tenant, 'r', changed) });
+      assert.deepEqual(await store.roles.get(tenant, 'r'), newRole(tenant, 'r', changed));
+      const rename = (before: Role): Role => ({ ...before, name: 'second' });
+      assert.deepEqual(await store.roles.update(tenant, 'r', rename), { refused: 'name_taken' });
+      assert.ok('updated' in (await store.roles.update(tenant, 's', rename)));
+      assert.deepEqual(await store.roles.update(tenant, 'no', rename), { refused: 'unknown' });
+    });
+
+    test('addPermissions: all or none, each once, in order', async (t) => {
+      const { store, tenant } = await withRole(engine, t);
+      const [a, b] = ['a', 'b'].map((name) => ({ api: 'api_1', name }));
+      const manage = { api: managementApiId, name: 'read:users' };
+      assert.ok(a !== undefined && b !== undefined);
+      const missing = { api: 'api_9', name: 'a' };
+      const { roles } = store;
+      assert.equal(await roles.addPermissions(tenant, 'r', [b, missing]), 'unknown_api');
+      assert.equal(await roles.addPermissions(tenant, 'no', [b]), 'unknown_role');
+      assert.deepEqual(await roles.permissions(tenant, 'r', all), { items: [], total: 0 });
+      assert.equal(await roles.addPermissions(tenant, 'r', [manage, b, a, b]), 'added');
+      assert.equal(await roles.addPermissions(tenant, 'r', [a]), 'added');
+      const listed = { items: [a, b, manage], total: 3 };
+      assert.deepEqual(await roles.permissions(tenant, 'r', all), listed);
+      const second = await roles.permissions(tenant, 'r', { page: 1, perPage: 2 });
+      assert.deepEqual(second, { items: [manage], total: 3 });
+    });
+
+    test('removePermissions: what is not there is no error', async (t) => {
+      const { store, tenant } = await withRole(engine, t);
+      const { roles } = store;
+      const a = { api: 'api_1', name: 'a' };
+      await roles.addPermissions(tenant, 'r', [a]);
+      assert.equal(await roles.removePermissions(tenant, 'no', [a]), false);
+      const other = { api: 'api_1', name: 'other' };
+      assert.equal(await roles.removePermissions(tenant, 'r', [other, a]), true);
+      assert.deepEqual(await roles.permissions(tenant, 'r', all), { items: [], total: 0 });
+      assert.equal(await roles.removePermissions(tenant, 'r', [a]), true);
+    });
+
+    test('addClients: all or none, each once, in order; removeClients', async (t) => {
+      const { store, tenant } = await withRole(engine, t);
+      await store.clients.create(newClient(tenant, 'another'));
+      const { roles } = store;
+      assert.equal(await roles.addClients(tenant, 'r', ['robot', 'no']), 'unknown_client');
+      assert.equal(await roles.addClients(tenant, 'no', ['robot']), 'unknown_role');
+      assert.deepEqual(await roles.clients(tenant, 'r', all), { items: [], total: 0 });
+      assert.equal(await roles.addClients(tenant, 'r', ['robot', 'another', 'robot']), 'added');
+      const both = { items: ['another', 'robot'], total: 2 };
+      assert.deepEqual(await roles.clients(tenant, 'r', all), both);
+      const second = await roles.clients(tenant, 'r', { page: 1, perPage: 1 });
+      assert.deepEqual(second, { items: ['robot'], total: 2 });
+      assert.equal(await roles.removeClients(tenant, 'r', ['robot', 'no']), true);
+      assert.equal(await roles.removeClients(tenant, 'no', ['robot']), false);
+      assert.deepEqual((await roles.clients(tenant, 'r', all)).items, ['another']);
+    });
+
+    test('addUsers: all or none, each once, in order, page by page; removeUsers', async (t) => {
+      const { store, tenant } = await withRole(engine, t);
+      for (const id of ['leat|b', 'leat|a', 'leat|c']) await addUser(store, tenant, id);
+      const { roles } = store;
+      assert.equal(await roles.addUsers(tenant, 'r', ['leat|a', 'no']), 'unknown_user');
+      assert.equal(await roles.addUsers(tenant, 'no', ['leat|a']), 'unknown_role');
+      assert.deepEqual((await roles.users(tenant, 'r', from())).items, []);
+      assert.equal(await roles.addUsers(tenant, 'r', ['leat|c', 'leat|a', 'leat|b']), 'added');
+      assert.equal(await roles.addUsers(tenant, 'r', ['leat|a']), 'added');
+      const first = await roles.users(tenant, 'r', from(undefined, 2));
+      assert.deepEqual(first, { items: ['leat|a', 'leat|b'], next: 'leat|b' });
+      const last = await roles.users(tenant, 'r', from(first.next, 2));
+      assert.deepEqual(last, { items: ['leat|c'], next: undefined });
+      assert.equal(await roles.removeUsers(tenant, 'r', ['leat|b', 'no']), true);
+      assert.equal(await roles.removeUsers(tenant, 'no', ['leat|b']), false);
+      assert.deepEqual((await roles.users(tenant, 'r', from())).items, ['leat|a', 'leat|c']);
+    });
+
+    test('permissionsOf: of all roles of the client, for this API, each once, sorted', async (t) => {
+      const { store, tenant } = await withRole(engine, t);
+      const { roles } = store;
+      await store.apis.create(newApi(tenant, 'api_2'));
+      await roles.create(newRole(tenant, 's', { name: 's' }));
+      await roles.create(newRole(tenant, 'unheld', { name: 'unheld' }));
+      const of = (api: string, ...names: string[]) => names.map((name) => ({ api, name }));
+      await roles.addPermissions(tenant, 'r', of('api_1', 'c', 'a'));
+      await roles.addPermissions(tenant, 's', [...of('api_1', 'b', 'a'), ...of('api_2', 'x')]);
+      await roles.addPermissions(tenant, 'unheld', of('api_1', 'z'));
+      await roles.addClients(tenant, 'r', ['robot']);
+      await roles.addClients(tenant, 's', ['robot']);
+      assert.deepEqual(await roles.permissionsOf(tenant, 'robot', 'api_1'), ['a', 'b', 'c']);
+      assert.deepEqual(await roles.permissionsOf(tenant, 'robot', 'api_2'), ['x']);
+      assert.deepEqual(await roles.permissionsOf(tenant, 'other', 'api_1'), []);
+      const other = await addTenant(store, 'other');
+      assert.deepEqual(await roles.permissionsOf(other.id, 'robot', 'api_1'), []);
+    });
+
+    test('delete: what is gone is gone from every role, and comes back without it', async (t) => {
+      const { store, tenant } = await withRole(engine, t);
+      const { roles } = store;
+      const fill = async (): Promise<void> => {
+        await roles.addPermissions(tenant, 'r', [{ api: 'api_1', name: 'a' }]);
+        await roles.addClients(tenant, 'r', ['robot']);
+        await roles.addUsers(tenant, 'r', ['leat|a']);
+      };
+      await addUser(store, tenant, 'leat|a');
+      await fill();
+      await store.apis.delete(tenant, 'api_1');
+      await store.clients.delete(tenant, 'robot');
+      await store.users.delete(tenant, 'leat|a', () => newEvent(), 0);
+      await store.apis.create(newApi(tenant, 'api_1'));
+      await store.clients.create(newClient(tenant, 'robot'));
+      await addUser(store, tenant, 'leat|a');
+      const contents = async (): Promise<number[]> => [
+        (await roles.permissions(tenant, 'r', all)).total,
+        (await roles.clients(tenant, 'r', all)).total,
+        (await roles.users(tenant, 'r', from())).items.length,
+      ];
+      assert.deepEqual(await contents(), [0, 0, 0]);
+      await fill();
+      assert.deepEqual(await contents(), [1, 1, 1]);
+      assert.equal(await roles.delete(tenant, 'r'), true);
+      assert.equal(await roles.delete(tenant, 'r'), false);
+      await roles.create(newRole(tenant, 'r'));
+      assert.deepEqual(await contents(), [0, 0, 0]);
+    });
+  });
+}
+
+/** A store with the client `robot` and the API `api_1`. */
+async function prepared(engine: Engine, t: TestContext): Promise<Scene> {
+  const scene = await createScene(engine, t);
+  await scene.store.clients.create(newClient(scene.tenant, 'robot'));
+  await scene.store.apis.create(newApi(scene.tenant, 'api_1'));
+  return scene;
+}
+
+async function withRole(engine: Engine, t: TestContext): Promise<Scene> {
+  const scene = await prepared(engine, t);
+  await scene.store.roles.create(newRole(scene.tenant, 'r'));
+  return scene;
+}
+
+function newRole(tenant: number, id: string, given: Partial<Role> = {}): Role {
+  return { tenant, id, name: 'first', description: 'the first', createdAt: 7, ...given };
+}
+
+async function addUser(store: Scene['store'], tenant: number, id: string): Promise<void> {
+  const user = {
+    tenant,
+    id,
+    connection: 'Username-Password-Authentication',
+    email: `${id.slice(5)}@example.com`,
+    username: undefined,
+    passwordHash: '',
+    profile: {},
+    createdAt: 0,
+    updatedAt: 0,
+  };
+  assert.ok('created' in (await store.users.create(user, newEvent(), 0)));
+}
