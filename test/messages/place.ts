@@ -33,7 +33,7 @@ export const adminPermission = 'read:admin-messages';
 const makeKey = (): KeyObject => generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
 const keys = [makeKey(), makeKey()];
 
-export async function openPlace(clock: Clock = systemClock): Promise<Place> {
+export async function openPlace(clock: Clock = systemClock, pageOrigin = origin): Promise<Place> {
   let current = 0;
   let fetched = 0;
   const answer = async (reply: ServerResponse): Promise<void> => {
@@ -57,7 +57,7 @@ export async function openPlace(clock: Clock = systemClock): Promise<Place> {
     keySetAt(`http://127.0.0.1:${issuerPort}/.well-known/jwks.json`),
   );
   const server = createMessageServer({
-    origin,
+    origin: pageOrigin,
     trust: { issuer, audience, keys: remote },
     clock,
     report: (error) => reported.push(error),

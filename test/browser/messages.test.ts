@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { connect, createServer as createTcpServer, type AddressInfo, type Server } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { type RunningBrowser, startBrowser } from '../helpers/browser.ts';
+import { openPlace, type Place } from '../messages/place.ts';
+
+let running: RunningBrowser;
+let place: Place;
+let pages: Server;
+let wire: Wire;
+/** The origin that is allowed, and another one that serves the same page. */
+let allowed: string;
+let other: string;
+let token: string;
+
+before(async () => {
+  running = await startBrowser();
+  pages = createServer((_request, reply) => {
+    reply.setHeader('content-type', 'text/html').end('<!doctype html><title>A page</title>');
+  });
+  const port = await listen(pages);
+  allowed = `http://localhost:${port}`;
+  other = `http://127.0.0.1:${port}`;
+  place = await openPlace(undefined, allowed);
+  wire = await openWire(place.port);
+  token = await place.token();
+});
+after(async () => {
+  await running.close();
+  await wire.close();
+  await place.close();
+  pages.close();
+});
+
+/** A way to the message API on which what goes over it can be read. */
+interface Wire {
+  readonly url: string;
+  /** Request lines, in the order in which they were sent. */
+  requests(): string[];
+  close(): Promise<void>;
+}
+
+async function openWire(port: number): Promise<Wire> {
+  let text = '';
+  const server = createTcpServer((socket) => {
+    const onward = connect(port, '127.0.0.1');
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1');
+    });
+    socket.pipe(onward).pipe(socket);
+    socket.on('error', () => onward.destroy());
+    onward.on('error', () => socket.destroy());
+  });
+  const own = await listen(server);
+  return {
+    url: `http://localhost:${own}/api/messages`,
+    requests: () => text.match(/^[A-Z]+ \S+(?= HTTP\/1\.1)/gm) ?? [],
+    close: async () => {
+      const closed = once(server, 'close');
+      server.close();
+      await closed;
+    },
+  };
+}
+
+async function listen(server: Server): Promise<number> {
+  server.listen(0);
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port;
+}
+
+interface Outcome {
+  /** What the script of the page has read, or why it has not. */
+  readonly read: { readonly status: number; readonly body: unknown } | { readonly failed: string };
+  /** What Chromium says of it on the console. */
+  readonly said: string;
+}
+
+/** What a script of a page of this origin gets by `fetch`. */
+async function fetchFrom(origin: string, path: string, init: object = {}): Promise<Outcome> {
+  const context = await running.browser.newContext();
+  try {
+    const page: Page = await context.newPage();
+    const said: string[] = [];
+    page.on('console', (line) => said.push(line.text()));
+    await page.goto(origin);
+    const read = await page.evaluate<Outcome['read'], [string, object]>(
+      async ([url, given]) => {
+        try {
+          const answer = await fetch(url, given);
+          return { status: answer.status, body: await answer.json() };
+        } catch (error) {
+          return { failed: String(error) };
+        }
+      },
+      [`${wire.url}/${path}`, init],
+    );
+    return { read, said: said.join('\n') };
+  } finally {
+    await context.close();
+  }
+}
+
+function withToken(text: string): object {
+  return { headers: { authorization: `Bearer ${text}` } };
+}
+
+describe('a page of the allowed origin', () => {
+  const texts = {
+    public: 'This is a public message.',
+    protected: 'This is a protected message.',
+    admin: 'This is an admin message.',
+  };
+  for (const [path, text] of Object.entries(texts)) {
+    test(`reads the ${path} message`, async () => {
+      const init = path === 'public' ? {} : withToken(token);
+      const seen = wire.requests().length;
+      const { read, said } = await fetchFrom(allowed, path, init);
+      assert.deepEqual(read, { status: 200, body: { text } }, said);
+      const preflight = path === 'public' ? [] : [`OPTIONS /api/messages/${path}`];
+      assert.deepEqual(wire.requests().slice(seen), [...preflight, `GET /api/messages/${path}`]);
+    });
+  }
+
+  test('reads why it was refused', async () => {
+    const missing = await fetchFrom(allowed, 'protected');
+    assert.deepEqual(missing.read, { status: 401, body: { message: 'Requires authentication' } });
+    const bad = await fetchFrom(allowed, 'admin', withToken('nonsense'));
+    assert.deepEqual(bad.read, { status: 401, body: { message: 'Bad credentials' } });
+    const weak = withToken(await place.token({ permissions: [] }));
+    const denied = await fetchFrom(allowed, 'admin', weak);
+    assert.deepEqual(denied.read, { status: 403, body: { message: 'Permission denied' } });
+    const nowhere = await fetchFrom(allowed, 'nowhere');
+    assert.deepEqual(nowhere.read, { status: 404, body: { message: 'Not Found' } });
+  });
+
+  test('cannot send another method than GET', async () => {
+    const { read, said } = await fetchFrom(allowed, 'public', { method: 'PUT' });
+    assert.ok('failed' in read, JSON.stringify(read));
+    assert.match(said, /Method PUT is not allowed by Access-Control-Allow-Methods/);
+  });
+
+  test('cannot send cookies along', async () => {
+    const { read, said } = await fetchFrom(allowed, 'public', { credentials: 'include' });
+    assert.ok('failed' in read, JSON.stringify(read));
+    assert.match(said, /Access-Control-Allow-Credentials/);
+  });
+});
+
+describe('a page of another origin', () => {
+  for (const path of ['public', 'protected', 'admin']) {
+    test(`is kept by Chromium from reading the ${path} message`, async () => {
+      const { read, said } = await fetchFrom(
+        other,
+        path,
+        path === 'public' ? {} : withToken(token),
+      );
+      assert.deepEqual(read, { failed: 'TypeError: Failed to fetch' });
+      assert.match(said, /blocked by CORS policy/);
+      assert.ok(said.includes(other), said);
+    });
+  }
+
+  test('is sent nothing behind a preflight', async () => {
+    const seen = wire.requests().length;
+    await fetchFrom(other, 'admin', withToken(token));
+    assert.deepEqual(wire.requests().slice(seen), ['OPTIONS /api/messages/admin']);
+  });
+
+  test('cannot embed a message either', async () => {
+    const { read } = await fetchFrom(other, 'public', { mode: 'no-cors' });
+    assert.ok(
+      'failed' in read,
+      'Cross-Origin-Resource-Policy, or an opaque answer without content',
+    );
+  });
+});

@@ -1,0 +1,52 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Browser, chromium } from 'playwright-core';
+
+/** A real Chromium, and how it is ended. */
+export interface RunningBrowser {
+  readonly browser: Browser;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts the Chromium that comes as an npm package, or the one that `LEAT_TEST_CHROME` names where
+ * that one does not run (it is built for Linux on x64). It resolves no name but `localhost`, so a
+ * page reaches nothing outside this machine.
+ */
+export async function startBrowser(): Promise<RunningBrowser> {
+  const installed = process.env['LEAT_TEST_CHROME'];
+  if (installed === undefined && `${process.platform} ${process.arch}` !== 'linux x64') {
+    throw new Error('LEAT_TEST_CHROME: set it to the path of a Chrome or Chromium on this machine');
+  }
+  const former = process.env['TMPDIR'];
+  // The package unpacks itself there, and would use what another version of it has left.
+  const folder = await mkdtemp(join(tmpdir(), 'leat-browser-'));
+  process.env['TMPDIR'] = folder;
+  const remove = async (): Promise<void> => {
+    if (former === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = former;
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    const { default: unpacked } = await import('@sparticuz/chromium');
+    const browser = await chromium.launch({
+      executablePath: installed ?? (await unpacked.executablePath()),
+      args: [
+        // As root and in containers Chromium has no sandbox of its own; it sees our pages alone.
+        '--no-sandbox',
+        '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1',
+      ],
+    });
+    return {
+      browser,
+      close: async () => {
+        await browser.close();
+        await remove();
+      },
+    };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
