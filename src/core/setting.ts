@@ -56,7 +56,7 @@ export const listeningHost = {
 } as const satisfies Setting<string>;
 
 /** A text of the setting as it may be shown to anybody: printable, without its secret. */
-export function shown(setting: Setting, text: string): string {
+function shown(setting: Setting, text: string): string {
   return printable(masked(setting.secret, text));
 }
 
