@@ -234,6 +234,7 @@ describe('CloudEvents', () => {
   test('are delivered with their other attributes and the source of the service', async () => {
     const sent = {
       ...event,
+      id: 'with everything',
       time: '2026-03-01T09:30:00Z',
       subject: 'x"y',
       dataschema: 'https://example.com/s',

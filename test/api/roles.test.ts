@@ -125,6 +125,7 @@ describe('/roles', () => {
 
   test('are listed oldest first, by number, with totals where wanted', async () => {
     const { total } = (await get('/roles?include_totals=true')) as { total: number };
+    site.house.clock.move(1);
     const last = await create();
     const page = await get(`/roles?per_page=1&page=${total}&include_totals=true`);
     const shown = { id: last.id, name: last.name, description: '' };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { formatTime } from '../../src/core/date.ts';
 import { failed, sceneOf } from '../store/contract/scene.ts';
 import { openSite, type Received, type Site } from './site.ts';
 
@@ -46,6 +47,7 @@ function assertBad(answer: Received, reason: string | RegExp, property: string):
 
 describe('create', () => {
   test('answers the whole stream without its secret', async () => {
+    const now = formatTime(site.house.clock.now());
     const body = await create({
       name: 'crm',
       subscriptions: [{ event_type: 'user.created' }, { event_type: 'order.paid' }],
@@ -57,8 +59,8 @@ describe('create', () => {
       status: 'disabled',
       name: 'crm',
       subscriptions: [{ event_type: 'user.created' }, { event_type: 'order.paid' }],
-      created_at: '2026-03-01T09:30:00.000Z',
-      updated_at: '2026-03-01T09:30:00.000Z',
+      created_at: now,
+      updated_at: now,
       destination: destination({ method: 'bearer' }),
     });
   });

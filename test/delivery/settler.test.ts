@@ -203,9 +203,13 @@ describe('a batch that is refused for its content', () => {
   });
 
   test('for more than a text: the stream is left alone, the others go on', async (t) => {
+    let attempts = 0;
     const scenes = await settlerScene(
       t,
-      ({ eventId }) => (eventId.endsWith('7') ? answered(400, 'bad') : ok),
+      () => {
+        attempts += 1;
+        return attempts === 7 ? answered(400, 'bad') : ok;
+      },
       refusing((error) => error.startsWith('400')),
     );
     const { scene } = scenes;
