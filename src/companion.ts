@@ -16,7 +16,9 @@ export const companionCommand = 'messages-companion';
 const ENDING_MS = 10_000;
 
 /** What the parent asks for. */
-export type Order = Pick<MessageServiceDeps, 'settings' | 'issuer'>;
+export type Order = Pick<MessageServiceDeps, 'settings' | 'issuer'> & {
+  readonly logLevel: string;
+};
 
 type Report = { readonly url: string } | { readonly refused: string };
 

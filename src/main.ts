@@ -117,7 +117,8 @@ async function start(): Promise<void> {
   const loaded = load();
   const settings = readMessages(loaded.texts, { alone: false });
   refuseSamePort(loaded.config, settings);
-  const order = { settings, issuer: issuerFor(settings, loaded.config) };
+  const { logLevel } = loaded.config;
+  const order = { settings, issuer: issuerFor(settings, loaded.config), logLevel };
   const program = fileURLToPath(import.meta.url);
   // First, because it makes nothing: where it cannot start, nothing was begun.
   const second = await startCompanion(order, { program, clock: systemClock });
@@ -175,7 +176,8 @@ async function messages(): Promise<void> {
   const texts = loadTexts();
   if ('problems' in texts) throw new StartRefused(texts.problems.join('\n'));
   const settings = readMessages(texts, { alone: true });
-  const service = await startMessages({ settings, issuer: issuerFor(settings) });
+  const order = { settings, issuer: issuerFor(settings), logLevel: 'info' };
+  const service = await startMessages(order);
   signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
   print(`The message API is up at ${service.url}/api/messages/public`);
 }
@@ -189,7 +191,7 @@ async function companion(): Promise<void> {
 }
 
 function startMessages(order: Order): Promise<MessageService> {
-  return startMessageService({ ...order, clock: systemClock, log: openLog('info') });
+  return startMessageService({ ...order, clock: systemClock, log: openLog(order.logLevel) });
 }
 
 function readMessages(texts: Texts, rule: { readonly alone: boolean }): MessageSettings {
