@@ -2,6 +2,7 @@ import type { Clock, Millis } from '../core/clock.ts';
 import type { Client, Tenant } from '../core/types.ts';
 import type { ClientStore, Store } from '../store/port.ts';
 import type { Claims } from './claims.ts';
+import { readCredentials } from './credentials.ts';
 import { createFresh } from './fresh.ts';
 import { audienceOf, issuerOf } from './issuer.ts';
 import type { Keyring } from './keys.ts';
@@ -11,7 +12,6 @@ import { createTokenVerifier, type KeySource, type Refusal, type Verdict } from 
 const CLIENT_FRESH_MS = 1_000;
 const CLIENTS_MAX = 10_000;
 const QUOTED_LENGTH_MAX = 100;
-const SCHEME = 'bearer ';
 
 /** Decides who sends a request to the management API. */
 export interface Verifier {
@@ -105,11 +105,11 @@ export function createVerifier(deps: VerifierDeps): Verifier {
 /** What the store knows of a client: nothing when it was deleted or never was. */
 type Registration = Client | undefined;
 
-/** RFC 6750 section 2.1, with the scheme in any case; `undefined` when there is no token. */
+/** What the header has for a token; `undefined` when that is nothing. */
 function bearerToken(authorization: string | undefined): string | undefined {
-  if (authorization?.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined;
-  const token = authorization.slice(SCHEME.length).trim();
-  return token === '' ? undefined : token;
+  const { scheme, parts } = readCredentials(authorization);
+  // More than one part is no token either, which the verifier says.
+  return scheme === 'bearer' && parts.length > 0 ? parts.join(' ') : undefined;
 }
 
 function verified(claims: Claims, client: Registration, ownIssuer: string): Authentication {

@@ -1,3 +1,4 @@
+import { readCredentials } from '../auth/credentials.ts';
 import type { KeySource, TokenVerifier, Verdict } from '../auth/signature.ts';
 import type { Millis } from '../core/clock.ts';
 import { adminPermissions, allowedMethods, type Answer, type Answers } from './answers.ts';
@@ -56,9 +57,9 @@ export function createMessages({ answers, verifier, trust, now }: MessageDeps): 
     if (!allowedMethods.includes(method)) return answers.otherMethod;
     if (method === 'OPTIONS') return answers.preflight;
     if (!endpoint.guarded) return endpoint.answer;
-    const credentials = readCredentials(authorizations);
-    if (credentials.kind !== 'bearer') return answers[credentials.kind];
-    const verdict = verifier.verify(credentials.token, expected, now());
+    const found = findToken(authorizations);
+    if (found.kind !== 'bearer') return answers[found.kind];
+    const verdict = verifier.verify(found.token, expected, now());
     if (verdict instanceof Promise) return verdict.then((reached) => judge(reached, endpoint));
     return judge(verdict, endpoint);
   };
@@ -79,19 +80,18 @@ function pathOf(target: string): string {
   return query === -1 ? path : path.slice(0, query);
 }
 
-type Credentials =
+type Found =
   | { readonly kind: 'bearer'; readonly token: string }
   | { readonly kind: 'noCredentials' | 'malformedCredentials' | 'otherScheme' };
 
-/** Rows 3 to 5 of the checks: a header, of two parts, with the scheme `Bearer` (RFC 6750). */
-function readCredentials(authorizations: readonly string[]): Credentials {
-  const [value, another] = authorizations;
-  if (another !== undefined) return { kind: 'malformedCredentials' };
-  const parts = value?.split(' ').filter((part) => part !== '') ?? [];
-  const [scheme, token, ...more] = parts;
-  if (scheme === undefined) return { kind: 'noCredentials' };
+/** Rows 3 to 5 of the checks: a header, of two parts, with the scheme `Bearer`. */
+function findToken(authorizations: readonly string[]): Found {
+  if (authorizations.length > 1) return { kind: 'malformedCredentials' };
+  const { scheme, parts } = readCredentials(authorizations[0]);
+  if (scheme === '') return { kind: 'noCredentials' };
+  const [token, ...more] = parts;
   if (token === undefined || more.length > 0) return { kind: 'malformedCredentials' };
-  return scheme.toLowerCase() === 'bearer' ? { kind: 'bearer', token } : { kind: 'otherScheme' };
+  return scheme === 'bearer' ? { kind: 'bearer', token } : { kind: 'otherScheme' };
 }
 
 /** Every required permission, letter by letter; where none is required nobody passes. */
