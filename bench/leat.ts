@@ -18,6 +18,7 @@ export async function withStore<T>(place: Place, work: (store: Store) => Promise
     location: { engine: 'sqlite', path: place.file },
     secretKey,
     random: systemRandom,
+    clock: systemClock,
   });
   try {
     if ((await store.tenants.list()).length === 0) {

@@ -515,6 +515,10 @@ export const limits = {
     /** A cursor with nothing to do is written after so many offsets, or so long. */
     lagOffsetsMax: 10_000,
     lagMs: 60_000,
+    /** The lease of a node, when it stops by itself, and how often it renews. */
+    leaseMs: 10_000,
+    leaseStopMs: 7000,
+    heartbeatMs: 2500,
     /** The backstop of wake-ups that got lost. */
     pollMs: 5000,
   },

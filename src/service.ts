@@ -70,11 +70,11 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
 
 /** The store that the settings name, with the key that seals its secrets. */
 export async function openServiceStore(
-  deps: Pick<ServiceDeps, 'config' | 'random'>,
+  deps: Pick<ServiceDeps, 'config' | 'random' | 'clock'>,
 ): Promise<Store> {
-  const { config, random } = deps;
+  const { config, random, clock } = deps;
   const secretKey = config.secretKey ?? (await generatedSecretKey(config, random));
-  return openStore({ location: config.store, secretKey, random });
+  return openStore({ location: config.store, secretKey, random, clock });
 }
 
 async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {

@@ -1,6 +1,7 @@
 import type { Clock, Millis, Timer } from '../core/clock.ts';
 import type { Delivery } from '../core/types.ts';
 import type { DeliveryStore, DueAnswer, DueAsk } from '../store/port.ts';
+import type { Lease } from './lease.ts';
 import type { Lane, Patience } from './patience.ts';
 import type { Rota } from './rota.ts';
 import type { Claimed, Runner } from './runner.ts';
@@ -32,6 +33,7 @@ export interface ClaimDeps {
   readonly settler: Pick<Settler, 'add' | 'settleOld'>;
   readonly rota: Pick<Rota, 'tell' | 'pump' | 'free'>;
   readonly settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs'>;
+  readonly lease: Pick<Lease, 'isHeld'>;
   readonly begin: (runner: Runner, row: Delivery) => void;
   /** The runner's next row is due then. */
   readonly note: (runner: Runner, dueAt: Millis | undefined) => void;
@@ -116,38 +118,40 @@ class GatheredClaims implements Claims {
     // What becomes due from here on asks anew.
     for (const runner of runners) runner.dueWaits = false;
     const leaseMs = settings.attemptTimeoutMs + settings.leaseGraceMs;
-    let askedAt = clock.now();
+    let askedMs = clock.elapsedMs();
     const answers = await patience.keepTrying(async () => {
       await settler.settleOld(settings.leaseGraceMs / 2);
-      askedAt = clock.now();
-      return deliveries.claimDue(asks, askedAt, askedAt + leaseMs);
+      askedMs = clock.elapsedMs();
+      const now = clock.now();
+      return deliveries.claimDue(asks, now, now + leaseMs);
     });
     runners.forEach((runner, index) => {
       const slots = asks[index]?.take ?? 0;
-      this.#distribute(runner, slots, askedAt, answers[index]);
+      this.#distribute(runner, slots, askedMs, answers[index]);
     });
   }
 
   #distribute(
     runner: Runner,
     slots: number,
-    claimedAt: Millis,
+    claimedMs: number,
     answer: DueAnswer | undefined,
   ): void {
     const rows = answer?.rows ?? [];
     this.#giveBack(runner, slots - rows.length);
     this.#deps.note(runner, answer?.nextDueAt);
-    for (const row of rows) this.#begin(runner, { row, claimedAt });
+    for (const row of rows) this.#begin(runner, { row, claimedMs });
     this.#deps.rota.tell(runner);
     if (rows.length === 0) this.#deps.exhausted(runner);
   }
 
-  #begin(runner: Runner, { row, claimedAt }: Claimed): void {
-    const { clock, settings, begin } = this.#deps;
-    const isLate = clock.now() - claimedAt > settings.leaseGraceMs;
-    if (runner.state === 'gone' || this.#isClosed || isLate) return this.#giveBack(runner, 1);
+  #begin(runner: Runner, { row, claimedMs }: Claimed): void {
+    const { clock, settings, lease, begin } = this.#deps;
+    const isLate = clock.elapsedMs() - claimedMs > settings.leaseGraceMs;
+    const mayBegin = lease.isHeld && !isLate && !this.#isClosed;
+    if (runner.state === 'gone' || !mayBegin) return this.#giveBack(runner, 1);
     if (runner.state === 'stale') {
-      (runner.claimed ??= []).push({ row, claimedAt });
+      (runner.claimed ??= []).push({ row, claimedMs });
       return;
     }
     if (!runner.enabled && row.kind !== 'redelivery') return this.#refuse(runner, row);

@@ -71,7 +71,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
 
   const join = async (): Promise<Workshop> => {
     const nodeId = deps.nodeId ?? 'leat';
-    const node = await patience.keepTrying(() => store.ownership.join(nodeId, clock.now()));
+    const node = await patience.keepTrying(() => store.ownership.join(nodeId, settings.leaseMs));
     return createWorkshop({ ...deps, node, patience });
   };
   const work = async (signal: AbortSignal): Promise<void> => {

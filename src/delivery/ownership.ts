@@ -3,6 +3,7 @@ import type { LogStore, Node, OwnedStream, OwnershipStore, StreamRef } from '../
 import type { Claims } from './claims.ts';
 import type { Due } from './due.ts';
 import type { Feed } from './feed.ts';
+import type { Lease } from './lease.ts';
 import type { Lane, Patience } from './patience.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Rota } from './rota.ts';
@@ -33,6 +34,10 @@ export interface Ownership {
    * as their attempts were lost, become failures when it is claimed again.
    */
   rest(runner: Runner): void;
+  /** Hands streams that are more than the node's share to others, once nothing is under way. */
+  handBack(): void;
+  /** Reads every stream again: others may have taken some. */
+  lookAtAll(): void;
   /** Writes the cursors of runners that passed events without a match. */
   raise(runners: readonly Runner[]): Promise<void>;
   /** Gives every stream up, with its cursor. */
@@ -48,6 +53,7 @@ export interface OwnershipDeps {
   readonly clock: Clock;
   readonly lane: Lane;
   readonly patience: Patience;
+  readonly lease: Pick<Lease, 'share'>;
   readonly settings: Pick<DeliverySettings, 'tailEventsMax' | 'tailBytesMax'>;
   readonly feed: Pick<Feed, 'fill' | 'empty'>;
   readonly due: Pick<Due, 'note' | 'forget'>;
@@ -72,6 +78,8 @@ class StreamOwnership implements Ownership {
   readonly #announced = new Set<string>();
   #atWork = 0;
   #claimIsPlanned = false;
+  /** Number of the last claim of this incarnation of the node. */
+  #claims = 0;
   #lookIsPlanned = false;
   #isClosed = false;
 
@@ -115,6 +123,21 @@ class StreamOwnership implements Ownership {
     if (isDone(runner)) void this.#inLane(() => this.#giveUp(runner));
   }
 
+  handBack(): void {
+    const { share } = this.#deps.lease;
+    if (this.runners.size <= share) return;
+    const staying = [...this.runners.values()].filter(({ leaving }) => !leaving);
+    // The last ones claimed leave first: what the others know in memory is worth more.
+    for (const runner of staying.slice(share)) {
+      runner.leaving = true;
+      this.rest(runner);
+    }
+  }
+
+  lookAtAll(): void {
+    for (const runner of this.runners.values()) this.look(runner);
+  }
+
   async raise(runners: readonly Runner[]): Promise<void> {
     await this.#inLane(async () => {
       const present = runners.filter(({ state }) => state !== 'gone');
@@ -132,6 +155,8 @@ class StreamOwnership implements Ownership {
       for (let index = 0; index < all.length; index += chunk) {
         await this.#release(all.slice(index, index + chunk));
       }
+      const { ownership, node, patience } = this.#deps;
+      await patience.keepTrying(() => ownership.leave(node));
     });
   }
 
@@ -149,11 +174,14 @@ class StreamOwnership implements Ownership {
   // Claiming
 
   async #claimSome(): Promise<void> {
-    const { ownership, node, clock, patience } = this.#deps;
+    const { ownership, node, clock, patience, lease } = this.#deps;
     this.#claimIsPlanned = false;
     this.#announced.clear();
-    if (this.#isClosed) return;
-    const claimed = await patience.keepTrying(() => ownership.claim(node, chunk, clock.now()));
+    const take = Math.min(chunk, lease.share - this.runners.size);
+    if (this.#isClosed || take <= 0) return;
+    this.#claims += 1;
+    const ask = { claim: this.#claims, take };
+    const claimed = await patience.keepTrying(() => ownership.claim(node, ask, clock.now()));
     for (const owned of claimed) this.#adopt(owned, await this.#tailOf(owned.stream.tenant));
     if (claimed.length < chunk) return;
     await breathe(clock);
@@ -262,13 +290,12 @@ class StreamOwnership implements Ownership {
   }
 }
 
-/** Nothing of it is left to be sent: not under way, not to come, not to be recorded. */
+/** Nothing of it is under way or to be recorded, and this node has nothing left to send of it. */
 function isDone(runner: Runner): boolean {
+  const hasNothingToSend = !runner.enabled && !runner.dueWaits && runner.nextDueAt === undefined;
   return (
     runner.state === 'active' &&
-    !runner.enabled &&
-    !runner.dueWaits &&
-    runner.nextDueAt === undefined &&
+    (runner.leaving || hasNothingToSend) &&
     runner.freshInFlight === 0 &&
     runner.dueInFlight === 0 &&
     runner.unsettled === 0

@@ -16,7 +16,8 @@ export interface Flight extends Attempt {
 /** A row whose attempt has to begin soon, as its lease is running. */
 export interface Claimed {
   readonly row: Delivery;
-  readonly claimedAt: Millis;
+  /** Monotonic. */
+  readonly claimedMs: number;
 }
 
 /**
@@ -34,6 +35,8 @@ export class Runner {
    * is no longer this node's.
    */
   state: 'active' | 'stale' | 'gone' = 'active';
+  /** It is to be handed to another node, as soon as nothing of it is under way. */
+  leaving = false;
   /** Announcements so far; an answer older than the last one is out of date. */
   changes = 0;
   stream: Stream;
@@ -111,7 +114,7 @@ export class Runner {
 
   /** What it begins next, `undefined` when it has nothing to do or may not. */
   nextWork(settings: RunnerLimits): Work | undefined {
-    if (this.state !== 'active') return undefined;
+    if (this.state !== 'active' || this.leaving) return undefined;
     return nextWork(
       {
         freshWaits: this.queue.length > 0 && this.takesFresh(settings),

@@ -33,6 +33,12 @@ export interface DeliverySettings {
   /** A cursor with nothing to do is written after so many offsets, or so long. */
   readonly lagOffsetsMax: number;
   readonly lagMs: number;
+  /** Nobody else takes the node's streams for so long after a renewal of its lease… */
+  readonly leaseMs: number;
+  /** …it begins nothing any more so long after it sent the last one, which is earlier… */
+  readonly leaseStopMs: number;
+  /** …and it renews so often. */
+  readonly heartbeatMs: number;
   /** How often the node looks by itself for what it was not told. */
   readonly pollMs: number;
 }

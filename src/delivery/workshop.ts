@@ -5,6 +5,7 @@ import type { DispatcherDeps, DispatcherState } from './dispatcher.ts';
 import { createDue, type Due } from './due.ts';
 import { createFeed, type Feed } from './feed.ts';
 import { createOwnership, type Ownership } from './ownership.ts';
+import { createLease, type Lease } from './lease.ts';
 import { createLane, type Lane, type Patience } from './patience.ts';
 import { createPoll, type Poll } from './poll.ts';
 import { createRota, type Rota } from './rota.ts';
@@ -37,7 +38,7 @@ export interface WorkshopDeps extends DispatcherDeps {
 export function createWorkshop(deps: WorkshopDeps): Workshop {
   const waiters = createWaiters();
   const parts = createParts(deps, waiters.notice);
-  const { rota, settler, due, feed, sender, claims, ownership, poll, lane } = parts;
+  const { rota, settler, due, feed, sender, claims, ownership, poll, lane, lease } = parts;
   let unwatch: (() => void) | undefined;
 
   const isIdle = (): boolean =>
@@ -49,7 +50,7 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
   return {
     open: () => {
       unwatch = deps.store.watch((hint) => hear(parts, hint));
-      ownership.claim();
+      lease.start();
       poll.start();
     },
     drain: async () => {
@@ -69,6 +70,7 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
     close: () => {
       unwatch?.();
       beginNothing();
+      lease.close();
       sender.close();
       settler.close();
     },
@@ -96,6 +98,7 @@ interface Parts {
   readonly claims: Claims;
   readonly ownership: Ownership;
   readonly poll: Poll;
+  readonly lease: Lease;
 }
 
 function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
@@ -106,10 +109,19 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
   /** Results may wait for the store in the number that may be under way, and no more. */
   const unsettledMax = settings.settleMax + settings.concurrency;
 
+  const lease = createLease({
+    ...shared,
+    ownership: owners,
+    regained: () => {
+      ownership.lookAtAll();
+      ownership.claim();
+    },
+    renewed: () => ownership.handBack(),
+  });
   const rota = createRota({
     settings,
     pumped,
-    mayBegin: () => settler.unsettled < unsettledMax,
+    mayBegin: () => lease.isHeld && settler.unsettled < unsettledMax,
     begin: (runner, work) => {
       if (work === 'fresh') sender.beginFresh(runner);
       else claims.grant(runner);
@@ -129,14 +141,15 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
     ...shared,
     settler,
     rota,
+    lease,
     begin: (runner, row) => sender.beginDue(runner, row),
     note: (runner, dueAt) => due.note(runner, dueAt),
     exhausted: (runner) => ownership.rest(runner),
   });
-  const around = { settler, feed, due, claims, sender, rota };
+  const around = { settler, feed, due, claims, sender, rota, lease };
   const ownership = createOwnership({ ...shared, ...around, ownership: owners });
   const poll = createPoll({ ...shared, ownership, feed, due });
-  const parts = { lane, rota, settler, due, feed, sender, claims, ownership, poll };
+  const parts = { lane, rota, settler, due, feed, sender, claims, ownership, poll, lease };
   return parts;
 }
 

@@ -1,4 +1,4 @@
-import type { RandomBytes } from '../core/clock.ts';
+import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { StoreLocation } from '../core/value.ts';
 import type { Store } from './port.ts';
@@ -10,6 +10,8 @@ export interface StoreOptions {
   /** 32 bytes; seals the secrets that the store keeps. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
+  /** Leases of nodes go by it, where the engine has no clock of its own. */
+  readonly clock: Pick<Clock, 'elapsedMs'>;
   /** Puts a commit off until calls of the same turn have joined it; `setImmediate` unless said. */
   readonly defer?: ((action: () => void) => void) | undefined;
   /** Hears of listeners of `watch` that throw; a process warning unless said. */

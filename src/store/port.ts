@@ -297,21 +297,54 @@ export interface Node {
   readonly incarnation: number;
 }
 
+/**
+ * Nodes hold a lease each, streams do not: a stream is free when nobody owns it or when the lease of
+ * its owner has ended. Leases are measured by the store's own clock and never by a caller's, as the
+ * clocks of nodes differ and jump.
+ */
 export interface OwnershipStore {
-  /** Registers the node anew: its batches start again at 1. */
-  join(nodeId: string, now: Millis): Promise<Node>;
   /**
-   * Makes the node owner of streams that nobody owns and that have something to do: enabled ones,
-   * and disabled ones with rows to send. Each claim raises the stream's epoch and makes its parked
-   * rows due at once (on a disabled stream those of first and test deliveries become failures).
+   * Registers the node anew, with a lease of `leaseMs`: its batches and claims start again at 1. What
+   * a former process of that id owned is free.
    */
-  claim(node: Node, take: number, now: Millis): Promise<OwnedStream[]>;
+  join(nodeId: string, leaseMs: number): Promise<Node>;
+  /**
+   * Renews the lease: for `leaseMs` from now nobody takes what the node owns. A lease that has ended
+   * may be renewed too, but streams may have been taken before. `undefined` when the node is no
+   * longer present: another process has joined in its name.
+   */
+  heartbeat(node: Node, leaseMs: number): Promise<Heartbeat | undefined>;
+  /**
+   * Makes the node owner of streams that are free and have something to do: enabled ones, and
+   * disabled ones with rows to send. Each claim raises the stream's epoch and makes its parked rows
+   * due at once (on a disabled stream those of first and test deliveries become failures). A claim
+   * whose number is not above the node's last one takes nothing new and answers what that one took:
+   * so it can be repeated when its answer was lost. A node without a lease gets nothing.
+   */
+  claim(node: Node, ask: ClaimAsk, now: Millis): Promise<OwnedStream[]>;
   /** The streams as they are now, of those that the node owns; what is missing is lost or gone. */
   owned(node: Node, streams: readonly StreamRef[], now: Millis): Promise<OwnedStream[]>;
   /** Raises cursors of runners that passed events without any match; never lowers one. */
   raiseCursors(cursors: readonly CursorRaise[]): Promise<void>;
   /** Gives streams up, raising their cursors first. */
   release(node: Node, cursors: readonly CursorRaise[]): Promise<void>;
+  /** Ends the node's lease; what it still owns is free. */
+  leave(node: Node): Promise<void>;
+}
+
+export interface Heartbeat {
+  /**
+   * Streams that the node should own at most, so that all nodes have about the same number;
+   * `Infinity` for a node that is alone.
+   */
+  readonly share: number;
+}
+
+export interface ClaimAsk {
+  /** 1, 2, 3, … per incarnation of the node. */
+  readonly claim: number;
+  /** Streams to take at most. */
+  readonly take: number;
 }
 
 export interface StreamRef {

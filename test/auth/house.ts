@@ -11,6 +11,7 @@ import { createKeyring, type Keyring } from '../../src/auth/keys.ts';
 import type { KeySource } from '../../src/auth/signature.ts';
 import { createTokenEndpoint, type TokenEndpoint } from '../../src/auth/token.ts';
 import { createVerifier, type Verifier } from '../../src/auth/verify.ts';
+import { systemClock } from '../../src/clock.ts';
 import type { Clock, RandomBytes } from '../../src/core/clock.ts';
 import type { Client, Tenant } from '../../src/core/types.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -128,7 +129,7 @@ export async function secondTenant(
 
 export function openMemory(): Promise<Store> {
   const location = { engine: 'sqlite', path: ':memory:' } as const;
-  return openStore({ location, secretKey: randomBytes(32), random });
+  return openStore({ location, secretKey: randomBytes(32), random, clock: systemClock });
 }
 
 export function handClock(startMs = Date.parse('2026-03-01T09:30:00.000Z')): HandClock {

@@ -34,6 +34,9 @@ export const settings: DeliverySettings = {
   settleMs: 10,
   settleMax: 16,
   leaseGraceMs: 5000,
+  leaseMs: 10_000,
+  leaseStopMs: 7000,
+  heartbeatMs: 2500,
   tailEventsMax: 100,
   tailBytesMax: 1_000_000,
   pageEvents: 20,
@@ -104,6 +107,7 @@ export async function createDeliveryScene(
     location: { engine: 'sqlite', path: ':memory:' },
     secretKey: new Uint8Array(32),
     random: randomBytes,
+    clock,
     defer: queueMicrotask,
   });
   const { id: tenant } = await addTenant(store, 'main');

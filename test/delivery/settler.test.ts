@@ -242,7 +242,7 @@ describe('a stream that another owner has', () => {
     await scene.start();
     await scene.publishMany(10);
     // A second process that takes the node's name takes its streams.
-    await scene.store.ownership.join('leat', scene.clock.now());
+    await scene.store.ownership.join('leat', settings.leaseMs);
     await scene.clock.advance(settings.settleMs);
     assert.equal(scene.reported('stream_lost').length, 1);
     assert.ok(scene.transport.posts.filter((post) => post.cancelled).length >= 8);

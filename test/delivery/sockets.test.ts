@@ -38,6 +38,7 @@ async function placeOf(t: TestContext): Promise<Place> {
       location: { engine: 'sqlite', path: join(folder, 'leat.db') },
       secretKey: new Uint8Array(32),
       random: randomBytes,
+      clock: systemClock,
     });
   let store = await open();
   const { id: tenant } = await addTenant(store, 'main');

@@ -8,7 +8,7 @@ import {
 } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { exportJWK, importJWK, SignJWT, type CryptoKey, type JWK } from 'jose';
-import { systemRandom } from '../../src/clock.ts';
+import { systemClock, systemRandom } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import {
@@ -671,6 +671,7 @@ async function privateKeyIn({ file }: Place): Promise<JWK> {
     location: { engine: 'sqlite', path: file },
     secretKey,
     random: systemRandom,
+    clock: systemClock,
   });
   try {
     const [tenant] = await store.tenants.list();

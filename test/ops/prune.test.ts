@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { createPruner } from '../../src/ops/prune.ts';
+import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { createManualClock } from '../helpers/clock.ts';
 import { addTenant, newEvent } from '../store/contract/scene.ts';
@@ -13,6 +14,7 @@ test('a look removes what is older than its retention, in small commands, and no
     location: { engine: 'sqlite', path: ':memory:' },
     secretKey: new Uint8Array(32),
     random: randomBytes,
+    clock: systemClock,
   });
   t.after(store.close);
   const { id: tenant } = await addTenant(store, 'main');

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { Store } from '../../src/store/port.ts';
+import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { apisContract } from './contract/apis.ts';
 import { clientsContract, newClient } from './contract/clients.ts';
@@ -66,7 +67,12 @@ describe('SQLite in a file', () => {
 const secretKey = randomBytes(32);
 
 function open(path: string): Promise<Store> {
-  return openStore({ location: { engine: 'sqlite', path }, secretKey, random: randomBytes });
+  return openStore({
+    location: { engine: 'sqlite', path },
+    secretKey,
+    random: randomBytes,
+    clock: systemClock,
+  });
 }
 
 function pathFor(t: { after(action: () => void): void }): string {

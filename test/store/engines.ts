@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Engine, OpenedStore } from './contract/engine.ts';
 
@@ -9,7 +10,7 @@ const secretKey = randomBytes(32);
 const random = (count: number) => randomBytes(count);
 
 const open = (path: string) =>
-  openStore({ location: { engine: 'sqlite', path }, secretKey, random });
+  openStore({ location: { engine: 'sqlite', path }, secretKey, random, clock: systemClock });
 
 /** SQLite without a file: fast, and nothing outlives the store. */
 export const sqliteMemory: Engine = {

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { StartRefused, StoreUnavailable } from '../../src/core/errors.ts';
+import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { addTenant, newEvent, start } from './contract/scene.ts';
 
+const clock = systemClock;
 const random = (count: number) => randomBytes(count);
 const secretKey = randomBytes(32);
 const memory = { engine: 'sqlite', path: ':memory:' } as const;
@@ -12,7 +14,7 @@ const memory = { engine: 'sqlite', path: ':memory:' } as const;
 describe('openStore', () => {
   test('an engine that is not there yet refuses the start in one line', async () => {
     const location = { engine: 'postgres', url: 'postgres://leat:secret@localhost/leat' } as const;
-    await assert.rejects(openStore({ location, secretKey, random }), (error) => {
+    await assert.rejects(openStore({ location, secretKey, random, clock }), (error) => {
       assert.ok(error instanceof StartRefused);
       assert.match(error.message, /^LEAT_STORE: /);
       assert.doesNotMatch(error.message, /secret|\n/);
@@ -23,7 +25,7 @@ describe('openStore', () => {
   test('a listener that throws does not hurt an append, and its error is reported', async (t) => {
     const reported: unknown[] = [];
     const report = (error: unknown) => reported.push(error);
-    const store = await openStore({ location: memory, secretKey, random, report });
+    const store = await openStore({ location: memory, secretKey, random, clock, report });
     t.after(() => store.close());
     const tenant = await addTenant(store, 'main');
     const bug = new Error('a bug in a listener');
@@ -36,7 +38,7 @@ describe('openStore', () => {
   });
 
   test('close ends after the appends under way; afterwards the store is unavailable', async () => {
-    const store = await openStore({ location: memory, secretKey, random });
+    const store = await openStore({ location: memory, secretKey, random, clock });
     const tenant = await addTenant(store, 'main');
     await store.ping();
     const appended = store.log.append(tenant.id, [newEvent()], start);

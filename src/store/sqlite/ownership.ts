@@ -1,26 +1,35 @@
-import type { Millis } from '../../core/clock.ts';
+import type { Clock, Millis } from '../../core/clock.ts';
 import type { Offset, Stream } from '../../core/types.ts';
 import type { Seal } from '../seal.ts';
-import type { CursorRaise, Node, OwnedStream, OwnershipStore, StreamRef } from '../port.ts';
+import type {
+  ClaimAsk,
+  CursorRaise,
+  Heartbeat,
+  Node,
+  OwnedStream,
+  OwnershipStore,
+  StreamRef,
+} from '../port.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { isPresent, readRun, writeRun, type Run } from './runs.ts';
 import { readStream } from './streams.ts';
 
 /**
- * Who works for which stream. Differs from an engine that several processes share: there is no
- * lease. The file belongs to one process, so a node that is gone is a process that is gone, and
- * {@link voidOwnership} frees its streams; within one process a node ends by `release`, or by
- * joining anew.
+ * Who works for which stream. The file belongs to one process, so leases go by its monotonic clock
+ * and are void at its end: see {@link voidOwnership}.
  */
 export function createOwnershipStore(deps: {
   readonly db: Database;
   readonly seal: Seal;
+  readonly clock: Pick<Clock, 'elapsedMs'>;
 }): OwnershipStore {
   const { db } = deps;
   return {
-    join: async (nodeId) => db.transact('relaxed', () => join(db, nodeId)),
-    claim: async (node, take, now) => db.transact('relaxed', () => claim(deps, node, take, now)),
+    join: async (nodeId, leaseMs) => db.transact('relaxed', () => join(deps, nodeId, leaseMs)),
+    heartbeat: async (node, leaseMs) =>
+      db.transact('relaxed', () => heartbeat(deps, node, leaseMs)),
+    claim: async (node, ask, now) => db.transact('relaxed', () => claim(deps, node, ask, now)),
     owned: async (node, streams) => {
       if (!isPresent(db, node)) return [];
       return streams.flatMap((ref) => ownedNow(deps, node, ref) ?? []);
@@ -31,49 +40,110 @@ export function createOwnershipStore(deps: {
       db.transact('relaxed', () => {
         if (isPresent(db, node)) cursors.forEach((cursor) => release(db, node, cursor));
       }),
+    leave: async (node) =>
+      db.transact('relaxed', () => {
+        if (isPresent(db, node)) bury(db, node.id);
+      }),
   };
 }
 
 /** Frees every stream: for a process that has just become the only one on its file. */
 export function voidOwnership(db: Database): void {
-  db.transact('relaxed', () => db.run`update runs set owner = null where owner is not null`);
+  db.transact('relaxed', () => {
+    db.run`update runs set owner = null where owner is not null`;
+    db.run`update nodes set lease_until = 0`;
+  });
 }
 
-function join(db: Database, id: string): Node {
+type Deps = Parameters<typeof createOwnershipStore>[0];
+
+function join({ db, clock }: Deps, id: string, leaseMs: number): Node {
   db.run`update runs set owner = null where owner = ${id}`;
+  const leaseUntil = clock.elapsedMs() + leaseMs;
   const row = db.get<{ incarnation: number }>`
-    insert into nodes (id, incarnation, last_batch) values (${id}, 1, 0)
-    on conflict do update set incarnation = incarnation + 1, last_batch = 0
+    insert into nodes (id, incarnation, last_batch, lease_until) values (${id}, 1, 0, ${leaseUntil})
+    on conflict do update set incarnation = incarnation + 1, last_batch = 0, last_claim = 0,
+      lease_until = excluded.lease_until
     returning incarnation`;
   if (row === undefined) throw new Error('An insert that returns a row returned none.');
   return { id, incarnation: row.incarnation };
 }
 
-type Deps = Parameters<typeof createOwnershipStore>[0];
+function heartbeat({ db, clock }: Deps, node: Node, leaseMs: number): Heartbeat | undefined {
+  const nowMs = clock.elapsedMs();
+  const renewed = db.run`
+    update nodes set lease_until = ${nowMs + leaseMs}
+    where id = ${node.id} and incarnation = ${node.incarnation}`;
+  if (renewed === 0) return undefined;
+  const row = db.get<{ living: number }>`
+    select count(*) as living from nodes where lease_until > ${nowMs}`;
+  const living = row?.living ?? 1;
+  return { share: living > 1 ? Math.ceil(countWanted(db) / living) : Infinity };
+}
 
-function claim(deps: Deps, node: Node, take: number, now: Millis): OwnedStream[] {
-  if (!isPresent(deps.db, node)) return [];
-  const free = deps.db.all<StreamRef>`
+/** Streams that somebody has to own. */
+function countWanted(db: Database): number {
+  const row = db.get<{ wanted: number }>`
+    select count(*) as wanted from streams
+    where status = 'enabled' or exists (
+      select 1 from deliveries d
+      where d.tenant = streams.tenant and d.stream = streams.id and d.due_at is not null)`;
+  return row?.wanted ?? 0;
+}
+
+function claim(deps: Deps, node: Node, ask: ClaimAsk, now: Millis): OwnedStream[] {
+  const { db, clock } = deps;
+  const nowMs = clock.elapsedMs();
+  const self = db.get<{ incarnation: number; last_claim: number; lease_until: number }>`
+    select incarnation, last_claim, lease_until from nodes where id = ${node.id}`;
+  if (self?.incarnation !== node.incarnation) return [];
+  if (ask.claim <= self.last_claim) return claimedBefore(deps, node, ask.claim);
+  if (self.lease_until <= nowMs) return [];
+  db.run`update nodes set last_claim = ${ask.claim} where id = ${node.id}`;
+  buryDead(db, nowMs);
+  const free = db.all<StreamRef>`
     select runs.tenant, runs.stream
     from runs join streams on streams.tenant = runs.tenant and streams.id = runs.stream
     where runs.owner is null and (
       streams.status = 'enabled' or exists (
         select 1 from deliveries d
         where d.tenant = runs.tenant and d.stream = runs.stream and d.due_at is not null))
-    order by runs.tenant, runs.stream limit ${take}`;
-  return free.flatMap((ref) => claimOne(deps, node, ref, now) ?? []);
+    order by runs.tenant, runs.stream limit ${ask.take}`;
+  return free.flatMap((ref) => claimOne(deps, node, ask.claim, ref, now) ?? []);
+}
+
+/** Frees what nodes without a lease own; done once for each lease that has ended. */
+function buryDead(db: Database, nowMs: number): void {
+  const dead = db.all<{ id: string }>`
+    select id from nodes where lease_until > 0 and lease_until <= ${nowMs}`;
+  for (const { id } of dead) bury(db, id);
+}
+
+function bury(db: Database, id: string): void {
+  db.run`update nodes set lease_until = 0 where id = ${id}`;
+  db.run`update runs set owner = null where owner = ${id}`;
+}
+
+function claimedBefore(deps: Deps, node: Node, claimNumber: number): OwnedStream[] {
+  const refs = deps.db.all<StreamRef>`
+    select tenant, stream from runs where owner = ${node.id} and claim = ${claimNumber}
+    order by tenant, stream`;
+  return refs.flatMap((ref) => ownedNow(deps, node, ref) ?? []);
 }
 
 function claimOne(
   deps: Deps,
   node: Node,
+  claimNumber: number,
   { tenant, stream }: StreamRef,
   now: Millis,
 ): OwnedStream | undefined {
   const { db } = deps;
   const run = readRun(db, tenant, stream);
   if (run === undefined) return undefined;
-  db.run`update runs set owner = ${node.id}, epoch = epoch + 1 where key = ${run.key}`;
+  db.run`
+    update runs set owner = ${node.id}, epoch = epoch + 1, claim = ${claimNumber}
+    where key = ${run.key}`;
   if (run.status === 'disabled') {
     writeRun(db, { ...run, health: failWaiting(db, run, 'parked', now) });
   }

@@ -1,4 +1,5 @@
-import type { RandomBytes } from '../../core/clock.ts';
+import type { DatabaseSync } from 'node:sqlite';
+import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { createSeal } from '../seal.ts';
 import { createHints } from '../hints.ts';
 import type { Store } from '../port.ts';
@@ -21,6 +22,8 @@ export interface SqliteStoreDeps {
   /** 32 bytes; seals the secrets in the database. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
+  /** Leases of nodes go by it. */
+  readonly clock: Pick<Clock, 'elapsedMs'>;
   /** Puts a commit off until calls of the same turn of the event loop have joined it. */
   readonly defer: (action: () => void) => void;
   /** Hears of listeners of `watch` that throw. */
@@ -28,8 +31,7 @@ export interface SqliteStoreDeps {
 }
 
 /**
- * Opens a SQLite database, in a file of this process alone or in memory. Every command runs to its
- * end in one turn of the event loop on the one connection, so none sees another half done.
+ * Opens a SQLite database, in a file of this process alone or in memory.
  *
  * Throws `StartRefused` with one line for the operator.
  */
@@ -39,37 +41,45 @@ export async function openSqliteStore(
 ): Promise<Store> {
   const connection = openConnection(location);
   try {
-    const seal = createSeal(deps.secretKey, deps.random);
-    await prepareSchema(connection, location, seal);
-    const db = createDatabase(connection);
-    voidOwnership(db);
-    const { emit: hint, watch } = createHints({ report: deps.report });
-    const { defer } = deps;
-    const shared = { db, seal, hint, defer };
-    const { appender, ...log } = createLogStore(shared);
-    return {
-      tenants: createTenantStore(shared),
-      log,
-      streams: createStreamStore(shared),
-      deliveries: createDeliveryStore(shared),
-      ownership: createOwnershipStore(shared),
-      keys: createKeyStore(shared),
-      clients: createClientStore(shared),
-      apis: createApiStore(shared),
-      grants: createGrantStore(shared),
-      roles: createRoleStore(shared),
-      users: createUserStore(shared),
-      watch,
-      ping: async () => ping(db),
-      close: async () => {
-        await appender.idle();
-        db.close();
-      },
-    };
+    await prepareSchema(connection, location, createSeal(deps.secretKey, deps.random));
+    return createSqliteStore(connection, deps);
   } catch (error) {
     connection.close();
     throw error;
   }
+}
+
+/**
+ * The store on a connection of its own whose schema is prepared. Every command runs to its end in
+ * one turn of the event loop, so none sees another half done.
+ */
+function createSqliteStore(connection: DatabaseSync, deps: SqliteStoreDeps): Store {
+  const { defer, clock, report } = deps;
+  const seal = createSeal(deps.secretKey, deps.random);
+  const db = createDatabase(connection);
+  voidOwnership(db);
+  const { emit: hint, watch } = createHints({ report });
+  const shared = { db, seal, hint, defer, clock };
+  const { appender, ...log } = createLogStore(shared);
+  return {
+    tenants: createTenantStore(shared),
+    log,
+    streams: createStreamStore(shared),
+    deliveries: createDeliveryStore(shared),
+    ownership: createOwnershipStore(shared),
+    keys: createKeyStore(shared),
+    clients: createClientStore(shared),
+    apis: createApiStore(shared),
+    grants: createGrantStore(shared),
+    roles: createRoleStore(shared),
+    users: createUserStore(shared),
+    watch,
+    ping: async () => ping(db),
+    close: async () => {
+      await appender.idle();
+      db.close();
+    },
+  };
 }
 
 /** Reads the file, so that a disk that is gone shows. */

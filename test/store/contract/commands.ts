@@ -5,7 +5,14 @@ import type { DeliveredEvent } from '../../../src/core/types.ts';
 import type { Node, Outcome, OwnedStream, Store } from '../../../src/store/port.ts';
 import type { Engine } from './engine.ts';
 import * as model from './model.ts';
-import { addTenant, newEvent, newStream, start } from './scene.ts';
+import {
+  addTenant,
+  leaseMs as nodeLeaseMs,
+  newEvent,
+  newStream,
+  nextClaim,
+  start,
+} from './scene.ts';
 
 /** Random commands do to the store what they do to the model. */
 export function modelContract(engine: Engine, runs: number): void {
@@ -50,7 +57,7 @@ const types: ReadonlyMap<string, string> = new Map([
 
 async function createWorld(store: Store): Promise<World> {
   const { id: tenant } = await addTenant(store, 'main');
-  const node = await store.ownership.join('node-a', start);
+  const node = await store.ownership.join('node-a', nodeLeaseMs);
   const shared = { store, tenant, node, model: model.createModel(), owned: new Map() };
   const world: World = { ...shared, batch: 0, tests: 0, now: start };
   for (const id of types.keys()) await create(world, id);
@@ -69,7 +76,11 @@ async function claim(world: World): Promise<void> {
   for (const [id, expected] of world.model.streams) {
     if (!world.owned.has(id)) model.claim(expected, world.now);
   }
-  for (const owned of await world.store.ownership.claim(world.node, 10, world.now)) {
+  for (const owned of await world.store.ownership.claim(
+    world.node,
+    { claim: nextClaim(), take: 10 },
+    world.now,
+  )) {
     assert.equal(world.owned.has(owned.stream.id), false, 'it was free');
     world.owned.set(owned.stream.id, owned);
   }
@@ -295,7 +306,7 @@ const recreate = step('recreate', stream, async (world, id) => {
 
 /** The node's process ends and another takes its place. */
 const restart = step('restart', fc.constant(undefined), async (world) => {
-  world.node = await world.store.ownership.join('node-a', world.now);
+  world.node = await world.store.ownership.join('node-a', nodeLeaseMs);
   world.batch = 0;
   world.owned.clear();
   await claim(world);

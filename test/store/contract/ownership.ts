@@ -8,6 +8,8 @@ import {
   createScene,
   failed,
   failuresOf,
+  leaseMs,
+  nextClaim,
   parked,
   retry,
   sceneOf,
@@ -18,6 +20,7 @@ import {
 export function ownershipContract(engine: Engine): void {
   describe(`${engine.name}: ownership.join`, () => joinContract(engine));
   describe(`${engine.name}: ownership.claim`, () => claimContract(engine));
+  describe(`${engine.name}: ownership.heartbeat`, () => leaseContract(engine));
   describe(`${engine.name}: ownership.owned`, () => ownedContract(engine));
   describe(`${engine.name}: cursors without a match`, () => cursorsContract(engine));
   describe(`${engine.name}: ownership.release`, () => releaseContract(engine));
@@ -27,7 +30,7 @@ export function ownershipContract(engine: Engine): void {
 const later = start + 60_000;
 
 const claim = (scene: Scene, node: Node, take = 100) =>
-  scene.store.ownership.claim(node, take, scene.now);
+  scene.store.ownership.claim(node, { claim: nextClaim(), take }, scene.now);
 
 const raiseOf = ({ stream, epoch, run, cursor }: OwnedStream) => ({
   tenant: stream.tenant,
@@ -48,16 +51,16 @@ function joinContract(engine: Engine): void {
   test('the incarnation of a node rises each time, those of others do not', async (t) => {
     const { store } = await createScene(engine, t);
     const { join } = store.ownership;
-    assert.deepEqual(await join('node-a', start), { id: 'node-a', incarnation: 1 });
-    assert.deepEqual(await join('node-a', start), { id: 'node-a', incarnation: 2 });
-    assert.deepEqual(await join('node-b', start), { id: 'node-b', incarnation: 1 });
+    assert.deepEqual(await join('node-a', leaseMs), { id: 'node-a', incarnation: 1 });
+    assert.deepEqual(await join('node-a', leaseMs), { id: 'node-a', incarnation: 2 });
+    assert.deepEqual(await join('node-b', leaseMs), { id: 'node-b', incarnation: 1 });
   });
 
   test('a node that joins anew has given up what it owned', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
     const before = await scene.own(stream);
-    const node = await scene.store.ownership.join('node-a', start);
+    const node = await scene.store.ownership.join('node-a', leaseMs);
     const [again] = await claim(scene, node);
     assert.equal(again?.epoch, before.epoch + 1);
   });
@@ -80,7 +83,7 @@ function claimContract(engine: Engine): void {
       rowsAbove: [],
     });
     assert.deepEqual(await claim(scene, await scene.node()), []);
-    const other = await scene.store.ownership.join('node-b', start);
+    const other = await scene.store.ownership.join('node-b', leaseMs);
     assert.deepEqual(await claim(scene, other), []);
   });
 
@@ -104,7 +107,7 @@ function claimContract(engine: Engine): void {
   test('two nodes never own the same stream', async (t) => {
     const scene = await createScene(engine, t);
     for (let count = 0; count < 10; count += 1) await scene.addStream();
-    const nodes = [await scene.node(), await scene.store.ownership.join('node-b', start)];
+    const nodes = [await scene.node(), await scene.store.ownership.join('node-b', leaseMs)];
     const claims = await Promise.all(
       [0, 1, 2, 3].map((turn) => claim(scene, nodes[turn % 2] as Node, 3)),
     );
@@ -141,7 +144,7 @@ function claimContract(engine: Engine): void {
         retry(waits, { dueAt: later }),
       ],
     });
-    const node = await scene.store.ownership.join('node-a', start);
+    const node = await scene.store.ownership.join('node-a', leaseMs);
     const [again] = await claim(scene, node);
     assert.deepEqual([again?.nextDueAt, again?.waiting], [start, 2]);
     assert.ok(again);
@@ -197,7 +200,7 @@ function claimContract(engine: Engine): void {
     const owned = await scene.own(stream);
     const outcomes = [failed(one), failed(five), retry(two), parked(four)];
     await scene.settle(owned, { cursor: 1, outcomes });
-    const node = await scene.store.ownership.join('node-a', start);
+    const node = await scene.store.ownership.join('node-a', leaseMs);
     const [again] = await claim(scene, node);
     assert.deepEqual([again?.cursor, again?.rowsAbove], [1, [2, 4, 5]]);
   });
@@ -217,9 +220,102 @@ function claimContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     await scene.addStream();
     const former = await scene.node();
-    await scene.store.ownership.join('node-a', start);
+    await scene.store.ownership.join('node-a', leaseMs);
     assert.deepEqual(await claim(scene, former), []);
     assert.deepEqual(await claim(scene, { id: 'node-z', incarnation: 1 }), []);
+  });
+}
+
+function leaseContract(engine: Engine): void {
+  const twoNodes = async (scene: Scene): Promise<[Node, Node]> => [
+    await scene.node(),
+    await scene.store.ownership.join('node-b', leaseMs),
+  ];
+
+  test('nobody takes what a node owns while its lease lasts, everybody afterwards', async (t) => {
+    const scene = await createScene(engine, t);
+    const { heartbeat } = scene.store.ownership;
+    const before = await scene.own(await scene.addStream());
+    const [node, other] = await twoNodes(scene);
+    await heartbeat(node, leaseMs);
+    assert.deepEqual(await claim(scene, other), []);
+    await heartbeat(node, 0);
+    const [taken] = await claim(scene, other);
+    assert.equal(taken?.epoch, before.epoch + 1);
+    assert.equal(await nowOwned(scene, before), undefined);
+    assert.equal((await scene.settle(before, { cursor: 1 })).result, 'lost');
+  });
+
+  test('a node whose lease has ended claims nothing, and keeps what nobody took', async (t) => {
+    const scene = await createScene(engine, t);
+    const { heartbeat } = scene.store.ownership;
+    const owned = await scene.own(await scene.addStream());
+    const node = await scene.node();
+    await heartbeat(node, 0);
+    await scene.addStream();
+    assert.deepEqual(await claim(scene, node), []);
+    assert.ok(await heartbeat(node, leaseMs));
+    assert.equal((await nowOwned(scene, owned))?.epoch, owned.epoch);
+    assert.equal((await claim(scene, node)).length, 1);
+  });
+
+  test('it says how many streams are a fair share', async (t) => {
+    const scene = await createScene(engine, t);
+    const { heartbeat, leave } = scene.store.ownership;
+    for (let count = 0; count < 3; count += 1) await scene.addStream();
+    const idle = await scene.addStream();
+    await scene.store.streams.update(
+      scene.tenant,
+      idle.id,
+      (before) => ({ after: { ...before, status: 'disabled' } }),
+      start,
+    );
+    assert.deepEqual(await heartbeat(await scene.node(), leaseMs), { share: Infinity });
+    const [node, other] = await twoNodes(scene);
+    assert.deepEqual(await heartbeat(node, leaseMs), { share: 2 });
+    assert.deepEqual(await heartbeat(other, leaseMs), { share: 2 });
+    await leave(other);
+    assert.deepEqual(await heartbeat(node, leaseMs), { share: Infinity });
+  });
+
+  test('a former incarnation has no lease', async (t) => {
+    const scene = await createScene(engine, t);
+    const former = await scene.node();
+    await scene.store.ownership.join('node-a', leaseMs);
+    assert.equal(await scene.store.ownership.heartbeat(former, leaseMs), undefined);
+  });
+
+  test('a node that leaves frees its streams at once, a former incarnation does not', async (t) => {
+    const scene = await createScene(engine, t);
+    const { join, leave } = scene.store.ownership;
+    await scene.addStream();
+    const former = await scene.node();
+    const node = await join('node-a', leaseMs);
+    const other = await join('node-b', leaseMs);
+    await claim(scene, node);
+    await leave(former);
+    assert.deepEqual(await claim(scene, other), []);
+    await leave(node);
+    assert.equal((await claim(scene, other)).length, 1);
+  });
+
+  test('a claim that is repeated takes nothing new and answers what it took', async (t) => {
+    const scene = await createScene(engine, t);
+    const node = await scene.node();
+    const first = await scene.addStream();
+    const ask = { claim: 7, take: 10 };
+    const answer = await scene.store.ownership.claim(node, ask, start);
+    await scene.addStream();
+    assert.deepEqual(
+      answer.map(({ stream }) => stream.id),
+      [first.id],
+    );
+    assert.deepEqual(await scene.store.ownership.claim(node, ask, start), answer);
+    await scene.store.ownership.release(
+      node,
+      answer.map((owned) => raiseOf(owned)),
+    );
+    assert.deepEqual(await scene.store.ownership.claim(node, ask, start), []);
   });
 }
 
@@ -261,7 +357,7 @@ function ownedContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const owned = await scene.own(await scene.addStream());
     const former = await scene.node();
-    await scene.store.ownership.join('node-a', start);
+    await scene.store.ownership.join('node-a', leaseMs);
     assert.deepEqual(await scene.store.ownership.owned(former, [refOf(owned)], start), []);
   });
 }
@@ -300,7 +396,7 @@ function releaseContract(engine: Engine): void {
     const node = await scene.node();
     await scene.store.ownership.release(node, [{ ...raiseOf(owned), cursor: 2 }]);
     assert.equal(await nowOwned(scene, owned), undefined);
-    const other = await scene.store.ownership.join('node-b', start);
+    const other = await scene.store.ownership.join('node-b', leaseMs);
     const [again] = await claim(scene, other);
     assert.deepEqual([again?.cursor, again?.epoch], [2, 2]);
   });
@@ -310,7 +406,7 @@ function releaseContract(engine: Engine): void {
     const owned = await scene.own(await scene.addStream());
     const node = await scene.node();
     await scene.store.ownership.release(node, [raiseOf(owned)]);
-    const other = await scene.store.ownership.join('node-b', start);
+    const other = await scene.store.ownership.join('node-b', leaseMs);
     const [again] = await claim(scene, other);
     assert.ok(again);
     await scene.store.ownership.release(node, [{ ...raiseOf(owned), cursor: 9 }]);
@@ -341,7 +437,7 @@ function reopenContract(engine: Engine): void {
     t.after(() => reopened.close());
     const next = sceneOf(reopened.store, tenant.id);
     next.now = later;
-    const node = await reopened.store.ownership.join('node-of-the-next-process', later);
+    const node = await reopened.store.ownership.join('node-of-the-next-process', leaseMs);
     const [owned] = await claim(next, node);
     assert.deepEqual(
       [owned?.epoch, owned?.cursor, owned?.rowsAbove, owned?.nextDueAt],

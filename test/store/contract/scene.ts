@@ -28,6 +28,17 @@ export const start = 1_772_357_400_000;
 /** High enough that nothing is disabled by accident. */
 export const noLimits: HealthLimits = { consecutive: 1_000_000, total: 1_000_000 };
 
+/** Longer than any test takes. */
+export const leaseMs = 3_600_000;
+
+let claims = 0;
+
+/** A number for a claim, above all those before. */
+export function nextClaim(): number {
+  claims += 1;
+  return claims;
+}
+
 /** A store with one tenant, and short words for what the tests do to it. */
 export interface Scene {
   readonly store: Store;
@@ -90,7 +101,11 @@ export function sceneOf(store: Store, tenant: number): Scene {
       return answer.created;
     },
     own: async (stream) => {
-      const claimed = await store.ownership.claim(await scene.node(), 1000, scene.now);
+      const claimed = await store.ownership.claim(
+        await scene.node(),
+        { claim: nextClaim(), take: 1000 },
+        scene.now,
+      );
       const owned = claimed.find((item) => item.stream.id === stream.id);
       assert.ok(owned, 'the stream was free and had something to do');
       return owned;
@@ -112,7 +127,7 @@ export function sceneOf(store: Store, tenant: number): Scene {
       assert.ok(health);
       return health;
     },
-    node: () => (joined ??= store.ownership.join('node-a', scene.now)),
+    node: () => (joined ??= store.ownership.join('node-a', leaseMs)),
   };
   return scene;
 }

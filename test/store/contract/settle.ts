@@ -8,6 +8,8 @@ import {
   delivered,
   failed,
   failuresOf,
+  leaseMs,
+  nextClaim,
   parked,
   retry,
   settlementOf,
@@ -336,8 +338,12 @@ function fencingContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const { stream, events, owned } = await given(scene, 2);
     await scene.settleMany([settlementOf(owned, { outcomes: [failed(at(events, 0))] })], 9);
-    const node = await scene.store.ownership.join('node-a', start);
-    const [again] = await scene.store.ownership.claim(node, 10, start);
+    const node = await scene.store.ownership.join('node-a', leaseMs);
+    const [again] = await scene.store.ownership.claim(
+      node,
+      { claim: nextClaim(), take: 10 },
+      start,
+    );
     assert.ok(again);
     const { streams } = await scene.store.deliveries.settle({
       node,
@@ -354,7 +360,7 @@ function fencingContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const { stream, events, owned } = await given(scene, 1);
     await scene.node();
-    await scene.store.ownership.join('node-a', start);
+    await scene.store.ownership.join('node-a', leaseMs);
     const settled = await scene.settle(owned, { cursor: 1, outcomes: [failed(at(events, 0))] });
     assert.deepEqual(settled, { result: 'lost', version: 0, disabled: undefined });
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
@@ -385,8 +391,11 @@ function fencingContract(engine: Engine): void {
     const [ownedKept] = await scene.store.ownership.owned(await scene.node(), refs, start);
     assert.ok(ownedKept);
     await scene.store.ownership.release(await scene.node(), [raiseOf(ownedLost)]);
-    const other = await scene.store.ownership.join('node-b', start);
-    assert.equal((await scene.store.ownership.claim(other, 10, start)).length, 1);
+    const other = await scene.store.ownership.join('node-b', leaseMs);
+    assert.equal(
+      (await scene.store.ownership.claim(other, { claim: nextClaim(), take: 10 }, start)).length,
+      1,
+    );
     const outcomes = [failed(event)];
     const { streams } = await scene.settleMany([
       settlementOf(ownedLost, { cursor: 1, outcomes }),

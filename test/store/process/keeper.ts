@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { StartRefused } from '../../../src/core/errors.ts';
 import type { NewEvent } from '../../../src/core/types.ts';
 import { storeLocation } from '../../../src/core/value.ts';
+import { systemClock } from '../../../src/clock.ts';
 import { openStore } from '../../../src/store/open.ts';
 import type { Store } from '../../../src/store/port.ts';
 
@@ -33,7 +34,7 @@ async function open(): Promise<Store> {
   const parsed = storeLocation(location);
   if ('problem' in parsed) throw new StartRefused(parsed.problem);
   const secretKey = Buffer.alloc(32, Number(keyByte));
-  return openStore({ location: parsed.value, secretKey, random: randomBytes });
+  return openStore({ location: parsed.value, secretKey, random: randomBytes, clock: systemClock });
 }
 
 async function keep(store: Store): Promise<void> {

@@ -1,0 +1,73 @@
+import type { Clock, Timer } from '../core/clock.ts';
+import type { Node, OwnershipStore } from '../store/port.ts';
+import type { Patience } from './patience.ts';
+import type { DeliverySettings } from './settings.ts';
+
+/**
+ * The node's right to work for the streams it owns. The store lets nobody else have them for
+ * `leaseMs` from each renewal on; the node counts from before it sent the renewal, on its own
+ * monotonic clock, and stops earlier: so it has stopped before another can begin, however late the
+ * answer came and whatever its wall clock says.
+ */
+export interface Lease {
+  /** Whether anything may begin. */
+  readonly isHeld: boolean;
+  /** Streams that this node should own at most; see {@link OwnershipStore.heartbeat}. */
+  readonly share: number;
+  start(): void;
+  close(): void;
+}
+
+export interface LeaseDeps {
+  readonly ownership: Pick<OwnershipStore, 'heartbeat'>;
+  readonly node: Node;
+  readonly clock: Clock;
+  readonly patience: Patience;
+  readonly settings: Pick<DeliverySettings, 'leaseMs' | 'leaseStopMs' | 'heartbeatMs'>;
+  /**
+   * It was not held and is again, from right after this call: streams may have been taken
+   * meanwhile.
+   */
+  readonly regained: () => void;
+  /** It was renewed. */
+  readonly renewed: () => void;
+}
+
+export function createLease(deps: LeaseDeps): Lease {
+  const { ownership, node, clock, patience, settings } = deps;
+  let heldUntilMs = -Infinity;
+  let share = 0;
+  let timer: Timer | undefined;
+  let closed = false;
+
+  const isHeld = (): boolean => clock.elapsedMs() < heldUntilMs;
+  const renew = async (): Promise<void> => {
+    let sentMs = 0;
+    const answer = await patience.keepTrying(() => {
+      sentMs = clock.elapsedMs();
+      return ownership.heartbeat(node, settings.leaseMs);
+    });
+    // Another process has joined in this node's name: this one is over, and owns nothing.
+    if (closed || answer === undefined) return;
+    const wasHeld = isHeld();
+    share = answer.share;
+    if (!wasHeld) deps.regained();
+    heldUntilMs = sentMs + settings.leaseStopMs;
+    deps.renewed();
+    timer = clock.after(settings.heartbeatMs, () => void renew());
+  };
+
+  return {
+    get isHeld() {
+      return isHeld();
+    },
+    get share() {
+      return share;
+    },
+    start: () => void renew(),
+    close: () => {
+      closed = true;
+      timer?.cancel();
+    },
+  };
+}
