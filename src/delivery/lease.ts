@@ -14,6 +14,8 @@ export interface Lease {
   readonly isHeld: boolean;
   /** Streams that this node should own at most; see {@link OwnershipStore.heartbeat}. */
   readonly share: number;
+  /** Rises each time that it is held again: what the store answered before may be out of date. */
+  readonly term: number;
   start(): void;
   close(): void;
 }
@@ -37,6 +39,7 @@ export function createLease(deps: LeaseDeps): Lease {
   const { ownership, node, clock, patience, settings } = deps;
   let heldUntilMs = -Infinity;
   let share = 0;
+  let term = 0;
   let timer: Timer | undefined;
   let closed = false;
 
@@ -51,7 +54,10 @@ export function createLease(deps: LeaseDeps): Lease {
     if (closed || answer === undefined) return;
     const wasHeld = isHeld();
     share = answer.share;
-    if (!wasHeld) deps.regained();
+    if (!wasHeld) {
+      term += 1;
+      deps.regained();
+    }
     heldUntilMs = sentMs + settings.leaseStopMs;
     deps.renewed();
     timer = clock.after(settings.heartbeatMs, () => void renew());
@@ -63,6 +69,9 @@ export function createLease(deps: LeaseDeps): Lease {
     },
     get share() {
       return share;
+    },
+    get term() {
+      return term;
     },
     start: () => void renew(),
     close: () => {

@@ -53,7 +53,7 @@ export interface OwnershipDeps {
   readonly clock: Clock;
   readonly lane: Lane;
   readonly patience: Patience;
-  readonly lease: Pick<Lease, 'share'>;
+  readonly lease: Pick<Lease, 'share' | 'term'>;
   readonly settings: Pick<DeliverySettings, 'tailEventsMax' | 'tailBytesMax'>;
   readonly feed: Pick<Feed, 'fill' | 'empty'>;
   readonly due: Pick<Due, 'note' | 'forget'>;
@@ -181,14 +181,16 @@ class StreamOwnership implements Ownership {
     if (this.#isClosed || take <= 0) return;
     this.#claims += 1;
     const ask = { claim: this.#claims, take };
+    const { term } = lease;
     const claimed = await patience.keepTrying(() => ownership.claim(node, ask, clock.now()));
-    for (const owned of claimed) this.#adopt(owned, await this.#tailOf(owned.stream.tenant));
+    for (const owned of claimed) this.#adopt(owned, await this.#tailOf(owned.stream.tenant), term);
     if (claimed.length < chunk) return;
     await breathe(clock);
     this.claim();
   }
 
-  #adopt(owned: OwnedStream, tail: Tail<Runner>): void {
+  /** `term` is that of the lease when the stream was claimed. */
+  #adopt(owned: OwnedStream, tail: Tail<Runner>, term: number): void {
     const { tenant, id: stream } = owned.stream;
     const key = keyOf(tenant, stream);
     const former = this.runners.get(key);
@@ -196,7 +198,9 @@ class StreamOwnership implements Ownership {
     const runner = new Runner(owned, tail);
     this.runners.set(key, runner);
     this.#deps.report({ kind: 'stream_owned', tenant, stream, cursor: owned.cursor });
-    if (this.#announced.has(key)) return this.look(runner);
+    // Changed, or taken by others, since it was claimed.
+    const isOld = this.#announced.has(key) || this.#deps.lease.term !== term;
+    if (isOld) return this.look(runner);
     this.#wake(runner, owned);
     this.rest(runner);
   }

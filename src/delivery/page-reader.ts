@@ -69,7 +69,9 @@ class TurnTakingReader implements PageReader {
   #start(): void {
     while (this.#underWay < readsMax && this.#mayRead()) {
       const runner = this.#waiting.shift();
-      if (runner !== undefined) void this.#read(runner);
+      // What it wants may have changed since, or it is not this node's any more.
+      if (runner?.state === 'active') void this.#read(runner);
+      else if (runner !== undefined) runner.reading = false;
     }
   }
 

@@ -53,7 +53,7 @@ export async function openSqliteStore(
  * The store on a connection of its own whose schema is prepared. Every command runs to its end in
  * one turn of the event loop, so none sees another half done.
  */
-function createSqliteStore(connection: DatabaseSync, deps: SqliteStoreDeps): Store {
+export function createSqliteStore(connection: DatabaseSync, deps: SqliteStoreDeps): Store {
   const { defer, clock, report } = deps;
   const seal = createSeal(deps.secretKey, deps.random);
   const db = createDatabase(connection);

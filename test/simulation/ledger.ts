@@ -1,0 +1,569 @@
+import type { Appended, Health, LogEvent, Stream } from '../../src/core/types.ts';
+import type { DeliverySettings } from '../../src/delivery/settings.ts';
+import type {
+  CursorRaise,
+  DueAnswer,
+  DueAsk,
+  Node,
+  OwnedStream,
+  SettleAnswer,
+  SettleBatch,
+  Settlement,
+} from '../../src/store/port.ts';
+import type { Database } from '../../src/store/sqlite/database.ts';
+import * as model from '../store/contract/model.ts';
+import type { Broken, PromiseName } from './promises.ts';
+
+/** A stream as the simulation knows it: what was asked of Leat, and what Leat did. */
+export interface Line {
+  /** Short, for people: `s1`. */
+  readonly label: string;
+  readonly id: string;
+  readonly counts: model.ModelStream;
+  /** Types wanted after an offset, oldest first. */
+  readonly spans: { readonly after: number; readonly types: readonly string[] }[];
+  endpoint: string;
+  token: string;
+  owner: { readonly process: string; readonly epoch: number } | undefined;
+  /** Ids of events recorded as delivered. */
+  readonly recorded: Set<string>;
+  /** Ids of events that a receiver has accepted. */
+  readonly accepted: Set<string>;
+  /** Offsets that `latest` left out, or that were pruned while the stream was disabled. */
+  readonly leftOut: Set<number>;
+  /** How often an event's cycle was begun anew. */
+  readonly cycles: Map<string, number>;
+  /** Attempts begun, by event, cycle and attempt: the epoch of each. */
+  readonly begun: Map<string, number[]>;
+  /** Ids of accepted test events. */
+  readonly tests: Set<string>;
+  /** Attempts under way, by process. */
+  readonly open: Map<string, number>;
+  isDeleted: boolean;
+}
+
+export interface LedgerDeps {
+  readonly db: Database;
+  readonly tenant: number;
+  readonly settings: DeliverySettings;
+  /** Whether the plan has nothing that may hold a process or the store up for long. */
+  readonly isPunctual: boolean;
+  readonly nowMs: () => number;
+}
+
+/** Keeps account of everything that happens, and notices the first promise that is broken. */
+export class Ledger {
+  readonly lines = new Map<string, Line>();
+  readonly world = model.createModel();
+  broken: Broken | undefined;
+  /** Attempts begun, for the report. */
+  attempts = 0;
+  readonly #deps: LedgerDeps;
+  readonly #log: LogEvent[] = [];
+  readonly #batches = new Set<string>();
+  readonly #claims = new Map<string, number>();
+  readonly #leases = new Map<string, number>();
+  /** As last seen in the table. */
+  readonly #cursors = new Map<Line, number>();
+
+  constructor(deps: LedgerDeps) {
+    this.#deps = deps;
+  }
+
+  break(promise: PromiseName, how: string): void {
+    this.broken ??= { promise, atMs: this.#deps.nowMs(), how };
+  }
+
+  /** Offset of the last event. */
+  get head(): number {
+    return this.#log.length;
+  }
+
+  event(offset: number): LogEvent | undefined {
+    return this.#log[offset - 1];
+  }
+
+  // The log
+
+  appended(events: readonly LogEvent[]): void {
+    for (const event of events) {
+      if (event.offset !== this.head + 1) {
+        this.break('log', `offset ${event.offset} follows ${this.head}`);
+      }
+      this.#log.push(event);
+      this.world.head = event.offset;
+      const { id, type, offset, publishedAt } = event;
+      this.world.log.push({ id, type, offset, publishedAt });
+    }
+  }
+
+  /** The client has its answer. */
+  acknowledged(answers: readonly Appended[]): void {
+    for (const { id, offset } of answers) {
+      const event = this.event(offset);
+      if (event?.id !== id)
+        this.break('lost', `${id} was acknowledged at ${offset} and is not there`);
+    }
+  }
+
+  pruned(before: number, take: number, count: number): void {
+    const cursors = [...this.lines.values()];
+    const expected = model.prune(this.world, before, take);
+    if (count !== expected)
+      this.break('lost', `${count} events were pruned instead of ${expected}`);
+    const oldest = this.world.log[0]?.offset ?? this.head + 1;
+    for (const line of cursors) {
+      if (line.counts.enabled) continue;
+      for (let offset = line.counts.cursor + 1; offset < oldest; offset += 1) {
+        line.leftOut.add(offset);
+      }
+    }
+  }
+
+  // Streams
+
+  created(stream: Stream, types: readonly string[]): void {
+    const line: Line = {
+      label: `s${this.lines.size + 1}`,
+      id: stream.id,
+      counts: model.newModelStream(this.world, ''),
+      spans: [{ after: this.head, types }],
+      endpoint: stream.destination.endpoint,
+      token: tokenOf(stream),
+      owner: undefined,
+      recorded: new Set(),
+      accepted: new Set(),
+      leftOut: new Set(),
+      cycles: new Map(),
+      begun: new Map(),
+      tests: new Set(),
+      open: new Map(),
+      isDeleted: false,
+    };
+    this.lines.set(stream.id, line);
+    this.world.streams.set(stream.id, line.counts);
+    this.#look(line);
+  }
+
+  /** A PATCH took effect. */
+  updated(after: Stream, isHeld: boolean, now: number): void {
+    const line = this.lines.get(after.id);
+    if (line === undefined) return;
+    const { counts, spans } = line;
+    const types = after.subscriptions.at(-1)?.types ?? [];
+    if (after.status === 'disabled' && counts.enabled) model.disable(counts, now);
+    else if (after.status === 'enabled' && !counts.enabled) this.#enable(line, isHeld);
+    else if (after.version > counts.version) counts.version += 1;
+    if (types.join(' ') !== spans.at(-1)?.types.join(' ')) spans.push({ after: this.head, types });
+    line.endpoint = after.destination.endpoint;
+    line.token = tokenOf(after);
+    this.#look(line);
+  }
+
+  #enable(line: Line, isHeld: boolean): void {
+    const { counts, leftOut } = line;
+    if (!isHeld) {
+      for (let offset = counts.cursor + 1; offset <= this.head; offset += 1) leftOut.add(offset);
+    }
+    model.enable(this.world, counts, isHeld ? 'held' : 'latest');
+  }
+
+  deleted(id: string): void {
+    const line = this.lines.get(id);
+    if (line === undefined) return;
+    line.isDeleted = true;
+    this.world.streams.delete(id);
+  }
+
+  /** Streams that are there, oldest first. */
+  living(): Line[] {
+    return [...this.lines.values()].filter(({ isDeleted }) => !isDeleted);
+  }
+
+  // Ownership
+
+  joined(node: Node, leaseMs: number): void {
+    this.#free(node.id);
+    this.#leases.set(processOf(node), this.#deps.nowMs() + leaseMs);
+  }
+
+  renewed(node: Node, leaseMs: number): void {
+    this.#leases.set(processOf(node), this.#deps.nowMs() + leaseMs);
+  }
+
+  claimed(node: Node, claim: number, answer: readonly OwnedStream[], now: number): void {
+    const process = processOf(node);
+    const isRepeated = claim <= (this.#claims.get(process) ?? 0);
+    if (!isRepeated && this.#isLeased(process)) {
+      this.#claims.set(process, claim);
+      this.#buryDead();
+    }
+    for (const { stream, epoch } of answer) {
+      const line = this.lines.get(stream.id);
+      if (line === undefined) continue;
+      if (!isRepeated) this.#takeOver(line, { process, epoch }, now);
+      else if (epoch !== line.counts.epoch) this.break('repeated', `${line.label}, a second time`);
+    }
+  }
+
+  #takeOver(line: Line, owner: { process: string; epoch: number }, now: number): void {
+    if (line.owner !== undefined) {
+      this.break('lease', `${line.label} was taken from ${line.owner.process} during its lease`);
+    }
+    this.#checkSentAgain(line);
+    model.claim(line.counts, now);
+    line.owner = owner;
+    this.#look(line);
+  }
+
+  #isLeased(process: string): boolean {
+    return (this.#leases.get(process) ?? 0) > this.#deps.nowMs();
+  }
+
+  /** A claim frees what nodes own whose lease has ended. */
+  #buryDead(): void {
+    for (const line of this.lines.values()) {
+      if (line.owner !== undefined && !this.#isLeased(line.owner.process)) line.owner = undefined;
+    }
+  }
+
+  released(node: Node, cursors: readonly CursorRaise[]): void {
+    for (const cursor of cursors) {
+      this.raised(node, [cursor]);
+      const line = this.lines.get(cursor.stream);
+      if (line?.owner?.process === processOf(node) && line.owner.epoch === cursor.epoch) {
+        line.owner = undefined;
+      }
+    }
+  }
+
+  left(node: Node): void {
+    for (const line of this.lines.values()) {
+      if (line.owner?.process === processOf(node)) line.owner = undefined;
+    }
+    this.#leases.delete(processOf(node));
+  }
+
+  /** `node` may have moved these cursors. */
+  raised(node: Node, cursors: readonly CursorRaise[]): void {
+    for (const { stream, epoch } of cursors) {
+      const line = this.lines.get(stream);
+      if (line !== undefined && !line.isDeleted)
+        this.#look(line, { process: processOf(node), epoch });
+    }
+  }
+
+  #free(nodeId: string): void {
+    for (const line of this.lines.values()) {
+      if (line.owner?.process.startsWith(`${nodeId}#`)) line.owner = undefined;
+    }
+  }
+
+  /** How much a new owner sends again, of what the former one sent and did not get recorded. */
+  #checkSentAgain(line: Line): void {
+    const { parkAfterEvents, streamConcurrency, settleMax, concurrency } = this.#deps.settings;
+    let above = 0;
+    for (let offset = line.counts.cursor + 1; offset <= this.head; offset += 1) {
+      const event = this.event(offset);
+      if (event === undefined || line.counts.rows.has(event.id)) continue;
+      if (line.begun.has(this.#attemptKey(line, event.id, 1)) && this.wants(line, offset))
+        above += 1;
+    }
+    const parked = [...line.counts.rows.values()].filter(
+      ({ state, eventId, attempt }) =>
+        state === 'parked' && line.begun.has(this.#attemptKey(line, eventId, attempt)),
+    );
+    const bound = parkAfterEvents + 2 * streamConcurrency;
+    if (above > bound) {
+      this.break('twice', `${above} events above the cursor of ${line.label}, at most ${bound}`);
+    }
+    const all = above + parked.length;
+    if (all > bound + settleMax + concurrency) {
+      this.break('twice', `${all} events of ${line.label} are sent again`);
+    }
+  }
+
+  // Results
+
+  attemptsRecorded(): number {
+    return this.#deps.db.get<{ count: number }>`select count(*) as count from attempts`?.count ?? 0;
+  }
+
+  settled(batch: SettleBatch, answer: SettleAnswer, attemptsBefore: number): void {
+    const key = `${processOf(batch.node)} ${batch.batch}`;
+    if (this.#batches.has(key)) {
+      if (this.attemptsRecorded() !== attemptsBefore) {
+        this.break('repeated', `batch ${key} was recorded a second time`);
+      }
+      for (const { stream } of batch.settlements) this.#lookAt(stream);
+      return;
+    }
+    this.#batches.add(key);
+    batch.settlements.forEach((settlement, index) => {
+      if (answer.streams[index]?.result === 'recorded') this.#record(batch, settlement);
+      else this.#lookAt(settlement.stream);
+    });
+  }
+
+  #record(batch: SettleBatch, settlement: Settlement): void {
+    const line = this.lines.get(settlement.stream);
+    const process = processOf(batch.node);
+    if (line === undefined) return;
+    if (line.owner?.process !== process || line.owner.epoch !== settlement.epoch) {
+      this.break('owner', `results of ${process} for ${line.label}, which has another owner`);
+    }
+    const { now, limits } = batch;
+    settlement.outcomes.forEach((outcome, index) => {
+      const { event, result } = outcome;
+      if (result === 'delivered') {
+        if (!line.accepted.has(event.id)) this.break('truth', `${event.id} of ${line.label}`);
+        line.recorded.add(event.id);
+      }
+      this.checkText(line, 'error' in outcome ? outcome.error : undefined);
+      if (!outcome.hasRow && line.counts.rows.has(event.id)) {
+        this.break('twice', `${event.id} has a row of ${line.label} and was sent without it`);
+      }
+      const isLast = index === settlement.outcomes.length - 1;
+      const cursor = isLast ? settlement.cursor : 0;
+      model.settle(line.counts, outcome, { cursor, run: settlement.run, now, limits });
+    });
+    this.#look(line, { process, epoch: settlement.epoch }, settlement.cursor);
+    this.#checkWaiting(line, limits);
+  }
+
+  #checkWaiting(line: Line, limits: Health): void {
+    const { streamConcurrency } = this.#deps.settings;
+    const rows = [...line.counts.rows.values()];
+    const waiting = rows.filter(({ kind, dueAt }) => kind === 'first' && dueAt !== undefined);
+    if (waiting.length > limits.consecutive + streamConcurrency) {
+      this.break('bounds', `${waiting.length} deliveries of ${line.label} wait for a retry`);
+    }
+    const open = rows.filter((row) => model.isOpen(row) && row.offset !== undefined).length;
+    if (open > limits.total + limits.consecutive + 2 * streamConcurrency) {
+      this.break('bounds', `${open} open failures of ${line.label}`);
+    }
+  }
+
+  /** Texts of strangers go on without the stream's secrets. */
+  checkText(line: Line, text: string | undefined): void {
+    if (text?.includes(line.token)) this.break('secrets', `${line.label}: ${text}`);
+  }
+
+  claimedDue(asks: readonly DueAsk[], now: number, leaseUntil: number, answers: DueAnswer[]): void {
+    asks.forEach((ask, index) => {
+      const line = this.lines.get(ask.stream);
+      const rows = answers[index]?.rows ?? [];
+      if (line === undefined || line.isDeleted) return;
+      if (ask.epoch !== line.counts.epoch || line.owner === undefined) {
+        if (rows.length > 0) this.break('owner', `a former owner got rows of ${line.label}`);
+        return;
+      }
+      const { taken } = model.claimDue(line.counts, now, leaseUntil, ask.take);
+      const got = rows.map(({ event }) => event.id);
+      if (got.join(' ') !== taken.join(' ')) {
+        this.break(
+          'counters',
+          `${line.label} handed out [${got.join()}] and not [${taken.join()}]`,
+        );
+      }
+    });
+  }
+
+  redelivered(stream: string, eventIds: readonly string[], now: number): void {
+    const line = this.lines.get(stream);
+    if (line === undefined) return;
+    for (const eventId of eventIds) {
+      model.redeliver(this.world, line.counts, eventId, now);
+      line.cycles.set(eventId, (line.cycles.get(eventId) ?? 0) + 1);
+    }
+    this.#lookAt(stream);
+  }
+
+  redeliveredAll(stream: string, count: number, now: number): void {
+    const rows = [...(this.lines.get(stream)?.counts.rows.values() ?? [])];
+    const failed = rows.filter(({ state }) => state === 'failed').map(({ eventId }) => eventId);
+    if (failed.length !== count) this.break('counters', `${count} failures, not ${failed.length}`);
+    this.redelivered(stream, failed, now);
+  }
+
+  tested(stream: string, eventId: string, now: number): void {
+    const line = this.lines.get(stream);
+    line?.tests.add(eventId);
+    line?.counts.rows.set(eventId, {
+      eventId,
+      offset: undefined,
+      kind: 'test',
+      state: 'retrying',
+      attempt: 1,
+      dueAt: now,
+      failedAt: undefined,
+    });
+  }
+
+  // Attempts
+
+  /** A request leaves a node. */
+  begins(process: string, streamId: string, eventId: string, endpoint: string): Line | undefined {
+    const line = this.lines.get(streamId);
+    if (line === undefined) return undefined;
+    this.attempts += 1;
+    this.#checkRight(line, process);
+    this.#checkContent(line, eventId, endpoint);
+    this.#checkTwice(line, eventId);
+    const open = (line.open.get(process) ?? 0) + 1;
+    line.open.set(process, open);
+    if (open > this.#deps.settings.streamConcurrency) {
+      this.break('bounds', `${open} attempts of ${line.label} at once`);
+    }
+    return line;
+  }
+
+  ends(process: string, line: Line): void {
+    line.open.set(process, (line.open.get(process) ?? 0) - 1);
+  }
+
+  #checkRight(line: Line, process: string): void {
+    if (line.isDeleted) return this.break('disabled', `${line.label} is deleted`);
+    if (line.owner?.process !== process) {
+      this.break(
+        'owner',
+        `${process} sends for ${line.label} of ${line.owner?.process ?? 'nobody'}`,
+      );
+    }
+    if (!this.#isLeased(process)) {
+      this.break('lease', `${process} sends for ${line.label}`);
+    }
+  }
+
+  #checkContent(line: Line, eventId: string, endpoint: string): void {
+    const row = line.counts.rows.get(eventId);
+    if (!line.counts.enabled && row?.kind !== 'redelivery') {
+      this.break('disabled', `${line.label} is disabled and is sent ${eventId}`);
+    }
+    if (endpoint !== line.endpoint) {
+      this.break('destination', `${line.label} moved to ${line.endpoint}, not ${endpoint}`);
+    }
+    const offset = this.#offsetOf(eventId);
+    const isTest = line.tests.has(eventId);
+    const isWanted = isTest || (offset !== undefined && this.wants(line, offset));
+    if (!isWanted) this.break('destination', `${line.label} did not subscribe to ${eventId}`);
+  }
+
+  /** Within one ownership, each attempt of a cycle is made once. */
+  #checkTwice(line: Line, eventId: string): void {
+    const attempt = line.counts.rows.get(eventId)?.attempt ?? 1;
+    const key = this.#attemptKey(line, eventId, attempt);
+    const before = line.begun.get(key) ?? [];
+    const { epoch } = line.counts;
+    if (this.#deps.isPunctual && before.includes(epoch)) {
+      this.break('twice', `attempt ${attempt} of ${eventId} is made a second time by one owner`);
+    }
+    line.begun.set(key, [...before, epoch]);
+  }
+
+  /** The last one: an id may come again once its event was pruned. */
+  #offsetOf(eventId: string): number | undefined {
+    return this.#log.findLast(({ id }) => id === eventId)?.offset;
+  }
+
+  #attemptKey(line: Line, eventId: string, attempt: number): string {
+    return `${eventId} ${this.#offsetOf(eventId)} ${line.cycles.get(eventId) ?? 0} ${attempt}`;
+  }
+
+  wants(line: Line, offset: number): boolean {
+    const type = this.event(offset)?.type ?? '';
+    return line.spans.findLast(({ after }) => after < offset)?.types.includes(type) ?? false;
+  }
+
+  // Comparing with the tables
+
+  #lookAt(streamId: string): void {
+    const line = this.lines.get(streamId);
+    if (line !== undefined && !line.isDeleted) this.#look(line);
+  }
+
+  /** `by` is who may have moved the cursor, and `to` where it may stand at most. */
+  #look(line: Line, by?: { process: string; epoch: number }, to = Infinity): void {
+    const row = this.#deps.db.get<RunRow>`
+      select r.cursor, r.run, r.epoch, r.consecutive_failures as consecutive,
+        r.total_failures as total, s.status, s.version,
+        (select count(*) from deliveries d
+          where d.tenant = r.tenant and d.stream = r.stream and d.failed_at is not null) as open,
+        (select count(*) from deliveries d
+          where d.tenant = r.tenant and d.stream = r.stream) as rows
+      from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
+      where r.tenant = ${this.#deps.tenant} and r.stream = ${line.id}`;
+    if (row === undefined) return this.break('lost', `${line.label} is gone`);
+    this.#checkCounts(line, row);
+    this.#checkCursor(line, row.cursor, by, to);
+  }
+
+  #checkCounts({ label, counts }: Line, row: RunRow): void {
+    const health = model.healthOf(counts);
+    const expected: Omit<RunRow, 'cursor'> = {
+      run: counts.run,
+      epoch: counts.epoch,
+      ...health,
+      open: health.total,
+      rows: counts.rows.size,
+      status: counts.enabled ? 'enabled' : 'disabled',
+      version: counts.version,
+    };
+    for (const [name, value] of Object.entries(expected)) {
+      const found = row[name as keyof RunRow];
+      if (found !== value) this.break('counters', `${name} of ${label} is ${found}, not ${value}`);
+    }
+  }
+
+  #checkCursor(
+    line: Line,
+    cursor: number,
+    by: { process: string; epoch: number } | undefined,
+    to: number,
+  ): void {
+    const { counts, label } = line;
+    const before = this.#cursors.get(line) ?? 0;
+    this.#cursors.set(line, cursor);
+    if (cursor < before) this.break('passed', `the cursor of ${label} fell to ${cursor}`);
+    counts.cursor = cursor;
+    if (cursor <= before) return;
+    const { owner } = line;
+    if (by !== undefined && (owner?.process !== by.process || owner.epoch !== by.epoch)) {
+      this.break('owner', `${by.process} moved the cursor of ${label}`);
+    }
+    if (cursor > to) this.break('passed', `the cursor of ${label} went to ${cursor}, not to ${to}`);
+    for (let offset = before + 1; offset <= cursor; offset += 1) this.#checkPassed(line, offset);
+  }
+
+  #checkPassed(line: Line, offset: number): void {
+    const event = this.event(offset);
+    if (event === undefined)
+      return this.break('passed', `${line.label} passed ${offset}, ahead of the log`);
+    if (!this.wants(line, offset) || line.leftOut.has(offset)) return;
+    const hasRow = this.#deps.db.get`
+      select 1 from deliveries
+      where tenant = ${this.#deps.tenant} and stream = ${line.id} and event_id = ${event.id}`;
+    if (hasRow === undefined && !line.recorded.has(event.id)) {
+      this.break('passed', `the cursor of ${line.label} passed ${event.id} at ${offset}`);
+    }
+  }
+}
+
+interface RunRow {
+  readonly cursor: number;
+  readonly run: number;
+  readonly epoch: number;
+  readonly consecutive: number;
+  readonly total: number;
+  readonly status: string;
+  readonly version: number;
+  readonly open: number;
+  readonly rows: number;
+}
+
+export const processOf = ({ id, incarnation }: Node): string => `${id}#${incarnation}`;
+
+function tokenOf({ destination }: Stream): string {
+  const { authorization } = destination;
+  return authorization.method === 'bearer' ? authorization.token : 'none';
+}

@@ -1,0 +1,124 @@
+import { availableParallelism } from 'node:os';
+import { readFileSync } from 'node:fs';
+import { Command, InvalidArgumentError } from 'commander';
+import { systemClock } from '../../src/clock.ts';
+import type { Plan } from './plan.ts';
+import { plant } from './plant.ts';
+import { plantedFaults } from './planted.ts';
+import { count, createProgress, summary } from './progress.ts';
+import { promises } from './promises.ts';
+import { search } from './search.ts';
+import { shrink } from './shrink.ts';
+import { historyTable } from './table.ts';
+
+/** `npm run simulate`: plays histories of the engine, and shows those that break a promise. */
+const program = new Command('simulate')
+  .description('Plays thousands of hostile histories of the delivery engine, each from its seed.')
+  .option('--seeds <count>', 'how many histories to play', natural, 2000)
+  .option('--from <seed>', 'the first seed', natural, 0)
+  .option('--threads <count>', 'how many to play at once', natural, availableParallelism())
+  .option('--seed <seed>', 'plays this one and prints its history', natural)
+  .option('--plan <file>', 'plays the plan in a JSON file and prints its history')
+  .option('--fault <name>', 'plants a fault first, see planted.ts')
+  .option('--planted', 'plants every fault in turn and shows after how many histories it is caught')
+  .addHelpText('after', '\nExample: npm run simulate -- --seeds 100000');
+program.parse();
+const options = program.opts<{
+  seeds: number;
+  from: number;
+  threads: number;
+  seed?: number;
+  plan?: string;
+  fault?: string;
+  planted?: boolean;
+}>();
+
+if (options.planted === true) await catchPlanted();
+else if (options.plan !== undefined) await show(await planIn(options.plan));
+else if (options.seed !== undefined) await show(await planFor(options.seed));
+else await playMany();
+
+function natural(text: string): number {
+  const number = Number(text);
+  if (!Number.isSafeInteger(number) || number < 0) throw new InvalidArgumentError('not a number');
+  return number;
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+/** The engine with the fault that was asked for, if any: hence imported only now. */
+async function engine() {
+  if (options.fault !== undefined) plant(options.fault);
+  return import('./play.ts');
+}
+
+async function planFor(seed: number): Promise<Plan> {
+  const { planOf } = await import('./plan.ts');
+  return planOf(seed);
+}
+
+async function planIn(file: string): Promise<Plan> {
+  return JSON.parse(readFileSync(file, 'utf8')) as Plan;
+}
+
+async function show(plan: Plan): Promise<void> {
+  const { play } = await engine();
+  const outcome = await play(plan, { record: true });
+  print(historyTable(plan, outcome));
+  if (outcome.broken !== undefined) process.exitCode = 1;
+}
+
+async function playMany(): Promise<void> {
+  const { from, seeds, threads, fault } = options;
+  const startedMs = systemClock.elapsedMs();
+  const progress = createProgress(process.stderr, systemClock.elapsedMs);
+  const tally = await search({
+    from,
+    to: from + seeds,
+    threads,
+    fault,
+    progress: ({ histories }) => progress.show(histories, seeds),
+  });
+  progress.end();
+  print(summary(tally, systemClock.elapsedMs() - startedMs));
+  if (tally.broken === undefined) return print('Every promise was kept.');
+  process.exitCode = 1;
+  await showShrunk(tally.broken.seed);
+}
+
+async function showShrunk(seed: number): Promise<void> {
+  const { play } = await engine();
+  const plan = await planFor(seed);
+  const { broken } = await play(plan);
+  print(`\nSeed ${seed} breaks a promise; its history is being shortened.\n`);
+  const shrunk = await shrink(plan, async (candidate) => {
+    const outcome = await play(candidate);
+    return outcome.broken?.promise === broken?.promise;
+  });
+  print(historyTable(shrunk, await play(shrunk, { record: true })));
+  print(`\nAll of it: npm run simulate -- --seed ${seed}`);
+  print(`The shortened plan, for --plan: ${JSON.stringify(shrunk)}`);
+}
+
+async function catchPlanted(): Promise<void> {
+  const { seeds, threads } = options;
+  const waiting = [...plantedFaults];
+  let missed = 0;
+  print(`${'histories'.padStart(9)}  fault, and the promise that it was seen to break\n`);
+  const catchNext = async (): Promise<void> => {
+    for (let fault = waiting.shift(); fault !== undefined; fault = waiting.shift()) {
+      const tally = await search({ from: 0, to: seeds, threads: 1, fault: fault.name });
+      const { broken, histories } = tally;
+      if (broken === undefined) missed += 1;
+      const verdict = broken === undefined ? 'NOT CAUGHT' : promises[broken.promise];
+      print(`${count(histories).padStart(9)}  ${fault.name}\n${' '.repeat(11)}  ${verdict}`);
+    }
+  };
+  await Promise.all(Array.from({ length: threads }, catchNext));
+  print(
+    `\n${plantedFaults.length - missed} of ${plantedFaults.length} planted faults were caught.`,
+  );
+  if (missed > 0) process.exitCode = 1;
+}

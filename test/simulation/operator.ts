@@ -1,0 +1,214 @@
+import { StoreUnavailable } from '../../src/core/errors.ts';
+import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
+import type { NewEvent } from '../../src/core/types.ts';
+import { newEvent, newStream } from '../store/contract/scene.ts';
+import { createDice } from './dice.ts';
+import type { Line } from './ledger.ts';
+import type { Mood, Step, StepOf } from './plan.ts';
+import type { Process } from './process.ts';
+import type { World } from './world.ts';
+
+/** Those who use Leat: publishers and operators, each through one process and over its faults. */
+export interface Operator {
+  /** Does what a step says, unless it does not apply; the rest of it goes on by itself. */
+  act(step: Step): void;
+  create(types: readonly string[]): void;
+  /** Starts a new cycle of every failure. */
+  redeliverAll(line: Line): void;
+  readonly moods: Map<Line, Mood>;
+  storeAwayUntilMs: number;
+}
+
+const secret = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=';
+
+/** How often a publisher sends an event again that was not acknowledged. */
+const publishTriesMax = 4;
+const publishPauseMs = 120;
+
+export function createOperator(world: World, processes: () => readonly Process[]): Operator {
+  const { ledger, site, timeline, plan } = world;
+  const { tenant } = site;
+  const dice = createDice(plan.seed, 'operator');
+  const moods = new Map<Line, Mood>();
+  /** Published so far, for repeating one of them. */
+  const published: NewEvent[] = [];
+  let made = 0;
+  let moved = 0;
+
+  const id = (prefix: 'evt' | 'est'): string => {
+    made += 1;
+    return `${prefix}_${String(made).padStart(22, '0')}`;
+  };
+  /** One that answers at all. */
+  const anyProcess = (): Process | undefined => {
+    const up = processes().filter(({ state }) => state === 'up');
+    return up[dice.between(0, Math.max(0, up.length - 1))];
+  };
+  const nodeOf = (number: number): Process | undefined => processes()[number % processes().length];
+  const lineOf = (number: number): Line | undefined => {
+    const lines = ledger.living();
+    return lines[number % lines.length];
+  };
+  /** A command whose process ends never answers, and one that fails has said so. */
+  const request = (what: string, work: (process: Process) => Promise<unknown>): void => {
+    const process = anyProcess();
+    if (process === undefined) return;
+    world.note(process.name, what);
+    work(process).catch((error: unknown) => {
+      if (!(error instanceof StoreUnavailable)) ledger.break('unexpected', String(error));
+    });
+  };
+
+  const publish = (events: readonly NewEvent[], tries: number): void => {
+    const again = (): void => {
+      if (tries < publishTriesMax) {
+        timeline.after(publishPauseMs, () => publish(events, tries + 1));
+      }
+    };
+    const process = anyProcess();
+    if (process === undefined) return again();
+    const labels = events.map((event) => `${world.label(event.id)} ${event.type}`);
+    world.note(process.name, `is sent ${labels.join(', ')}`);
+    process.store.log.append(tenant, events, process.now()).then(
+      (answers) => ledger.acknowledged(answers),
+      (error: unknown) => {
+        if (!(error instanceof StoreUnavailable)) ledger.break('log', String(error));
+        world.note(process.name, `answers 503 to ${labels.join(', ')}`);
+        again();
+      },
+    );
+  };
+  const patch = (line: Line, change: StreamPatch): void =>
+    request(`is asked to change ${line.label}: ${JSON.stringify(change)}`, (process) => {
+      const now = process.now();
+      const totalLimit = plan.settings.disable.total;
+      return process.store.streams.update(
+        tenant,
+        line.id,
+        (before, { health, head }) => {
+          const decision = applyPatch(before, change, { health, head, totalLimit, now });
+          if (!('refused' in decision)) return decision;
+          if (decision.refused === 'secret_missing') throw new Error('every move has its secret');
+          return { refused: decision.refused };
+        },
+        now,
+      );
+    });
+
+  const doings: { [Name in Step['do']]: (step: StepOf<Name>) => void } = {
+    publish: ({ types, repeats }) => {
+      const events = types.map((type) =>
+        newEvent({ id: id('evt'), type, chosen: true, time: timeline.nowMs }),
+      );
+      published.push(...events);
+      // Of the very same batch, or of any before.
+      const choices = dice.chance(0.5) ? events : published;
+      const former = repeats ? choices[dice.between(0, choices.length - 1)] : undefined;
+      if (former !== undefined) events.push(former);
+      publish(events, 1);
+    },
+    create: ({ types }) => create(types),
+    subscribe: ({ stream, types }) => {
+      const line = lineOf(stream);
+      if (line !== undefined) patch(line, { types });
+    },
+    move: ({ stream }) => {
+      const line = lineOf(stream);
+      if (line === undefined) return;
+      moved += 1;
+      const endpoint = `https://hooks.example.net/${line.label}/${moved}`;
+      const authorization = { method: 'bearer', token: `token-of-${line.label}-${moved}` } as const;
+      patch(line, { destination: { type: 'webhook', endpoint, authorization } });
+    },
+    disable: ({ stream }) => {
+      const line = lineOf(stream);
+      if (line !== undefined) patch(line, { status: 'disabled' });
+    },
+    enable: ({ stream, resume }) => {
+      // One that is disabled, if there is any.
+      const disabled = ledger.living().filter(({ counts }) => !counts.enabled);
+      const line = disabled[stream % Math.max(1, disabled.length)];
+      if (line !== undefined) patch(line, { status: 'enabled', resume });
+    },
+    delete: ({ stream }) => {
+      const line = lineOf(stream);
+      if (line === undefined || ledger.living().length < 2) return;
+      request(`is asked to delete ${line.label}`, ({ store }) =>
+        store.streams.delete(tenant, line.id),
+      );
+    },
+    redeliver: ({ stream, pick }) => {
+      const line = lineOf(stream);
+      const failed = [...(line?.counts.rows.values() ?? [])].filter(
+        ({ state }) => state === 'failed',
+      );
+      const row = failed[pick % Math.max(1, failed.length)];
+      if (line === undefined || row === undefined) return;
+      request(`is asked to redeliver ${world.label(row.eventId)} of ${line.label}`, (process) =>
+        process.store.deliveries.redeliver(tenant, line.id, row.eventId, process.now()),
+      );
+    },
+    redeliverAll: ({ stream }) => {
+      const line = lineOf(stream);
+      if (line !== undefined) redeliverAll(line);
+    },
+    test: ({ stream }) => {
+      const line = lineOf(stream);
+      if (line === undefined) return;
+      const event = newEvent({ id: id('evt'), type: 'a.made', time: timeline.nowMs });
+      request(`is asked for the test ${world.label(event.id)} of ${line.label}`, (process) =>
+        process.store.deliveries.addTest(tenant, line.id, event, process.now()),
+      );
+    },
+    pruneLog: ({ agoMs }) =>
+      request('prunes the log', (process) =>
+        process.store.log.prune(tenant, { before: process.now() - agoMs, take: 10 }),
+      ),
+    pruneHistory: ({ agoMs }) =>
+      request('prunes the history', (process) =>
+        process.store.deliveries.pruneAttempts(tenant, {
+          before: process.now() - agoMs,
+          take: 10,
+        }),
+      ),
+    mood: ({ stream, mood }) => {
+      const line = lineOf(stream);
+      if (line === undefined) return;
+      moods.set(line, mood);
+      world.note('receiver', `${line.label} is ${mood}`);
+    },
+    storeAway: ({ ms }) => {
+      operator.storeAwayUntilMs = timeline.nowMs + ms;
+      world.note('store', `is away for ${ms} ms`);
+    },
+    crash: ({ node, command, phase }) => nodeOf(node)?.crash(command, phase),
+    freeze: ({ node, command, ms }) => nodeOf(node)?.freeze(command, ms),
+    leave: ({ node }) => nodeOf(node)?.leave(),
+    jump: ({ node, ms }) => {
+      const process = nodeOf(node);
+      if (process === undefined) return;
+      process.jump(ms);
+      world.note(process.name, `its wall clock jumps by ${ms} ms`);
+    },
+  };
+  const create = (types: readonly string[]): void => {
+    const streamId = id('est');
+    const signingSecrets = [{ secret, createdAt: 0, expiresAt: undefined }];
+    const given = newStream(tenant, 0, { id: streamId, types: [...types], signingSecrets });
+    request(`is asked to create ${world.label(streamId)} for ${types.join(', ')}`, ({ store }) =>
+      store.streams.create(given, { streamsMax: 100 }),
+    );
+  };
+  const redeliverAll = (line: Line): void =>
+    request(`is asked to redeliver all failures of ${line.label}`, (process) =>
+      process.store.deliveries.redeliverMany(tenant, line.id, {}, process.now()),
+    );
+  const operator: Operator = {
+    act: (step) => (doings[step.do] as (given: Step) => void)(step),
+    create,
+    redeliverAll,
+    moods,
+    storeAwayUntilMs: 0,
+  };
+  return operator;
+}

@@ -1,0 +1,221 @@
+import type { DeliverySettings } from '../../src/delivery/settings.ts';
+import { createDice, type Dice } from './dice.ts';
+
+/** Everything that is decided before a history begins; the rest follows from its seed. */
+export interface Plan {
+  readonly seed: number;
+  readonly settings: DeliverySettings;
+  /** Processes that share the store. */
+  readonly nodes: number;
+  /** Event types of the streams that are there from the start. */
+  readonly streams: readonly (readonly string[])[];
+  readonly weather: Weather;
+  /** In the order of their time. */
+  readonly steps: readonly Step[];
+}
+
+/** How reliable the surroundings are, besides what the steps do. Shares are 0 to 1. */
+export interface Weather {
+  /** Store commands that take a while, and the longest that they take. */
+  readonly slow: number;
+  readonly slowMs: number;
+  /** Pages of the log that take a while. */
+  readonly slowPages: number;
+  /** Store commands that are refused without effect. */
+  readonly refused: number;
+  /** Store commands that take effect while their answer gets lost. */
+  readonly unanswered: number;
+  /** Hints of appended events that get lost, or come twice. */
+  readonly hintsLost: number;
+  readonly hintsRepeated: number;
+  /** Answers of receivers with bytes that the store refuses. */
+  readonly unstorable: number;
+}
+
+/** How a receiver answers. */
+export type Mood =
+  'well' | 'sluggish' | 'flaky' | 'down' | 'refusing' | 'slow' | 'hanging' | 'broken';
+
+/** Streams and nodes are meant by their number, modulo how many there are. */
+export type Step = { readonly at: number } & (
+  | { readonly do: 'publish'; readonly types: readonly string[]; readonly repeats: boolean }
+  | { readonly do: 'create'; readonly types: readonly string[] }
+  | { readonly do: 'subscribe'; readonly stream: number; readonly types: readonly string[] }
+  | { readonly do: 'move' | 'disable' | 'delete'; readonly stream: number }
+  | { readonly do: 'enable'; readonly stream: number; readonly resume: 'latest' | 'held' }
+  | { readonly do: 'redeliver'; readonly stream: number; readonly pick: number }
+  | { readonly do: 'redeliverAll' | 'test'; readonly stream: number }
+  | { readonly do: 'pruneLog' | 'pruneHistory'; readonly agoMs: number }
+  | { readonly do: 'mood'; readonly stream: number; readonly mood: Mood }
+  | { readonly do: 'storeAway'; readonly ms: number }
+  | {
+      readonly do: 'crash';
+      readonly node: number;
+      /** Dies with its so-many-th next command to the store; 0 is at once. */
+      readonly command: number;
+      /** The command never takes effect, takes effect, or does so when the process is long gone. */
+      readonly phase: 'before' | 'after' | 'late';
+      readonly awayMs: number;
+      /** The process that takes its place has another name, so that its lease has to end. */
+      readonly renamed: boolean;
+      /** And freezes while it starts. */
+      readonly stumble: { readonly command: number; readonly ms: number } | undefined;
+    }
+  | {
+      readonly do: 'freeze';
+      readonly node: number;
+      /** Freezes while its so-many-th next command is answered; 0 is at once. */
+      readonly command: number;
+      readonly ms: number;
+    }
+  | { readonly do: 'leave'; readonly node: number; readonly awayMs: number }
+  | { readonly do: 'jump'; readonly node: number; readonly ms: number }
+);
+
+/** The last one is rare: no stream wants it but by chance. */
+export const types = ['a.made', 'b.made', 'c.made'] as const;
+
+const settingsOf = (dice: Dice): DeliverySettings => ({
+  streamConcurrency: dice.pick([1, 2, 2, 4]),
+  concurrency: dice.pick([2, 4, 8]),
+  retryDelaysMs: dice.pick([[100, 200, 400], [50, 50, 50], [300]]),
+  retry4xx: [408, 429],
+  attemptTimeoutMs: 1000,
+  disable: { consecutive: dice.pick([2, 4, 8, 20]), total: dice.pick([4, 10, 30]) },
+  userAgent: 'Leat/0.0.0',
+  attributePrefix: 'svc',
+  parkAfterMs: dice.pick([40, 100, 400, 800]),
+  parkAfterEvents: dice.pick([2, 4, 8, 16]),
+  settleMs: 10,
+  settleMax: dice.pick([2, 8, 32]),
+  leaseGraceMs: 500,
+  tailEventsMax: dice.pick([3, 50]),
+  tailBytesMax: 1_000_000,
+  pageEvents: dice.pick([2, 4, 20]),
+  pageBytes: dice.pick([200, 1_000_000]),
+  lagOffsetsMax: dice.pick([5, 10_000]),
+  lagMs: dice.pick([500, 3000]),
+  leaseMs: 1000,
+  leaseStopMs: 700,
+  heartbeatMs: 250,
+  pollMs: dice.pick([200, 500, 1000]),
+});
+
+const weatherOf = (dice: Dice): Weather => {
+  const maybe = (share: number): number => (dice.chance(0.5) ? share : 0);
+  return {
+    slow: maybe(dice.pick([0.05, 0.3])),
+    slowMs: dice.pick([5, 30, 30, 400]),
+    slowPages: dice.chance(0.3) ? 0.6 : 0,
+    refused: maybe(0.03),
+    unanswered: maybe(0.04),
+    hintsLost: maybe(0.05),
+    hintsRepeated: maybe(0.05),
+    unstorable: maybe(0.1),
+  };
+};
+
+const moods = [
+  'well',
+  'well',
+  'flaky',
+  'flaky',
+  'sluggish',
+  'down',
+  'refusing',
+  'slow',
+  'hanging',
+  'broken',
+] as const;
+
+/** How often each thing happens, as weights. */
+const doings = {
+  publish: 40,
+  mood: 12,
+  redeliver: 4,
+  redeliverAll: 3,
+  test: 4,
+  disable: 4,
+  enable: 7,
+  subscribe: 3,
+  move: 2,
+  create: 1,
+  delete: 1,
+  pruneLog: 3,
+  pruneHistory: 1,
+  storeAway: 2,
+  crash: 5,
+  freeze: 4,
+  leave: 2,
+  jump: 5,
+} satisfies Record<Step['do'], number>;
+
+const bag = Object.entries(doings).flatMap(([name, weight]) =>
+  Array.from({ length: weight }, () => name as Step['do']),
+) as [Step['do'], ...Step['do'][]];
+
+const number = (dice: Dice): number => dice.between(0, 1_000_000);
+
+/** The steps of one kind. */
+export type StepOf<Name extends Step['do']> = Step & { readonly do: Name };
+
+const makers: { [Name in Step['do']]: (dice: Dice) => Omit<StepOf<Name>, 'at' | 'do'> } = {
+  publish: (dice) => ({
+    types: Array.from({ length: dice.pick([1, 1, 2, 5, 12]) }, () =>
+      dice.pick([types[0], types[0], types[1], types[1], types[1], types[2]]),
+    ),
+    repeats: dice.chance(0.15),
+  }),
+  create: (dice) => ({ types: dice.some(types) }),
+  subscribe: (dice) => ({ stream: number(dice), types: dice.some(types) }),
+  move: (dice) => ({ stream: number(dice) }),
+  disable: (dice) => ({ stream: number(dice) }),
+  delete: (dice) => ({ stream: number(dice) }),
+  enable: (dice) => ({ stream: number(dice), resume: dice.pick(['latest', 'held']) }),
+  redeliver: (dice) => ({ stream: number(dice), pick: number(dice) }),
+  redeliverAll: (dice) => ({ stream: number(dice) }),
+  test: (dice) => ({ stream: number(dice) }),
+  pruneLog: (dice) => ({ agoMs: dice.between(0, 2000) }),
+  pruneHistory: (dice) => ({ agoMs: dice.between(0, 2000) }),
+  mood: (dice) => ({ stream: number(dice), mood: dice.pick(moods) }),
+  storeAway: (dice) => ({ ms: dice.pick([50, 400, 1200, 2500]) }),
+  crash: (dice) => ({
+    node: number(dice),
+    command: dice.pick([0, 0, 1, 2, 5, 9]),
+    phase: dice.pick(['before', 'after', 'late']),
+    awayMs: dice.between(0, 800),
+    renamed: dice.chance(0.5),
+    stumble: dice.chance(0.3)
+      ? { command: dice.between(1, 3), ms: dice.pick([800, 1100, 2000]) }
+      : undefined,
+  }),
+  freeze: (dice) => ({
+    node: number(dice),
+    command: dice.pick([0, 0, 1, 2, 3, 5]),
+    ms: dice.pick([100, 600, 800, 1100, 2000]),
+  }),
+  leave: (dice) => ({ node: number(dice), awayMs: dice.between(0, 800) }),
+  jump: (dice) => ({ node: number(dice), ms: dice.pick([-4000, -800, -50, 50, 800, 4000]) }),
+};
+
+/** What happens in the history of a seed. */
+export function planOf(seed: number): Plan {
+  const dice = createDice(seed, 'plan');
+  const count = dice.pick([12, 25, 40, 60]);
+  const lengthMs = count * dice.pick([10, 30, 100, 200]);
+  // A third of the histories do without the doings that make the others long-winded.
+  const isCalm = dice.chance(0.3);
+  const steps = Array.from({ length: count }, (): Step => {
+    let doing = dice.pick(bag);
+    if (isCalm && (doing === 'crash' || doing === 'freeze' || doing === 'jump')) doing = 'publish';
+    return { at: dice.between(0, lengthMs), do: doing, ...makers[doing](dice) } as Step;
+  });
+  return {
+    seed,
+    settings: settingsOf(dice),
+    nodes: dice.pick([1, 1, 1, 2, 2, 3, 4]),
+    streams: Array.from({ length: dice.pick([1, 2, 2, 3, 3, 7]) }, () => dice.some(types)),
+    weather: weatherOf(dice),
+    steps: steps.toSorted((one, other) => one.at - other.at),
+  };
+}

@@ -1,0 +1,231 @@
+/**
+ * Faults that are planted one at a time, to show that the simulation can fail. Each is a small patch
+ * of the source: `before` has to be there exactly once, so one that no longer fits is noticed.
+ */
+export interface PlantedFault {
+  readonly name: string;
+  /** Below `src/`. */
+  readonly file: string;
+  readonly before: string;
+  readonly after: string;
+}
+
+export const plantedFaults: readonly PlantedFault[] = [
+  {
+    name: 'a parked row without a due time',
+    file: 'store/sqlite/due.ts',
+    before: `set state = 'parked', due_at = \${leaseUntil}`,
+    after: `set state = 'parked', due_at = \${Number.MAX_SAFE_INTEGER}`,
+  },
+  {
+    name: 'a cursor that passes an unsettled event',
+    file: 'delivery/window.ts',
+    before: 'return oldest === undefined ? this.#passed : oldest.offset - 1;',
+    after: 'return oldest === undefined ? this.#passed : oldest.offset;',
+  },
+  {
+    name: 'a cursor written ahead of results that wait',
+    file: 'delivery/runner.ts',
+    before: 'const cursor = this.unsettled === 0 ? this.cursor() : this.window.durable;',
+    after: 'const cursor = this.cursor();',
+  },
+  {
+    name: 'half a batch that brings the cursor of the whole',
+    file: 'delivery/settler.ts',
+    before: 'parts.set(runner, { cursor: cursor ?? runner.window.durable, outcomes: [outcome] });',
+    after: 'parts.set(runner, { cursor: runner.cursor(), outcomes: [outcome] });',
+  },
+  {
+    name: 'a missing epoch check',
+    file: 'store/sqlite/settle.ts',
+    before: 'const owned = run?.owner === batch.node.id && run.epoch === settlement.epoch;',
+    after: 'const owned = run !== undefined;',
+  },
+  {
+    name: 'a settle that may repeat',
+    file: 'store/sqlite/settle.ts',
+    before: 'if (batch.batch <= node.last_batch) return repeated(db, batch);',
+    after: '',
+  },
+  {
+    name: 'results of a former incarnation that are recorded',
+    file: 'store/sqlite/settle.ts',
+    before: 'if (node?.incarnation !== batch.node.incarnation) {',
+    after: 'if (node === undefined) {',
+  },
+  {
+    name: 'latest that does not raise the run',
+    file: 'store/sqlite/streams.ts',
+    before: 'const enabled = { ...run, run: run.run + 1,',
+    after: `const enabled = { ...run, run: run.run + (resume === 'held' ? 1 : 0),`,
+  },
+  {
+    name: 'enabling that keeps the count of consecutive failures',
+    file: 'store/sqlite/streams.ts',
+    before: 'health: { ...run.health, consecutive: 0 } };',
+    after: 'health: run.health };',
+  },
+  {
+    name: 'reading above the cursor without skipping rows',
+    file: 'delivery/runner.ts',
+    before: 'if (this.#rowsAbove?.has(event.offset)) return false;',
+    after: '',
+  },
+  {
+    name: 'a look-up before the lock',
+    file: 'store/sqlite/log.ts',
+    before: 'const first = chosen ? offsetOf(db, tenant, id) : undefined;',
+    after: 'const first = chosen && written.length === 0 ? offsetOf(db, tenant, id) : undefined;',
+  },
+  {
+    name: 'a lease judged by the wall clock',
+    file: 'delivery/lease.ts',
+    before: `const isHeld = (): boolean => clock.elapsedMs() < heldUntilMs;
+  const renew = async (): Promise<void> => {
+    let sentMs = 0;
+    const answer = await patience.keepTrying(() => {
+      sentMs = clock.elapsedMs();`,
+    after: `const isHeld = (): boolean => clock.now() < heldUntilMs;
+  const renew = async (): Promise<void> => {
+    let sentMs = 0;
+    const answer = await patience.keepTrying(() => {
+      sentMs = clock.now();`,
+  },
+  {
+    name: 'a lease counted from its answer',
+    file: 'delivery/lease.ts',
+    before: 'heldUntilMs = sentMs + settings.leaseStopMs;',
+    after: 'heldUntilMs = clock.elapsedMs() + settings.leaseStopMs;',
+  },
+  {
+    name: 'attempts that begin without a lease',
+    file: 'delivery/workshop.ts',
+    before: 'mayBegin: () => lease.isHeld && settler.unsettled < unsettledMax,',
+    after: 'mayBegin: () => settler.unsettled < unsettledMax,',
+  },
+  {
+    name: 'a lease regained without looking who owns the streams',
+    file: 'delivery/workshop.ts',
+    before: 'ownership.lookAtAll();',
+    after: '',
+  },
+  {
+    name: 'a claim from before the lease ended that is believed',
+    file: 'delivery/ownership.ts',
+    before: 'this.#announced.has(key) || this.#deps.lease.term !== term;',
+    after: 'this.#announced.has(key);',
+  },
+  {
+    name: 'a claim that cannot be repeated',
+    file: 'store/sqlite/ownership.ts',
+    before: 'if (ask.claim <= self.last_claim) return claimedBefore(deps, node, ask.claim);',
+    after: 'if (ask.claim <= self.last_claim) return [];',
+  },
+  {
+    name: 'a claim that does not raise the epoch',
+    file: 'store/sqlite/ownership.ts',
+    before: 'epoch = epoch + 1, claim',
+    after: 'epoch = max(epoch, 1), claim',
+  },
+  {
+    name: 'a new owner that waits for the leases of parked rows',
+    file: 'store/sqlite/ownership.ts',
+    before: `state = 'parked' and due_at is not null\``,
+    after: `state = 'parked' and due_at is null\``,
+  },
+  {
+    name: 'streams taken from a node whose lease lasts',
+    file: 'store/sqlite/ownership.ts',
+    before: 'where lease_until > 0 and lease_until <= ${nowMs}`;',
+    after: 'where lease_until > 0 and lease_until <= ${nowMs + 200}`;',
+  },
+  {
+    name: 'disabling that leaves the waiting retries',
+    file: 'store/sqlite/outcome.ts',
+    before: `tally.health = failWaiting(tally.db, { ...tally.run, health }, 'retrying', tally.now);`,
+    after: '',
+  },
+  {
+    name: 'disabling one failure too late',
+    file: 'core/health.ts',
+    before: 'if (consecutive >= limits.consecutive)',
+    after: 'if (consecutive > limits.consecutive)',
+  },
+  {
+    name: 'a failure that is counted twice',
+    file: 'store/sqlite/outcome.ts',
+    before: `const row = rowOf(tally, outcome);
+  if (isOver(row, outcome)) return;
+  tally.failed += 1;`,
+    after: `const row = rowOf(tally, outcome);
+  tally.failed += 1;`,
+  },
+  {
+    name: 'a disabled stream that goes on until it is looked at',
+    file: 'delivery/ownership.ts',
+    before: `runner.state = 'stale';`,
+    after: '',
+  },
+  {
+    name: 'rows of a disabled stream that are sent after all',
+    file: 'delivery/claims.ts',
+    before: `if (!runner.enabled && row.kind !== 'redelivery') return this.#refuse(runner, row);`,
+    after: '',
+  },
+  {
+    name: 'pruning by age alone',
+    file: 'store/sqlite/log.ts',
+    before: 'and offset <= ${lowestCursor(db, tenant)}',
+    after: '',
+  },
+  {
+    name: 'pruning that forgets the bodies of open rows',
+    file: 'store/sqlite/log.ts',
+    before: 'where tenant = ${tenant} and body is null and event_id in',
+    after: 'where tenant = ${tenant} and body is not null and event_id in',
+  },
+  {
+    name: 'subscriptions that change for events of the past',
+    file: 'core/subscription.ts',
+    before:
+      'const index = subscriptions.findLastIndex((subscription) => subscription.after < offset);',
+    after: 'const index = subscriptions.length - 1;',
+  },
+  {
+    name: 'wake-ups that are trusted never to get lost',
+    file: 'delivery/poll.ts',
+    before: 'await hearOfHeads((tail, head) => head > tail.head);',
+    after: '',
+  },
+  {
+    name: 'a page that is read by what a stream wanted before',
+    file: 'delivery/page-reader.ts',
+    before: `if (runner?.state === 'active') void this.#read(runner);
+      else if (runner !== undefined) runner.reading = false;`,
+    after: 'if (runner !== undefined) void this.#read(runner);',
+  },
+  {
+    name: 'retries that wait without a bound',
+    file: 'delivery/runner.ts',
+    before: 'this.rows + this.rowsPending < disable.consecutive',
+    after: 'this.rows >= 0',
+  },
+  {
+    name: 'a window without a bound',
+    file: 'delivery/runner.ts',
+    before: 'this.window.settledAbove <= parkAfterEvents + streamConcurrency &&',
+    after: '',
+  },
+  {
+    name: 'a secret in an error message',
+    file: 'delivery/attempt.ts',
+    before: 'const secrets = attempt.target?.secrets ?? [];',
+    after: 'const secrets: string[] = [];',
+  },
+  {
+    name: 'a destination that is remembered after it changed',
+    file: 'delivery/runner.ts',
+    before: 'if (owned.stream.version !== this.stream.version) this.target = undefined;',
+    after: '',
+  },
+];

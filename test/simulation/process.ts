@@ -1,0 +1,365 @@
+import type { Clock } from '../../src/core/clock.ts';
+import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
+import type { PostResult } from '../../src/core/retry.ts';
+import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
+import type { DeliveryReport } from '../../src/delivery/report.ts';
+import type { Transport } from '../../src/delivery/transport.ts';
+import type { Hint, Node, SettleBatch, Store } from '../../src/store/port.ts';
+import { createDice } from './dice.ts';
+import { processOf } from './ledger.ts';
+import { react, unstorableMark } from './receivers.ts';
+import type { StepOf } from './plan.ts';
+import type { World } from './world.ts';
+
+/** One process of Leat: a real dispatcher, and what stands between it and the world. */
+export interface Process {
+  readonly name: string;
+  readonly state: 'up' | 'frozen' | 'leaving' | 'down';
+  readonly dispatcher: Dispatcher;
+  /** The store as operators reach it through this process. */
+  readonly store: Store;
+  /** Its wall clock. */
+  now(): number;
+  jump(ms: number): void;
+  /** Freezes while its so-many-th next command to the store is answered. */
+  freeze(command: number, ms: number): void;
+  /** Frees it of every fault. */
+  mend(): void;
+  /** Dies with its so-many-th next command to the store. */
+  crash(command: number, phase: StepOf<'crash'>['phase']): void;
+  /** Ends in an orderly way. */
+  leave(): void;
+}
+
+/** 2026-03-01T09:30:00.000Z */
+const wallStart = 1_772_357_400_000;
+
+/** Wherever a process ends, what it was told afterwards is told to nobody. */
+const never = new Promise<never>(() => undefined);
+
+/** Starts a process; `ended` is called once it has ended, in whatever way. */
+export function startProcess(world: World, name: string, ended: () => void): Process {
+  const { timeline, ledger, site, plan } = world;
+  const dice = createDice(plan.seed, name);
+  let state: Process['state'] = 'up';
+  let wallOffsetMs = 0;
+  /** What happens to it with one of its next commands. */
+  let doom:
+    | { command: number; readonly what: StepOf<'crash'>['phase'] | { freezesMs: number } }
+    | undefined;
+  let node: Node | undefined;
+  let frozenUntilMs = 0;
+  const abort = new AbortController();
+  /** What reached the process while it was frozen. It hears of changes by hand first. */
+  const changeBox: (() => void)[] = [];
+  const hintBox: (() => void)[] = [];
+  const timerBox: (() => void)[] = [];
+  const mailBox: (() => void)[] = [];
+
+  const isRunning = (): boolean => state === 'up' || state === 'leaving';
+  const hand = (box: (() => void)[], action: () => void): void => {
+    if (isRunning()) action();
+    else if (state === 'frozen') box.push(action);
+  };
+  const mail = (action: () => void): void => hand(mailBox, action);
+  const later = (delayMs: number, action: () => void): void => {
+    if (delayMs === 0) action();
+    else timeline.after(delayMs, action);
+  };
+  const die = (how: string): void => {
+    if (state === 'down') return;
+    state = 'down';
+    unwatch();
+    world.note(name, how);
+    ended();
+  };
+
+  // The store, as it is reached over a network that may fail
+
+  const dawdle = (what: string): number => {
+    const { slow, slowMs, slowPages } = world.weather();
+    const share = what === 'page' ? Math.max(slow, slowPages) : slow;
+    return slowMs > 0 && dice.chance(share) ? dice.between(1, slowMs) : 0;
+  };
+  const execute = async <T>(what: string, run: () => Promise<T>): Promise<T> => {
+    const { refused, unanswered } = world.weather();
+    if (world.isStoreAway() || dice.chance(refused)) {
+      world.note(name, `${what}: the store is away`);
+      throw new StoreUnavailable('away');
+    }
+    const answer = await run();
+    if (!dice.chance(unanswered) || what === 'append') return answer;
+    world.note(name, `${what}: the answer is lost`);
+    throw new StoreUnavailable('the answer is lost');
+  };
+  const meetDoom = () => {
+    if (doom === undefined) return undefined;
+    doom.command -= 1;
+    if (doom.command > 0) return undefined;
+    const { what } = doom;
+    doom = undefined;
+    return what;
+  };
+  const freeze = (ms: number, how: string): void => {
+    if (!isRunning()) return;
+    world.note(name, `freezes for ${ms} ms${how}`);
+    state = 'frozen';
+    frozenUntilMs = timeline.nowMs + ms;
+    timeline.after(ms, () => {
+      if (timeline.nowMs >= frozenUntilMs) thaw();
+    });
+  };
+  const command = <T>(what: string, run: () => Promise<T>): Promise<T> => {
+    if (state === 'down') return never;
+    const fate = meetDoom();
+    if (fate === 'before') {
+      die(`crashes before ${what}`);
+      return never;
+    }
+    if (fate === 'late') die(`crashes, ${what} is still on its way`);
+    return new Promise((resolve, reject) => {
+      later(fate === 'late' ? dice.between(50, 2000) : dawdle(what), () => {
+        // Another process may bear its name by now, and only one at a time may join with it.
+        if (state === 'down' && what === 'join') return;
+        const answered = execute(what, run);
+        if (fate === 'after') die(`crashes, ${what} takes effect`);
+        if (typeof fate === 'object') freeze(fate.freezesMs, `, ${what} takes effect`);
+        answered.then(
+          (value) => later(dawdle(what), () => mail(() => resolve(value))),
+          (error: unknown) => later(dawdle(what), () => mail(() => reject(error))),
+        );
+      });
+    });
+  };
+  const inTurn =
+    <A extends unknown[], T>(
+      what: string,
+      run: (...args: A) => Promise<T>,
+      note: (answer: T, ...args: A) => void = () => undefined,
+    ) =>
+    (...args: A): Promise<T> =>
+      command(what, () =>
+        site.inTurn(async () => {
+          const answer = await run(...args);
+          note(answer, ...args);
+          return answer;
+        }),
+      );
+
+  const { log, streams, deliveries, ownership } = site.store;
+  const settle = async (batch: SettleBatch) => {
+    const texts = batch.settlements.flatMap(({ outcomes }) =>
+      outcomes.map((outcome) => ('error' in outcome ? outcome.error : '')),
+    );
+    if (texts.some((text) => text.includes(unstorableMark))) {
+      throw new StoreContentRefused('such bytes cannot be stored');
+    }
+    const before = ledger.attemptsRecorded();
+    const answer = await deliveries.settle(batch);
+    ledger.settled(batch, answer, before);
+    const outcomes = batch.settlements.flatMap((settlement) =>
+      settlement.outcomes.map(
+        ({ event, result, attempt }) =>
+          `${world.label(settlement.stream)} ${world.label(event.id)}/${attempt} ${result}`,
+      ),
+    );
+    world.note(name, `settles ${batch.batch}: ${outcomes.join(', ')}`);
+    return answer;
+  };
+  const store: Store = {
+    ...site.store,
+    log: {
+      // Not in turn: appends of several callers share a commit.
+      append: (...args) => command('append', () => log.append(...args)),
+      head: inTurn('head', log.head),
+      page: inTurn('page', log.page),
+      prune: inTurn('prune', log.prune, (count, _, { before, take }) =>
+        ledger.pruned(before, take, count),
+      ),
+    },
+    streams: {
+      ...streams,
+      create: inTurn('create', streams.create, (answer, { types }) => {
+        if ('created' in answer) ledger.created(answer.created, types);
+      }),
+      update: inTurn('update', streams.update, (answer, _, _id, _decide, now) => {
+        if ('updated' in answer) ledger.updated(answer.updated, answer.held !== undefined, now);
+      }),
+      delete: inTurn('delete', streams.delete, (isDeleted, _, id) => {
+        if (isDeleted) ledger.deleted(id);
+      }),
+    },
+    deliveries: {
+      ...deliveries,
+      redeliver: inTurn('redeliver', deliveries.redeliver, (answer, _, stream, eventId, now) => {
+        if (answer === 'accepted') ledger.redelivered(stream, [eventId], now);
+      }),
+      redeliverMany: inTurn(
+        'redeliverMany',
+        deliveries.redeliverMany,
+        (count, _, stream, _filter, now) => ledger.redeliveredAll(stream, count, now),
+      ),
+      addTest: inTurn('addTest', deliveries.addTest, (answer, _, stream, event, now) => {
+        if (answer === 'accepted') ledger.tested(stream, event.id, now);
+      }),
+      claimDue: inTurn('claimDue', deliveries.claimDue, (answers, asks, now, leaseUntil) => {
+        ledger.claimedDue(asks, now, leaseUntil, answers);
+        const rows = answers.flatMap(({ rows: taken }) => taken.map(({ event }) => event.id));
+        if (rows.length > 0) world.note(name, `claims rows: ${rows.map(world.label).join(', ')}`);
+      }),
+      settle: inTurn('settle', settle),
+      pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts),
+    },
+    ownership: {
+      join: inTurn('join', ownership.join, (joined, _, leaseMs) => {
+        node = joined;
+        ledger.joined(joined, leaseMs);
+      }),
+      heartbeat: inTurn('heartbeat', ownership.heartbeat, (answer, joined, leaseMs) => {
+        if (answer !== undefined) ledger.renewed(joined, leaseMs);
+      }),
+      claim: inTurn('claim', ownership.claim, (answer, joined, { claim }, now) => {
+        ledger.claimed(joined, claim, answer, now);
+        const names = answer.map(
+          ({ stream, epoch }) => `${world.label(stream.id)} (epoch ${epoch})`,
+        );
+        if (names.length > 0) world.note(name, `owns ${names.join(', ')}`);
+      }),
+      owned: inTurn('owned', ownership.owned),
+      raiseCursors: inTurn('raiseCursors', ownership.raiseCursors, (_, cursors) => {
+        if (node !== undefined) ledger.raised(node, cursors);
+      }),
+      release: inTurn('release', ownership.release, (_, joined, cursors) => {
+        ledger.released(joined, cursors);
+        const names = cursors.map(({ stream, cursor }) => `${world.label(stream)} at ${cursor}`);
+        world.note(name, `gives up ${names.join(', ')}`);
+      }),
+      leave: inTurn('leave', ownership.leave, (_, joined) => ledger.left(joined)),
+    },
+    watch: (listener) => site.store.watch((hint) => hear(hint, listener)),
+  };
+  const hear = (hint: Hint, listener: (hint: Hint) => void): void => {
+    const { hintsLost, hintsRepeated } = world.weather();
+    // What was changed by hand is heard of at once: operators were answered.
+    const isLost = hint.kind === 'appended' && dice.chance(hintsLost);
+    const box = hint.kind === 'appended' ? hintBox : changeBox;
+    if (!isLost) hand(box, () => listener(hint));
+    if (dice.chance(hintsRepeated)) hand(box, () => listener(hint));
+  };
+
+  // Time and the receivers
+
+  const clock: Clock = {
+    now: () => wallStart + timeline.nowMs + wallOffsetMs,
+    elapsedMs: () => timeline.nowMs,
+    after: (delayMs, action) => timeline.after(delayMs, () => hand(timerBox, action)),
+  };
+  const transport: Pick<Transport, 'post'> = {
+    post: (request) => {
+      const eventId = request.headers[request.headers.indexOf('webhook-id') + 1] ?? '';
+      const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
+      const process = node === undefined ? name : processOf(node);
+      const line = ledger.begins(process, streamId, eventId, `${request.origin}${request.path}`);
+      const { promise, resolve } = Promise.withResolvers<PostResult>();
+      let isOver = false;
+      const end = (result: PostResult, how: string): void => {
+        if (isOver) return;
+        isOver = true;
+        if (line !== undefined) ledger.ends(process, line);
+        world.note(name, `${line?.label ?? streamId} ${world.label(eventId)}: ${how}`);
+        resolve(result);
+      };
+      if (line === undefined) return { ended: promise, cancel: () => undefined };
+      world.note(name, `sends ${world.label(eventId)} to ${line.label}`);
+      const { afterMs, result, accepts } = react(
+        world.moodOf(line),
+        dice,
+        line,
+        world.weather().unstorable,
+      );
+      const timeoutMs = plan.settings.attemptTimeoutMs;
+      if (accepts) later(Math.min(afterMs, timeoutMs), () => line.accepted.add(eventId));
+      if (afterMs >= timeoutMs) {
+        const late: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
+        timeline.after(timeoutMs, () => mail(() => end(late, 'times out')));
+      } else {
+        const how = result.kind === 'answered' ? `answers ${result.status}` : result.cause;
+        later(afterMs, () => mail(() => end(result, how)));
+      }
+      const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
+      return { ended: promise, cancel: () => end(cancelled, 'is cut off') };
+    },
+  };
+  const report = (event: DeliveryReport): void => {
+    if (event.kind === 'unexpected' || event.kind === 'settle_stuck') {
+      const { error } = event;
+      ledger.break('unexpected', error instanceof Error ? (error.stack ?? '') : String(error));
+    }
+    if (event.kind === 'stream_disabled') {
+      world.note(name, `${world.label(event.stream)} is disabled: ${event.reason}`);
+    }
+    if ('error' in event && 'stream' in event) {
+      const line = ledger.lines.get(event.stream);
+      if (line !== undefined) ledger.checkText(line, String(event.error));
+    }
+  };
+  const dispatcher = createDispatcher({
+    store,
+    transport,
+    clock,
+    settings: plan.settings,
+    report,
+    nodeId: name,
+  });
+  let unwatch = (): void => undefined;
+  const watching = store.watch.bind(store);
+  store.watch = (listener) => (unwatch = watching(listener));
+  world.note(name, 'starts');
+  dispatcher.run(abort.signal).then(
+    () => die('has left'),
+    (error: unknown) => ledger.break('unexpected', String(error)),
+  );
+
+  const thaw = (): void => {
+    if (state !== 'frozen') return;
+    state = abort.signal.aborted ? 'leaving' : 'up';
+    world.note(name, 'wakes');
+    for (const action of [...changeBox.splice(0), ...hintBox.splice(0)]) action();
+    // An event loop begins with what has become due, unless answers were there already.
+    const [first, second] = dice.chance(0.7) ? [timerBox, mailBox] : [mailBox, timerBox];
+    for (const action of [...first.splice(0), ...second.splice(0)]) {
+      timeline.after(0, () => mail(action));
+    }
+  };
+  return {
+    name,
+    dispatcher,
+    store,
+    get state() {
+      return state;
+    },
+    now: clock.now,
+    jump: (ms) => {
+      wallOffsetMs += ms;
+    },
+    mend: () => {
+      wallOffsetMs = 0;
+      doom = undefined;
+      thaw();
+    },
+    freeze: (commandNumber, ms) => {
+      if (commandNumber === 0) freeze(ms, '');
+      else doom = { command: commandNumber, what: { freezesMs: ms } };
+    },
+    crash: (commandNumber, phase) => {
+      if (commandNumber === 0) die('crashes');
+      else doom = { command: commandNumber, what: phase };
+    },
+    leave: () => {
+      if (state !== 'up') return;
+      state = 'leaving';
+      world.note(name, 'is asked to end');
+      abort.abort();
+    },
+  };
+}

@@ -1,0 +1,42 @@
+import type { Tally } from './search.ts';
+
+export interface Progress {
+  show(done: number, total: number): void;
+  end(): void;
+}
+
+const barWidth = 30;
+
+/** A bar on a terminal; elsewhere a line for each tenth. */
+export function createProgress(out: NodeJS.WriteStream, nowMs: () => number): Progress {
+  const startedMs = nowMs();
+  let tenths = 0;
+  return {
+    show: (done, total) => {
+      const share = done / total;
+      const leftS = ((nowMs() - startedMs) / 1000 / share) * (1 - share);
+      const text = `${count(done)} of ${count(total)} histories, ${Math.ceil(leftS)} s left`;
+      if (out.isTTY) {
+        const bar = '#'.repeat(Math.round(share * barWidth)).padEnd(barWidth, '.');
+        out.write(`\r${bar} ${text}\u001b[K`);
+      } else if (Math.floor(share * 10) > tenths) {
+        tenths = Math.floor(share * 10);
+        out.write(`${text}\n`);
+      }
+    },
+    end: () => {
+      if (out.isTTY) out.write('\r\u001b[K');
+    },
+  };
+}
+
+export const count = (number: number): string => number.toLocaleString('en-US');
+
+/** What was played, in one line. */
+export function summary({ histories, events, attempts, virtualMs }: Tally, tookMs: number): string {
+  const hours = virtualMs / 3_600_000;
+  return (
+    `${count(histories)} histories in ${(tookMs / 1000).toFixed(1)} s: ${count(events)} events, ` +
+    `${count(attempts)} attempts, ${hours.toFixed(1)} hours of their own time.`
+  );
+}

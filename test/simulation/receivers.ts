@@ -1,0 +1,80 @@
+import type { PostResult } from '../../src/core/retry.ts';
+import { answered, ok, timedOut } from '../helpers/transport.ts';
+import type { Dice } from './dice.ts';
+import type { Line } from './ledger.ts';
+import type { Mood } from './plan.ts';
+
+/** What a receiver does with one request. */
+export interface Reaction {
+  /** When the sender learns of it; never when that is later than its time-out. */
+  readonly afterMs: number;
+  readonly result: PostResult;
+  /** Whether the receiver took the event, whatever the sender learns. */
+  readonly accepts: boolean;
+}
+
+/** In an error text it stands for bytes that the store refuses. */
+export const unstorableMark = 'unstorable';
+
+const broken = (cause: 'reset' | 'protocol'): PostResult => ({
+  kind: 'broken',
+  cause,
+  detail: undefined,
+});
+
+/** Error pages that tell what they were sent: no history may keep it. */
+const echo = (dice: Dice, { token }: Line, unstorable: number): string =>
+  `${dice.chance(unstorable) ? unstorableMark : 'bad'} Bearer ${token}`;
+
+const never = Infinity;
+
+type React = (dice: Dice, line: Line, unstorable: number) => Reaction;
+
+const well: React = (dice) => ({
+  afterMs: dice.pick([0, 0, dice.between(1, 30)]),
+  result: ok,
+  accepts: true,
+});
+
+const refuses =
+  (...statuses: readonly [number, ...number[]]): React =>
+  (dice, line, unstorable) => ({
+    afterMs: dice.pick([dice.between(0, 30), dice.between(0, 30), dice.between(0, 900)]),
+    result: answered(
+      dice.pick(statuses),
+      echo(dice, line, unstorable),
+      dice.chance(0.1) ? '1' : undefined,
+    ),
+    accepts: false,
+  });
+
+const slow: React = (dice) => ({ afterMs: dice.between(20, 1200), result: ok, accepts: true });
+
+const hangs: React = (dice) => ({ afterMs: never, result: timedOut, accepts: dice.chance(0.3) });
+
+const failsLate: React = (dice, line, unstorable) => ({
+  ...refuses(503, 400)(dice, line, unstorable),
+  afterMs: dice.between(200, 990),
+});
+
+/** The answer breaks off: nobody can say whether the event was taken. */
+const breaks: React = (dice) => ({
+  afterMs: dice.between(0, 100),
+  result: broken(dice.pick(['reset', 'protocol'])),
+  accepts: dice.chance(0.5),
+});
+
+const moods: Record<Mood, readonly [React, ...React[]]> = {
+  well: [well],
+  flaky: [well, well, well, refuses(503, 500), slow, breaks, refuses(429)],
+  down: [refuses(503)],
+  sluggish: [failsLate, failsLate, slow, well],
+  refusing: [refuses(400, 410, 404), well],
+  slow: [slow],
+  hanging: [hangs],
+  broken: [breaks, well],
+};
+
+export function react(mood: Mood, dice: Dice, line: Line, unstorable: number): Reaction {
+  return dice.pick(moods[mood])(dice, line, unstorable);
+}

@@ -1,0 +1,74 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import type { Plan } from './plan.ts';
+import type { PromiseName } from './promises.ts';
+
+/** Histories that a thread has played since it told last. */
+export interface Tally {
+  readonly histories: number;
+  readonly events: number;
+  readonly attempts: number;
+  readonly virtualMs: number;
+  /** The seed of its last one, when that broke a promise, and which. */
+  readonly broken?: { readonly seed: number; readonly promise: PromiseName } | undefined;
+}
+
+export interface WorkerTask {
+  /** Seeds to play, or one plan. */
+  readonly seeds: { readonly from: number; readonly to: number; readonly step: number } | Plan;
+  /** A fault to plant first, see planted.ts. */
+  readonly fault?: string | undefined;
+}
+
+export interface SearchGiven {
+  /** The first seed, and the one after the last. */
+  readonly from: number;
+  readonly to: number;
+  readonly threads: number;
+  readonly fault?: string | undefined;
+  /** Hears of the sum so far. */
+  readonly progress?: ((sum: Tally) => void) | undefined;
+}
+
+/** Plays one plan in a thread of its own, with a fault in the engine. */
+export async function playWithFault(plan: Plan, fault: string): Promise<Tally> {
+  const task: WorkerTask = { seeds: plan, fault };
+  const worker = new Worker(new URL('worker.ts', import.meta.url), { workerData: task });
+  const [tally] = (await once(worker, 'message')) as [Tally];
+  await worker.terminate();
+  return tally;
+}
+
+/** Plays the histories of all seeds, or until one of them breaks a promise. */
+export async function search({ from, to, threads, fault, progress }: SearchGiven): Promise<Tally> {
+  let sum: Tally = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
+  const workers = Array.from({ length: threads }, (_, index) => {
+    const task: WorkerTask = { seeds: { from: from + index, to, step: threads }, fault };
+    return new Worker(new URL('worker.ts', import.meta.url), { workerData: task });
+  });
+  const stopOthers = (): void => {
+    for (const worker of workers) void worker.terminate();
+  };
+  await Promise.all(
+    workers.map(async (worker) => {
+      worker.on('message', (tally: Tally) => {
+        if (sum.broken !== undefined) return;
+        sum = added(sum, tally);
+        progress?.(sum);
+        if (tally.broken !== undefined) stopOthers();
+      });
+      await once(worker, 'exit');
+    }),
+  );
+  return sum;
+}
+
+function added(one: Tally, other: Tally): Tally {
+  return {
+    histories: one.histories + other.histories,
+    events: one.events + other.events,
+    attempts: one.attempts + other.attempts,
+    virtualMs: one.virtualMs + other.virtualMs,
+    broken: other.broken,
+  };
+}

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { planOf, type Plan } from './plan.ts';
+import { fileOf, plantedIn } from './plant.ts';
+import { plantedFaults } from './planted.ts';
+import { play } from './play.ts';
+import { regressions } from './regressions.ts';
+import { playWithFault, search } from './search.ts';
+import { shrink } from './shrink.ts';
+import { historyTable } from './table.ts';
+
+/** What a failing test shows. */
+async function story(plan: Plan): Promise<string> {
+  return `\n${historyTable(plan, await play(plan, { record: true }))}\n`;
+}
+
+describe('the engine under simulation', () => {
+  test('two thousand histories keep every promise', async () => {
+    const { histories, attempts, broken } = await search({ from: 0, to: 2000, threads: 2 });
+    if (broken !== undefined) {
+      const plan = planOf(broken.seed);
+      const shrunk = await shrink(plan, async (candidate) => {
+        const outcome = await play(candidate);
+        return outcome.broken?.promise === broken.promise;
+      });
+      assert.fail(`${await story(shrunk)}\nAll of it: npm run simulate -- --seed ${broken.seed}`);
+    }
+    assert.equal(histories, 2000);
+    assert.ok(attempts > 2000, 'something happens in them');
+  });
+
+  for (const { fault, plan } of regressions) {
+    test(`what once broke a promise keeps it: ${fault}`, async () => {
+      const outcome = await play(plan);
+      assert.equal(outcome.broken, undefined, await story(plan));
+    });
+
+    test(`and would break it again with ${fault}`, async () => {
+      const { broken } = await playWithFault(plan, fault);
+      assert.ok(broken, 'the history no longer leads to the fault it stands for');
+    });
+  }
+});
+
+describe('a history', () => {
+  test('is the same each time it is played', async () => {
+    for (const seed of [1, 17, 99, 496, 646]) {
+      const first = await play(planOf(seed), { record: true });
+      const second = await play(planOf(seed), { record: true });
+      assert.ok(first.history.length > 10);
+      assert.deepEqual(second, first);
+    }
+  });
+
+  test('can be read as a table', async () => {
+    const plan = planOf(17);
+    const outcome = await play(plan, { record: true });
+    const text = historyTable(plan, outcome);
+    assert.match(text, /^Seed 17: \d+ steps, \d streams, \d nodes\.\n/);
+    assert.match(text, / {2}n1 +sends e\d+ to s\d\n/);
+    assert.match(text, /\nEvery promise was kept\.$/);
+  });
+
+  test('that fails is shortened to the steps that matter', async () => {
+    const plan = planOf(17);
+    const isNeeded = ({ do: doing, at }: Plan['steps'][number]): boolean =>
+      doing === 'publish' && at === plan.steps.find((step) => step.do === 'publish')?.at;
+    const shrunk = await shrink(plan, (candidate) =>
+      Promise.resolve(
+        candidate.steps.some(isNeeded) && candidate.weather.slow === plan.weather.slow,
+      ),
+    );
+    assert.ok(plan.steps.length > 10);
+    assert.equal(shrunk.steps.length, 1);
+    assert.ok(shrunk.steps.every(isNeeded));
+    assert.deepEqual([shrunk.nodes, shrunk.streams.length], [1, 1]);
+  });
+});
+
+describe('planted faults', () => {
+  for (const fault of plantedFaults) {
+    test(`there is a place for ${fault.name}`, () => {
+      const text = readFileSync(fileOf(fault), 'utf8');
+      assert.notEqual(plantedIn(text, fault), text);
+    });
+  }
+
+  test('a patch that does not fit is refused', () => {
+    const fault = { name: 'a fault', file: 'core/ids.ts', before: 'twice', after: '' };
+    assert.throws(() => plantedIn('twice twice', fault), /"a fault" fits in 2 places/);
+  });
+
+  // All of them take a minute: npm run simulate -- --planted
+  for (const fault of [
+    'a settle that may repeat',
+    'a cursor that passes an unsettled event',
+    'a lease judged by the wall clock',
+    'reading above the cursor without skipping rows',
+  ]) {
+    test(`${fault} is caught`, async () => {
+      const { broken } = await search({ from: 0, to: 2000, threads: 2, fault });
+      assert.ok(broken);
+    });
+  }
+});

@@ -1,0 +1,96 @@
+/** Time that passes only when somebody lets it: one for all nodes, receivers and operators. */
+export interface Timeline {
+  /** Milliseconds since the beginning. */
+  readonly nowMs: number;
+  /** Calls `action` once, so much later. Of two at one instant the earlier call comes first. */
+  after(delayMs: number, action: () => void): Appointment;
+  /** Lets everything happen up to `untilMs`, each thing with all that it leads to at once. */
+  runTo(untilMs: number): Promise<void>;
+}
+
+export interface Appointment {
+  cancel(): void;
+}
+
+interface Planned {
+  readonly atMs: number;
+  readonly order: number;
+  action: (() => void) | undefined;
+}
+
+export function createTimeline(): Timeline {
+  let nowMs = 0;
+  let planned = 0;
+  const heap: Planned[] = [];
+
+  return {
+    get nowMs() {
+      return nowMs;
+    },
+    after: (delayMs, action) => {
+      const item: Planned = { atMs: nowMs + Math.max(0, delayMs), order: planned, action };
+      planned += 1;
+      push(heap, item);
+      return {
+        cancel: () => {
+          item.action = undefined;
+        },
+      };
+    },
+    runTo: async (untilMs) => {
+      await turn();
+      for (let next = heap[0]; next !== undefined && next.atMs <= untilMs; next = heap[0]) {
+        shift(heap);
+        if (next.action === undefined) continue;
+        nowMs = next.atMs;
+        next.action();
+        await turn();
+      }
+      nowMs = Math.max(nowMs, untilMs);
+    },
+  };
+}
+
+/** All microtasks there are, and those that they lead to. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
+// A binary heap: the earliest is at the front.
+
+function isBefore(one: Planned, other: Planned): boolean {
+  return one.atMs < other.atMs || (one.atMs === other.atMs && one.order < other.order);
+}
+
+function push(heap: Planned[], item: Planned): void {
+  let index = heap.length;
+  heap.push(item);
+  while (index > 0) {
+    const parentIndex = (index - 1) >> 1;
+    const parent = heap[parentIndex];
+    if (parent === undefined || !isBefore(item, parent)) break;
+    heap[index] = parent;
+    index = parentIndex;
+  }
+  heap[index] = item;
+}
+
+function shift(heap: Planned[]): void {
+  const item = heap.pop();
+  if (item === undefined || heap.length === 0) return;
+  let index = 0;
+  for (;;) {
+    const left = 2 * index + 1;
+    const one = heap[left];
+    const other = heap[left + 1];
+    if (one === undefined) break;
+    const isOther = other !== undefined && isBefore(other, one);
+    const child = isOther ? other : one;
+    if (!isBefore(child, item)) break;
+    heap[index] = child;
+    index = isOther ? left + 1 : left;
+  }
+  heap[index] = item;
+}

@@ -1,0 +1,40 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { plant } from './plant.ts';
+import type { Plan } from './plan.ts';
+import type { Tally, WorkerTask } from './search.ts';
+
+/** A thread that plays the histories of many seeds, until one breaks a promise. */
+const { seeds, fault } = workerData as WorkerTask;
+if (fault !== undefined) plant(fault);
+const { play } = await import('./play.ts');
+const { planOf } = await import('./plan.ts');
+
+/** Told so often, for a progress bar. */
+const tellEvery = 20;
+
+let tally = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
+const tell = (broken?: Tally['broken']): void => {
+  const message: Tally = { ...tally, broken };
+  // The rule takes the port of a thread for a window of a browser.
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin
+  parentPort?.postMessage(message);
+  tally = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
+};
+/** False when a promise was broken. */
+const playOne = async (plan: Plan): Promise<boolean> => {
+  const { broken, events, attempts, virtualMs } = await play(plan);
+  tally.histories += 1;
+  tally.events += events;
+  tally.attempts += attempts;
+  tally.virtualMs += virtualMs;
+  if (broken !== undefined) tell({ seed: plan.seed, promise: broken.promise });
+  return broken === undefined;
+};
+if ('settings' in seeds) await playOne(seeds);
+else {
+  for (let seed = seeds.from; seed < seeds.to; seed += seeds.step) {
+    if (!(await playOne(planOf(seed)))) break;
+    if (tally.histories >= tellEvery) tell();
+  }
+}
+tell();

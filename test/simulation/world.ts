@@ -1,0 +1,41 @@
+import type { Ledger, Line } from './ledger.ts';
+import type { Mood, Plan, Weather } from './plan.ts';
+import type { Site } from './site.ts';
+import type { Timeline } from './timeline.ts';
+
+/** What the processes of one history share. */
+export interface World {
+  readonly plan: Plan;
+  readonly timeline: Timeline;
+  readonly site: Site;
+  readonly ledger: Ledger;
+  /** As it is now: calm once faults have stopped. */
+  weather(): Weather;
+  isStoreAway(): boolean;
+  moodOf(line: Line): Mood;
+  /** Writes a line of the history, when somebody wants to read it. */
+  note(who: string, what: string): void;
+  /** A short name for an id: `e12`, `s1`. */
+  label(id: string): string;
+}
+
+/** One line of a history. */
+export interface Entry {
+  readonly atMs: number;
+  readonly who: string;
+  readonly what: string;
+}
+
+export const calm: Weather = {
+  slow: 0,
+  slowMs: 0,
+  slowPages: 0,
+  refused: 0,
+  unanswered: 0,
+  hintsLost: 0,
+  hintsRepeated: 0,
+  unstorable: 0,
+};
+
+export const labelOf = (id: string): string =>
+  id.replace(/^e(v|s)t_0*(\d+)$/, (_, kind, number) => `${kind === 'v' ? 'e' : 's'}${number}`);
