@@ -1,4 +1,4 @@
-import type { RandomBytes } from '../core/clock.ts';
+import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Store } from '../store/port.ts';
 import { apiOperations } from './apis.ts';
 import { clientOperations } from './clients.ts';
@@ -20,6 +20,7 @@ import { userOperations } from './users.ts';
 /** What the handlers of operations work with. */
 export interface OperationDeps {
   readonly store: Store;
+  readonly clock: Pick<Clock, 'after'>;
   readonly random: RandomBytes;
   readonly log: Log;
   readonly settings: ApiSettings;

@@ -1,4 +1,4 @@
-import type { RandomBytes } from '../core/clock.ts';
+import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { makeId } from '../core/ids.ts';
 import { applyPatch, type StreamPatch, type StreamState, withSecret } from '../core/streams.ts';
@@ -22,11 +22,13 @@ import { type Answer, type Call, type Operation, operation } from './operation.t
 import { nextOf, pageOf } from './page.ts';
 import { badBody, conflict, type Problem } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
+import { whenSeen } from './seen.ts';
 import { newSecret } from './signing-secret.ts';
 import { noStream, streamOf } from './stream-of.ts';
 
 export interface StreamDeps {
-  readonly store: Pick<Store, 'streams'>;
+  readonly store: Pick<Store, 'streams' | 'ownership'>;
+  readonly clock: Pick<Clock, 'after'>;
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'warn'>;
   readonly settings: Pick<
@@ -145,7 +147,7 @@ function updateStream(deps: StreamDeps): Operation {
 }
 
 async function patchStream(
-  { store, log, settings }: StreamDeps,
+  { store, clock, log, settings }: StreamDeps,
   { tenant, params, body, now }: Call<{ id: string }, unknown, StreamPatchSent>,
 ): Promise<Answer> {
   const patch = patchOf(body, settings);
@@ -177,11 +179,12 @@ async function patchStream(
       'some events of the disabled time were pruned and are not sent',
     );
   }
+  await whenSeen({ ownership: store.ownership, clock }, { tenant: tenant.id, stream: params.id });
   const skipped = { 'leat-skipped-events': String(answer.skipped) };
   return { body: showStream(answer.updated), headers: decided.enables ? skipped : undefined };
 }
 
-function deleteStream({ store }: StreamDeps): Operation {
+function deleteStream(deps: StreamDeps): Operation {
   return operation({
     operationId: 'deleteEventStream',
     method: 'DELETE',
@@ -194,11 +197,32 @@ function deleteStream({ store }: StreamDeps): Operation {
     params: streamParams,
     success: 204,
     errors: [400],
-    handle: async ({ tenant, params }) => {
-      await store.streams.delete(tenant.id, params.id);
+    handle: async ({ tenant, params, now }) => {
+      await removeStream(deps, tenant.id, params.id, now);
       return {};
     },
   });
+}
+
+/** Disabled first: nothing remembers of a stream that is gone who still works for it. */
+async function removeStream(
+  { store, clock }: StreamDeps,
+  tenant: number,
+  id: string,
+  now: Millis,
+): Promise<void> {
+  const disabled = await store.streams.update(
+    tenant,
+    id,
+    (before) => ({
+      after: before.status === 'disabled' ? before : { ...before, status: 'disabled' },
+    }),
+    now,
+  );
+  if ('updated' in disabled) {
+    await whenSeen({ ownership: store.ownership, clock }, { tenant, stream: id });
+  }
+  await store.streams.delete(tenant, id);
 }
 
 function showStream(of: Stream): StreamShown {

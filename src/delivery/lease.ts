@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../core/clock.ts';
-import type { Node, OwnershipStore } from '../store/port.ts';
+import type { Heartbeat, Node, OwnershipStore } from '../store/port.ts';
 import type { Patience } from './patience.ts';
 import type { DeliverySettings } from './settings.ts';
 
@@ -32,7 +32,7 @@ export interface LeaseDeps {
    */
   readonly regained: () => void;
   /** It was renewed. */
-  readonly renewed: () => void;
+  readonly renewed: (heartbeat: Heartbeat) => void;
 }
 
 export function createLease(deps: LeaseDeps): Lease {
@@ -59,7 +59,7 @@ export function createLease(deps: LeaseDeps): Lease {
       deps.regained();
     }
     heldUntilMs = sentMs + settings.leaseStopMs;
-    deps.renewed();
+    deps.renewed(answer);
     timer = clock.after(settings.heartbeatMs, () => void renew());
   };
 

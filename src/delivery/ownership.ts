@@ -25,6 +25,8 @@ export interface Ownership {
   claim(): void;
   /** A stream was created, changed or deleted, or got rows: nothing of it begins until it is read. */
   changed(ref: StreamRef): void;
+  /** The same for what the store has not seen this node read again. */
+  missed(refs: readonly StreamRef[]): void;
   /** Reads a runner's stream again. */
   look(runner: Runner): void;
   /** The runner's stream is not this node's any more; what is under way is cut off. */
@@ -103,6 +105,14 @@ class StreamOwnership implements Ownership {
     if (runner !== undefined) return this.look(runner);
     this.#announced.add(key);
     this.claim();
+  }
+
+  missed(refs: readonly StreamRef[]): void {
+    for (const ref of refs) {
+      const runner = this.runners.get(keyOf(ref.tenant, ref.stream));
+      // What is stale is being read; a further announcement would make the answer out of date.
+      if (runner?.state === 'active') this.look(runner);
+    }
   }
 
   look(runner: Runner): void {

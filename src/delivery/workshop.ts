@@ -116,7 +116,10 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
       ownership.lookAtAll();
       ownership.claim();
     },
-    renewed: () => ownership.handBack(),
+    renewed: ({ changed }) => {
+      ownership.missed(changed);
+      ownership.handBack();
+    },
   });
   const rota = createRota({
     settings,

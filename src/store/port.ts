@@ -322,8 +322,17 @@ export interface OwnershipStore {
    * so it can be repeated when its answer was lost. A node without a lease gets nothing.
    */
   claim(node: Node, ask: ClaimAsk, now: Millis): Promise<OwnedStream[]>;
-  /** The streams as they are now, of those that the node owns; what is missing is lost or gone. */
+  /**
+   * The streams as they are now, of those that the node owns; what is missing is lost or gone. The
+   * node must begin nothing for them from before it asks until it has the answer: from here on they
+   * count as seen.
+   */
   owned(node: Node, streams: readonly StreamRef[], now: Millis): Promise<OwnedStream[]>;
+  /**
+   * Whether nobody works any more by the stream as it was before its last change: its owner has
+   * read it since, has lost its lease, or there is none.
+   */
+  hasSeen(stream: StreamRef): Promise<boolean>;
   /** Raises cursors of runners that passed events without any match; never lowers one. */
   raiseCursors(cursors: readonly CursorRaise[]): Promise<void>;
   /** Gives streams up, raising their cursors first. */
@@ -333,6 +342,8 @@ export interface OwnershipStore {
 }
 
 export interface Heartbeat {
+  /** Streams of the node that were changed and not read again since: wake-ups may get lost. */
+  readonly changed: readonly StreamRef[];
   /**
    * Streams that the node should own at most, so that all nodes have about the same number;
    * `Infinity` for a node that is alone.

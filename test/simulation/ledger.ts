@@ -23,7 +23,7 @@ export interface Line {
   /** Types wanted after an offset, oldest first. */
   readonly spans: { readonly after: number; readonly types: readonly string[] }[];
   endpoint: string;
-  token: string;
+  readonly tokens: Set<string>;
   owner: { readonly process: string; readonly epoch: number } | undefined;
   /** Ids of events recorded as delivered. */
   readonly recorded: Set<string>;
@@ -37,8 +37,12 @@ export interface Line {
   readonly begun: Map<string, number[]>;
   /** Ids of accepted test events. */
   readonly tests: Set<string>;
+  /** Rows that were handed out to be sent. */
+  readonly handedOut: Set<string>;
   /** Attempts under way, by process. */
   readonly open: Map<string, number>;
+  /** The last version of which an operator was told that it holds. */
+  toldVersion: number;
   isDeleted: boolean;
 }
 
@@ -129,7 +133,7 @@ export class Ledger {
       counts: model.newModelStream(this.world, ''),
       spans: [{ after: this.head, types }],
       endpoint: stream.destination.endpoint,
-      token: tokenOf(stream),
+      tokens: new Set([tokenOf(stream)]),
       owner: undefined,
       recorded: new Set(),
       accepted: new Set(),
@@ -137,7 +141,9 @@ export class Ledger {
       cycles: new Map(),
       begun: new Map(),
       tests: new Set(),
+      handedOut: new Set(),
       open: new Map(),
+      toldVersion: 0,
       isDeleted: false,
     };
     this.lines.set(stream.id, line);
@@ -156,7 +162,7 @@ export class Ledger {
     else if (after.version > counts.version) counts.version += 1;
     if (types.join(' ') !== spans.at(-1)?.types.join(' ')) spans.push({ after: this.head, types });
     line.endpoint = after.destination.endpoint;
-    line.token = tokenOf(after);
+    line.tokens.add(tokenOf(after));
     this.#look(line);
   }
 
@@ -346,7 +352,9 @@ export class Ledger {
 
   /** Texts of strangers go on without the stream's secrets. */
   checkText(line: Line, text: string | undefined): void {
-    if (text?.includes(line.token)) this.break('secrets', `${line.label}: ${text}`);
+    for (const token of line.tokens) {
+      if (text?.includes(token)) this.break('secrets', `${line.label}: ${text}`);
+    }
   }
 
   claimedDue(asks: readonly DueAsk[], now: number, leaseUntil: number, answers: DueAnswer[]): void {
@@ -360,6 +368,7 @@ export class Ledger {
       }
       const { taken } = model.claimDue(line.counts, now, leaseUntil, ask.take);
       const got = rows.map(({ event }) => event.id);
+      for (const id of got) line.handedOut.add(id);
       if (got.join(' ') !== taken.join(' ')) {
         this.break(
           'counters',
@@ -407,7 +416,7 @@ export class Ledger {
     const line = this.lines.get(streamId);
     if (line === undefined) return undefined;
     this.attempts += 1;
-    this.#checkRight(line, process);
+    this.#checkRight(line, process, eventId);
     this.#checkContent(line, eventId, endpoint);
     this.#checkTwice(line, eventId);
     const open = (line.open.get(process) ?? 0) + 1;
@@ -422,8 +431,12 @@ export class Ledger {
     line.open.set(process, (line.open.get(process) ?? 0) - 1);
   }
 
-  #checkRight(line: Line, process: string): void {
-    if (line.isDeleted) return this.break('disabled', `${line.label} is deleted`);
+  #checkRight(line: Line, process: string, eventId: string): void {
+    if (line.isDeleted) {
+      // A redelivery may have been on its way to its node.
+      if (!line.handedOut.has(eventId)) this.break('disabled', `${line.label} is deleted`);
+      return;
+    }
     if (line.owner?.process !== process) {
       this.break(
         'owner',
@@ -437,16 +450,26 @@ export class Ledger {
 
   #checkContent(line: Line, eventId: string, endpoint: string): void {
     const row = line.counts.rows.get(eventId);
-    if (!line.counts.enabled && row?.kind !== 'redelivery') {
-      this.break('disabled', `${line.label} is disabled and is sent ${eventId}`);
-    }
-    if (endpoint !== line.endpoint) {
-      this.break('destination', `${line.label} moved to ${line.endpoint}, not ${endpoint}`);
+    if (!line.isDeleted && this.#mustHold(line)) {
+      if (!line.counts.enabled && row?.kind !== 'redelivery') {
+        this.break('disabled', `${line.label} is disabled and is sent ${eventId}`);
+      }
+      if (endpoint !== line.endpoint) {
+        this.break('destination', `${line.label} moved to ${line.endpoint}, not ${endpoint}`);
+      }
     }
     const offset = this.#offsetOf(eventId);
     const isTest = line.tests.has(eventId);
     const isWanted = isTest || (offset !== undefined && this.wants(line, offset));
     if (!isWanted) this.break('destination', `${line.label} did not subscribe to ${eventId}`);
+  }
+
+  /** A change holds once its owner has seen it, and anyway once an operator was told so. */
+  #mustHold(line: Line): boolean {
+    const { db, tenant } = this.#deps;
+    const row = db.get<{ unseen: number }>`
+      select unseen from runs where tenant = ${tenant} and stream = ${line.id}`;
+    return row?.unseen === 0 || line.toldVersion >= line.counts.version;
   }
 
   /** Within one ownership, each attempt of a cycle is made once. */

@@ -1,4 +1,5 @@
 import { StoreUnavailable } from '../../src/core/errors.ts';
+import { whenSeen } from '../../src/api/seen.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { NewEvent } from '../../src/core/types.ts';
 import { newEvent, newStream } from '../store/contract/scene.ts';
@@ -69,7 +70,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
     if (process === undefined) return again();
     const labels = events.map((event) => `${world.label(event.id)} ${event.type}`);
     world.note(process.name, `is sent ${labels.join(', ')}`);
-    process.store.log.append(tenant, events, process.now()).then(
+    process.store.log.append(tenant, events, process.clock.now()).then(
       (answers) => ledger.acknowledged(answers),
       (error: unknown) => {
         if (!(error instanceof StoreUnavailable)) ledger.break('log', String(error));
@@ -79,10 +80,10 @@ export function createOperator(world: World, processes: () => readonly Process[]
     );
   };
   const patch = (line: Line, change: StreamPatch): void =>
-    request(`is asked to change ${line.label}: ${JSON.stringify(change)}`, (process) => {
-      const now = process.now();
+    request(`is asked to change ${line.label}: ${JSON.stringify(change)}`, async (process) => {
+      const now = process.clock.now();
       const totalLimit = plan.settings.disable.total;
-      return process.store.streams.update(
+      const answer = await process.store.streams.update(
         tenant,
         line.id,
         (before, { health, head }) => {
@@ -93,7 +94,13 @@ export function createOperator(world: World, processes: () => readonly Process[]
         },
         now,
       );
+      if ('updated' in answer) await isSeen(process, line, answer.updated.version);
     });
+  /** As the management API answers: once nobody works by what was before. */
+  const isSeen = async ({ store, clock }: Process, line: Line, version: number): Promise<void> => {
+    await whenSeen({ ownership: store.ownership, clock }, { tenant, stream: line.id });
+    line.toldVersion = Math.max(line.toldVersion, version);
+  };
 
   const doings: { [Name in Step['do']]: (step: StepOf<Name>) => void } = {
     publish: ({ types, repeats }) => {
@@ -133,9 +140,19 @@ export function createOperator(world: World, processes: () => readonly Process[]
     delete: ({ stream }) => {
       const line = lineOf(stream);
       if (line === undefined || ledger.living().length < 2) return;
-      request(`is asked to delete ${line.label}`, ({ store }) =>
-        store.streams.delete(tenant, line.id),
-      );
+      request(`is asked to delete ${line.label}`, async (process) => {
+        const { streams } = process.store;
+        const disabled = { status: 'disabled' } as const;
+        const now = process.clock.now();
+        const answer = await streams.update(
+          tenant,
+          line.id,
+          (before) => ({ after: { ...before, ...disabled } }),
+          now,
+        );
+        if ('updated' in answer) await isSeen(process, line, answer.updated.version);
+        await streams.delete(tenant, line.id);
+      });
     },
     redeliver: ({ stream, pick }) => {
       const line = lineOf(stream);
@@ -145,7 +162,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const row = failed[pick % Math.max(1, failed.length)];
       if (line === undefined || row === undefined) return;
       request(`is asked to redeliver ${world.label(row.eventId)} of ${line.label}`, (process) =>
-        process.store.deliveries.redeliver(tenant, line.id, row.eventId, process.now()),
+        process.store.deliveries.redeliver(tenant, line.id, row.eventId, process.clock.now()),
       );
     },
     redeliverAll: ({ stream }) => {
@@ -157,17 +174,17 @@ export function createOperator(world: World, processes: () => readonly Process[]
       if (line === undefined) return;
       const event = newEvent({ id: id('evt'), type: 'a.made', time: timeline.nowMs });
       request(`is asked for the test ${world.label(event.id)} of ${line.label}`, (process) =>
-        process.store.deliveries.addTest(tenant, line.id, event, process.now()),
+        process.store.deliveries.addTest(tenant, line.id, event, process.clock.now()),
       );
     },
     pruneLog: ({ agoMs }) =>
       request('prunes the log', (process) =>
-        process.store.log.prune(tenant, { before: process.now() - agoMs, take: 10 }),
+        process.store.log.prune(tenant, { before: process.clock.now() - agoMs, take: 10 }),
       ),
     pruneHistory: ({ agoMs }) =>
       request('prunes the history', (process) =>
         process.store.deliveries.pruneAttempts(tenant, {
-          before: process.now() - agoMs,
+          before: process.clock.now() - agoMs,
           take: 10,
         }),
       ),
@@ -201,7 +218,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
   };
   const redeliverAll = (line: Line): void =>
     request(`is asked to redeliver all failures of ${line.label}`, (process) =>
-      process.store.deliveries.redeliverMany(tenant, line.id, {}, process.now()),
+      process.store.deliveries.redeliverMany(tenant, line.id, {}, process.clock.now()),
     );
   const operator: Operator = {
     act: (step) => (doings[step.do] as (given: Step) => void)(step),

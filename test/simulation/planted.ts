@@ -122,6 +122,12 @@ export const plantedFaults: readonly PlantedFault[] = [
     after: 'if (ask.claim <= self.last_claim) return [];',
   },
   {
+    name: 'a change that is answered before the owner has seen it',
+    file: 'store/sqlite/ownership.ts',
+    before: 'return unseen === undefined;',
+    after: 'return true;',
+  },
+  {
     name: 'a claim that does not raise the epoch',
     file: 'store/sqlite/ownership.ts',
     before: 'epoch = epoch + 1, claim',

@@ -146,10 +146,11 @@ async function comesToRest(world: World, processes: readonly Process[]): Promise
   }
 }
 
-function restlessLines({ ledger, site }: World): string[] {
+function restlessLines({ ledger, site, timeline }: World): string[] {
   return ledger.living().flatMap((line) => {
-    const row = runOf(site, line);
+    const row = runOf(site, timeline.nowMs, line);
     if (row === undefined) return [`${line.label} is gone`];
+    if (row.unseen > 0) return [`${line.label} was changed and its owner has not seen it`];
     if (row.due > 0) return [`${line.label} has ${row.due} rows to send`];
     const isBehind = row.status === 'enabled' && row.cursor < ledger.head;
     return isBehind ? [`${line.label} is at ${row.cursor} of ${ledger.head}`] : [];
@@ -158,10 +159,12 @@ function restlessLines({ ledger, site }: World): string[] {
 
 function runOf(
   { db, tenant }: Site,
+  nowMs: number,
   { id }: Line,
-): { cursor: number; status: string; due: number } | undefined {
+): { cursor: number; status: string; due: number; unseen: number } | undefined {
   return db.get`
-    select r.cursor, s.status, (select count(*) from deliveries d
+    select r.cursor, s.status, r.unseen and exists (
+        select 1 from nodes where id = r.owner and lease_until > ${nowMs}) as unseen, (select count(*) from deliveries d
       where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null) as due
     from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
     where r.tenant = ${tenant} and r.stream = ${id}`;

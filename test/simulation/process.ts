@@ -6,6 +6,7 @@ import type { DeliveryReport } from '../../src/delivery/report.ts';
 import type { Transport } from '../../src/delivery/transport.ts';
 import type { Hint, Node, SettleBatch, Store } from '../../src/store/port.ts';
 import { createDice } from './dice.ts';
+import { headerOf } from '../helpers/transport.ts';
 import { processOf } from './ledger.ts';
 import { react, unstorableMark } from './receivers.ts';
 import type { StepOf } from './plan.ts';
@@ -18,8 +19,7 @@ export interface Process {
   readonly dispatcher: Dispatcher;
   /** The store as operators reach it through this process. */
   readonly store: Store;
-  /** Its wall clock. */
-  now(): number;
+  readonly clock: Clock;
   jump(ms: number): void;
   /** Freezes while its so-many-th next command to the store is answered. */
   freeze(command: number, ms: number): void;
@@ -50,8 +50,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   let node: Node | undefined;
   let frozenUntilMs = 0;
   const abort = new AbortController();
-  /** What reached the process while it was frozen. It hears of changes by hand first. */
-  const changeBox: (() => void)[] = [];
+  /** What reached the process while it was frozen. */
   const hintBox: (() => void)[] = [];
   const timerBox: (() => void)[] = [];
   const mailBox: (() => void)[] = [];
@@ -226,6 +225,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
         if (names.length > 0) world.note(name, `owns ${names.join(', ')}`);
       }),
       owned: inTurn('owned', ownership.owned),
+      hasSeen: inTurn('hasSeen', ownership.hasSeen),
       raiseCursors: inTurn('raiseCursors', ownership.raiseCursors, (_, cursors) => {
         if (node !== undefined) ledger.raised(node, cursors);
       }),
@@ -240,11 +240,10 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   };
   const hear = (hint: Hint, listener: (hint: Hint) => void): void => {
     const { hintsLost, hintsRepeated } = world.weather();
-    // What was changed by hand is heard of at once: operators were answered.
-    const isLost = hint.kind === 'appended' && dice.chance(hintsLost);
-    const box = hint.kind === 'appended' ? hintBox : changeBox;
-    if (!isLost) hand(box, () => listener(hint));
-    if (dice.chance(hintsRepeated)) hand(box, () => listener(hint));
+    const arrives = (): void =>
+      later(hint.kind === 'stream' ? 0 : dawdle('hint'), () => hand(hintBox, () => listener(hint)));
+    if (hint.kind === 'stream' || !dice.chance(hintsLost)) arrives();
+    if (dice.chance(hintsRepeated)) arrives();
   };
 
   // Time and the receivers
@@ -256,7 +255,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   };
   const transport: Pick<Transport, 'post'> = {
     post: (request) => {
-      const eventId = request.headers[request.headers.indexOf('webhook-id') + 1] ?? '';
+      const eventId = headerOf(request, 'webhook-id') ?? '';
       const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
       const process = node === undefined ? name : processOf(node);
       const line = ledger.begins(process, streamId, eventId, `${request.origin}${request.path}`);
@@ -274,7 +273,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       const { afterMs, result, accepts } = react(
         world.moodOf(line),
         dice,
-        line,
+        headerOf(request, 'authorization') ?? '',
         world.weather().unstorable,
       );
       const timeoutMs = plan.settings.attemptTimeoutMs;
@@ -324,7 +323,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     if (state !== 'frozen') return;
     state = abort.signal.aborted ? 'leaving' : 'up';
     world.note(name, 'wakes');
-    for (const action of [...changeBox.splice(0), ...hintBox.splice(0)]) action();
+    for (const action of hintBox.splice(0)) action();
     // An event loop begins with what has become due, unless answers were there already.
     const [first, second] = dice.chance(0.7) ? [timerBox, mailBox] : [mailBox, timerBox];
     for (const action of [...first.splice(0), ...second.splice(0)]) {
@@ -338,7 +337,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     get state() {
       return state;
     },
-    now: clock.now,
+    clock,
     jump: (ms) => {
       wallOffsetMs += ms;
     },

@@ -1,7 +1,6 @@
 import type { PostResult } from '../../src/core/retry.ts';
 import { answered, ok, timedOut } from '../helpers/transport.ts';
 import type { Dice } from './dice.ts';
-import type { Line } from './ledger.ts';
 import type { Mood } from './plan.ts';
 
 /** What a receiver does with one request. */
@@ -23,12 +22,12 @@ const broken = (cause: 'reset' | 'protocol'): PostResult => ({
 });
 
 /** Error pages that tell what they were sent: no history may keep it. */
-const echo = (dice: Dice, { token }: Line, unstorable: number): string =>
-  `${dice.chance(unstorable) ? unstorableMark : 'bad'} Bearer ${token}`;
+const echo = (dice: Dice, token: string, unstorable: number): string =>
+  `${dice.chance(unstorable) ? unstorableMark : 'bad'} ${token}`;
 
 const never = Infinity;
 
-type React = (dice: Dice, line: Line, unstorable: number) => Reaction;
+type React = (dice: Dice, token: string, unstorable: number) => Reaction;
 
 const well: React = (dice) => ({
   afterMs: dice.pick([0, 0, dice.between(1, 30)]),
@@ -38,11 +37,11 @@ const well: React = (dice) => ({
 
 const refuses =
   (...statuses: readonly [number, ...number[]]): React =>
-  (dice, line, unstorable) => ({
+  (dice, token, unstorable) => ({
     afterMs: dice.pick([dice.between(0, 30), dice.between(0, 30), dice.between(0, 900)]),
     result: answered(
       dice.pick(statuses),
-      echo(dice, line, unstorable),
+      echo(dice, token, unstorable),
       dice.chance(0.1) ? '1' : undefined,
     ),
     accepts: false,
@@ -52,8 +51,8 @@ const slow: React = (dice) => ({ afterMs: dice.between(20, 1200), result: ok, ac
 
 const hangs: React = (dice) => ({ afterMs: never, result: timedOut, accepts: dice.chance(0.3) });
 
-const failsLate: React = (dice, line, unstorable) => ({
-  ...refuses(503, 400)(dice, line, unstorable),
+const failsLate: React = (dice, token, unstorable) => ({
+  ...refuses(503, 400)(dice, token, unstorable),
   afterMs: dice.between(200, 990),
 });
 
@@ -75,6 +74,7 @@ const moods: Record<Mood, readonly [React, ...React[]]> = {
   broken: [breaks, well],
 };
 
-export function react(mood: Mood, dice: Dice, line: Line, unstorable: number): Reaction {
-  return dice.pick(moods[mood])(dice, line, unstorable);
+/** `token` is what the sender showed, which an error page may repeat. */
+export function react(mood: Mood, dice: Dice, token: string, unstorable: number): Reaction {
+  return dice.pick(moods[mood])(dice, token, unstorable);
 }

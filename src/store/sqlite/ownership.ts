@@ -32,8 +32,11 @@ export function createOwnershipStore(deps: {
     claim: async (node, ask, now) => db.transact('relaxed', () => claim(deps, node, ask, now)),
     owned: async (node, streams) => {
       if (!isPresent(db, node)) return [];
-      return streams.flatMap((ref) => ownedNow(deps, node, ref) ?? []);
+      const found = streams.flatMap((ref) => ownedNow(deps, node, ref) ?? []);
+      see(db, found);
+      return found;
     },
+    hasSeen: async (ref) => hasSeen(deps, ref),
     raiseCursors: async (cursors) =>
       db.transact('relaxed', () => cursors.forEach((cursor) => raise(db, cursor))),
     release: async (node, cursors) =>
@@ -78,7 +81,13 @@ function heartbeat({ db, clock }: Deps, node: Node, leaseMs: number): Heartbeat 
   const row = db.get<{ living: number }>`
     select count(*) as living from nodes where lease_until > ${nowMs}`;
   const living = row?.living ?? 1;
-  return { share: living > 1 ? Math.ceil(countWanted(db) / living) : Infinity };
+  const changed = db.all<StreamRef>`
+    select tenant, stream from runs where owner = ${node.id} and unseen = 1`;
+  return {
+    share: living > 1 ? Math.ceil(countWanted(db) / living) : Infinity,
+    // Rows have no prototype; what leaves the store is plain.
+    changed: changed.map(({ tenant, stream }) => ({ tenant, stream })),
+  };
 }
 
 /** Streams that somebody has to own. */
@@ -142,7 +151,7 @@ function claimOne(
   const run = readRun(db, tenant, stream);
   if (run === undefined) return undefined;
   db.run`
-    update runs set owner = ${node.id}, epoch = epoch + 1, claim = ${claimNumber}
+    update runs set owner = ${node.id}, epoch = epoch + 1, claim = ${claimNumber}, unseen = 0
     where key = ${run.key}`;
   if (run.status === 'disabled') {
     writeRun(db, { ...run, health: failWaiting(db, run, 'parked', now) });
@@ -152,6 +161,29 @@ function claimOne(
     update deliveries set due_at = ${now}
     where tenant = ${tenant} and stream = ${stream} and state = 'parked' and due_at is not null`;
   return ownedNow(deps, node, { tenant, stream });
+}
+
+/** Its owner begins nothing for it before it has this answer. */
+function see(db: Database, streams: readonly OwnedStream[]): void {
+  const isUnseen = ({ stream: { tenant, id } }: OwnedStream): boolean =>
+    db.get`
+      select 1 from runs where tenant = ${tenant} and stream = ${id} and unseen = 1` !== undefined;
+  const unseen = streams.filter(isUnseen);
+  if (unseen.length === 0) return;
+  db.transact('relaxed', () => {
+    for (const { stream } of unseen) {
+      db.run`
+        update runs set unseen = 0 where tenant = ${stream.tenant} and stream = ${stream.id}`;
+    }
+  });
+}
+
+function hasSeen({ db, clock }: Deps, { tenant, stream }: StreamRef): boolean {
+  const unseen = db.get`
+    select 1 from runs join nodes on nodes.id = runs.owner
+    where runs.tenant = ${tenant} and runs.stream = ${stream} and runs.unseen = 1
+      and nodes.lease_until > ${clock.elapsedMs()}`;
+  return unseen === undefined;
 }
 
 function ownedNow(deps: Deps, node: Node, ref: StreamRef): OwnedStream | undefined {

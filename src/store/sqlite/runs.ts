@@ -42,6 +42,11 @@ export function writeRun(db: Database, run: Run): void {
     where key = ${run.key}`;
 }
 
+/** The stream was changed: its owner has to read it again. */
+export function noteChange(db: Database, run: Pick<Run, 'key'>): void {
+  db.run`update runs set unseen = 1 where key = ${run.key} and owner is not null`;
+}
+
 /** True while the node lives in this incarnation: a former one has nothing left to say. */
 export function isPresent(db: Database, node: Node): boolean {
   const row = db.get<{ incarnation: number }>`

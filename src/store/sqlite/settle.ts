@@ -8,7 +8,7 @@ import type {
 } from '../port.ts';
 import type { Database } from './database.ts';
 import { recordOutcome, type Tally } from './outcome.ts';
-import { readRun, writeRun, type Run } from './runs.ts';
+import { noteChange, readRun, writeRun, type Run } from './runs.ts';
 import { addStats } from './stats.ts';
 
 const lost: SettledStream = { result: 'lost', version: 0, disabled: undefined };
@@ -71,6 +71,7 @@ function settleOne(db: Database, batch: SettleBatch, settlement: Settlement): Se
   db.run`
     update streams set status = 'disabled', version = version + 1, updated_at = ${now}
     where tenant = ${run.tenant} and id = ${run.stream}`;
+  noteChange(db, run);
   const disabled = { ...tally.health, reason: tally.disabledBy };
   return { result: 'recorded', version: run.version + 1, disabled };
 }

@@ -13,7 +13,7 @@ import type { Hint, Page, StreamStore } from '../port.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { headOf, oldestAfter } from './log.ts';
-import { readRun, writeRun, type Run } from './runs.ts';
+import { noteChange, readRun, writeRun, type Run } from './runs.ts';
 import { countSkipped, passedOverBy, type PassedOver } from './skipped.ts';
 import { listStats } from './stats.ts';
 
@@ -173,6 +173,7 @@ function update(
   const subscriptions = withoutPassed(wanted.subscriptions, runAfter.cursor);
   const updated = { ...wanted, subscriptions, version: before.version + 1 };
   writeStream(deps, updated);
+  noteChange(db, run);
   return { updated, changed: true, ...enabling };
 }
 

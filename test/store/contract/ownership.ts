@@ -270,12 +270,54 @@ function leaseContract(engine: Engine): void {
       (before) => ({ after: { ...before, status: 'disabled' } }),
       start,
     );
-    assert.deepEqual(await heartbeat(await scene.node(), leaseMs), { share: Infinity });
+    assert.equal((await heartbeat(await scene.node(), leaseMs))?.share, Infinity);
     const [node, other] = await twoNodes(scene);
-    assert.deepEqual(await heartbeat(node, leaseMs), { share: 2 });
-    assert.deepEqual(await heartbeat(other, leaseMs), { share: 2 });
+    assert.equal((await heartbeat(node, leaseMs))?.share, 2);
+    assert.equal((await heartbeat(other, leaseMs))?.share, 2);
     await leave(other);
-    assert.deepEqual(await heartbeat(node, leaseMs), { share: Infinity });
+    assert.equal((await heartbeat(node, leaseMs))?.share, Infinity);
+  });
+
+  test('it names the streams that were changed, until the node has read them again', async (t) => {
+    const scene = await createScene(engine, t);
+    const { heartbeat, hasSeen, owned: look } = scene.store.ownership;
+    const stream = await scene.addStream();
+    const node = await scene.node();
+    const ref = { tenant: scene.tenant, stream: stream.id };
+    const rename = (name: string) =>
+      scene.store.streams.update(
+        scene.tenant,
+        stream.id,
+        (before) => ({ after: { ...before, name } }),
+        start,
+      );
+    await rename('before anybody owns it');
+    assert.equal(await hasSeen(ref), true);
+    await scene.own(stream);
+    assert.deepEqual((await heartbeat(node, leaseMs))?.changed, []);
+    await rename('new');
+    assert.equal(await hasSeen(ref), false);
+    assert.deepEqual((await heartbeat(node, leaseMs))?.changed, [ref]);
+    await look(node, [ref], start);
+    assert.equal(await hasSeen(ref), true);
+    assert.deepEqual((await heartbeat(node, leaseMs))?.changed, []);
+    await rename('newer');
+    await heartbeat(node, 0);
+    assert.equal(await hasSeen(ref), true, 'a node without a lease works for nobody');
+  });
+
+  test('disabling at a limit is a change that the owner has to see', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    const owned = await scene.own(stream);
+    scene.limits = { consecutive: 1, total: 10 };
+    await scene.settle(owned, { cursor: 1, outcomes: [failed(event)] });
+    const ref = refOf(owned);
+    assert.equal(await scene.store.ownership.hasSeen(ref), false);
+    await scene.store.ownership.owned(await scene.node(), [ref], start);
+    assert.equal(await scene.store.ownership.hasSeen(ref), true);
   });
 
   test('a former incarnation has no lease', async (t) => {
