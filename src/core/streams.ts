@@ -1,5 +1,5 @@
 import type { Millis } from './clock.ts';
-import { typesNow, withTypes } from './subscription.ts';
+import { sameTypes, typesNow, withTypes } from './subscription.ts';
 import type {
   Authorization,
   Destination,
@@ -92,10 +92,6 @@ function patchTypes(
   const present = typesNow(before.subscriptions);
   if (types === undefined || sameTypes(types, present)) return before.subscriptions;
   return withTypes(before.subscriptions, types, head);
-}
-
-function sameTypes(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((type, index) => type === other[index]);
 }
 
 /** `undefined` when a secret is missing that has to be sent. */

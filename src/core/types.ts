@@ -75,6 +75,7 @@ export interface Stream {
 
 /** Event types wanted for the events after an offset, up to the `after` of the next item. */
 export interface Subscription {
+  /** The head of the log at the change; -1 for what a stream was created with. */
   readonly after: Offset;
   /** As the client sent them: order kept, repeats kept. */
   readonly types: readonly string[];

@@ -86,6 +86,10 @@ class LogFeed implements Feed {
 
   fill(runner: Runner): void {
     const { tail } = runner;
+    const changedAt = runner.stream.subscriptions.at(-1)?.after ?? 0;
+    // The log reaches as far as the last change at least, whatever this node has heard of it: what
+    // lies before must not be judged by what follows it.
+    if (changedAt > tail.head) this.skipped(tail, changedAt);
     while (this.#wantsMore(runner)) {
       if (runner.scannedTo >= tail.head) return follow(runner);
       const { types, upTo } = spanAt(runner.stream.subscriptions, runner.scannedTo + 1);

@@ -153,8 +153,10 @@ class StreamOwnership implements Ownership {
       const present = runners.filter(({ state }) => state !== 'gone');
       const cursors = present.map((runner) => runner.raise());
       const { ownership, patience } = this.#deps;
-      await patience.keepTrying(() => ownership.raiseCursors(cursors));
-      present.forEach(({ window }, index) => window.commit(cursors[index]?.cursor ?? 0));
+      const raised = await patience.keepTrying(() => ownership.raiseCursors(cursors));
+      present.forEach(({ window }, index) => {
+        window.commit(Math.min(cursors[index]?.cursor ?? 0, raised[index] ?? 0));
+      });
     });
   }
 
@@ -269,9 +271,16 @@ class StreamOwnership implements Ownership {
       return;
     }
     if (owned.stream.version !== runner.stream.version) this.#deps.feed.empty(runner);
+    if (runner.misjudged(owned)) return this.#beginAnew(runner, owned);
     runner.update(owned);
     this.#wake(runner, owned);
     this.rest(runner);
+  }
+
+  /** Heard of a change too late: back to the cursor, which the store kept before the change. */
+  #beginAnew(runner: Runner, owned: OwnedStream): void {
+    this.lose(runner);
+    this.#adopt(owned, runner.tail, this.#deps.lease.term);
   }
 
   // Leaving

@@ -1,4 +1,5 @@
 import type { Millis } from '../core/clock.ts';
+import { differWithin } from '../core/subscription.ts';
 import type { Delivery, LogEvent, Offset, Stream } from '../core/types.ts';
 import type { CursorRaise, OwnedStream } from '../store/port.ts';
 import type { Attempt, Target } from './attempt.ts';
@@ -157,7 +158,8 @@ export class Runner {
   /** The cursor to write where no result goes along: one that waits must not be passed. */
   raise(): CursorRaise {
     const cursor = this.unsettled === 0 ? this.cursor() : this.window.durable;
-    return { tenant: this.tenant, stream: this.id, epoch: this.epoch, run: this.run, cursor };
+    const { tenant, id: stream, epoch, run } = this;
+    return { tenant, stream, epoch, run, version: this.stream.version, cursor };
   }
 
   /** It hears of no event any more; those appended after this moment are not scanned. */
@@ -165,6 +167,12 @@ export class Runner {
     this.scannedTo = Math.max(this.scannedTo, this.following ? this.tail.head : 0);
     this.following = false;
     this.tail.leave(this);
+  }
+
+  /** Whether it has judged events by what the stream, as it is now, did not want of them. */
+  misjudged({ stream, cursor }: OwnedStream): boolean {
+    const judged = { after: cursor, upTo: this.position };
+    return differWithin(this.stream.subscriptions, stream.subscriptions, judged);
   }
 
   /**

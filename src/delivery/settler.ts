@@ -220,8 +220,9 @@ function partsOf(results: readonly Result[]): Map<Runner, SettledPart> {
   return parts;
 }
 
-function settlementOf({ tenant, id: stream, epoch, run }: Runner, part: SettledPart): Settlement {
-  return { tenant, stream, epoch, run, ...part };
+function settlementOf(runner: Runner, part: SettledPart): Settlement {
+  const { tenant, id: stream, epoch, run } = runner;
+  return { tenant, stream, epoch, run, version: runner.stream.version, ...part };
 }
 
 /**

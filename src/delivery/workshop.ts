@@ -165,7 +165,9 @@ function settle(
   report: DispatcherDeps['report'],
 ): void {
   const { tenant, id: stream } = runner;
-  runner.settled(outcomes.length, sum(outcomes.map(rowsMore)), cursor);
+  // The store may know of a change before which it has to stay, or of a later run.
+  const durable = Math.min(cursor, settled.cursor);
+  runner.settled(outcomes.length, sum(outcomes.map(rowsMore)), durable);
   for (const outcome of outcomes) {
     if (outcome.result === 'retry') due.note(runner, outcome.dueAt);
   }

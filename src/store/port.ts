@@ -251,6 +251,11 @@ export interface Settlement {
   readonly epoch: number;
   /** Only results of the stream's present run raise its cursor. */
   readonly run: number;
+  /**
+   * Of the stream that the node works by. Where that is not the present one, the cursor is not
+   * raised over a change of subscriptions: the node has not judged what comes after by it.
+   */
+  readonly version: number;
   /** Every matching event up to here is settled, or has a row after this batch. */
   readonly cursor: Offset;
   /** In the order in which the attempts ended. */
@@ -285,6 +290,8 @@ export interface SettledStream {
   readonly result: 'recorded' | 'lost';
   /** The stream's version now; differs from the owner's when someone changed it, 0 when lost. */
   readonly version: number;
+  /** Where its cursor is now; 0 when lost. */
+  readonly cursor: Offset;
   /** Set when this batch disabled the stream. */
   readonly disabled: (Health & { readonly reason: 'consecutive' | 'total' }) | undefined;
 }
@@ -333,8 +340,12 @@ export interface OwnershipStore {
    * read it since, has lost its lease, or there is none.
    */
   hasSeen(stream: StreamRef): Promise<boolean>;
-  /** Raises cursors of runners that passed events without any match; never lowers one. */
-  raiseCursors(cursors: readonly CursorRaise[]): Promise<void>;
+  /**
+   * Raises cursors of runners that passed events without any match, as far as
+   * {@link Settlement.version} lets them; never lowers one. Answers in the same order where they are
+   * now; 0 for a stream that has another owner or another run.
+   */
+  raiseCursors(cursors: readonly CursorRaise[]): Promise<Offset[]>;
   /** Gives streams up, raising their cursors first. */
   release(node: Node, cursors: readonly CursorRaise[]): Promise<void>;
   /** Ends the node's lease; what it still owns is free. */
@@ -366,6 +377,7 @@ export interface StreamRef {
 export interface CursorRaise extends StreamRef {
   readonly epoch: number;
   readonly run: number;
+  readonly version: number;
   readonly cursor: Offset;
 }
 

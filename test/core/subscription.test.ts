@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { spanAt, typesNow, withoutPassed, withTypes } from '../../src/core/subscription.ts';
+import {
+  differWithin,
+  firstChangeFrom,
+  firstSubscription,
+  spanAt,
+  typesNow,
+  withoutPassed,
+  withTypes,
+} from '../../src/core/subscription.ts';
 import type { Subscription } from '../../src/core/types.ts';
 
 const changes: Subscription[] = [
@@ -37,6 +45,59 @@ describe('withTypes', () => {
       { after: 20, types: ['d.d'] },
     ]);
     assert.deepEqual(withTypes([{ after: 0, types: ['a.a'] }], [], 0), [{ after: 0, types: [] }]);
+  });
+});
+
+describe('firstChangeFrom', () => {
+  test('is the first change that the cursor has not passed', () => {
+    assert.equal(firstChangeFrom(changes, 5), 10);
+    assert.equal(firstChangeFrom(changes, 10), 10);
+    assert.equal(firstChangeFrom(changes, 11), 20);
+    assert.equal(firstChangeFrom(changes, 21), undefined);
+  });
+
+  test('what a stream was created with is no change, a change while the log is empty is one', () => {
+    const first = firstSubscription(['a.a']);
+    assert.equal(firstChangeFrom(first, 0), undefined);
+    assert.equal(firstChangeFrom(withTypes(first, ['b.b'], 0), 0), 0);
+  });
+});
+
+describe('differWithin', () => {
+  const later = [...changes, { after: 30, types: ['d.d'] }];
+
+  test('two lists differ where their types do', () => {
+    assert.equal(differWithin(changes, later, { after: 0, upTo: 30 }), false);
+    assert.equal(differWithin(changes, later, { after: 0, upTo: 31 }), true);
+    assert.equal(differWithin(changes, later, { after: 31, upTo: 31 }), false);
+  });
+
+  test('it is what looking at each event would say', () => {
+    const list = fc
+      .uniqueArray(fc.tuple(fc.nat({ max: 12 }), fc.constantFrom('a.a', 'b.b')), {
+        selector: ([after]) => after,
+      })
+      .map((pairs) =>
+        pairs
+          .toSorted(([one], [other]) => one - other)
+          .map(([after, type]) => ({ after, types: [type] })),
+      );
+    fc.assert(
+      fc.property(
+        list,
+        list,
+        fc.nat({ max: 12 }),
+        fc.nat({ max: 14 }),
+        (one, other, after, upTo) => {
+          let expected = false;
+          for (let offset = after + 1; offset <= upTo; offset += 1) {
+            const [first] = spanAt(one, offset).types;
+            if (first !== spanAt(other, offset).types[0]) expected = true;
+          }
+          assert.equal(differWithin(one, other, { after, upTo }), expected);
+        },
+      ),
+    );
   });
 });
 

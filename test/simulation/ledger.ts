@@ -33,7 +33,9 @@ export interface Line {
   readonly leftOut: Set<number>;
   /** How often an event's cycle was begun anew. */
   readonly cycles: Map<string, number>;
-  /** Attempts begun, by event, cycle and attempt: the epoch of each. */
+  /** How often a node began to work for it. */
+  adoptions: number;
+  /** Attempts begun, by event, cycle and attempt: in which adoption each. */
   readonly begun: Map<string, number[]>;
   /** Ids of accepted test events. */
   readonly tests: Set<string>;
@@ -139,6 +141,7 @@ export class Ledger {
       accepted: new Set(),
       leftOut: new Set(),
       cycles: new Map(),
+      adoptions: 0,
       begun: new Map(),
       tests: new Set(),
       handedOut: new Set(),
@@ -461,7 +464,9 @@ export class Ledger {
     const offset = this.#offsetOf(eventId);
     const isTest = line.tests.has(eventId);
     const isWanted = isTest || (offset !== undefined && this.wants(line, offset));
-    if (!isWanted) this.break('destination', `${line.label} did not subscribe to ${eventId}`);
+    if (!isWanted && row === undefined && this.#mustHold(line)) {
+      this.break('destination', `${line.label} did not subscribe to ${eventId}`);
+    }
   }
 
   /** A change holds once its owner has seen it, and anyway once an operator was told so. */
@@ -477,11 +482,11 @@ export class Ledger {
     const attempt = line.counts.rows.get(eventId)?.attempt ?? 1;
     const key = this.#attemptKey(line, eventId, attempt);
     const before = line.begun.get(key) ?? [];
-    const { epoch } = line.counts;
-    if (this.#deps.isPunctual && before.includes(epoch)) {
+    const { adoptions } = line;
+    if (this.#deps.isPunctual && before.includes(adoptions)) {
       this.break('twice', `attempt ${attempt} of ${eventId} is made a second time by one owner`);
     }
-    line.begun.set(key, [...before, epoch]);
+    line.begun.set(key, [...before, adoptions]);
   }
 
   /** The last one: an id may come again once its event was pruned. */

@@ -198,6 +198,24 @@ export const plantedFaults: readonly PlantedFault[] = [
     after: 'const index = subscriptions.length - 1;',
   },
   {
+    name: 'a cursor that passes a change its node has not seen',
+    file: 'store/sqlite/runs.ts',
+    before: 'return firstChangeFrom(subscriptions, run.cursor) ?? Infinity;',
+    after: 'return subscriptions.length > 0 ? Infinity : 0;',
+  },
+  {
+    name: 'a change that holds for events the node has yet to hear of',
+    file: 'delivery/feed.ts',
+    before: 'if (changedAt > tail.head) this.skipped(tail, changedAt);',
+    after: '',
+  },
+  {
+    name: 'a node that goes on after a change it heard of too late',
+    file: 'delivery/ownership.ts',
+    before: 'if (runner.misjudged(owned)) return this.#beginAnew(runner, owned);',
+    after: '',
+  },
+  {
     name: 'wake-ups that are trusted never to get lost',
     file: 'delivery/poll.ts',
     before: 'await hearOfHeads((tail, head) => head > tail.head);',

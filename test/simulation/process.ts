@@ -240,9 +240,8 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   };
   const hear = (hint: Hint, listener: (hint: Hint) => void): void => {
     const { hintsLost, hintsRepeated } = world.weather();
-    const arrives = (): void =>
-      later(hint.kind === 'stream' ? 0 : dawdle('hint'), () => hand(hintBox, () => listener(hint)));
-    if (hint.kind === 'stream' || !dice.chance(hintsLost)) arrives();
+    const arrives = (): void => later(dawdle('hint'), () => hand(hintBox, () => listener(hint)));
+    if (!dice.chance(hintsLost)) arrives();
     if (dice.chance(hintsRepeated)) arrives();
   };
 
@@ -296,6 +295,10 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     }
     if (event.kind === 'stream_disabled') {
       world.note(name, `${world.label(event.stream)} is disabled: ${event.reason}`);
+    }
+    if (event.kind === 'stream_owned') {
+      const line = ledger.lines.get(event.stream);
+      if (line !== undefined) line.adoptions += 1;
     }
     if ('error' in event && 'stream' in event) {
       const line = ledger.lines.get(event.stream);

@@ -12,7 +12,7 @@ import type {
 } from '../port.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
-import { isPresent, readRun, writeRun, type Run } from './runs.ts';
+import { cursorMax, isPresent, readRun, writeRun, type Run } from './runs.ts';
 import { readStream } from './streams.ts';
 
 /**
@@ -38,7 +38,7 @@ export function createOwnershipStore(deps: {
     },
     hasSeen: async (ref) => hasSeen(deps, ref),
     raiseCursors: async (cursors) =>
-      db.transact('relaxed', () => cursors.forEach((cursor) => raise(db, cursor))),
+      db.transact('relaxed', () => cursors.map((cursor) => raise(db, cursor))),
     release: async (node, cursors) =>
       db.transact('relaxed', () => {
         if (isPresent(db, node)) cursors.forEach((cursor) => release(db, node, cursor));
@@ -215,11 +215,15 @@ function ownedStream(db: Database, run: Run, stream: Stream): OwnedStream {
   };
 }
 
-function raise(db: Database, { tenant, stream, epoch, run, cursor }: CursorRaise): void {
-  db.run`
-    update runs set cursor = ${cursor}
-    where tenant = ${tenant} and stream = ${stream} and epoch = ${epoch} and run = ${run}
-      and owner is not null and cursor < ${cursor}`;
+/** Answers where the cursor is then. */
+function raise(db: Database, { tenant, stream, epoch, run, version, cursor }: CursorRaise): Offset {
+  const present = readRun(db, tenant, stream);
+  const isTheirs = present?.epoch === epoch && present.run === run && present.owner !== null;
+  if (present === undefined || !isTheirs) return 0;
+  const raised = Math.min(cursor, cursorMax(db, present, version));
+  if (raised <= present.cursor) return present.cursor;
+  db.run`update runs set cursor = ${raised} where key = ${present.key}`;
+  return raised;
 }
 
 function release(db: Database, node: Node, last: CursorRaise): void {

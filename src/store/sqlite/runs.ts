@@ -1,4 +1,5 @@
-import type { Health, Offset, StreamStatus } from '../../core/types.ts';
+import { firstChangeFrom } from '../../core/subscription.ts';
+import type { Health, Offset, StreamStatus, Subscription } from '../../core/types.ts';
 import type { Node } from '../port.ts';
 import type { Database } from './database.ts';
 
@@ -40,6 +41,19 @@ export function writeRun(db: Database, run: Run): void {
     update runs set cursor = ${run.cursor}, run = ${run.run},
       consecutive_failures = ${run.health.consecutive}, total_failures = ${run.health.total}
     where key = ${run.key}`;
+}
+
+/** How far a node that works by a version of the stream may raise its cursor. */
+export function cursorMax(
+  db: Database,
+  run: Pick<Run, 'tenant' | 'stream' | 'cursor' | 'version'>,
+  version: number,
+): Offset {
+  if (version === run.version) return Infinity;
+  const row = db.get<{ subscriptions: string }>`
+    select subscriptions from streams where tenant = ${run.tenant} and id = ${run.stream}`;
+  const subscriptions = JSON.parse(row?.subscriptions ?? '[]') as Subscription[];
+  return firstChangeFrom(subscriptions, run.cursor) ?? Infinity;
 }
 
 /** The stream was changed: its owner has to read it again. */

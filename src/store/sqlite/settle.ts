@@ -1,3 +1,4 @@
+import type { Offset } from '../../core/types.ts';
 import type {
   DeliveryStore,
   Hint,
@@ -8,10 +9,10 @@ import type {
 } from '../port.ts';
 import type { Database } from './database.ts';
 import { recordOutcome, type Tally } from './outcome.ts';
-import { noteChange, readRun, writeRun, type Run } from './runs.ts';
+import { cursorMax, noteChange, readRun, writeRun, type Run } from './runs.ts';
 import { addStats } from './stats.ts';
 
-const lost: SettledStream = { result: 'lost', version: 0, disabled: undefined };
+const lost: SettledStream = { result: 'lost', version: 0, cursor: 0, disabled: undefined };
 
 /**
  * The command that records a batch of attempts. What it writes can be derived again by sending
@@ -45,7 +46,7 @@ function settle(db: Database, batch: SettleBatch): SettleAnswer {
 function repeated(db: Database, batch: SettleBatch): SettleAnswer {
   const streams = batch.settlements.map((settlement): SettledStream => {
     const run = ownedRun(db, batch, settlement);
-    return run ? { result: 'recorded', version: run.version, disabled: undefined } : lost;
+    return run ? recorded(run, run.cursor) : lost;
   });
   return { streams };
 }
@@ -63,23 +64,32 @@ function settleOne(db: Database, batch: SettleBatch, settlement: Settlement): Se
   const counted = { health: run.health, delivered: 0, failed: 0, disabledBy: undefined };
   const tally: Tally = { db, run, limits, now, ...counted };
   for (const outcome of settlement.outcomes) recordOutcome(tally, outcome);
-  raise(tally, settlement);
+  const cursor = raise(tally, settlement);
   addStats(db, run, tally, now);
-  if (tally.disabledBy === undefined) {
-    return { result: 'recorded', version: run.version, disabled: undefined };
-  }
+  if (tally.disabledBy === undefined) return recorded(run, cursor);
   db.run`
     update streams set status = 'disabled', version = version + 1, updated_at = ${now}
     where tenant = ${run.tenant} and id = ${run.stream}`;
   noteChange(db, run);
   const disabled = { ...tally.health, reason: tally.disabledBy };
-  return { result: 'recorded', version: run.version + 1, disabled };
+  return { result: 'recorded', version: run.version + 1, cursor, disabled };
 }
 
-/** Results of an older run count, but they say nothing about the present run's cursor. */
-function raise({ db, run, health }: Tally, settlement: Settlement): void {
+const recorded = ({ version }: Run, cursor: Offset): SettledStream => ({
+  result: 'recorded',
+  version,
+  cursor,
+  disabled: undefined,
+});
+
+/**
+ * Results of an older run count, but they say nothing about the present run's cursor. Answers where
+ * the cursor is then.
+ */
+function raise({ db, run, health }: Tally, settlement: Settlement): Offset {
   const sameRun = settlement.run === run.run;
-  const cursor = sameRun ? Math.max(run.cursor, settlement.cursor) : run.cursor;
-  if (cursor === run.cursor && health === run.health) return;
-  writeRun(db, { ...run, cursor, health });
+  const wanted = Math.min(settlement.cursor, cursorMax(db, run, settlement.version));
+  const cursor = sameRun ? Math.max(run.cursor, wanted) : run.cursor;
+  if (cursor !== run.cursor || health !== run.health) writeRun(db, { ...run, cursor, health });
+  return cursor;
 }

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import { withoutPassed } from '../../core/subscription.ts';
+import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
 import type {
   Destination,
   Offset,
@@ -122,7 +122,7 @@ function create(
 ): Awaited<ReturnType<StreamStore['create']>> {
   if (hasName(db, stream)) return { refused: 'name_taken' };
   if (streamCount(db, stream.tenant) >= rules.streamsMax) return { refused: 'too_many' };
-  const created: Stream = { ...stream, subscriptions: [{ after: 0, types }], version: 1 };
+  const created: Stream = { ...stream, subscriptions: firstSubscription(types), version: 1 };
   db.run`
     insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
       version, created_at, updated_at)

@@ -193,6 +193,7 @@ const settle = step(
           stream: given.stream,
           epoch: expected.epoch,
           run,
+          version: expected.version,
           cursor,
           outcomes: [outcome],
         },

@@ -11,6 +11,7 @@ import {
   failed,
   failuresOf,
   parked,
+  raiseOf,
   retry,
   start,
   type LoggedEvent,
@@ -481,8 +482,7 @@ function claimContract(engine: Engine): void {
     for (const other of [epoch - 1, epoch + 1]) {
       assert.deepEqual((await claimDue(scene, { ...owned, epoch: other })).rows, []);
     }
-    const raise = { tenant: scene.tenant, stream: stream.id, epoch, run: owned.run, cursor: 0 };
-    await scene.store.ownership.release(await scene.node(), [raise]);
+    await scene.store.ownership.release(await scene.node(), [raiseOf(owned)]);
     assert.deepEqual((await claimDue(scene, owned)).rows, []);
   });
 

@@ -114,11 +114,15 @@ export function settle(
   const rose = health.consecutive > before.consecutive;
   const reason = health.consecutive >= given.limits.consecutive ? 'consecutive' : 'total';
   const atLimit = reason === 'consecutive' || health.total >= given.limits.total;
-  if (!wasEnabled || !rose || !atLimit) return { result: 'recorded', version, disabled: undefined };
+  const { cursor } = stream;
+  if (!wasEnabled || !rose || !atLimit) {
+    return { result: 'recorded', version, cursor, disabled: undefined };
+  }
   disable(stream, given.now);
   return {
     result: 'recorded',
     version: stream.version,
+    cursor,
     disabled: { ...healthOf(stream), reason },
   };
 }

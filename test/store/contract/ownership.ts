@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { withTypes } from '../../../src/core/subscription.ts';
 import type { Node, OwnedStream } from '../../../src/store/port.ts';
 import type { Engine } from './engine.ts';
 import {
@@ -11,6 +12,7 @@ import {
   leaseMs,
   nextClaim,
   parked,
+  raiseOf,
   retry,
   sceneOf,
   start,
@@ -23,6 +25,8 @@ export function ownershipContract(engine: Engine): void {
   describe(`${engine.name}: ownership.heartbeat`, () => leaseContract(engine));
   describe(`${engine.name}: ownership.owned`, () => ownedContract(engine));
   describe(`${engine.name}: cursors without a match`, () => cursorsContract(engine));
+  describe(`${engine.name}: a change that the owner has not seen`, () =>
+    unseenChangeContract(engine));
   describe(`${engine.name}: ownership.release`, () => releaseContract(engine));
   if (engine.keepsData) describe(`${engine.name}: the next process`, () => reopenContract(engine));
 }
@@ -31,14 +35,6 @@ const later = start + 60_000;
 
 const claim = (scene: Scene, node: Node, take = 100) =>
   scene.store.ownership.claim(node, { claim: nextClaim(), take }, scene.now);
-
-const raiseOf = ({ stream, epoch, run, cursor }: OwnedStream) => ({
-  tenant: stream.tenant,
-  stream: stream.id,
-  epoch,
-  run,
-  cursor,
-});
 
 const refOf = ({ stream }: OwnedStream) => ({ tenant: stream.tenant, stream: stream.id });
 
@@ -412,7 +408,7 @@ function cursorsContract(engine: Engine): void {
     const { raiseCursors } = scene.store.ownership;
     await raiseCursors([{ ...raiseOf(owned), cursor: 2 }]);
     assert.equal((await nowOwned(scene, owned))?.cursor, 2);
-    await raiseCursors([{ ...raiseOf(owned), cursor: 1 }]);
+    assert.deepEqual(await raiseCursors([{ ...raiseOf(owned), cursor: 1 }]), [2]);
     assert.equal((await nowOwned(scene, owned))?.cursor, 2);
   });
 
@@ -427,6 +423,65 @@ function cursorsContract(engine: Engine): void {
       { ...raise, stream: 'est_unknown' },
     ]);
     assert.equal((await nowOwned(scene, owned))?.cursor, 0);
+  });
+}
+
+function unseenChangeContract(engine: Engine): void {
+  /** The owner works by the former subscriptions; two events came before the change, two after. */
+  const changed = async (scene: Scene): Promise<OwnedStream> => {
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    await scene.publish('user.created', 'a.a');
+    await scene.store.streams.update(
+      scene.tenant,
+      stream.id,
+      (before, { head }) => ({
+        after: { ...before, subscriptions: withTypes(before.subscriptions, ['a.a'], head) },
+      }),
+      start,
+    );
+    await scene.publish('a.a', 'user.created');
+    return owned;
+  };
+
+  test('a settlement raises the cursor as far as the change, until it is seen', async (t) => {
+    const scene = await createScene(engine, t);
+    const owned = await changed(scene);
+    const held = await scene.settle(owned, { cursor: 4 });
+    assert.deepEqual([held.result, held.cursor, held.version], ['recorded', 2, 2]);
+    assert.equal((await scene.settle(owned, { cursor: 4, version: 2 })).cursor, 4);
+  });
+
+  test('so does a cursor that is raised alone', async (t) => {
+    const scene = await createScene(engine, t);
+    const owned = await changed(scene);
+    const { raiseCursors } = scene.store.ownership;
+    assert.deepEqual(await raiseCursors([{ ...raiseOf(owned), cursor: 4 }]), [2]);
+    assert.deepEqual(await raiseCursors([{ ...raiseOf(owned), version: 2, cursor: 4 }]), [4]);
+  });
+
+  test('so does one that is given up', async (t) => {
+    const scene = await createScene(engine, t);
+    const owned = await changed(scene);
+    const { release } = scene.store.ownership;
+    await release(await scene.node(), [{ ...raiseOf(owned), cursor: 4 }]);
+    const [again] = await claim(scene, await scene.node());
+    assert.equal(again?.cursor, 2);
+  });
+
+  test('a change of something else holds no cursor back', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    await scene.publish('user.created', 'user.created');
+    await scene.settle(owned, { cursor: 1 });
+    await scene.store.streams.update(
+      scene.tenant,
+      stream.id,
+      (before) => ({ after: { ...before, name: 'new' } }),
+      start,
+    );
+    assert.equal((await scene.settle(owned, { cursor: 2 })).cursor, 2);
   });
 }
 

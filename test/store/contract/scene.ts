@@ -11,6 +11,7 @@ import type {
   Tenant,
 } from '../../../src/core/types.ts';
 import type {
+  CursorRaise,
   Hint,
   Node,
   Outcome,
@@ -141,7 +142,14 @@ function logged(event: NewEvent, appended: Appended | undefined): LoggedEvent {
 /** A settlement of an owned stream; its cursor stays where it was unless given. */
 export function settlementOf(owned: OwnedStream, given: SettleGiven = {}): Settlement {
   const { stream, epoch, run, cursor } = owned;
-  return { tenant: stream.tenant, stream: stream.id, epoch, run, cursor, outcomes: [], ...given };
+  const { tenant, id, version } = stream;
+  return { tenant, stream: id, epoch, run, version, cursor, outcomes: [], ...given };
+}
+
+/** How an owner gives a stream up, or writes its cursor. */
+export function raiseOf({ stream, epoch, run, cursor }: OwnedStream): CursorRaise {
+  const { tenant, id, version } = stream;
+  return { tenant, stream: id, epoch, run, version, cursor };
 }
 
 let made = 0;

@@ -11,6 +11,7 @@ import {
   leaseMs,
   nextClaim,
   parked,
+  raiseOf,
   retry,
   settlementOf,
   start,
@@ -48,7 +49,12 @@ function outcomesContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const { stream, events, owned } = await given(scene, 1);
     const settled = await scene.settle(owned, { cursor: 1, outcomes: [delivered(at(events, 0))] });
-    assert.deepEqual(settled, { result: 'recorded', version: 1, disabled: undefined });
+    assert.deepEqual(settled, {
+      result: 'recorded',
+      version: 1,
+      cursor: 1,
+      disabled: undefined,
+    });
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
     assert.deepEqual(await failuresOf(scene, stream), []);
     const { redeliver } = scene.store.deliveries;
@@ -326,7 +332,7 @@ function fencingContract(engine: Engine): void {
     const settlement = settlementOf(owned, { outcomes: [failed(at(events, 0))] });
     await scene.settleMany([settlement], 1);
     const { streams } = await scene.settleMany([settlement], 1);
-    assert.deepEqual(streams, [{ result: 'recorded', version: 1, disabled: undefined }]);
+    assert.deepEqual(streams, [{ result: 'recorded', version: 1, cursor: 0, disabled: undefined }]);
     assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
     const [failure] = await failuresOf(scene, stream);
     assert.equal(failure?.attempts.length, 1);
@@ -362,7 +368,7 @@ function fencingContract(engine: Engine): void {
     await scene.node();
     await scene.store.ownership.join('node-a', leaseMs);
     const settled = await scene.settle(owned, { cursor: 1, outcomes: [failed(at(events, 0))] });
-    assert.deepEqual(settled, { result: 'lost', version: 0, disabled: undefined });
+    assert.deepEqual(settled, { result: 'lost', version: 0, cursor: 0, disabled: undefined });
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
   });
 
@@ -432,14 +438,6 @@ function fencingContract(engine: Engine): void {
   });
 }
 
-const raiseOf = ({ stream, epoch, run, cursor }: Parameters<typeof settlementOf>[0]) => ({
-  tenant: stream.tenant,
-  stream: stream.id,
-  epoch,
-  run,
-  cursor,
-});
-
 function disablingContract(engine: Engine): void {
   test('one failure before the consecutive limit the stream is enabled, at it disabled', async (t) => {
     const scene = await createScene(engine, t);
@@ -455,6 +453,7 @@ function disablingContract(engine: Engine): void {
     assert.deepEqual(settled, {
       result: 'recorded',
       version: 2,
+      cursor: 0,
       disabled: { consecutive: 3, total: 3, reason: 'consecutive' },
     });
     const now = await scene.store.streams.get(scene.tenant, stream.id);

@@ -76,7 +76,7 @@ function createContract(engine: Engine): void {
       ],
     });
     const answer = await store.streams.create({ ...given, types: types ?? [] }, rules);
-    const expected = { ...given, subscriptions: [{ after: 0, types }], version: 1 };
+    const expected = { ...given, subscriptions: [{ after: -1, types }], version: 1 };
     assert.deepEqual(answer, { created: expected });
     assert.deepEqual(await store.streams.get(tenant, given.id), expected);
     assert.deepEqual(await store.streams.health(tenant, given.id), { consecutive: 0, total: 0 });
@@ -298,7 +298,7 @@ function subscriptionsContract(engine: Engine): void {
     await scene.publish('a.a', 'a.a');
     const updated = await changeTypes(scene, stream, 'b.b');
     assert.deepEqual(updated.subscriptions, [
-      { after: 0, types: ['a.a'] },
+      { after: -1, types: ['a.a'] },
       { after: 2, types: ['b.b'] },
     ]);
     await scene.publish('a.a');
