@@ -33,6 +33,8 @@ export interface DispatcherState {
   readonly behind: number;
   /** Characters of bodies that wait in memory to be sent. */
   readonly queuedBytes: number;
+  /** Characters of bodies in memory because their events are the newest of their logs. */
+  readonly tailBytes: number;
   /** The store has failed and what failed is being repeated. */
   readonly storeFails: boolean;
 }
@@ -54,6 +56,7 @@ const nothing: DispatcherState = {
   waiting: 0,
   behind: 0,
   queuedBytes: 0,
+  tailBytes: 0,
   storeFails: false,
 };
 

@@ -41,6 +41,11 @@ export class Tail<Follower> {
     return this.#head;
   }
 
+  /** Characters of bodies in memory. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   /** Adds the next event and answers who waits for it. */
   push(event: LogEvent): Iterable<Follower> {
     assert(event.offset === this.#head + 1, 'the tail has no gaps');

@@ -81,6 +81,7 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
       waiting: rota.waiting,
       behind: countBehind(ownership.runners.values()),
       queuedBytes: feed.queuedBytes,
+      tailBytes: sum([...ownership.tails.values()].map(({ bytes }) => bytes)),
       storeFails: deps.patience.isTried,
     }),
     idle: () => waiters.until(isIdle),

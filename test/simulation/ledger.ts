@@ -1,4 +1,5 @@
 import type { Appended, Health, LogEvent, Stream } from '../../src/core/types.ts';
+import type { DispatcherState } from '../../src/delivery/dispatcher.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type {
   CursorRaise,
@@ -13,6 +14,9 @@ import type {
 import type { Database } from '../../src/store/sqlite/database.ts';
 import * as model from '../store/contract/model.ts';
 import type { Broken, PromiseName } from './promises.ts';
+
+/** Characters of the longest body. */
+const bodyMax = 100;
 
 /** A stream as the simulation knows it: what was asked of Leat, and what Leat did. */
 export interface Line {
@@ -45,6 +49,8 @@ export interface Line {
   readonly open: Map<string, number>;
   /** The last version of which an operator was told that it holds. */
   toldVersion: number;
+  /** Somebody has asked to delete it; nobody else asks for anything then. */
+  isLeaving: boolean;
   isDeleted: boolean;
 }
 
@@ -147,6 +153,7 @@ export class Ledger {
       handedOut: new Set(),
       open: new Map(),
       toldVersion: 0,
+      isLeaving: false,
       isDeleted: false,
     };
     this.lines.set(stream.id, line);
@@ -289,6 +296,24 @@ export class Ledger {
     const all = above + parked.length;
     if (all > bound + settleMax + concurrency) {
       this.break('twice', `${all} events of ${line.label} are sent again`);
+    }
+  }
+
+  /** Nothing that a node holds in memory grows with a backlog or with what fails. */
+  checkMemory(process: string, state: DispatcherState): void {
+    const { settings } = this.#deps;
+    const { concurrency, settleMax, pageEvents, tailEventsMax, tailBytesMax } = settings;
+    const bounds = {
+      inFlight: concurrency,
+      // An attempt that is parked has two results.
+      unsettled: settleMax + 3 * concurrency,
+      // Of each stream half a page is left when a page, or what the tail has, is added.
+      queuedBytes: Math.max(1, state.streams) * (1.5 * pageEvents + tailEventsMax) * bodyMax,
+      tailBytes: tailBytesMax,
+    };
+    for (const [name, bound] of Object.entries(bounds)) {
+      const value = Number(state[name as keyof DispatcherState]);
+      if (value > bound) this.break('bounds', `${name} of ${process} is ${value}, not ${bound}`);
     }
   }
 

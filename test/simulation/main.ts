@@ -14,7 +14,7 @@ import { historyTable } from './table.ts';
 /** `npm run simulate`: plays histories of the engine, and shows those that break a promise. */
 const program = new Command('simulate')
   .description('Plays thousands of hostile histories of the delivery engine, each from its seed.')
-  .option('--seeds <count>', 'how many histories to play', natural, 2000)
+  .option('--seeds <count>', 'how many histories to play (2000; 10000 for --planted)', natural)
   .option('--from <seed>', 'the first seed', natural, 0)
   .option('--threads <count>', 'how many to play at once', natural, availableParallelism())
   .option('--seed <seed>', 'plays this one and prints its history', natural)
@@ -24,7 +24,7 @@ const program = new Command('simulate')
   .addHelpText('after', '\nExample: npm run simulate -- --seeds 100000');
 program.parse();
 const options = program.opts<{
-  seeds: number;
+  seeds?: number;
   from: number;
   threads: number;
   seed?: number;
@@ -71,7 +71,7 @@ async function show(plan: Plan): Promise<void> {
 }
 
 async function playMany(): Promise<void> {
-  const { from, seeds, threads, fault } = options;
+  const { from, seeds = 2000, threads, fault } = options;
   const startedMs = systemClock.elapsedMs();
   const progress = createProgress(process.stderr, systemClock.elapsedMs);
   const tally = await search({
@@ -103,7 +103,7 @@ async function showShrunk(seed: number): Promise<void> {
 }
 
 async function catchPlanted(): Promise<void> {
-  const { seeds, threads } = options;
+  const { seeds = 10_000, threads } = options;
   const waiting = [...plantedFaults];
   let missed = 0;
   print(`${'histories'.padStart(9)}  fault, and the promise that it was seen to break\n`);

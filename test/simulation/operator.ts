@@ -47,7 +47,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
   };
   const nodeOf = (number: number): Process | undefined => processes()[number % processes().length];
   const lineOf = (number: number): Line | undefined => {
-    const lines = ledger.living();
+    const lines = ledger.living().filter(({ isLeaving }) => !isLeaving);
     return lines[number % lines.length];
   };
   /** A command whose process ends never answers, and one that fails has said so. */
@@ -133,13 +133,16 @@ export function createOperator(world: World, processes: () => readonly Process[]
     },
     enable: ({ stream, resume }) => {
       // One that is disabled, if there is any.
-      const disabled = ledger.living().filter(({ counts }) => !counts.enabled);
+      const disabled = ledger
+        .living()
+        .filter(({ counts, isLeaving }) => !counts.enabled && !isLeaving);
       const line = disabled[stream % Math.max(1, disabled.length)];
       if (line !== undefined) patch(line, { status: 'enabled', resume });
     },
     delete: ({ stream }) => {
       const line = lineOf(stream);
       if (line === undefined || ledger.living().length < 2) return;
+      line.isLeaving = true;
       request(`is asked to delete ${line.label}`, async (process) => {
         const { streams } = process.store;
         const disabled = { status: 'disabled' } as const;

@@ -25,9 +25,11 @@ export interface Weather {
   readonly refused: number;
   /** Store commands that take effect while their answer gets lost. */
   readonly unanswered: number;
-  /** Hints of appended events that get lost, or come twice. */
+  /** Hints that get lost, or come twice. */
   readonly hintsLost: number;
   readonly hintsRepeated: number;
+  /** Hints that take a while, so that a later one may come first. */
+  readonly hintsLate: number;
   /** Answers of receivers with bytes that the store refuses. */
   readonly unstorable: number;
 }
@@ -90,7 +92,7 @@ const settingsOf = (dice: Dice): DeliverySettings => ({
   settleMax: dice.pick([2, 8, 32]),
   leaseGraceMs: 500,
   tailEventsMax: dice.pick([3, 50]),
-  tailBytesMax: 1_000_000,
+  tailBytesMax: dice.pick([300, 1_000_000]),
   pageEvents: dice.pick([2, 4, 20]),
   pageBytes: dice.pick([200, 1_000_000]),
   lagOffsetsMax: dice.pick([5, 10_000]),
@@ -111,6 +113,7 @@ const weatherOf = (dice: Dice): Weather => {
     unanswered: maybe(0.04),
     hintsLost: maybe(0.05),
     hintsRepeated: maybe(0.05),
+    hintsLate: maybe(0.3),
     unstorable: maybe(0.1),
   };
 };
@@ -137,7 +140,7 @@ const doings = {
   test: 4,
   disable: 4,
   enable: 7,
-  subscribe: 3,
+  subscribe: 6,
   move: 2,
   create: 1,
   delete: 1,

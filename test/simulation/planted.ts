@@ -235,6 +235,24 @@ export const plantedFaults: readonly PlantedFault[] = [
     after: 'this.rows >= 0',
   },
   {
+    name: 'a tail that keeps every event',
+    file: 'delivery/tail.ts',
+    before: 'while (this.#isFull()) this.#dropOldest();',
+    after: '',
+  },
+  {
+    name: 'queues that are filled without a bound',
+    file: 'delivery/feed.ts',
+    before: 'if (runner.queue.length < this.#deps.settings.pageEvents && this.#room() > 0) {',
+    after: 'if (runner.queue.length >= 0) {',
+  },
+  {
+    name: 'attempts that go on while no result can be recorded',
+    file: 'delivery/workshop.ts',
+    before: 'mayBegin: () => lease.isHeld && settler.unsettled < unsettledMax,',
+    after: 'mayBegin: () => lease.isHeld,',
+  },
+  {
     name: 'a window without a bound',
     file: 'delivery/runner.ts',
     before: 'this.window.settledAbove <= parkAfterEvents + streamConcurrency &&',

@@ -172,9 +172,11 @@ function runOf(
 
 function restlessProcesses(processes: readonly Process[]): string[] {
   return processes.flatMap(({ name, state, dispatcher }) => {
-    const { streams, ...busy } = dispatcher.state();
+    const { streams, tailBytes, ...busy } = dispatcher.state();
     const isIdle = state === 'up' && Object.values(busy).every((value) => Number(value) === 0);
-    return isIdle ? [] : [`${name} is ${state}: ${JSON.stringify({ ...busy, streams })}`];
+    return isIdle
+      ? []
+      : [`${name} is ${state}: ${JSON.stringify({ streams, tailBytes, ...busy })}`];
   });
 }
 

@@ -76,8 +76,9 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   // The store, as it is reached over a network that may fail
 
   const dawdle = (what: string): number => {
-    const { slow, slowMs, slowPages } = world.weather();
-    const share = what === 'page' ? Math.max(slow, slowPages) : slow;
+    const { slow, slowMs, slowPages, hintsLate } = world.weather();
+    const more = what === 'page' ? slowPages : what === 'hint' ? hintsLate : 0;
+    const share = Math.max(slow, more);
     return slowMs > 0 && dice.chance(share) ? dice.between(1, slowMs) : 0;
   };
   const execute = async <T>(what: string, run: () => Promise<T>): Promise<T> => {
@@ -110,6 +111,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   };
   const command = <T>(what: string, run: () => Promise<T>): Promise<T> => {
     if (state === 'down') return never;
+    ledger.checkMemory(name, dispatcher.state());
     const fate = meetDoom();
     if (fate === 'before') {
       die(`crashes before ${what}`);

@@ -9,6 +9,7 @@ import { regressions } from './regressions.ts';
 import { playWithFault, search } from './search.ts';
 import { shrink } from './shrink.ts';
 import { historyTable } from './table.ts';
+import { calm } from './world.ts';
 
 /** What a failing test shows. */
 async function story(plan: Plan): Promise<string> {
@@ -54,11 +55,16 @@ describe('a history', () => {
   });
 
   test('can be read as a table', async () => {
-    const plan = planOf(17);
-    const outcome = await play(plan, { record: true });
-    const text = historyTable(plan, outcome);
-    assert.match(text, /^Seed 17: \d+ steps, \d streams, \d nodes\.\n/);
-    assert.match(text, / {2}n1 +sends e\d+ to s\d\n/);
+    const plan: Plan = {
+      ...planOf(17),
+      nodes: 1,
+      streams: [['a.made']],
+      weather: calm,
+      steps: [{ at: 20, do: 'publish', types: ['a.made'], repeats: false }],
+    };
+    const text = historyTable(plan, await play(plan, { record: true }));
+    assert.match(text, /^Seed 17: 1 steps, 1 streams, 1 nodes\.\nWeather: calm\.\n/);
+    assert.match(text, /\n {5}20 {2}n1 +sends e2 to s1\n/);
     assert.match(text, /\nEvery promise was kept\.$/);
   });
 

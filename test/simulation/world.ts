@@ -34,6 +34,7 @@ export const calm: Weather = {
   unanswered: 0,
   hintsLost: 0,
   hintsRepeated: 0,
+  hintsLate: 0,
   unstorable: 0,
 };
 
