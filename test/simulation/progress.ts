@@ -34,9 +34,11 @@ export const count = (number: number): string => number.toLocaleString('en-US');
 
 /** What was played, in one line. */
 export function summary({ histories, events, attempts, virtualMs }: Tally, tookMs: number): string {
-  const hours = virtualMs / 3_600_000;
+  const minutes = virtualMs / 60_000;
+  const time =
+    minutes < 90 ? `${minutes.toFixed(1)} minutes` : `${(minutes / 60).toFixed(1)} hours`;
   return (
     `${count(histories)} histories in ${(tookMs / 1000).toFixed(1)} s: ${count(events)} events, ` +
-    `${count(attempts)} attempts, ${hours.toFixed(1)} hours of their own time.`
+    `${count(attempts)} attempts, ${time} of their own time.`
   );
 }
