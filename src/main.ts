@@ -100,6 +100,8 @@ function addKeyCommands(keys: Command): void {
   keys
     .command('revoke <kid>')
     .option(...tenantOption)
+    // One key in 64 has a name that begins with a dash.
+    .allowUnknownOption()
     .description('remove a key and refuse every token signed with it')
     .action((kid: string, { tenant }: { tenant?: string }) =>
       administer((admin) => admin.revokeKey(kid, tenant)),

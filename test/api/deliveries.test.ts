@@ -326,6 +326,7 @@ describe('a test event', () => {
 
   test('is refused by a disabled stream, and by none', async () => {
     const { path, stream } = await failing();
+    await scene.retire();
     await site.send('PATCH', path, { status: 'disabled' });
     const answer = await site.send('POST', `${path}/test`, { event_type: 'a.b' });
     assert.equal(answer.status, 409);

@@ -419,6 +419,7 @@ describe('update', () => {
     const events = await scene.publish('a.b', 'a.b', 'a.b');
     const owned = await scene.own(stream);
     await scene.settle(owned, { outcomes: events.map((event) => failed(event)) });
+    await scene.retire();
     await patch(id, { status: 'disabled' });
     const answer = await patch(id, { status: 'enabled', name: 'not applied' });
     assert.equal(answer.status, 409);

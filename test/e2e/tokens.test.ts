@@ -522,8 +522,12 @@ describe('signing keys', () => {
     await answered(200, list(fresh));
     await running.stop();
 
+    const dashed = await runLeat(['keys', 'revoke', '-abc'], env);
+    assert.match(dashed.output, /No key is called "-abc"/);
+
     // The last key goes: a new one signs at once, and the tokens of the old one end.
-    assert.equal((await runLeat(['keys', 'revoke', kidOf(fresh)], env)).code, 0);
+    const last = await runLeat(['keys', 'revoke', kidOf(fresh)], env);
+    assert.equal(last.code, 0, last.output);
     running = await startLeat(own, port);
     assert.equal((await answered<ProblemBody>(401, list(fresh))).message, badSignature);
     await answered(200, list(running.token));

@@ -14,13 +14,14 @@ import type {
 import type { Database } from '../../src/store/sqlite/database.ts';
 import * as model from '../store/contract/model.ts';
 import type { Broken, PromiseName } from './promises.ts';
+import { labelOf } from './world.ts';
 
 /** Characters of the longest body. */
 const bodyMax = 100;
 
 /** A stream as the simulation knows it: what was asked of Leat, and what Leat did. */
 export interface Line {
-  /** Short, for people: `s1`. */
+  /** Short, for people: `s12`. */
   readonly label: string;
   readonly id: string;
   readonly counts: model.ModelStream;
@@ -136,7 +137,7 @@ export class Ledger {
 
   created(stream: Stream, types: readonly string[]): void {
     const line: Line = {
-      label: `s${this.lines.size + 1}`,
+      label: labelOf(stream.id),
       id: stream.id,
       counts: model.newModelStream(this.world, ''),
       spans: [{ after: this.head, types }],
@@ -200,6 +201,9 @@ export class Ledger {
 
   joined(node: Node, leaseMs: number): void {
     this.#free(node.id);
+    for (const process of this.#leases.keys()) {
+      if (process.startsWith(`${node.id}#`)) this.#leases.delete(process);
+    }
     this.#leases.set(processOf(node), this.#deps.nowMs() + leaseMs);
   }
 

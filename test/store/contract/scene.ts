@@ -53,6 +53,8 @@ export interface Scene {
   addStream(given?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
   /** Makes this scene's node the owner of every free stream and answers the one asked for. */
   own(stream: Stream): Promise<OwnedStream>;
+  /** Ends the lease of this scene's node: nobody waits for it to see a change. */
+  retire(): Promise<void>;
   /** Settles outcomes of one owned stream, in a batch of their own. */
   settle(owned: OwnedStream, settlement: SettleGiven): Promise<SettledStream>;
   settleMany(settlements: readonly Settlement[], batch?: number): Promise<SettleAnswer>;
@@ -102,6 +104,7 @@ export function sceneOf(store: Store, tenant: number): Scene {
       return answer.created;
     },
     own: async (stream) => {
+      await store.ownership.heartbeat(await scene.node(), leaseMs);
       const claimed = await store.ownership.claim(
         await scene.node(),
         { claim: nextClaim(), take: 1000 },
@@ -110,6 +113,9 @@ export function sceneOf(store: Store, tenant: number): Scene {
       const owned = claimed.find((item) => item.stream.id === stream.id);
       assert.ok(owned, 'the stream was free and had something to do');
       return owned;
+    },
+    retire: async () => {
+      await store.ownership.heartbeat(await scene.node(), 0);
     },
     settle: async (owned, given) => {
       const answer = await scene.settleMany([settlementOf(owned, given)]);
