@@ -137,7 +137,7 @@ class StreamOwnership implements Ownership {
     const { share } = this.#deps.lease;
     if (this.runners.size <= share) return;
     const staying = [...this.runners.values()].filter(({ leaving }) => !leaving);
-    // The last ones claimed leave first: what the others know in memory is worth more.
+    // The last ones claimed leave first: least of them is in memory.
     for (const runner of staying.slice(share)) {
       runner.leaving = true;
       this.rest(runner);
