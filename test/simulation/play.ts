@@ -72,6 +72,8 @@ export async function play(
   world.note('world', 'faults stop');
   for (const process of processes) process.mend();
   await checkEnd(world, operator, processes);
+  // Nothing happens any more: nobody lets the time go on.
+  site.close();
   return {
     broken: ledger.broken,
     history,

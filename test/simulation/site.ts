@@ -14,6 +14,7 @@ export interface Site {
   readonly tenant: number;
   /** Runs one command at a time: what is noted right after one sees no other. */
   inTurn<T>(command: () => Promise<T>): Promise<T>;
+  close(): void;
 }
 
 const location = { path: ':memory:', file: undefined };
@@ -50,6 +51,7 @@ export async function createSite(clock: { elapsedMs(): number }): Promise<Site> 
       last = result.catch(() => undefined);
       return result;
     },
+    close: () => connection.close(),
   };
 }
 
