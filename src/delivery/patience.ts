@@ -18,7 +18,8 @@ export interface Patience {
   close(): void;
 }
 
-const never = new Promise<never>(() => undefined);
+/** One for each that waits: a promise remembers who waits for it. */
+const never = (): Promise<never> => new Promise(() => undefined);
 
 /** An outage is reported once, however much work fails in it, and so is its end. */
 export function createPatience(deps: {
@@ -61,7 +62,7 @@ export function createPatience(deps: {
   return {
     keepTrying: async (work) => {
       for (let failures = 0; ; failures += 1) {
-        if (closed) await never;
+        if (closed) await never();
         try {
           const answer = await work();
           goesThrough(failures);

@@ -34,8 +34,8 @@ export interface Process {
 /** 2026-03-01T09:30:00.000Z */
 const wallStart = 1_772_357_400_000;
 
-/** Wherever a process ends, what it was told afterwards is told to nobody. */
-const never = new Promise<never>(() => undefined);
+/** What a process asks for that has ended. One for each: a promise remembers who waits for it. */
+const never = (): Promise<never> => new Promise(() => undefined);
 
 /** Starts a process; `ended` is called once it has ended, in whatever way. */
 export function startProcess(world: World, name: string, ended: () => void): Process {
@@ -110,12 +110,12 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     });
   };
   const command = <T>(what: string, run: () => Promise<T>): Promise<T> => {
-    if (state === 'down') return never;
+    if (state === 'down') return never();
     ledger.checkMemory(name, dispatcher.state());
     const fate = meetDoom();
     if (fate === 'before') {
       die(`crashes before ${what}`);
-      return never;
+      return never();
     }
     if (fate === 'late') die(`crashes, ${what} is still on its way`);
     return new Promise((resolve, reject) => {
