@@ -33,8 +33,9 @@ const options = program.opts<{
   planted?: boolean;
 }>();
 
+refuseUnknownFault(options.fault);
 if (options.planted === true) await catchPlanted();
-else if (options.plan !== undefined) await show(await planIn(options.plan));
+else if (options.plan !== undefined) await show(planIn(options.plan));
 else if (options.seed !== undefined) await show(await planFor(options.seed));
 else await playMany();
 
@@ -42,6 +43,12 @@ function natural(text: string): number {
   const number = Number(text);
   if (!Number.isSafeInteger(number) || number < 0) throw new InvalidArgumentError('not a number');
   return number;
+}
+
+function refuseUnknownFault(name: string | undefined): void {
+  if (name === undefined || plantedFaults.some((fault) => fault.name === name)) return;
+  const names = plantedFaults.map((fault) => `  ${fault.name}`).join('\n');
+  program.error(`--fault: there is none called "${name}", but these:\n${names}`);
 }
 
 function print(text: string): void {
@@ -59,8 +66,12 @@ async function planFor(seed: number): Promise<Plan> {
   return planOf(seed);
 }
 
-async function planIn(file: string): Promise<Plan> {
-  return JSON.parse(readFileSync(file, 'utf8')) as Plan;
+function planIn(file: string): Plan {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Plan;
+  } catch (error) {
+    return program.error(`--plan: ${String(error)}; a failing history prints the JSON of its plan`);
+  }
 }
 
 async function show(plan: Plan): Promise<void> {
