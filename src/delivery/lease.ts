@@ -31,6 +31,8 @@ export interface LeaseDeps {
    * meanwhile.
    */
   readonly regained: () => void;
+  /** Another process has joined in this node's name: this one is over, and owns nothing. */
+  readonly replaced: () => void;
   /** It was renewed. */
   readonly renewed: (heartbeat: Heartbeat) => void;
 }
@@ -50,8 +52,8 @@ export function createLease(deps: LeaseDeps): Lease {
       sentMs = clock.elapsedMs();
       return ownership.heartbeat(node, settings.leaseMs);
     });
-    // Another process has joined in this node's name: this one is over, and owns nothing.
-    if (closed || answer === undefined) return;
+    if (closed) return;
+    if (answer === undefined) return deps.replaced();
     const wasHeld = isHeld();
     share = answer.share;
     if (!wasHeld) {

@@ -117,6 +117,7 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
       ownership.lookAtAll();
       ownership.claim();
     },
+    replaced: () => report({ kind: 'unexpected', error: new Error(replacedText(node)) }),
     renewed: ({ changed }) => {
       ownership.missed(changed);
       ownership.handBack();
@@ -156,6 +157,10 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
   const parts = { lane, rota, settler, due, feed, sender, claims, ownership, poll, lease };
   return parts;
 }
+
+const replacedText = ({ id }: Node): string =>
+  `Another process has joined as "${id}", so this one delivers nothing any more: ` +
+  'processes that share a store need names of their own.';
 
 /** A runner's part of a batch is in the store, or the stream is not this node's any more. */
 function settle(

@@ -82,6 +82,22 @@ describe('the lease of a node', () => {
   });
 });
 
+describe('a node whose name another process has taken', () => {
+  test('says so once, and sends nothing any more', async (t) => {
+    const { scene } = await createLeaseScene(t);
+    await scene.addStream();
+    await scene.start();
+    await scene.store.ownership.join('leat', settings.leaseMs);
+    await scene.clock.advance(settings.leaseMs);
+    await scene.publishMany(1);
+    await scene.clock.advance(settings.leaseMs);
+    assert.deepEqual(scene.sent(), []);
+    const said = scene.reported('unexpected').map(({ error }) => String(error));
+    assert.equal(said.length, 1);
+    assert.match(said[0] ?? '', /Another process has joined as "leat".*names of their own/);
+  });
+});
+
 describe('the share of a node', () => {
   test('surplus is handed back when another joins, without cutting an attempt off', async (t) => {
     const { scene } = await createLeaseScene(t);
