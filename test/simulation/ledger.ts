@@ -1,4 +1,4 @@
-import type { Appended, Health, LogEvent, Stream } from '../../src/core/types.ts';
+import type { Appended, DeliveryKind, Health, LogEvent, Stream } from '../../src/core/types.ts';
 import type { DispatcherState } from '../../src/delivery/dispatcher.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type {
@@ -44,8 +44,8 @@ export interface Line {
   readonly begun: Map<string, number[]>;
   /** Ids of accepted test events. */
   readonly tests: Set<string>;
-  /** Rows that were handed out to be sent. */
-  readonly handedOut: Set<string>;
+  /** Rows that were handed out to be sent: the kind of each when it was. */
+  readonly handedOut: Map<string, DeliveryKind>;
   /** Attempts under way, by process. */
   readonly open: Map<string, number>;
   /** The last version of which an operator was told that it holds. */
@@ -151,7 +151,7 @@ export class Ledger {
       adoptions: 0,
       begun: new Map(),
       tests: new Set(),
-      handedOut: new Set(),
+      handedOut: new Map(),
       open: new Map(),
       toldVersion: 0,
       isLeaving: false,
@@ -400,7 +400,7 @@ export class Ledger {
       }
       const { taken } = model.claimDue(line.counts, now, leaseUntil, ask.take);
       const got = rows.map(({ event }) => event.id);
-      for (const id of got) line.handedOut.add(id);
+      for (const { event, kind } of rows) line.handedOut.set(event.id, kind);
       if (got.join(' ') !== taken.join(' ')) {
         this.break(
           'counters',
@@ -483,7 +483,9 @@ export class Ledger {
   #checkContent(line: Line, eventId: string, endpoint: string): void {
     const row = line.counts.rows.get(eventId);
     if (!line.isDeleted && this.#mustHold(line)) {
-      if (!line.counts.enabled && row?.kind !== 'redelivery') {
+      // Its row may be gone: settled by an attempt that outlived the lease of the row.
+      const kind = row?.kind ?? line.handedOut.get(eventId);
+      if (!line.counts.enabled && kind !== 'redelivery') {
         this.break('disabled', `${line.label} is disabled and is sent ${eventId}`);
       }
       if (endpoint !== line.endpoint) {
