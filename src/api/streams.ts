@@ -1,4 +1,4 @@
-import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
+import type { Clock, RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { makeId } from '../core/ids.ts';
 import { applyPatch, type StreamPatch, type StreamState, withSecret } from '../core/streams.ts';
@@ -22,7 +22,7 @@ import { type Answer, type Call, type Operation, operation } from './operation.t
 import { nextOf, pageOf } from './page.ts';
 import { badBody, conflict, type Problem } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { whenSeen } from './seen.ts';
+import { removeStream, whenSeen } from './seen.ts';
 import { newSecret } from './signing-secret.ts';
 import { noStream, streamOf } from './stream-of.ts';
 
@@ -147,9 +147,10 @@ function updateStream(deps: StreamDeps): Operation {
 }
 
 async function patchStream(
-  { store, clock, log, settings }: StreamDeps,
+  deps: StreamDeps,
   { tenant, params, body, now }: Call<{ id: string }, unknown, StreamPatchSent>,
 ): Promise<Answer> {
+  const { store, log, settings } = deps;
   const patch = patchOf(body, settings);
   // What a decision leads to besides the change itself; the store calls it once.
   const decided = { enables: false, secretMissing: false };
@@ -179,7 +180,7 @@ async function patchStream(
       'some events of the disabled time were pruned and are not sent',
     );
   }
-  await whenSeen({ ownership: store.ownership, clock }, { tenant: tenant.id, stream: params.id });
+  await whenSeen(deps, { tenant: tenant.id, stream: params.id });
   const skipped = { 'leat-skipped-events': String(answer.skipped) };
   return { body: showStream(answer.updated), headers: decided.enables ? skipped : undefined };
 }
@@ -198,31 +199,10 @@ function deleteStream(deps: StreamDeps): Operation {
     success: 204,
     errors: [400],
     handle: async ({ tenant, params, now }) => {
-      await removeStream(deps, tenant.id, params.id, now);
+      await removeStream(deps, { tenant: tenant.id, stream: params.id }, now);
       return {};
     },
   });
-}
-
-/** Disabled first: nothing remembers of a stream that is gone who still works for it. */
-async function removeStream(
-  { store, clock }: StreamDeps,
-  tenant: number,
-  id: string,
-  now: Millis,
-): Promise<void> {
-  const disabled = await store.streams.update(
-    tenant,
-    id,
-    (before) => ({
-      after: before.status === 'disabled' ? before : { ...before, status: 'disabled' },
-    }),
-    now,
-  );
-  if ('updated' in disabled) {
-    await whenSeen({ ownership: store.ownership, clock }, { tenant, stream: id });
-  }
-  await store.streams.delete(tenant, id);
 }
 
 function showStream(of: Stream): StreamShown {

@@ -270,8 +270,10 @@ class StreamOwnership implements Ownership {
       this.claim();
       return;
     }
-    if (owned.stream.version !== runner.stream.version) this.#deps.feed.empty(runner);
-    if (runner.misjudged(owned)) return this.#beginAnew(runner, owned);
+    if (owned.stream.version !== runner.stream.version) {
+      this.#deps.feed.empty(runner);
+      if (runner.misjudged(owned)) return this.#beginAnew(runner, owned);
+    }
     runner.update(owned);
     this.#wake(runner, owned);
     this.rest(runner);

@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '../../src/core/errors.ts';
-import { whenSeen } from '../../src/api/seen.ts';
+import { removeStream, whenSeen } from '../../src/api/seen.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { NewEvent } from '../../src/core/types.ts';
 import { newEvent, newStream } from '../store/contract/scene.ts';
@@ -97,8 +97,8 @@ export function createOperator(world: World, processes: () => readonly Process[]
       if ('updated' in answer) await isSeen(process, line, answer.updated.version);
     });
   /** As the management API answers: once nobody works by what was before. */
-  const isSeen = async ({ store, clock }: Process, line: Line, version: number): Promise<void> => {
-    await whenSeen({ ownership: store.ownership, clock }, { tenant, stream: line.id });
+  const isSeen = async (process: Process, line: Line, version: number): Promise<void> => {
+    await whenSeen(process, { tenant, stream: line.id });
     line.toldVersion = Math.max(line.toldVersion, version);
   };
 
@@ -143,19 +143,9 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const line = lineOf(stream);
       if (line === undefined || ledger.living().length < 2) return;
       line.isLeaving = true;
-      request(`is asked to delete ${line.label}`, async (process) => {
-        const { streams } = process.store;
-        const disabled = { status: 'disabled' } as const;
-        const now = process.clock.now();
-        const answer = await streams.update(
-          tenant,
-          line.id,
-          (before) => ({ after: { ...before, ...disabled } }),
-          now,
-        );
-        if ('updated' in answer) await isSeen(process, line, answer.updated.version);
-        await streams.delete(tenant, line.id);
-      });
+      request(`is asked to delete ${line.label}`, (process) =>
+        removeStream(process, { tenant, stream: line.id }, process.clock.now()),
+      );
     },
     redeliver: ({ stream, pick }) => {
       const line = lineOf(stream);

@@ -33,7 +33,7 @@ export function createOwnershipStore(deps: {
     owned: async (node, streams) => {
       if (!isPresent(db, node)) return [];
       const found = streams.flatMap((ref) => ownedNow(deps, node, ref) ?? []);
-      see(db, found);
+      see(db, node, found);
       return found;
     },
     hasSeen: async (ref) => hasSeen(deps, ref),
@@ -81,13 +81,16 @@ function heartbeat({ db, clock }: Deps, node: Node, leaseMs: number): Heartbeat 
   const row = db.get<{ living: number }>`
     select count(*) as living from nodes where lease_until > ${nowMs}`;
   const living = row?.living ?? 1;
-  const changed = db.all<StreamRef>`
+  const share = living > 1 ? Math.ceil(countWanted(db) / living) : Infinity;
+  return { share, changed: unseenBy(db, node) };
+}
+
+/** The node's streams that were changed and not read since: mostly none, and an index knows them. */
+function unseenBy(db: Database, node: Node): StreamRef[] {
+  const rows = db.all<StreamRef>`
     select tenant, stream from runs where owner = ${node.id} and unseen = 1`;
-  return {
-    share: living > 1 ? Math.ceil(countWanted(db) / living) : Infinity,
-    // Rows have no prototype; what leaves the store is plain.
-    changed: changed.map(({ tenant, stream }) => ({ tenant, stream })),
-  };
+  // Rows have no prototype; what leaves the store is plain.
+  return rows.map(({ tenant, stream }) => ({ tenant, stream }));
 }
 
 /** Streams that somebody has to own. */
@@ -164,16 +167,14 @@ function claimOne(
 }
 
 /** Its owner begins nothing for it before it has this answer. */
-function see(db: Database, streams: readonly OwnedStream[]): void {
-  const isUnseen = ({ stream: { tenant, id } }: OwnedStream): boolean =>
-    db.get`
-      select 1 from runs where tenant = ${tenant} and stream = ${id} and unseen = 1` !== undefined;
-  const unseen = streams.filter(isUnseen);
+function see(db: Database, node: Node, read: readonly OwnedStream[]): void {
+  const unseen = unseenBy(db, node).filter(({ tenant, stream }) =>
+    read.some((owned) => owned.stream.tenant === tenant && owned.stream.id === stream),
+  );
   if (unseen.length === 0) return;
   db.transact('relaxed', () => {
-    for (const { stream } of unseen) {
-      db.run`
-        update runs set unseen = 0 where tenant = ${stream.tenant} and stream = ${stream.id}`;
+    for (const { tenant, stream } of unseen) {
+      db.run`update runs set unseen = 0 where tenant = ${tenant} and stream = ${stream}`;
     }
   });
 }
