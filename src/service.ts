@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
 import { bootstrap, type Bootstrapped } from './auth/bootstrap.ts';
@@ -70,11 +71,12 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
 
 /** The store that the settings name, with the key that seals its secrets. */
 export async function openServiceStore(
-  deps: Pick<ServiceDeps, 'config' | 'random' | 'clock'>,
+  deps: Pick<ServiceDeps, 'config' | 'random' | 'clock'> & Partial<Pick<ServiceDeps, 'log'>>,
 ): Promise<Store> {
-  const { config, random, clock } = deps;
+  const { config, random, clock, log } = deps;
   const secretKey = config.secretKey ?? (await generatedSecretKey(config, random));
-  return openStore({ location: config.store, secretKey, random, clock });
+  const report = log && ((error: unknown) => log.warn({ err: error }, 'hints of the store'));
+  return openStore({ location: config.store, secretKey, random, clock, report });
 }
 
 async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
@@ -199,9 +201,10 @@ function createServiceTransport({ config, clock }: ServiceDeps, egress: EgressRu
 function createServiceDispatcher(
   store: Store,
   transport: Transport,
-  { config, clock, log, version }: ServiceDeps,
+  { config, clock, random, log, version }: ServiceDeps,
 ): ReturnType<typeof createDispatcher> {
   return createDispatcher({
+    nodeId: config.store.engine === 'postgres' ? newNodeId(random) : undefined,
     store,
     transport,
     clock,
@@ -218,6 +221,14 @@ function createServiceDispatcher(
     },
     report: (report) => logReport(log, report),
   });
+}
+
+/**
+ * Nodes on one database need names of their own, also where containers have the same host name: so
+ * each process has a new one, and what a crash leaves is free once its lease has ended.
+ */
+function newNodeId(random: RandomBytes): string {
+  return `${hostname()}-${Buffer.from(random(4)).toString('hex')}`;
 }
 
 function createServicePruner(

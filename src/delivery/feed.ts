@@ -1,6 +1,7 @@
 import { spanAt, typesNow } from '../core/subscription.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
 import type { LogPage } from '../store/port.ts';
+import { type CatchUp, createCatchUp } from './catch-up.ts';
 import { createPageReader, type PageReader, type PageReaderDeps } from './page-reader.ts';
 import type { Rota } from './rota.ts';
 import type { Runner } from './runner.ts';
@@ -17,9 +18,11 @@ export interface Feed {
   readonly reads: number;
   /** Characters of bodies in the queues of all runners. */
   readonly queuedBytes: number;
-  /** Events joined the log. */
-  appended(tail: Tail<Runner>, events: readonly LogEvent[]): void;
-  /** Events up to `head` may have joined the log unheard. */
+  /** Events joined a log. */
+  appended(tenant: number, tail: Tail<Runner>, events: readonly LogEvent[]): void;
+  /** A log reaches this offset, unheard. */
+  reached(tenant: number, tail: Tail<Runner>, head: Offset): void;
+  /** Events up to `head` may have joined the log unheard, and are not read for all at once. */
   skipped(tail: Tail<Runner>, head: Offset): void;
   /** Reads on for a runner whose queue is short, or lets it wait at the head of the log. */
   fill(runner: Runner): void;
@@ -48,6 +51,7 @@ export function createFeed(deps: FeedDeps): Feed {
 class LogFeed implements Feed {
   readonly #deps: FeedDeps;
   readonly #reader: PageReader;
+  readonly #catchUp: CatchUp;
   #queuedBytes = 0;
 
   constructor(deps: FeedDeps) {
@@ -57,17 +61,36 @@ class LogFeed implements Feed {
       pageBytes: () => this.#pageBytes(),
       read: (runner, page) => this.#takePage(runner, page),
     });
+    this.#catchUp = createCatchUp({
+      ...deps,
+      push: (tail, events) => this.#push(tail, events),
+      skip: (tail, head) => this.skipped(tail, head),
+      done: () => deps.rota.pump(),
+    });
   }
 
   get reads(): number {
-    return this.#reader.reads;
+    return this.#reader.reads + this.#catchUp.reads;
   }
 
   get queuedBytes(): number {
     return this.#queuedBytes;
   }
 
-  appended(tail: Tail<Runner>, events: readonly LogEvent[]): void {
+  appended(tenant: number, tail: Tail<Runner>, events: readonly LogEvent[]): void {
+    const [first] = events;
+    const last = events.at(-1);
+    if (first === undefined || last === undefined) return;
+    // Others have appended before these: all of it is read in order.
+    if (first.offset > tail.head + 1) this.#catchUp.heard(tenant, tail, last.offset);
+    else this.#push(tail, events);
+  }
+
+  reached(tenant: number, tail: Tail<Runner>, head: Offset): void {
+    this.#catchUp.heard(tenant, tail, head);
+  }
+
+  #push(tail: Tail<Runner>, events: readonly LogEvent[]): void {
     for (const event of events) {
       if (event.offset <= tail.head) continue;
       if (event.offset > tail.head + 1) this.skipped(tail, event.offset - 1);
@@ -113,6 +136,7 @@ class LogFeed implements Feed {
 
   close(): void {
     this.#reader.close();
+    this.#catchUp.close();
   }
 
   #room(): number {

@@ -6,6 +6,7 @@ import type { Ownership } from './ownership.ts';
 import type { Patience } from './patience.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
+import type { Tail } from './tail.ts';
 
 /** Looks until every stream was read again; few streams are read again at each. */
 const looksPerRound = 60;
@@ -26,7 +27,7 @@ export interface PollDeps {
   readonly clock: Clock;
   readonly patience: Patience;
   readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'look' | 'raise'>;
-  readonly feed: Pick<Feed, 'skipped' | 'fill'>;
+  readonly feed: Pick<Feed, 'skipped' | 'reached'>;
   readonly due: Pick<Due, 'check'>;
   readonly settings: Pick<DeliverySettings, 'pollMs' | 'lagOffsetsMax' | 'lagMs'>;
 }
@@ -45,17 +46,17 @@ export function createPoll(deps: PollDeps): Poll {
   const poll = async (): Promise<void> => {
     ownership.claim();
     deps.due.check();
-    await hearOfHeads((tail, head) => head > tail.head);
+    await hearOfHeads((tenant, tail, head) => deps.feed.reached(tenant, tail, head));
     for (const tail of ownership.tails.values()) tail.age();
     lookAtNext();
     await raiseLagging();
   };
   const hearOfHeads = async (
-    isBehind: (tail: { readonly head: number }, head: number) => boolean,
+    tell: (tenant: number, tail: Tail<Runner>, head: number) => void,
   ): Promise<void> => {
     for (const [tenant, tail] of ownership.tails) {
       const head = await patience.keepTrying(() => deps.log.head(tenant));
-      if (isBehind(tail, head)) deps.feed.skipped(tail, head);
+      tell(tenant, tail, head);
     }
   };
   const lookAtNext = (): void => {
@@ -85,7 +86,7 @@ export function createPoll(deps: PollDeps): Poll {
 
   return {
     start: plan,
-    dropTails: () => hearOfHeads(() => true),
+    dropTails: () => hearOfHeads((_, tail, head) => deps.feed.skipped(tail, head)),
     close: () => {
       closed = true;
       timer?.cancel();

@@ -41,6 +41,11 @@ export class Tail<Follower> {
     return this.#head;
   }
 
+  /** Whether anybody waits at the head. */
+  get hasFollowers(): boolean {
+    return this.#followers.size > 0;
+  }
+
   /** Characters of bodies in memory. */
   get bytes(): number {
     return this.#bytes;

@@ -187,11 +187,16 @@ function settle(
   ownership.rest(runner);
 }
 
-function hear({ ownership, feed, rota }: Parts, hint: Hint): void {
+function hear({ ownership, feed, rota, poll }: Parts, hint: Hint): void {
   if (hint.kind === 'stream') ownership.changed(hint);
-  const tail = hint.kind === 'appended' ? ownership.tails.get(hint.tenant) : undefined;
-  if (hint.kind !== 'appended' || tail === undefined) return;
-  feed.appended(tail, hint.events);
+  if (hint.kind === 'free' || hint.kind === 'missed') ownership.claim();
+  if (hint.kind === 'missed') void poll.dropTails();
+  if (hint.kind !== 'appended' && hint.kind !== 'head') return;
+  const { tenant } = hint;
+  const tail = ownership.tails.get(tenant);
+  if (tail === undefined) return;
+  if (hint.kind === 'head') return feed.reached(tenant, tail, hint.head);
+  feed.appended(tenant, tail, hint.events);
   rota.pump();
 }
 

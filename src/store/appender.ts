@@ -28,6 +28,9 @@ export interface AppenderDeps {
   readonly groupBodiesMax: number;
 }
 
+/** A thousand publishes, or the bodies of two of the largest, in one commit. */
+export const groupLimits = { groupEventsMax: 1000, groupBodiesMax: 8 * 1024 * 1024 };
+
 /** One call of append that waits for its commit. */
 interface Call {
   readonly events: readonly NewEvent[];

@@ -1,7 +1,7 @@
 import type { Clock, RandomBytes } from '../core/clock.ts';
-import { StartRefused } from '../core/errors.ts';
 import type { StoreLocation } from '../core/value.ts';
 import type { Store } from './port.ts';
+import { openPostgresStore } from './postgres/store.ts';
 import { openSqliteStore } from './sqlite/store.ts';
 
 export interface StoreOptions {
@@ -10,11 +10,14 @@ export interface StoreOptions {
   /** 32 bytes; seals the secrets that the store keeps. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
-  /** Leases of nodes go by it, where the engine has no clock of its own. */
-  readonly clock: Pick<Clock, 'elapsedMs'>;
+  /** Leases of nodes go by it where the engine has no clock of its own, and pauses do. */
+  readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
   /** Puts a commit off until calls of the same turn have joined it; `setImmediate` unless said. */
   readonly defer?: ((action: () => void) => void) | undefined;
-  /** Hears of listeners of `watch` that throw; a process warning unless said. */
+  /**
+   * Hears of listeners of `watch` that throw, and of hints of other processes that cannot be heard;
+   * a process warning unless said.
+   */
   readonly report?: ((error: unknown) => void) | undefined;
 }
 
@@ -29,9 +32,7 @@ export async function openStore({
   ...rest
 }: StoreOptions): Promise<Store> {
   if (location.engine === 'postgres') {
-    throw new StartRefused(
-      'LEAT_STORE: this version of Leat has no postgres store yet, for example LEAT_STORE=sqlite:./data/leat.db',
-    );
+    return openPostgresStore(location.url, { ...rest, defer, report });
   }
   const { path } = location;
   const file = 'file' in location ? location.file : path === ':memory:' ? undefined : path;

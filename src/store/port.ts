@@ -55,14 +55,20 @@ export interface Store {
 }
 
 export type Hint =
-  /** Events joined a log, in offset order and without gaps. */
+  /** Events joined a log by this process, in offset order and without gaps. */
   | { readonly kind: 'appended'; readonly tenant: number; readonly events: readonly LogEvent[] }
+  /** Events joined a log by another process; it reaches this offset. */
+  | { readonly kind: 'head'; readonly tenant: number; readonly head: Offset }
   /** A stream was created, changed, deleted, or got rows that are due now. */
   | { readonly kind: 'stream'; readonly tenant: number; readonly stream: string }
   /** A client was created, changed or deleted; cached verdicts about it end. */
   | { readonly kind: 'client'; readonly tenant: number; readonly client: string }
   /** Signing keys were added or removed. */
-  | { readonly kind: 'keys'; readonly tenant: number };
+  | { readonly kind: 'keys'; readonly tenant: number }
+  /** Another process gave streams up. */
+  | { readonly kind: 'free' }
+  /** Hints of other processes may have been lost: any of the above may have happened. */
+  | { readonly kind: 'missed' };
 
 /** A page ordered by an opaque key. `next` is absent on the last page. */
 export interface Page<T> {
@@ -350,6 +356,17 @@ export interface OwnershipStore {
   release(node: Node, cursors: readonly CursorRaise[]): Promise<void>;
   /** Ends the node's lease; what it still owns is free. */
   leave(node: Node): Promise<void>;
+  /** Nodes with a lease, and former ones whose streams nobody has taken yet, in order of id. */
+  nodes(): Promise<NodeState[]>;
+}
+
+/** How a node stands, for operators. */
+export interface NodeState {
+  readonly id: string;
+  /** Streams that it owns. */
+  readonly streams: number;
+  /** What is left of its lease; 0 once it has ended. */
+  readonly leaseMs: number;
 }
 
 export interface Heartbeat {

@@ -148,7 +148,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'disabling that leaves the waiting retries',
     file: 'store/sqlite/outcome.ts',
-    before: `tally.health = failWaiting(tally.db, { ...tally.run, health }, 'retrying', tally.now);`,
+    before: `score.health = failWaiting(db, { ...run, health: score.health }, 'retrying', tally.now);`,
     after: '',
   },
   {
@@ -159,12 +159,10 @@ export const plantedFaults: readonly PlantedFault[] = [
   },
   {
     name: 'a failure that is counted twice',
-    file: 'store/sqlite/outcome.ts',
-    before: `const row = rowOf(tally, outcome);
-  if (isOver(row, outcome)) return;
-  tally.failed += 1;`,
-    after: `const row = rowOf(tally, outcome);
-  tally.failed += 1;`,
+    file: 'store/settling.ts',
+    before: `if (over) return { history, row: 'as it was', ended: undefined };
+  // A disabled`,
+    after: `// A disabled`,
   },
   {
     name: 'a disabled stream that goes on until it is looked at',
@@ -218,7 +216,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'wake-ups that are trusted never to get lost',
     file: 'delivery/poll.ts',
-    before: 'await hearOfHeads((tail, head) => head > tail.head);',
+    before: 'await hearOfHeads((tenant, tail, head) => deps.feed.reached(tenant, tail, head));',
     after: '',
   },
   {

@@ -237,6 +237,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
         world.note(name, `gives up ${names.join(', ')}`);
       }),
       leave: inTurn('leave', ownership.leave, (_, joined) => ledger.left(joined)),
+      nodes: inTurn('nodes', ownership.nodes),
     },
     watch: (listener) => site.store.watch((hint) => hear(hint, listener)),
   };

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
+import { sharedPostgres } from '../helpers/postgres.ts';
+import pg from 'pg';
 import type { Engine, OpenedStore } from './contract/engine.ts';
 
 const secretKey = randomBytes(32);
@@ -41,4 +43,39 @@ async function openFile(folder: string): Promise<OpenedStore> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** PostgreSQL, a database for each store. */
+export const postgres: Engine = {
+  name: 'PostgreSQL',
+  keepsData: true,
+  open: async () => {
+    const server = await sharedPostgres();
+    return openDatabase(await server.createDatabase());
+  },
+};
+
+async function openDatabase(url: string): Promise<OpenedStore> {
+  const location = { engine: 'postgres', url } as const;
+  const store = await openStore({ location, secretKey, random, clock: systemClock });
+  return {
+    store,
+    reopen: async () => {
+      await store.close();
+      // The lease of a process that is gone ends some time.
+      await query(url, 'update nodes set lease_until = clock_timestamp()');
+      return openDatabase(url);
+    },
+    close: async () => {
+      await store.close();
+      await (await sharedPostgres()).dropDatabase(url);
+    },
+  };
+}
+
+async function query(url: string, sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(sql);
+  await client.end();
 }

@@ -12,12 +12,15 @@ const secretKey = randomBytes(32);
 const memory = { engine: 'sqlite', path: ':memory:' } as const;
 
 describe('openStore', () => {
-  test('an engine that is not there yet refuses the start in one line', async () => {
-    const location = { engine: 'postgres', url: 'postgres://leat:secret@localhost/leat' } as const;
+  test('a server that is not there refuses the start in one line, without the password', async () => {
+    const url = 'postgres://leat:secret@127.0.0.1:1/leat';
+    const location = { engine: 'postgres', url } as const;
     await assert.rejects(openStore({ location, secretKey, random, clock }), (error) => {
       assert.ok(error instanceof StartRefused);
-      assert.match(error.message, /^LEAT_STORE: /);
-      assert.doesNotMatch(error.message, /secret|\n/);
+      assert.equal(
+        error.message,
+        'LEAT_STORE: postgres://127.0.0.1:1/leat cannot be reached: nothing listens there, check host and port',
+      );
       return true;
     });
   });

@@ -1,16 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
-import { nextHealth } from '../../core/health.ts';
 import type { Health } from '../../core/types.ts';
+import { disabledMessage, healthAfterDisabling } from '../settling.ts';
 import { outcomeCodes } from './attempts.ts';
 import type { Database } from './database.ts';
 import type { Run } from './runs.ts';
 import { addStats } from './stats.ts';
-
-/** What the history says of a delivery that ended because its stream was disabled. */
-const message = 'The event stream is disabled';
-
-/** The stream is disabled already: no limit is left to be reached. */
-const noLimits = { consecutive: Infinity, total: Infinity };
 
 /**
  * Turns first and test deliveries of a stream that was disabled into failures, each with an entry
@@ -27,7 +21,7 @@ export function failWaiting(
   db.run`
     insert into attempts (stream_key, offset, event_id, at, duration_ms, outcome, status, error)
     select ${run.key}, offset, iif(offset is null, event_id, null), ${now}, 0,
-      ${outcomeCodes.failed}, null, ${message}
+      ${outcomeCodes.failed}, null, ${disabledMessage}
     from deliveries
     where tenant = ${run.tenant} and stream = ${run.stream} and state = ${state}
       and due_at is not null and kind <> 'redelivery'
@@ -37,9 +31,5 @@ export function failWaiting(
     where tenant = ${run.tenant} and stream = ${run.stream} and state = ${state}
       and due_at is not null and kind <> 'redelivery'`;
   addStats(db, run, { delivered: 0, failed }, now);
-  let health = run.health;
-  for (let count = 0; count < failed; count += 1) {
-    health = nextHealth(health, { ended: 'failed', wasOpen: false }, noLimits).health;
-  }
-  return health;
+  return healthAfterDisabling(run.health, failed);
 }

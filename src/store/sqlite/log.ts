@@ -1,15 +1,12 @@
 import type { Millis } from '../../core/clock.ts';
 import { StoreContentRefused } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
-import { createAppender, type Appender } from '../appender.ts';
+import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
 import type { Database } from './database.ts';
 
 /** Offsets that one page looks at: about 3 ms of scanning for a type that never comes. */
 const scanMax = 10_000;
-
-/** A thousand publishes, or the bodies of two of the largest, in one commit. */
-const groupLimits = { groupEventsMax: 1000, groupBodiesMax: 8 * 1024 * 1024 };
 
 export interface LogDeps {
   readonly db: Database;

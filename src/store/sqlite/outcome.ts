@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
-import { nextHealth, type HealthEvent } from '../../core/health.ts';
-import type { DeliveryState, Health, HealthLimits } from '../../core/types.ts';
+import type { DeliveryState, HealthLimits } from '../../core/types.ts';
 import type { Outcome } from '../port.ts';
+import { countEnd, judge, type RowAfter, type RowBefore, type Score } from '../settling.ts';
 import { addAttempt } from './attempts.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
@@ -13,94 +13,44 @@ export interface Tally {
   readonly run: Run;
   readonly limits: HealthLimits;
   readonly now: Millis;
-  health: Health;
-  delivered: number;
-  failed: number;
-  /** The limit by which these outcomes disabled the stream. */
-  disabledBy: 'consecutive' | 'total' | undefined;
+  readonly score: Score;
 }
 
 /** Records one outcome: its history, its row, and what it does to the counters. */
 export function recordOutcome(tally: Tally, outcome: Outcome): void {
-  if (outcome.result === 'delivered') return recordDelivered(tally, outcome);
-  if (outcome.result === 'parked') {
-    return keepRow(tally, outcome, 'parked', outcome.attempt, outcome.dueAt);
+  const { db, run, score } = tally;
+  const enabled = run.status === 'enabled' && score.disabledBy === undefined;
+  const hasNoRow = outcome.result === 'delivered' && !outcome.hasRow;
+  const before = hasNoRow ? undefined : rowOf(tally, outcome);
+  const { history, row, ended } = judge(outcome, before, !enabled);
+  if (history !== undefined && outcome.result !== 'parked') {
+    const { at, durationMs, status } = outcome;
+    addAttempt(db, run.key, outcome.event, {
+      at,
+      durationMs,
+      status,
+      error: undefined,
+      ...history,
+    });
   }
-  addHistory(tally, outcome, 'failed', outcome.error);
-  if (outcome.result === 'failed' || isStopped(tally, outcome)) return recordFailed(tally, outcome);
-  return keepRow(tally, outcome, 'retrying', outcome.attempt + 1, outcome.dueAt);
+  if (row === 'gone') removeRow(tally, outcome);
+  else if (row !== 'as it was') writeRow(tally, outcome, row);
+  if (ended !== undefined && countEnd(score, ended, tally.limits, enabled)) {
+    score.health = failWaiting(db, { ...run, health: score.health }, 'retrying', tally.now);
+  }
 }
 
-/** A disabled stream is sent redeliveries only: what else would be retried is over. */
-function isStopped({ run, disabledBy }: Tally, outcome: Outcome): boolean {
-  const enabled = run.status === 'enabled' && disabledBy === undefined;
-  return !enabled && outcome.kind !== 'redelivery';
-}
-
-type Ended = Exclude<Outcome, { result: 'parked' }>;
-
-function addHistory(
-  { db, run }: Tally,
-  outcome: Ended,
-  result: 'delivered' | 'failed',
-  error: string | undefined,
-): void {
-  const { at, durationMs, status } = outcome;
-  addAttempt(db, run.key, outcome.event, { at, durationMs, outcome: result, status, error });
-}
-
-function recordDelivered(tally: Tally, outcome: Extract<Outcome, { result: 'delivered' }>): void {
-  addHistory(tally, outcome, 'delivered', undefined);
-  tally.delivered += 1;
-  const wasOpen = outcome.hasRow && removeRow(tally, outcome);
-  count(tally, { ended: 'delivered', wasOpen });
-}
-
-/** Answers whether the row was an open failure record. */
-function removeRow({ db, run }: Tally, outcome: Outcome): boolean {
-  const row = db.get<{ failed_at: Millis | null }>`
-    delete from deliveries
-    where tenant = ${run.tenant} and stream = ${run.stream} and event_id = ${outcome.event.id}
-    returning failed_at`;
-  return typeof row?.failed_at === 'number';
-}
-
-function recordFailed(tally: Tally, outcome: Outcome): void {
-  const row = rowOf(tally, outcome);
-  if (isOver(row, outcome)) return;
-  tally.failed += 1;
-  writeRow(tally, outcome, { state: 'failed', attempt: outcome.attempt, dueAt: undefined });
-  count(tally, { ended: 'failed', wasOpen: typeof row?.failed_at === 'number' });
-}
-
-function keepRow(
-  tally: Tally,
-  outcome: Outcome,
-  state: DeliveryState,
-  attempt: number,
-  dueAt: Millis,
-): void {
-  if (isOver(rowOf(tally, outcome), outcome)) return;
-  writeRow(tally, outcome, { state, attempt, dueAt });
-}
-
-interface Row {
-  readonly state: DeliveryState;
-  readonly failed_at: Millis | null;
-}
-
-function rowOf({ db, run }: Tally, outcome: Outcome): Row | undefined {
-  return db.get<Row>`
+function rowOf({ db, run }: Tally, outcome: Outcome): RowBefore | undefined {
+  const row = db.get<{ state: DeliveryState; failed_at: Millis | null }>`
     select state, failed_at from deliveries
     where tenant = ${run.tenant} and stream = ${run.stream} and event_id = ${outcome.event.id}`;
+  return row && { state: row.state, failedAt: row.failed_at ?? undefined };
 }
 
-/**
- * An event that was sent twice, because the lease of its row ended before its attempt did, may have
- * been delivered or become a failure by the other attempt: this one then is history only.
- */
-function isOver(row: Row | undefined, outcome: Outcome): boolean {
-  return row === undefined ? outcome.hasRow : row.state === 'failed';
+function removeRow({ db, run }: Tally, outcome: Outcome): void {
+  db.run`
+    delete from deliveries
+    where tenant = ${run.tenant} and stream = ${run.stream} and event_id = ${outcome.event.id}`;
 }
 
 /**
@@ -110,7 +60,7 @@ function isOver(row: Row | undefined, outcome: Outcome): boolean {
 function writeRow(
   { db, run, now }: Tally,
   { event, kind }: Outcome,
-  { state, attempt, dueAt }: { state: DeliveryState; attempt: number; dueAt: Millis | undefined },
+  { state, attempt, dueAt }: RowAfter,
 ): void {
   const failedAt = state === 'failed' || kind === 'redelivery' ? now : undefined;
   db.run`
@@ -122,13 +72,4 @@ function writeRow(
         null, ${event.body}))
     on conflict do update set state = excluded.state, attempt = excluded.attempt,
       due_at = excluded.due_at, failed_at = coalesce(failed_at, excluded.failed_at)`;
-}
-
-function count(tally: Tally, event: HealthEvent): void {
-  const { health, reached } = nextHealth(tally.health, event, tally.limits);
-  tally.health = health;
-  const enabled = tally.run.status === 'enabled' && tally.disabledBy === undefined;
-  if (reached === undefined || !enabled) return;
-  tally.disabledBy = reached;
-  tally.health = failWaiting(tally.db, { ...tally.run, health }, 'retrying', tally.now);
 }

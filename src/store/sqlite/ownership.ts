@@ -6,6 +6,7 @@ import type {
   CursorRaise,
   Heartbeat,
   Node,
+  NodeState,
   OwnedStream,
   OwnershipStore,
   StreamRef,
@@ -47,6 +48,7 @@ export function createOwnershipStore(deps: {
       db.transact('relaxed', () => {
         if (isPresent(db, node)) bury(db, node.id);
       }),
+    nodes: async () => nodes(deps),
   };
 }
 
@@ -233,4 +235,17 @@ function release(db: Database, node: Node, last: CursorRaise): void {
     update runs set owner = null
     where tenant = ${last.tenant} and stream = ${last.stream} and owner = ${node.id}
       and epoch = ${last.epoch}`;
+}
+
+function nodes({ db, clock }: Deps): NodeState[] {
+  const nowMs = clock.elapsedMs();
+  const rows = db.all<{ id: string; lease_until: number; streams: number }>`
+    select id, lease_until, (select count(*) from runs where owner = nodes.id) as streams
+    from nodes where lease_until > ${nowMs} or exists (select 1 from runs where owner = nodes.id)
+    order by id`;
+  return rows.map(({ id, lease_until: leaseUntil, streams }) => ({
+    id,
+    streams,
+    leaseMs: Math.max(0, Math.round(leaseUntil - nowMs)),
+  }));
 }

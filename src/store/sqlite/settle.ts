@@ -7,6 +7,7 @@ import type {
   SettledStream,
   Settlement,
 } from '../port.ts';
+import { newScore } from '../settling.ts';
 import type { Database } from './database.ts';
 import { recordOutcome, type Tally } from './outcome.ts';
 import { cursorMax, noteChange, readRun, writeRun, type Run } from './runs.ts';
@@ -61,17 +62,17 @@ function settleOne(db: Database, batch: SettleBatch, settlement: Settlement): Se
   const run = ownedRun(db, batch, settlement);
   if (run === undefined) return lost;
   const { limits, now } = batch;
-  const counted = { health: run.health, delivered: 0, failed: 0, disabledBy: undefined };
-  const tally: Tally = { db, run, limits, now, ...counted };
+  const score = newScore(run.health);
+  const tally: Tally = { db, run, limits, now, score };
   for (const outcome of settlement.outcomes) recordOutcome(tally, outcome);
   const cursor = raise(tally, settlement);
-  addStats(db, run, tally, now);
-  if (tally.disabledBy === undefined) return recorded(run, cursor);
+  addStats(db, run, score, now);
+  if (score.disabledBy === undefined) return recorded(run, cursor);
   db.run`
     update streams set status = 'disabled', version = version + 1, updated_at = ${now}
     where tenant = ${run.tenant} and id = ${run.stream}`;
   noteChange(db, run);
-  const disabled = { ...tally.health, reason: tally.disabledBy };
+  const disabled = { ...score.health, reason: score.disabledBy };
   return { result: 'recorded', version: run.version + 1, cursor, disabled };
 }
 
@@ -86,7 +87,7 @@ const recorded = ({ version }: Run, cursor: Offset): SettledStream => ({
  * Results of an older run count, but they say nothing about the present run's cursor. Answers where
  * the cursor is then.
  */
-function raise({ db, run, health }: Tally, settlement: Settlement): Offset {
+function raise({ db, run, score: { health } }: Tally, settlement: Settlement): Offset {
   const sameRun = settlement.run === run.run;
   const wanted = Math.min(settlement.cursor, cursorMax(db, run, settlement.version));
   const cursor = sameRun ? Math.max(run.cursor, wanted) : run.cursor;

@@ -1,0 +1,249 @@
+import pg from 'pg';
+import { StoreContentRefused, StoreUnavailable } from '../../core/errors.ts';
+
+/**
+ * Statements written as tagged templates next to their one use:
+ * `db.get<Row>`select name from tenants where id = ${id}``. Values are bound, never pasted. No
+ * statement has a name and no session state is used, so that any pooler may stand in between.
+ *
+ * Rejects with `StoreUnavailable` when PostgreSQL cannot be reached or cannot write now, with
+ * `StoreContentRefused` when it refuses a value.
+ */
+export interface Queries {
+  all<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Promise<Row[]>;
+  get<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Promise<Row | undefined>;
+  /** Answers the number of rows changed. */
+  run(strings: TemplateStringsArray, ...values: Bindable[]): Promise<number>;
+}
+
+/** Each call of the `Queries` in it is a transaction of its own. */
+export interface Database extends Queries {
+  /**
+   * Runs `work` in one READ COMMITTED transaction: each statement sees what was committed before it
+   * began. Statements asked for together travel together, one after the other. When PostgreSQL ends
+   * the transaction to resolve a deadlock, `work` is done again, so it must change nothing else.
+   * `relaxed` commits may be lost when the server crashes, which is enough for what can be derived.
+   */
+  transact<T>(durability: Durability, work: (tx: Queries) => Promise<T>): Promise<T>;
+  /** Statements without parameters, for the schema; for as long as they take. */
+  script(sql: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** `undefined` is stored as null. An array is bound as one. */
+export type Bindable =
+  | string
+  | number
+  | boolean
+  | Uint8Array
+  | null
+  | undefined
+  | readonly (string | number | boolean | null | undefined)[];
+
+export type Durability = 'durable' | 'relaxed';
+
+export interface DatabaseOptions {
+  readonly url: string;
+  /** Connections of this process at most, the one that listens for hints excepted. */
+  readonly connectionsMax: number;
+  /** What PostgreSQL shows as the name of the program. */
+  readonly applicationName: string;
+  /** Makes what a statement missed; true when it is worth another try. */
+  readonly mend?: ((error: unknown) => Promise<boolean>) | undefined;
+}
+
+/** Nothing waits longer for a connection, and a request that could not be served gets its 503. */
+const connectMs = 5000;
+/** Longer than any statement of a command takes; what is late then is a network that is gone. */
+const answerMs = 10_000;
+
+/**
+ * A process that is frozen, or cut off from the server, in the middle of a transaction holds its
+ * locks no longer than this: less than half a lease. Set in each transaction, because a pooler may
+ * hand every transaction another connection.
+ */
+const bounds =
+  'set local idle_in_transaction_session_timeout = 4000; set local lock_timeout = 4000; ' +
+  'set local statement_timeout = 9000';
+const begin: Record<Durability, string> = {
+  durable: `begin isolation level read committed; ${bounds}`,
+  relaxed: `begin isolation level read committed; ${bounds}; set local synchronous_commit = off`,
+};
+
+export function createDatabase(options: DatabaseOptions): Database {
+  const pool = new pg.Pool({
+    ...connectionOf(options),
+    max: options.connectionsMax,
+    pipeline: true,
+    query_timeout: answerMs,
+    idleTimeoutMillis: 30_000,
+  });
+  // A connection that ends while nothing uses it: the next command takes another one.
+  pool.on('error', () => undefined);
+
+  const mend = async (error: unknown, tries: number): Promise<boolean> => {
+    if (tries >= triesMax) return false;
+    return deadlocks.has(stateOf(error)) || ((await options.mend?.(error)) ?? false);
+  };
+  const again = async <T>(work: () => Promise<T>): Promise<T> => {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(await mend(error, tries))) throw error;
+      }
+    }
+  };
+  const single = (strings: TemplateStringsArray, values: Bindable[]): Promise<pg.QueryResult> =>
+    again(() => withClient(pool, (client) => query(client, strings, values)));
+
+  return {
+    ...queriesOf(single),
+    transact: (durability, work) =>
+      again(() => withClient(pool, (client) => inTransaction(client, durability, work))),
+    script: (sql) =>
+      withClient(pool, async (client) => {
+        try {
+          await client.query(endless(sql));
+        } catch (error) {
+          // It may have begun a transaction.
+          await client.query('rollback').catch(() => undefined);
+          refuse(error);
+        }
+      }),
+    close: () => (pool.ended || pool.ending ? Promise.resolve() : pool.end()),
+  };
+}
+
+/** A statement that may take long; the type definitions leave the member out. */
+function endless(text: string): pg.QueryConfig & { query_timeout: number } {
+  return { text, query_timeout: 0x7fffffff };
+}
+
+/** What every connection to the server is opened with. */
+export function connectionOf({
+  url,
+  applicationName,
+}: Pick<DatabaseOptions, 'url' | 'applicationName'>): pg.ClientConfig {
+  return {
+    connectionString: url,
+    application_name: applicationName,
+    connectionTimeoutMillis: connectMs,
+    keepAlive: true,
+    types: { getTypeParser },
+  };
+}
+
+const triesMax = 5;
+/** serialization_failure, deadlock_detected */
+const deadlocks = new Set(['40001', '40P01']);
+
+/** Offsets, instants and counts are whole numbers below 2^53. */
+function getTypeParser(...asked: Parameters<typeof pg.types.getTypeParser>): unknown {
+  if (asked[0] === pg.types.builtins.INT8 && asked[1] !== 'binary') return Number;
+  return pg.types.getTypeParser(...asked);
+}
+
+function queriesOf(
+  send: (strings: TemplateStringsArray, values: Bindable[]) => Promise<pg.QueryResult>,
+): Queries {
+  return {
+    all: async <Row>(strings: TemplateStringsArray, ...values: Bindable[]) =>
+      (await send(strings, values)).rows as Row[],
+    get: async <Row>(strings: TemplateStringsArray, ...values: Bindable[]) =>
+      (await send(strings, values)).rows[0] as Row | undefined,
+    run: async (strings, ...values) => (await send(strings, values)).rowCount ?? 0,
+  };
+}
+
+/** A connection on which something failed that may be its own fault is not used again. */
+async function withClient<T>(
+  pool: pg.Pool,
+  work: (client: pg.PoolClient) => Promise<T>,
+): Promise<T> {
+  const client = await pool.connect().catch(refuse);
+  let isSound = true;
+  try {
+    return await work(client);
+  } catch (error) {
+    isSound = !(error instanceof StoreUnavailable);
+    throw error;
+  } finally {
+    client.release(!isSound);
+  }
+}
+
+async function inTransaction<T>(
+  client: pg.PoolClient,
+  durability: Durability,
+  work: (tx: Queries) => Promise<T>,
+): Promise<T> {
+  // Not waited for: what follows travels with it, and fails when it does.
+  const begun = client.query(begin[durability]).catch(refuse);
+  begun.catch(() => undefined);
+  try {
+    const result = await work(queriesOf((strings, values) => query(client, strings, values)));
+    await begun;
+    const { command } = await client.query('commit').catch(refuse);
+    // What failed unheard in the transaction shows here.
+    if (command !== 'COMMIT') throw new Error(`A commit was answered with ${command}.`);
+    return result;
+  } catch (error) {
+    await client.query('rollback').catch(() => undefined);
+    throw error;
+  }
+}
+
+function query(
+  client: pg.PoolClient,
+  strings: TemplateStringsArray,
+  values: Bindable[],
+): Promise<pg.QueryResult> {
+  return client.query(textOf(strings), values).catch(refuse);
+}
+
+const texts = new WeakMap<TemplateStringsArray, string>();
+
+/** Keyed by the literal itself: the language hands the same array to a tag at each evaluation. */
+function textOf(strings: TemplateStringsArray): string {
+  let text = texts.get(strings);
+  if (text === undefined) {
+    text = strings.reduce((before, part, index) => `${before}$${index}${part}`);
+    texts.set(strings, text);
+  }
+  return text;
+}
+
+/** Whole numbers as one array value, a tenth of the cost of binding them one by one. */
+export function numbers(values: readonly (number | null | undefined)[]): string {
+  return `{${values.map((value) => value ?? 'null').join(',')}}`;
+}
+
+/** SQLSTATE of an error, or of what it was caused by (PostgreSQL manual, appendix A). */
+export function stateOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+  const code = cause instanceof pg.DatabaseError ? cause.code : undefined;
+  return code ?? '';
+}
+
+/** Classes of SQLSTATE: what is wrong with a value, and limits that it breaks. */
+const refused = new Set(['22', '23', '54']);
+/** Of these a statement of this program is the cause. */
+const mistakes = new Set(['0A', '21', '24', '25', '26', '2F', '34', '42']);
+/** A server that follows another one, and a transaction that was ended because it took too long. */
+const passing = new Set(['25006', '25P03', '25P04']);
+
+function refuse(error: unknown): never {
+  throw translated(error);
+}
+
+function translated(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof TypeError) return error;
+  if (!(error instanceof pg.DatabaseError)) {
+    return new StoreUnavailable(`PostgreSQL does not answer: ${error.message}`, { cause: error });
+  }
+  const group = (error.code ?? '').slice(0, 2);
+  if (refused.has(group)) return new StoreContentRefused(error.message, { cause: error });
+  if (mistakes.has(group) && !passing.has(error.code ?? '')) return error;
+  return new StoreUnavailable(`PostgreSQL: ${error.message}`, { cause: error });
+}

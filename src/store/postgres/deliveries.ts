@@ -1,0 +1,65 @@
+import type { Millis } from '../../core/clock.ts';
+import type { DeliveryStore, Hint } from '../port.ts';
+import { pruneAttempts } from './attempts.ts';
+import type { Database, Queries } from './database.ts';
+import { claimDue } from './due.ts';
+import { failure, listFailures } from './failures.ts';
+import { redeliver, redeliverMany } from './redelivery.ts';
+import { lockRun, noteChanges } from './runs.ts';
+import { createSettle } from './settle.ts';
+
+export interface DeliveryDeps {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}
+
+/** The deliveries that did not settle at once: the due ones, and the open failures. */
+export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
+  const { db, hint } = deps;
+  return {
+    listFailures: (tenant, stream, query) => listFailures(db, tenant, stream, query),
+    failure: (tenant, stream, eventId) => failure(db, tenant, stream, eventId),
+    redeliver: async (tenant, stream, eventId, now) => {
+      const answer = await db.transact('durable', (tx) =>
+        redeliver(tx, tenant, stream, eventId, now),
+      );
+      if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
+      return answer;
+    },
+    redeliverMany: async (tenant, stream, filter, now) => {
+      const count = await db.transact('durable', (tx) =>
+        redeliverMany(tx, tenant, stream, filter, now),
+      );
+      if (count > 0) hint({ kind: 'stream', tenant, stream });
+      return count;
+    },
+    addTest: async (tenant, stream, event, now) => {
+      const answer = await db.transact('durable', (tx) => addTest(tx, tenant, stream, event, now));
+      if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
+      return answer;
+    },
+    claimDue: (asks, now, leaseUntil) =>
+      db.transact('relaxed', (tx) => claimDue(tx, asks, now, leaseUntil)),
+    settle: createSettle(deps),
+    pruneAttempts: (tenant, query) => pruneAttempts(db, tenant, query),
+  };
+}
+
+/** A test is a row from the start: due now, its body in it, and never in the log. */
+async function addTest(
+  tx: Queries,
+  tenant: number,
+  stream: string,
+  event: Parameters<DeliveryStore['addTest']>[2],
+  now: Millis,
+): ReturnType<DeliveryStore['addTest']> {
+  const run = await lockRun(tx, tenant, stream);
+  if (run === undefined) return 'unknown';
+  if (run.status === 'disabled') return 'disabled';
+  await tx.run`
+    insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at, body)
+    values (${tenant}, ${stream}, ${event.id}, ${event.type}, ${event.time}, 'test', 'retrying', 1,
+      ${now}, ${event.body})`;
+  await noteChanges(tx, [run]);
+  return 'accepted';
+}

@@ -1,0 +1,49 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Health, Offset } from '../../core/types.ts';
+import { disabledMessage, healthAfterDisabling } from '../settling.ts';
+import { addAttempts, type Entry, type HistoryEvent } from './attempts.ts';
+import type { Queries } from './database.ts';
+import type { Run } from './runs.ts';
+import { addStats } from './stats.ts';
+
+/**
+ * Turns first and test deliveries of a stream that was disabled into failures, each with an entry
+ * in its history; redeliveries go on. `retrying`: those that wait for an attempt, at the moment of
+ * disabling. `parked`: those whose attempt a former owner took with it. Answers the health after;
+ * the caller, who has the run locked, writes it.
+ */
+export async function failWaiting(
+  tx: Queries,
+  run: Run,
+  state: 'retrying' | 'parked',
+  now: Millis,
+): Promise<Health> {
+  const rows = await tx.all<{ event_id: string; offset: Offset | null }>`
+    with failed as (
+      select event_id, due_at from deliveries
+      where tenant = ${run.tenant} and stream = ${run.stream} and state = ${state}
+        and due_at is not null and kind <> 'redelivery'
+      for update
+    ), changed as (
+      update deliveries d set state = 'failed', due_at = null, failed_at = ${now}
+      from failed
+      where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.event_id = failed.event_id
+      returning d.event_id, d."offset", failed.due_at
+    )
+    select event_id, "offset" from changed order by due_at, event_id`;
+  await addAttempts(
+    tx,
+    rows.map((row) =>
+      disabledEntry(run, { id: row.event_id, offset: row.offset ?? undefined }, now),
+    ),
+  );
+  const { tenant, stream } = run;
+  await addStats(tx, [{ tenant, stream, delivered: 0, failed: rows.length }], now);
+  return healthAfterDisabling(run.health, rows.length);
+}
+
+/** What the history says of a delivery that ended because its stream was disabled. */
+export function disabledEntry(run: Run, event: HistoryEvent, now: Millis): Entry {
+  const ended = { outcome: 'failed', status: undefined, error: disabledMessage } as const;
+  return { run, event, attempt: { at: now, durationMs: 0, ...ended } };
+}

@@ -1,0 +1,86 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Delivery, DeliveryKind } from '../../core/types.ts';
+import { deliveredEventOf, type EventColumns } from '../delivered-event.ts';
+import type { DueAnswer, DueAsk } from '../port.ts';
+import { numbers, type Queries } from './database.ts';
+import { keyOf, lockRuns, type Run } from './runs.ts';
+
+/** Takes the rows of many streams that are due; see {@link DeliveryStore.claimDue}. */
+export async function claimDue(
+  tx: Queries,
+  asks: readonly DueAsk[],
+  now: Millis,
+  leaseUntil: Millis,
+): Promise<DueAnswer[]> {
+  const runs = await lockRuns(tx, asks);
+  const rows = await dueRows(
+    tx,
+    asks.filter((ask) => isAnswered(runs.get(keyOf(ask)), ask)),
+  );
+  const answers = asks.map((ask) => {
+    const own = rows.filter((row) => keyOf(row) === keyOf(ask));
+    const waits = own.findIndex((row) => row.due_at > now);
+    const taken = own.slice(0, waits === -1 ? ask.take : Math.min(waits, ask.take));
+    return { ask, taken, nextDueAt: own[taken.length]?.due_at };
+  });
+  await park(
+    tx,
+    answers.flatMap(({ taken }) => taken),
+    leaseUntil,
+  );
+  return answers.map(({ ask: { tenant, stream }, taken, nextDueAt }) => ({
+    tenant,
+    stream,
+    rows: taken.map((row) => deliveryOf(row, leaseUntil)),
+    nextDueAt,
+  }));
+}
+
+function isAnswered(run: Run | undefined, ask: DueAsk): boolean {
+  return run?.epoch === ask.epoch && run.owner !== null;
+}
+
+interface DueRow extends EventColumns {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly kind: DeliveryKind;
+  readonly attempt: number;
+  readonly due_at: Millis;
+}
+
+/**
+ * Per stream the oldest first, and one more than asked for, which says when the next is due; of a
+ * disabled stream redeliveries only, whatever else its last attempts left.
+ */
+async function dueRows(tx: Queries, asks: readonly DueAsk[]): Promise<DueRow[]> {
+  if (asks.length === 0) return [];
+  return tx.all`
+    select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.attempt, d.due_at,
+      coalesce(d.body, (
+        select e.body from events e where e.tenant = d.tenant and e."offset" = d."offset")) as body
+    from unnest(${numbers(asks.map(({ tenant }) => tenant))}::int[],
+      ${asks.map(({ stream }) => stream)}::text[], ${numbers(asks.map(({ take }) => take))}::int[])
+      as ask(tenant, stream, take)
+    join streams s on s.tenant = ask.tenant and s.id = ask.stream
+    cross join lateral (
+      select * from deliveries
+      where tenant = ask.tenant and stream = ask.stream and due_at is not null
+        and (s.status = 'enabled' or kind = 'redelivery')
+      order by due_at, event_id limit ask.take + 1
+    ) as d
+    order by d.due_at, d.event_id`;
+}
+
+async function park(tx: Queries, rows: readonly DueRow[], leaseUntil: Millis): Promise<void> {
+  if (rows.length === 0) return;
+  await tx.run`
+    update deliveries set state = 'parked', due_at = ${leaseUntil}
+    where (tenant, stream, event_id) in (select * from unnest(
+      ${numbers(rows.map(({ tenant }) => tenant))}::int[],
+      ${rows.map(({ stream }) => stream)}::text[], ${rows.map((row) => row.event_id)}::text[]))`;
+}
+
+function deliveryOf(row: DueRow, leaseUntil: Millis): Delivery {
+  const { kind, attempt } = row;
+  return { event: deliveredEventOf(row), kind, state: 'parked', attempt, dueAt: leaseUntil };
+}

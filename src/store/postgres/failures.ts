@@ -1,0 +1,80 @@
+import type { Millis } from '../../core/clock.ts';
+import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
+import type { Failure } from '../../core/types.ts';
+import { deliveredEventOf, type EventColumns } from '../delivered-event.ts';
+import type { FailureQuery, Page } from '../port.ts';
+import { historiesOf } from './attempts.ts';
+import type { Queries } from './database.ts';
+
+interface FailureRow extends EventColumns {
+  readonly failed_at: Millis;
+}
+
+/**
+ * Open failures, newest first. A record keeps its place through redeliveries, so that pages are
+ * stable while records come and go. An `after` that no page ever had answers an empty page.
+ */
+export async function listFailures(
+  db: Queries,
+  tenant: number,
+  stream: string,
+  query: FailureQuery,
+): Promise<Page<Failure>> {
+  const after = query.after === undefined ? beforeAll : parseFailureKey(query.after);
+  if (after === undefined) return { items: [], next: undefined };
+  const rows = await db.all<FailureRow>`
+    select d.event_id, d."offset", d.type, d.time, d.failed_at, coalesce(d.body, e.body) as body
+    from deliveries d left join events e on e.tenant = d.tenant and e."offset" = d."offset"
+    where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
+      and (${after.failedAt}::bigint is null
+        or (d.failed_at, d.event_id) < (${after.failedAt}::bigint, ${after.eventId}))
+      and (${query.types}::text[] is null or d.type = any(${query.types}::text[]))
+      and (${query.from}::bigint is null or d.time >= ${query.from})
+      and (${query.to}::bigint is null or d.time < ${query.to})
+    order by d.failed_at desc, d.event_id desc limit ${query.take + 1}`;
+  const shown = rows.slice(0, query.take);
+  const last = shown.at(-1);
+  const more = rows.length > query.take && last !== undefined;
+  return {
+    items: await failuresOf(db, tenant, stream, shown),
+    next: more ? formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id }) : undefined,
+  };
+}
+
+/** Where the first page begins: later than every failure. */
+const beforeAll = { failedAt: undefined, eventId: '' };
+
+/** One open failure. */
+export async function failure(
+  db: Queries,
+  tenant: number,
+  stream: string,
+  eventId: string,
+): Promise<Failure | undefined> {
+  const rows = await db.all<FailureRow>`
+    select d.event_id, d."offset", d.type, d.time, d.failed_at, coalesce(d.body, e.body) as body
+    from deliveries d left join events e on e.tenant = d.tenant and e."offset" = d."offset"
+    where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${eventId}
+      and d.failed_at is not null`;
+  const [found] = await failuresOf(db, tenant, stream, rows);
+  return found;
+}
+
+async function failuresOf(
+  db: Queries,
+  tenant: number,
+  stream: string,
+  rows: readonly FailureRow[],
+): Promise<Failure[]> {
+  if (rows.length === 0) return [];
+  const run = await db.get<{ tenant: number; key: number }>`
+    select tenant, key from runs where tenant = ${tenant} and stream = ${stream}`;
+  // Deleted between the two.
+  if (run === undefined) return [];
+  const events = rows.map(deliveredEventOf);
+  const histories = await historiesOf(db, run, events);
+  return rows.flatMap((row, index) => {
+    const event = events[index];
+    return event ? [{ event, failedAt: row.failed_at, attempts: histories[index] ?? [] }] : [];
+  });
+}

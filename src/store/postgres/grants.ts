@@ -1,0 +1,114 @@
+import { managementApiId, type Grant } from '../../core/types.ts';
+import type { GrantStore, Page } from '../port.ts';
+import type { Database, Queries } from './database.ts';
+
+/** What clients may do at APIs: at most one grant for each pair. */
+export function createGrantStore({ db }: { readonly db: Database }): GrantStore {
+  return {
+    get: (tenant, id) => get(db, tenant, id),
+    of: (tenant, client, api) => of(db, tenant, client, api),
+    list: (tenant, query) => list(db, tenant, query),
+    create: (grant) => db.transact('durable', (tx) => create(tx, grant)),
+    update: (tenant, id, scope) => update(db, tenant, id, scope),
+    delete: (tenant, id) => remove(db, tenant, id),
+  };
+}
+
+/** Every grant of one client, in the order of their ids. */
+export async function grantsOfClient(
+  db: Queries,
+  tenant: number,
+  client: string,
+): Promise<Grant[]> {
+  const rows = await db.all<GrantRow>`
+    select id, client, api, scope from grants
+    where tenant = ${tenant} and client = ${client} order by id`;
+  return rows.map((row) => grantOf(tenant, row));
+}
+
+interface GrantRow {
+  readonly id: string;
+  readonly client: string;
+  readonly api: string;
+  readonly scope: string;
+}
+
+function grantOf(tenant: number, { id, client, api, scope }: GrantRow): Grant {
+  return { tenant, id, client, api, scope: JSON.parse(scope) as string[] };
+}
+
+async function get(db: Queries, tenant: number, id: string): Promise<Grant | undefined> {
+  const row = await db.get<GrantRow>`
+    select id, client, api, scope from grants where tenant = ${tenant} and id = ${id}`;
+  return row && grantOf(tenant, row);
+}
+
+async function of(
+  db: Queries,
+  tenant: number,
+  client: string,
+  api: string,
+): Promise<Grant | undefined> {
+  const row = await db.get<GrantRow>`
+    select id, client, api, scope from grants
+    where tenant = ${tenant} and client = ${client} and api = ${api}`;
+  return row && grantOf(tenant, row);
+}
+
+async function list(
+  db: Queries,
+  tenant: number,
+  { client, api, after, take }: Parameters<GrantStore['list']>[1],
+): Promise<Page<Grant>> {
+  const rows = await db.all<GrantRow>`
+    select id, client, api, scope from grants
+    where tenant = ${tenant} and id > ${after ?? ''}
+      and (${client}::text is null or client = ${client})
+      and (${api}::text is null or api = ${api})
+    order by id limit ${take + 1}`;
+  const items = rows.slice(0, take).map((row) => grantOf(tenant, row));
+  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+}
+
+async function create(tx: Queries, grant: Grant): ReturnType<GrantStore['create']> {
+  const { tenant, id, client, api, scope } = grant;
+  if (!(await hasClient(tx, tenant, client))) return { refused: 'unknown_client' };
+  if (api !== managementApiId && !(await hasApi(tx, tenant, api))) {
+    return { refused: 'unknown_api' };
+  }
+  const inserted = await tx.run`
+    insert into grants (tenant, id, client, api, scope)
+    values (${tenant}, ${id}, ${client}, ${api}, ${JSON.stringify(scope)})
+    on conflict (tenant, client, api) do nothing`;
+  return inserted === 1 ? { created: grant } : { refused: 'exists' };
+}
+
+/** A client that is there stays until the commit. */
+async function hasClient(tx: Queries, tenant: number, id: string): Promise<boolean> {
+  const client = await tx.get`
+    select 1 from clients where tenant = ${tenant} and id = ${id} for key share`;
+  return client !== undefined;
+}
+
+/** An API that is there stays until the commit. */
+async function hasApi(tx: Queries, tenant: number, id: string): Promise<boolean> {
+  const api = await tx.get`
+    select 1 from apis where tenant = ${tenant} and id = ${id} for key share`;
+  return api !== undefined;
+}
+
+async function update(
+  db: Queries,
+  tenant: number,
+  id: string,
+  scope: readonly string[],
+): ReturnType<GrantStore['update']> {
+  const row = await db.get<GrantRow>`
+    update grants set scope = ${JSON.stringify(scope)} where tenant = ${tenant} and id = ${id}
+    returning id, client, api, scope`;
+  return row === undefined ? { refused: 'unknown' } : { updated: grantOf(tenant, row) };
+}
+
+async function remove(db: Queries, tenant: number, id: string): Promise<boolean> {
+  return (await db.run`delete from grants where tenant = ${tenant} and id = ${id}`) === 1;
+}

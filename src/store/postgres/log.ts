@@ -1,0 +1,214 @@
+import type { Millis } from '../../core/clock.ts';
+import { StoreContentRefused } from '../../core/errors.ts';
+import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
+import { createAppender, groupLimits, type Appender } from '../appender.ts';
+import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
+import { numbers, type Database, type Queries } from './database.ts';
+import { dropEventDays, makeDaysAhead } from './days.ts';
+
+/** Offsets that one page looks at: some milliseconds of scanning for a type that never comes. */
+const scanMax = 10_000;
+
+export interface LogDeps {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+  /** Runs `action` once the present turn of the event loop has taken all its input. */
+  readonly defer: (action: () => void) => void;
+}
+
+/** The log of events, and the appender whose end `close` waits for. */
+export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
+  const { db } = deps;
+  const appender = createAppender({
+    ...groupLimits,
+    defer: deps.defer,
+    write: (tenant, events, now) => append(deps, tenant, events, now),
+  });
+  return {
+    appender,
+    append: appender.append,
+    head: async (tenant) => (await tipOf(db, tenant)).head,
+    page: (tenant, query) => page(db, tenant, query),
+    prune: async (tenant, query) => {
+      const pruned = await db.transact('relaxed', (tx) => prune(tx, tenant, query));
+      await dropEventDays(db, query.before);
+      await makeDaysAhead(db);
+      return pruned;
+    },
+  };
+}
+
+async function append(
+  { db, hint }: LogDeps,
+  tenant: number,
+  events: readonly NewEvent[],
+  now: Millis,
+): Promise<Appended[]> {
+  const { appended, written } = await appendWithin(db, tenant, events, now);
+  if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
+  return appended;
+}
+
+interface AppendRow {
+  readonly head: Offset | null;
+  readonly published_at: Millis;
+  readonly known: string[] | null;
+  readonly known_at: string[] | null;
+}
+
+/**
+ * Appends `events` in the caller's transaction, of which it is the last statement but the commit,
+ * or in one of its own. Emit `{ kind: 'appended' }` with `written` after the commit, unless it is
+ * empty. Throws `StoreContentRefused` when the content is at fault.
+ */
+export async function appendWithin(
+  tx: Queries,
+  tenant: number,
+  events: readonly NewEvent[],
+  now: Millis,
+): Promise<{ appended: Appended[]; written: LogEvent[] }> {
+  const different = [...new Map(events.toReversed().map((event) => [event.id, event])).values()];
+  different.reverse();
+  const row = await tx.get<AppendRow>`
+    select * from leat_append(${tenant}, ${now}, ${different.map(({ id }) => id)}::text[],
+      ${different.map(({ chosen }) => chosen)}::boolean[],
+      ${different.map(({ type }) => type)}::text[],
+      ${numbers(different.map(({ time }) => time))}::bigint[],
+      ${different.map(({ body }) => body)}::text[])`;
+  if (row === undefined || row.head === null) {
+    throw new StoreContentRefused(`There is no tenant ${tenant}.`);
+  }
+  const known = new Map(row.known?.map((id, index) => [id, Number(row.known_at?.[index])]));
+  return placed(events, row.head, row.published_at, known);
+}
+
+/** Where each event stands: those that are new follow the head in their order. */
+function placed(
+  events: readonly NewEvent[],
+  formerHead: Offset,
+  publishedAt: Millis,
+  known: Map<string, Offset>,
+): { appended: Appended[]; written: LogEvent[] } {
+  const appended: Appended[] = [];
+  const written: LogEvent[] = [];
+  let head = formerHead;
+  for (const { id, type, time, body } of events) {
+    const first = known.get(id);
+    if (first !== undefined) {
+      appended.push({ id, offset: first, repeated: true });
+      continue;
+    }
+    const offset = (head += 1);
+    known.set(id, offset);
+    appended.push({ id, offset, repeated: false });
+    written.push({ offset, id, type, time, publishedAt, body });
+  }
+  return { appended, written };
+}
+
+/** The ends of a log. */
+export interface Tip {
+  /** The last offset given out. */
+  readonly head: Offset;
+  /** Events up to here are gone, also those that a partition still holds. */
+  readonly prunedTo: Offset;
+}
+
+/** Both 0 for a tenant that is unknown. */
+export async function tipOf(db: Queries, tenant: number): Promise<Tip> {
+  const row = await db.get<{ head: Offset; pruned_to: Offset }>`
+    select head, pruned_to from tenants where id = ${tenant}`;
+  return { head: row?.head ?? 0, prunedTo: row?.pruned_to ?? 0 };
+}
+
+interface PageRow {
+  readonly head: Offset;
+  readonly pruned_to: Offset;
+  readonly offset: Offset | null;
+  readonly id: string;
+  readonly type: string;
+  readonly time: Millis;
+  readonly published_at: Millis;
+  readonly body: string;
+  /** Rows of the stretch before the limit on bytes, at most as many as asked for. */
+  readonly found: number;
+}
+
+/** One statement sees the head and the events up to it as one state. */
+async function page(db: Queries, tenant: number, query: LogQuery): Promise<LogPage> {
+  const { after, upTo, take } = query;
+  const bytesMax = Number.isFinite(query.bytesMax) ? Math.floor(query.bytesMax) : undefined;
+  const rows = await db.all<PageRow>`
+    select t.head, t.pruned_to, e.*
+    from tenants t left join lateral (
+      select * from (
+        select stretch.*, count(*) over () as found,
+          row_number() over (order by "offset") as place,
+          sum(octet_length(body)) over (order by "offset") as bytes
+        from (
+          select "offset", id, type, time, published_at, body from events
+          where tenant = t.id and "offset" > greatest(${after}::bigint, t.pruned_to)
+            and "offset" <= least(t.head, ${upTo}::bigint,
+              greatest(${after}::bigint, t.pruned_to) + ${scanMax})
+            and (${query.types}::text[] is null or type = any(${query.types}::text[]))
+          order by "offset" limit ${take}
+        ) as stretch
+      ) as counted
+      where place = 1 or ${bytesMax}::bigint is null or bytes <= ${bytesMax}::bigint
+    ) as e on true
+    where t.id = ${tenant} order by e."offset"`;
+  const [first] = rows;
+  if (first === undefined) return { events: [], scannedTo: after };
+  const events = rows.flatMap((row) => (row.offset === null ? [] : [eventOf(row, row.offset)]));
+  const end = Math.min(upTo ?? Infinity, first.head, Math.max(after, first.pruned_to) + scanMax);
+  const isCut = events.length > 0 && (first.found >= take || events.length < first.found);
+  const scannedTo = isCut ? (events.at(-1)?.offset ?? after) : end;
+  return { events, scannedTo: Math.max(after, scannedTo) };
+}
+
+function eventOf(row: PageRow, offset: Offset): LogEvent {
+  const { id, type, time, published_at: publishedAt, body } = row;
+  return { offset, id, type, time, publishedAt, body };
+}
+
+/**
+ * Moves the beginning of the log: a row is written, not one for each event. The lock keeps a stream
+ * from being enabled at a cursor that is being pruned.
+ */
+async function prune(
+  tx: Queries,
+  tenant: number,
+  { before, take }: Parameters<LogStore['prune']>[1],
+): Promise<number> {
+  const tip = await tx.get<{ head: Offset; pruned_to: Offset }>`
+    select head, pruned_to from tenants where id = ${tenant} for no key update`;
+  if (tip === undefined) return 0;
+  const lowest = await tx.get<{ cursor: Offset | null }>`
+    select min(r.cursor) as cursor
+    from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
+    where r.tenant = ${tenant} and s.status = 'enabled'`;
+  const oldest = tip.pruned_to;
+  const newest = Math.min(tip.head, lowest?.cursor ?? Infinity, oldest + take);
+  const prunedTo = await lastBefore(tx, tenant, { after: oldest, upTo: newest }, before);
+  if (prunedTo <= oldest) return 0;
+  await tx.run`update tenants set pruned_to = ${prunedTo} where id = ${tenant}`;
+  return prunedTo - oldest;
+}
+
+/** The last offset of a stretch published before an instant, which never falls along the log. */
+async function lastBefore(
+  tx: Queries,
+  tenant: number,
+  stretch: { readonly after: Offset; readonly upTo: Offset },
+  before: Millis,
+): Promise<Offset> {
+  let { after, upTo } = stretch;
+  // Mostly all of it is old, or nothing.
+  for (let probe = upTo; after < upTo; probe = Math.ceil((after + upTo) / 2)) {
+    const row = await tx.get<{ published_at: Millis }>`
+      select published_at from events where tenant = ${tenant} and "offset" = ${probe}`;
+    if ((row?.published_at ?? Infinity) < before) after = probe;
+    else upTo = probe - 1;
+  }
+  return after;
+}

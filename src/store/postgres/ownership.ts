@@ -1,0 +1,283 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Offset } from '../../core/types.ts';
+import type {
+  ClaimAsk,
+  CursorRaise,
+  Heartbeat,
+  Hint,
+  Node,
+  NodeState,
+  OwnedStream,
+  OwnershipStore,
+  StreamRef,
+} from '../port.ts';
+import type { Seal } from '../seal.ts';
+import { numbers, type Database, type Queries } from './database.ts';
+import { failWaiting } from './disabling.ts';
+import { isPresent } from './nodes.ts';
+import { cursorMax, keyOf, lockRuns, type Run, writeRuns } from './runs.ts';
+import { type StreamRow, streamOf } from './streams.ts';
+
+/** Who works for which stream. Leases go by the clock of the server, which all nodes share. */
+export function createOwnershipStore(deps: {
+  readonly db: Database;
+  readonly seal: Seal;
+  readonly hint: (hint: Hint) => void;
+}): OwnershipStore {
+  const { db, seal, hint } = deps;
+  return {
+    join: (nodeId, leaseMs) => db.transact('durable', (tx) => join(tx, nodeId, leaseMs)),
+    heartbeat: (node, leaseMs) => db.transact('relaxed', (tx) => heartbeat(tx, node, leaseMs)),
+    claim: (node, ask, now) => db.transact('durable', (tx) => claim(tx, seal, node, ask, now)),
+    owned: (node, streams) => owned(db, seal, node, streams),
+    hasSeen: (ref) => hasSeen(db, ref),
+    raiseCursors: (cursors) =>
+      db.transact('relaxed', async (tx) => raise(tx, await lockRuns(tx, cursors), cursors)),
+    release: async (node, cursors) => {
+      await db.transact('durable', (tx) => release(tx, node, cursors));
+      hint({ kind: 'free' });
+    },
+    leave: async (node) => {
+      await db.transact('durable', (tx) => leave(tx, node));
+      hint({ kind: 'free' });
+    },
+    nodes: () => nodes(db),
+  };
+}
+
+async function join(tx: Queries, id: string, leaseMs: number): Promise<Node> {
+  const row = await tx.get<{ incarnation: number }>`
+    insert into nodes as n (id, incarnation, lease_until)
+    values (${id}, 1, clock_timestamp() + ${leaseMs} * interval '1 ms')
+    on conflict (id) do update set incarnation = n.incarnation + 1, last_batch = 0, last_claim = 0,
+      lease_until = excluded.lease_until, freed = false
+    returning incarnation`;
+  if (row === undefined) throw new Error('An insert that returns a row returned none.');
+  await tx.run`update runs set owner = null where owner = ${id}`;
+  return { id, incarnation: row.incarnation };
+}
+
+async function heartbeat(tx: Queries, node: Node, leaseMs: number): Promise<Heartbeat | undefined> {
+  const [renewed, living, wanted, changed] = await Promise.all([
+    tx.run`
+      update nodes set lease_until = clock_timestamp() + ${leaseMs} * interval '1 ms',
+        freed = false
+      where id = ${node.id} and incarnation = ${node.incarnation}`,
+    tx.get<{ count: number }>`
+      select count(*) as count from nodes where lease_until > clock_timestamp()`,
+    // Streams that somebody has to own.
+    tx.get<{ count: number }>`
+      select count(*) as count from streams s
+      where status = 'enabled' or exists (
+        select 1 from deliveries d
+        where d.tenant = s.tenant and d.stream = s.id and d.due_at is not null)`,
+    tx.all<StreamRef>`select tenant, stream from runs where owner = ${node.id} and unseen`,
+  ]);
+  if (renewed === 0) return undefined;
+  const others = (living?.count ?? 1) > 1;
+  const share = others ? Math.ceil((wanted?.count ?? 0) / (living?.count ?? 1)) : Infinity;
+  return { share, changed };
+}
+
+interface NodeRow {
+  readonly last_claim: number;
+  readonly alive: boolean;
+}
+
+async function claim(
+  tx: Queries,
+  seal: Seal,
+  node: Node,
+  ask: ClaimAsk,
+  now: Millis,
+): Promise<OwnedStream[]> {
+  const self = await tx.get<NodeRow>`
+    select last_claim, lease_until > clock_timestamp() as alive from nodes
+    where id = ${node.id} and incarnation = ${node.incarnation} for no key update`;
+  if (self === undefined) return [];
+  if (ask.claim <= self.last_claim) {
+    const before = await tx.all<StreamRef>`
+      select tenant, stream from runs where owner = ${node.id} and claim = ${ask.claim}`;
+    return ownedStreams(tx, seal, node, before);
+  }
+  if (!self.alive) return [];
+  await tx.run`update nodes set last_claim = ${ask.claim} where id = ${node.id}`;
+  await buryDead(tx);
+  const free = await takeFree(tx, node, ask);
+  await begin(tx, await lockRuns(tx, free), now);
+  return ownedStreams(tx, seal, node, free);
+}
+
+/** Frees what nodes without a lease own; done once for each lease that has ended. */
+async function buryDead(tx: Queries): Promise<void> {
+  const dead = await tx.all<{ id: string }>`
+    update nodes set freed = true where id in (
+      select id from nodes where not freed and lease_until <= clock_timestamp()
+      order by id for no key update skip locked)
+    returning id`;
+  if (dead.length > 0) {
+    await tx.run`update runs set owner = null where owner = any(${dead.map(({ id }) => id)}::text[])`;
+  }
+  await tx.run`delete from nodes where freed and lease_until < clock_timestamp() - interval '1 day'`;
+}
+
+/** What others are taking at this moment is skipped. */
+async function takeFree(
+  tx: Queries,
+  node: Node,
+  { claim: number, take }: ClaimAsk,
+): Promise<StreamRef[]> {
+  const taken = await tx.all<StreamRef>`
+    with free as (
+      select r.tenant, r.stream
+      from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
+      where r.owner is null and (
+        s.status = 'enabled' or exists (
+          select 1 from deliveries d
+          where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null))
+      order by r.tenant, r.stream limit ${take} for no key update of r skip locked
+    )
+    update runs r set owner = ${node.id}, epoch = r.epoch + 1, claim = ${number}, unseen = false
+    from free where r.tenant = free.tenant and r.stream = free.stream
+    returning r.tenant, r.stream`;
+  return taken.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+}
+
+/** The attempts that parked these rows ended with the former owner. */
+async function begin(tx: Queries, runs: ReadonlyMap<string, Run>, now: Millis): Promise<void> {
+  if (runs.size === 0) return;
+  const claimed = [...runs.values()];
+  for (const run of claimed.filter(({ status }) => status === 'disabled')) {
+    await writeRuns(tx, [{ ...run, health: await failWaiting(tx, run, 'parked', now) }]);
+  }
+  await tx.run`
+    update deliveries set due_at = ${now}
+    where state = 'parked' and due_at is not null and (tenant, stream) in (select * from unnest(
+      ${numbers(claimed.map(({ tenant }) => tenant))}::int[],
+      ${claimed.map(({ stream }) => stream)}::text[]))`;
+}
+
+/**
+ * Marked first and read then: a change that commits between the two is read, and counts as unseen
+ * all the same.
+ */
+async function owned(
+  db: Database,
+  seal: Seal,
+  node: Node,
+  refs: readonly StreamRef[],
+): Promise<OwnedStream[]> {
+  return db.transact('durable', async (tx) => {
+    if (!(await isPresent(tx, node))) return [];
+    await tx.run`
+      update runs set unseen = false
+      where unseen and owner = ${node.id} and (tenant, stream) in (select * from unnest(
+        ${numbers(refs.map(({ tenant }) => tenant))}::int[],
+        ${refs.map(({ stream }) => stream)}::text[]))`;
+    return ownedStreams(tx, seal, node, refs);
+  });
+}
+
+interface OwnedRow extends StreamRow {
+  readonly tenant_name: string;
+  readonly epoch: number;
+  readonly run: number;
+  readonly cursor: Offset;
+  readonly waiting: number;
+  readonly next_due_at: Millis | null;
+  readonly above: string[] | null;
+}
+
+/** As they are now, those of them that the node owns, in the order asked for. */
+async function ownedStreams(
+  tx: Queries,
+  seal: Seal,
+  node: Node,
+  refs: readonly StreamRef[],
+): Promise<OwnedStream[]> {
+  if (refs.length === 0) return [];
+  const rows = await tx.all<OwnedRow>`
+    select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.signing_secrets,
+      s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
+      d.waiting, d.next_due_at, d.above
+    from unnest(${numbers(refs.map(({ tenant }) => tenant))}::int[],
+      ${refs.map(({ stream }) => stream)}::text[]) with ordinality as ask(tenant, stream, n)
+    join runs r on r.tenant = ask.tenant and r.stream = ask.stream
+    join streams s on s.tenant = r.tenant and s.id = r.stream
+    join tenants t on t.id = r.tenant
+    cross join lateral (
+      select count(*) filter (where due_at is not null and kind <> 'redelivery') as waiting,
+        min(due_at) as next_due_at,
+        array_agg("offset" order by "offset") filter (where "offset" > r.cursor) as above
+      from deliveries where tenant = r.tenant and stream = r.stream
+    ) as d
+    where r.owner = ${node.id}
+    order by ask.n`;
+  return rows.map((row) => ({
+    stream: streamOf(seal, row),
+    tenantName: row.tenant_name,
+    epoch: row.epoch,
+    run: row.run,
+    cursor: row.cursor,
+    waiting: row.waiting,
+    nextDueAt: row.next_due_at ?? undefined,
+    rowsAbove: (row.above ?? []).map(Number),
+  }));
+}
+
+async function hasSeen(db: Queries, { tenant, stream }: StreamRef): Promise<boolean> {
+  const unseen = await db.get`
+    select 1 from runs r join nodes n on n.id = r.owner
+    where r.tenant = ${tenant} and r.stream = ${stream} and r.unseen
+      and n.lease_until > clock_timestamp()`;
+  return unseen === undefined;
+}
+
+/** Answers where the cursors are then. */
+async function raise(
+  tx: Queries,
+  runs: ReadonlyMap<string, Run>,
+  cursors: readonly CursorRaise[],
+): Promise<Offset[]> {
+  const raised = cursors.map((ask) => {
+    const run = runs.get(keyOf(ask));
+    const isTheirs = run?.epoch === ask.epoch && run.run === ask.run && run.owner !== null;
+    if (run === undefined || !isTheirs) return undefined;
+    const cursor = Math.min(ask.cursor, cursorMax(run, ask.version));
+    return cursor > run.cursor ? { ...run, cursor } : run;
+  });
+  await writeRuns(
+    tx,
+    raised.filter((run) => run !== undefined && run !== runs.get(keyOf(run))) as Run[],
+  );
+  return raised.map((run) => run?.cursor ?? 0);
+}
+
+async function release(tx: Queries, node: Node, last: readonly CursorRaise[]): Promise<void> {
+  if (!(await isPresent(tx, node))) return;
+  const runs = await lockRuns(tx, last);
+  await raise(tx, runs, last);
+  await tx.run`
+    update runs r set owner = null
+    from unnest(${numbers(last.map(({ tenant }) => tenant))}::int[],
+      ${last.map(({ stream }) => stream)}::text[], ${numbers(last.map(({ epoch }) => epoch))}::int[])
+      as u(tenant, stream, epoch)
+    where r.tenant = u.tenant and r.stream = u.stream and r.epoch = u.epoch
+      and r.owner = ${node.id}`;
+}
+
+async function leave(tx: Queries, node: Node): Promise<void> {
+  const left = await tx.run`
+    update nodes set lease_until = clock_timestamp(), freed = true
+    where id = ${node.id} and incarnation = ${node.incarnation}`;
+  if (left > 0) await tx.run`update runs set owner = null where owner = ${node.id}`;
+}
+
+async function nodes(db: Queries): Promise<NodeState[]> {
+  return db.all`
+    select n.id, count(r.key)::int as streams,
+      greatest(0, extract(epoch from n.lease_until - clock_timestamp()) * 1000)::int as "leaseMs"
+    from nodes n left join runs r on r.owner = n.id
+    where n.lease_until > clock_timestamp() or r.key is not null
+    group by n.id order by n.id`;
+}

@@ -1,0 +1,38 @@
+import { StartRefused } from '../../core/errors.ts';
+import { stateOf } from './database.ts';
+
+/** Why the database `name` cannot be used, as one line that says what to do. */
+export function refusalOf(name: string, error: unknown): StartRefused {
+  if (error instanceof StartRefused) return error;
+  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+  return new StartRefused(`LEAT_STORE: ${name} ${reasonOf(cause, error)}`, { cause: error });
+}
+
+function reasonOf(cause: unknown, error: unknown): string {
+  const known = reasons.get(stateOf(error)) ?? networkReasons.get(codeOf(cause));
+  const text = cause instanceof Error && cause.message !== '' ? cause.message : codeOf(cause);
+  return known ?? `cannot be opened: ${text}`;
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+/** By SQLSTATE (PostgreSQL manual, appendix A). */
+const reasons: ReadonlyMap<string, string> = new Map([
+  ['3D000', 'does not exist on that server: make it with createdb, or name another one'],
+  ['28P01', 'refuses the password: check the user and the password in the URL'],
+  ['28000', 'refuses the user: check the URL and the pg_hba.conf of the server'],
+  ['42501', 'refuses what Leat needs: the user must own the database or may create in its schema'],
+  ['53300', 'has no connection left: raise max_connections or use a pooler'],
+  ['25006', 'can only be read: name the primary server'],
+  ['57P03', 'is starting up or shutting down: try again in a moment'],
+]);
+
+/** By the code of a system call. */
+const networkReasons: ReadonlyMap<string, string> = new Map([
+  ['ECONNREFUSED', 'cannot be reached: nothing listens there, check host and port'],
+  ['ENOTFOUND', 'cannot be reached: the host name is unknown'],
+  ['EAI_AGAIN', 'cannot be reached: the host name cannot be looked up now'],
+  ['ETIMEDOUT', 'cannot be reached: no answer, check host, port and firewall'],
+]);

@@ -1,0 +1,136 @@
+import type { Millis } from '../../core/clock.ts';
+import type { DeliveryKind, DeliveryState, Offset } from '../../core/types.ts';
+import type { Settlement, StreamRef } from '../port.ts';
+import { numbers, type Queries } from './database.ts';
+import { keyOf } from './runs.ts';
+
+/** A row of `deliveries` while a batch is recorded: as it was, and as it will be. */
+export interface Row extends StreamRef {
+  readonly eventId: string;
+  readonly offset: Offset | undefined;
+  readonly type: string;
+  readonly time: Millis;
+  readonly kind: DeliveryKind;
+  /** Of a row that was not there before. */
+  readonly body: string | undefined;
+  readonly after: RowState | 'gone';
+}
+
+export interface RowState {
+  readonly state: DeliveryState;
+  readonly attempt: number;
+  readonly dueAt: Millis | undefined;
+  readonly failedAt: Millis | undefined;
+}
+
+interface RowColumns extends StreamRef {
+  readonly event_id: string;
+  readonly offset: Offset | null;
+  readonly type: string;
+  readonly time: Millis;
+  readonly kind: DeliveryKind;
+  readonly state: DeliveryState;
+  readonly attempt: number;
+  readonly due_at: Millis | null;
+  readonly failed_at: Millis | null;
+}
+
+function rowOf(columns: RowColumns): Row {
+  const { tenant, stream, event_id: eventId, offset, type, time, kind, state, attempt } = columns;
+  const dueAt = columns.due_at ?? undefined;
+  const failedAt = columns.failed_at ?? undefined;
+  const after = { state, attempt, dueAt, failedAt };
+  return {
+    tenant,
+    stream,
+    eventId,
+    offset: offset ?? undefined,
+    type,
+    time,
+    kind,
+    body: undefined,
+    after,
+  };
+}
+
+/** Rows by event id, of each stream by {@link keyOf}. */
+export type RowsByStream = ReadonlyMap<string, ReadonlyMap<string, Row>>;
+
+/** The rows that the outcomes have; a first attempt that went well has none. */
+export async function readRows(
+  tx: Queries,
+  settlements: readonly Settlement[],
+): Promise<RowsByStream> {
+  const asked = settlements.flatMap(({ tenant, stream, outcomes }) =>
+    outcomes
+      .filter((outcome) => outcome.hasRow || outcome.result !== 'delivered')
+      .map(({ event }) => ({ tenant, stream, eventId: event.id })),
+  );
+  if (asked.length === 0) return new Map();
+  const rows = await tx.all<RowColumns>`
+    select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.state, d.attempt,
+      d.due_at, d.failed_at
+    from deliveries d
+    where (d.tenant, d.stream, d.event_id) in (select * from unnest(
+      ${numbers(asked.map(({ tenant }) => tenant))}::int[],
+      ${asked.map(({ stream }) => stream)}::text[], ${asked.map(({ eventId }) => eventId)}::text[]))`;
+  return byStream(rows.map(rowOf));
+}
+
+function byStream(rows: readonly Row[]): RowsByStream {
+  const found = new Map<string, Map<string, Row>>();
+  for (const row of rows) {
+    const key = keyOf(row);
+    const ofStream = found.get(key) ?? new Map<string, Row>();
+    found.set(key, ofStream.set(row.eventId, row));
+  }
+  return found;
+}
+
+/** First and test deliveries of a stream that wait for an attempt, the oldest first. */
+export async function readWaiting(tx: Queries, { tenant, stream }: StreamRef): Promise<Row[]> {
+  const rows = await tx.all<RowColumns>`
+    select tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at, failed_at
+    from deliveries
+    where tenant = ${tenant} and stream = ${stream} and due_at is not null
+      and state = 'retrying' and kind <> 'redelivery'
+    order by due_at, event_id`;
+  return rows.map(rowOf);
+}
+
+export async function removeRows(tx: Queries, rows: readonly Row[]): Promise<void> {
+  if (rows.length === 0) return;
+  await tx.run`
+    delete from deliveries
+    where (tenant, stream, event_id) in (select * from unnest(
+      ${numbers(rows.map(({ tenant }) => tenant))}::int[],
+      ${rows.map(({ stream }) => stream)}::text[], ${rows.map(({ eventId }) => eventId)}::text[]))`;
+}
+
+/**
+ * The body is kept where the log does not have the event: a test, or one that was pruned while a
+ * disabled stream's last attempts were under way.
+ */
+export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void> {
+  if (rows.length === 0) return;
+  const after = rows.map((row) => (row.after === 'gone' ? undefined : row.after));
+  await tx.run`
+    insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
+      due_at, failed_at, body)
+    select u.tenant, u.stream, u.event_id, u."offset", u.type, u.time, u.kind, u.state, u.attempt,
+      u.due_at, u.failed_at,
+      case when u.body is not null and not exists (
+        select 1 from events e where e.tenant = u.tenant and e."offset" = u."offset") then u.body end
+    from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
+      ${rows.map(({ stream }) => stream)}::text[], ${rows.map(({ eventId }) => eventId)}::text[],
+      ${numbers(rows.map(({ offset }) => offset))}::bigint[],
+      ${rows.map(({ type }) => type)}::text[], ${numbers(rows.map(({ time }) => time))}::bigint[],
+      ${rows.map(({ kind }) => kind)}::text[], ${after.map((row) => row?.state)}::text[],
+      ${numbers(after.map((row) => row?.attempt))}::int[],
+      ${numbers(after.map((row) => row?.dueAt))}::bigint[],
+      ${numbers(after.map((row) => row?.failedAt))}::bigint[],
+      ${rows.map(({ body }) => body)}::text[]) as u(tenant, stream, event_id, "offset", type, time,
+        kind, state, attempt, due_at, failed_at, body)
+    on conflict (tenant, stream, event_id) do update set state = excluded.state,
+      attempt = excluded.attempt, due_at = excluded.due_at, failed_at = excluded.failed_at`;
+}

@@ -1,0 +1,99 @@
+import { firstChangeFrom } from '../../core/subscription.ts';
+import type { Health, Offset, StreamStatus, Subscription } from '../../core/types.ts';
+import type { StreamRef } from '../port.ts';
+import { numbers, type Queries } from './database.ts';
+
+/** A stream as it runs: the row of `runs`, and the members of `streams` that govern it. */
+export interface Run {
+  /** Stands for the stream in `attempts`. */
+  readonly key: number;
+  readonly tenant: number;
+  readonly stream: string;
+  readonly cursor: Offset;
+  readonly run: number;
+  readonly health: Health;
+  readonly owner: string | null;
+  readonly epoch: number;
+  readonly status: StreamStatus;
+  readonly version: number;
+  /** JSON, read only where it is needed. */
+  readonly subscriptions: string;
+}
+
+interface RunRow extends Omit<Run, 'health'> {
+  readonly consecutive_failures: number;
+  readonly total_failures: number;
+}
+
+/**
+ * Locks the runs of these streams until the transaction ends, and answers them as they are then, by
+ * {@link keyOf}. Always in the same order, so that two who need several never wait for each other.
+ */
+export async function lockRuns(
+  tx: Queries,
+  refs: readonly StreamRef[],
+): Promise<ReadonlyMap<string, Run>> {
+  const tenants = numbers(refs.map(({ tenant }) => tenant));
+  const streams = refs.map(({ stream }) => stream);
+  // Two statements: what is read together with a lock that was waited for may be older than it.
+  const [, rows] = await Promise.all([
+    tx.run`
+      select 1 from runs
+      where (tenant, stream) in (select * from unnest(${tenants}::int[], ${streams}::text[]))
+      order by tenant, stream for no key update`,
+    tx.all<RunRow>`
+      select r.key, r.tenant, r.stream, r.cursor, r.run, r.consecutive_failures, r.total_failures,
+        r.owner, r.epoch, s.status, s.version, s.subscriptions
+      from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
+      where (r.tenant, r.stream) in (select * from unnest(${tenants}::int[], ${streams}::text[]))`,
+  ]);
+  return new Map(rows.map((row) => [keyOf(row), runOf(row)]));
+}
+
+/** The same for one stream; `undefined` when there is no such stream. */
+export async function lockRun(
+  tx: Queries,
+  tenant: number,
+  stream: string,
+): Promise<Run | undefined> {
+  const runs = await lockRuns(tx, [{ tenant, stream }]);
+  return runs.get(keyOf({ tenant, stream }));
+}
+
+export const keyOf = ({ tenant, stream }: StreamRef): string => `${tenant} ${stream}`;
+
+function runOf({ consecutive_failures: consecutive, total_failures: total, ...same }: RunRow): Run {
+  return { ...same, health: { consecutive, total } };
+}
+
+/** Writes what settling, disabling, enabling and claiming change of runs that are locked. */
+export async function writeRuns(tx: Queries, runs: readonly Run[]): Promise<void> {
+  if (runs.length === 0) return;
+  await tx.run`
+    update runs set cursor = u.cursor, run = u.run, consecutive_failures = u.consecutive,
+      total_failures = u.total
+    from unnest(${numbers(runs.map(({ tenant }) => tenant))}::int[],
+      ${runs.map(({ stream }) => stream)}::text[],
+      ${numbers(runs.map(({ cursor }) => cursor))}::bigint[],
+      ${numbers(runs.map(({ run }) => run))}::int[],
+      ${numbers(runs.map(({ health }) => health.consecutive))}::int[],
+      ${numbers(runs.map(({ health }) => health.total))}::int[])
+      as u(tenant, stream, cursor, run, consecutive, total)
+    where runs.tenant = u.tenant and runs.stream = u.stream`;
+}
+
+/** How far a node that works by a version of the stream may raise its cursor. */
+export function cursorMax(run: Run, version: number): Offset {
+  if (version === run.version) return Infinity;
+  const subscriptions = JSON.parse(run.subscriptions) as Subscription[];
+  return firstChangeFrom(subscriptions, run.cursor) ?? Infinity;
+}
+
+/** The stream was changed: its owner has to read it again. */
+export async function noteChanges(tx: Queries, refs: readonly StreamRef[]): Promise<void> {
+  await tx.run`
+    update runs set unseen = true
+    where owner is not null and (tenant, stream) in (select * from unnest(
+      ${numbers(refs.map(({ tenant }) => tenant))}::int[],
+      ${refs.map(({ stream }) => stream)}::text[]))`;
+}

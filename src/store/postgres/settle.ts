@@ -1,0 +1,160 @@
+import type { Millis } from '../../core/clock.ts';
+import type {
+  DeliveryStore,
+  Hint,
+  Node,
+  SettleAnswer,
+  SettleBatch,
+  SettledStream,
+  Settlement,
+} from '../port.ts';
+import { addAttempts } from './attempts.ts';
+import { numbers, type Database, type Queries } from './database.ts';
+import { isPresent } from './nodes.ts';
+import { readRows, removeRows, type Row, writeRows } from './rows.ts';
+import { cursorMax, keyOf, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
+import { addStats } from './stats.ts';
+import { recordOutcomes, type Tally } from './tally.ts';
+
+const lost: SettledStream = { result: 'lost', version: 0, cursor: 0, disabled: undefined };
+
+/**
+ * The command that records a batch of attempts: two round trips and a commit, however many there
+ * are. What it writes could be derived again by sending again, but it is durable: the promise about
+ * what may be sent twice holds when the server crashes, too.
+ */
+export function createSettle(deps: {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}): DeliveryStore['settle'] {
+  return async (batch) => {
+    const answer = await deps.db.transact('durable', (tx) => settle(tx, batch));
+    batch.settlements.forEach(({ tenant, stream }, index) => {
+      if (answer.streams[index]?.disabled) deps.hint({ kind: 'stream', tenant, stream });
+    });
+    return answer;
+  };
+}
+
+async function settle(tx: Queries, batch: SettleBatch): Promise<SettleAnswer> {
+  const { node, settlements } = batch;
+  const [begun, runs, rows] = await Promise.all([
+    beginBatch(tx, node, batch.batch),
+    lockRuns(tx, settlements),
+    readRows(tx, settlements),
+  ]);
+  const owned = settlements.map((settlement) => ownedRun(runs, node, settlement));
+  if (!begun) return repeated(owned, await isPresent(tx, node));
+  const settled: { settlement: Settlement; tally: Tally }[] = [];
+  for (const [index, settlement] of settlements.entries()) {
+    const run = owned[index];
+    if (run === undefined) continue;
+    const tally = await recordOutcomes(tx, run, settlement, rows.get(keyOf(run)), batch);
+    settled.push({ settlement, tally });
+  }
+  const ends = new Map(settled.map((part) => [part.settlement, endOf(part)]));
+  await write(tx, [...ends.values()], batch.now);
+  return { streams: settlements.map((settlement) => ends.get(settlement)?.answer ?? lost) };
+}
+
+/** True when the batch is a new one of a node that lives in this incarnation. */
+async function beginBatch(tx: Queries, node: Node, batch: number): Promise<boolean> {
+  const begun = await tx.run`
+    update nodes set last_batch = ${batch}
+    where id = ${node.id} and incarnation = ${node.incarnation} and last_batch < ${batch}`;
+  return begun === 1;
+}
+
+function ownedRun(
+  runs: ReadonlyMap<string, Run>,
+  node: Node,
+  settlement: Settlement,
+): Run | undefined {
+  const run = runs.get(keyOf(settlement));
+  return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;
+}
+
+/** The batch was recorded before and its answer got lost: says how the streams stand now. */
+function repeated(owned: readonly (Run | undefined)[], isNodePresent: boolean): SettleAnswer {
+  const streams = owned.map((run): SettledStream => {
+    if (run === undefined || !isNodePresent) return lost;
+    return { result: 'recorded', version: run.version, cursor: run.cursor, disabled: undefined };
+  });
+  return { streams };
+}
+
+/** One stream after its outcomes. */
+interface End {
+  readonly tally: Tally;
+  readonly runAfter: Run;
+  readonly answer: SettledStream;
+}
+
+/** Results of an older run count, but they say nothing about the present run's cursor. */
+function endOf({ settlement, tally }: { settlement: Settlement; tally: Tally }): End {
+  const { run, score } = tally;
+  const wanted = Math.min(settlement.cursor, cursorMax(run, settlement.version));
+  const cursor = settlement.run === run.run ? Math.max(run.cursor, wanted) : run.cursor;
+  const runAfter = { ...run, cursor, health: score.health };
+  const { version } = run;
+  if (score.disabledBy === undefined) {
+    return {
+      tally,
+      runAfter,
+      answer: { result: 'recorded', version, cursor, disabled: undefined },
+    };
+  }
+  const disabled = { ...score.health, reason: score.disabledBy };
+  const answer = { result: 'recorded', version: version + 1, cursor, disabled } as const;
+  return { tally, runAfter, answer };
+}
+
+/** All of it travels together. */
+async function write(tx: Queries, ends: readonly End[], now: Millis): Promise<void> {
+  const tallies = ends.map(({ tally }) => tally);
+  const rows = tallies.flatMap(({ changed }) => [...changed.values()]);
+  const changedRuns = ends
+    .filter(({ tally: { run }, runAfter }) => isChanged(run, runAfter))
+    .map(({ runAfter }) => runAfter);
+  const disabled = tallies.filter(({ score }) => score.disabledBy !== undefined);
+  const stats = tallies.map(({ run: { tenant, stream }, score: { delivered, failed } }) => ({
+    tenant,
+    stream,
+    delivered,
+    failed,
+  }));
+  await Promise.all([
+    addAttempts(
+      tx,
+      tallies.flatMap(({ entries }) => entries),
+    ),
+    removeRows(tx, rows.filter(isGone)),
+    writeRows(
+      tx,
+      rows.filter((row) => !isGone(row)),
+    ),
+    writeRuns(tx, changedRuns),
+    disable(
+      tx,
+      disabled.map(({ run }) => run),
+      now,
+    ),
+    addStats(tx, stats, now),
+  ]);
+}
+
+const isGone = (row: Row): boolean => row.after === 'gone';
+
+function isChanged(before: Run, after: Run): boolean {
+  return after.cursor !== before.cursor || after.health !== before.health;
+}
+
+async function disable(tx: Queries, runs: readonly Run[], now: Millis): Promise<void> {
+  if (runs.length === 0) return;
+  await tx.run`
+    update streams set status = 'disabled', version = version + 1, updated_at = ${now}
+    where (tenant, id) in (select * from unnest(
+      ${numbers(runs.map(({ tenant }) => tenant))}::int[],
+      ${runs.map(({ stream }) => stream)}::text[]))`;
+  await noteChanges(tx, runs);
+}

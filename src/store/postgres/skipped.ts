@@ -1,0 +1,57 @@
+import { spanAt } from '../../core/subscription.ts';
+import type { Offset, Subscription } from '../../core/types.ts';
+import { numbers, type Queries } from './database.ts';
+import { tipOf } from './log.ts';
+import type { Run } from './runs.ts';
+
+/** A stretch of the log that enabling a stream passed over. */
+export interface PassedOver {
+  readonly tenant: number;
+  readonly after: Offset;
+  readonly upTo: Offset;
+  readonly subscriptions: readonly Subscription[];
+  /** Offsets that had a row, so that they were or will be sent. */
+  readonly withRow: readonly Offset[];
+}
+
+/** Read in the transaction that enables the stream: rows come and go afterwards. */
+export async function passedOverBy(
+  tx: Queries,
+  run: Run,
+  subscriptions: readonly Subscription[],
+  head: Offset,
+): Promise<PassedOver> {
+  const rows = await tx.all<{ offset: Offset }>`
+    select "offset" from deliveries
+    where tenant = ${run.tenant} and stream = ${run.stream} and "offset" > ${run.cursor}`;
+  const withRow = rows.map((row) => row.offset);
+  return { tenant: run.tenant, after: run.cursor, upTo: head, subscriptions, withRow };
+}
+
+/** Offsets counted by one statement, so that none takes long. */
+const stepMax = 200_000;
+
+/**
+ * Retained events of the stretch that the stream wanted and that have no row. The log behind the
+ * head does not change but for pruning, so this is counted after the commit.
+ */
+export async function countSkipped(
+  db: Queries,
+  { tenant, after, upTo, subscriptions, withRow }: PassedOver,
+): Promise<number> {
+  const { prunedTo } = await tipOf(db, tenant);
+  let skipped = 0;
+  let from = Math.max(after, prunedTo) + 1;
+  while (from <= upTo) {
+    const span = spanAt(subscriptions, from);
+    const to = Math.min(upTo, span.upTo ?? upTo, from + stepMax - 1);
+    const row = await db.get<{ count: number }>`
+      select count(*) as count from events
+      where tenant = ${tenant} and "offset" between ${from} and ${to}
+        and type = any(${span.types}::text[])
+        and "offset" <> all(${numbers(withRow)}::bigint[])`;
+    skipped += row?.count ?? 0;
+    from = to + 1;
+  }
+  return skipped;
+}

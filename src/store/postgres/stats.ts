@@ -1,0 +1,51 @@
+import type { Millis } from '../../core/clock.ts';
+import type { StreamRef, StreamStore } from '../port.ts';
+import { numbers, type Queries } from './database.ts';
+
+const hourMs = 3_600_000;
+const keptMs = 90 * 24 * hourMs;
+
+/** Deliveries of a stream that ended: successes, and cycles that were exhausted. */
+export interface Ended extends StreamRef {
+  readonly delivered: number;
+  readonly failed: number;
+}
+
+/** Adds to the hour of `now`; the first of an hour drops the stream's hours that are too old. */
+export async function addStats(tx: Queries, ended: readonly Ended[], now: Millis): Promise<void> {
+  const added = ended.filter(({ delivered, failed }) => delivered + failed > 0);
+  if (added.length === 0) return;
+  const hour = now - (now % hourMs);
+  const rows = await tx.all<StreamRef & { first: boolean }>`
+    insert into stream_stats as s (tenant, stream, hour, delivered, failed)
+    select u.tenant, u.stream, ${hour}, u.delivered, u.failed
+    from unnest(${numbers(added.map(({ tenant }) => tenant))}::int[],
+      ${added.map(({ stream }) => stream)}::text[],
+      ${numbers(added.map(({ delivered }) => delivered))}::int[],
+      ${numbers(added.map(({ failed }) => failed))}::int[])
+      as u(tenant, stream, delivered, failed)
+    on conflict (tenant, stream, hour) do update set
+      delivered = s.delivered + excluded.delivered, failed = s.failed + excluded.failed
+    returning tenant, stream, xmax = 0 as first`;
+  const fresh = rows.filter(({ first }) => first);
+  if (fresh.length === 0) return;
+  await tx.run`
+    delete from stream_stats
+    where hour < ${hour - keptMs} and (tenant, stream) in (select * from unnest(
+      ${numbers(fresh.map(({ tenant }) => tenant))}::int[],
+      ${fresh.map(({ stream }) => stream)}::text[]))`;
+}
+
+/** Hours of the window that have counts, oldest first. */
+export async function listStats(
+  db: Queries,
+  tenant: number,
+  stream: string,
+  window: Parameters<StreamStore['stats']>[2],
+): ReturnType<StreamStore['stats']> {
+  return db.all`
+    select hour, delivered, failed from stream_stats
+    where tenant = ${tenant} and stream = ${stream}
+      and hour >= ${window.from} and hour < ${window.to}
+    order by hour`;
+}

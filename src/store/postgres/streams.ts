@@ -1,0 +1,264 @@
+import type { Millis } from '../../core/clock.ts';
+import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
+import type {
+  Destination,
+  Health,
+  SigningSecret,
+  Stream,
+  StreamStatus,
+  Subscription,
+} from '../../core/types.ts';
+import type { Hint, Page, StreamStore } from '../port.ts';
+import type { Seal } from '../seal.ts';
+import type { Database, Queries } from './database.ts';
+import { failWaiting } from './disabling.ts';
+import { type Tip, tipOf } from './log.ts';
+import { lockRun, noteChanges, type Run, writeRuns } from './runs.ts';
+import { countSkipped, passedOverBy, type PassedOver } from './skipped.ts';
+import { listStats } from './stats.ts';
+
+export interface StreamDeps {
+  readonly db: Database;
+  readonly seal: Seal;
+  readonly hint: (hint: Hint) => void;
+}
+
+/** What operators configure. The destination and the signing secrets are sealed while at rest. */
+export function createStreamStore({ db, seal, hint }: StreamDeps): StreamStore {
+  return {
+    create: async (stream, rules) => {
+      const answer = await db.transact('durable', (tx) => create(tx, seal, stream, rules));
+      if ('created' in answer) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.id });
+      return answer;
+    },
+    get: (tenant, id) => readStream(db, seal, tenant, id),
+    list: (tenant, page) => list(db, seal, tenant, page),
+    health: (tenant, id) => readHealth(db, tenant, id),
+    update: async (tenant, id, decide, now) => {
+      const change = { tenant, id, decide, now };
+      const answer = await db.transact('durable', (tx) => update(tx, seal, change));
+      if (!('updated' in answer)) return answer;
+      const { updated, held, passedOver } = answer;
+      if (answer.changed) hint({ kind: 'stream', tenant, stream: id });
+      return { updated, held, skipped: passedOver ? await countSkipped(db, passedOver) : 0 };
+    },
+    delete: async (tenant, id) => {
+      const deleted = await db.transact('durable', (tx) => deleteStream(tx, tenant, id));
+      if (deleted) hint({ kind: 'stream', tenant, stream: id });
+      return deleted;
+    },
+    stats: (tenant, id, window) => listStats(db, tenant, id, window),
+  };
+}
+
+/** The columns of a stream. */
+export interface StreamRow {
+  readonly tenant: number;
+  readonly id: string;
+  readonly name: string;
+  readonly status: StreamStatus;
+  readonly subscriptions: string;
+  readonly destination: Uint8Array;
+  readonly signing_secrets: Uint8Array;
+  readonly version: number;
+  readonly created_at: Millis;
+  readonly updated_at: Millis;
+}
+
+/** The stream as it is now. */
+async function readStream(
+  db: Queries,
+  seal: Seal,
+  tenant: number,
+  id: string,
+): Promise<Stream | undefined> {
+  const row = await db.get<StreamRow>`
+    select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
+      created_at, updated_at
+    from streams where tenant = ${tenant} and id = ${id}`;
+  return row && streamOf(seal, row);
+}
+
+/** Ids rise with the time they were made at, so their order is that of creation. */
+async function list(
+  db: Queries,
+  seal: Seal,
+  tenant: number,
+  { after, take }: Parameters<StreamStore['list']>[1],
+): Promise<Page<Stream>> {
+  const rows = await db.all<StreamRow>`
+    select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
+      created_at, updated_at
+    from streams where tenant = ${tenant} and id > ${after ?? ''} order by id limit ${take + 1}`;
+  const items = rows.slice(0, take).map((row) => streamOf(seal, row));
+  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+}
+
+export function streamOf(seal: Seal, row: StreamRow): Stream {
+  return {
+    tenant: row.tenant,
+    id: row.id,
+    name: row.name,
+    status: row.status,
+    subscriptions: JSON.parse(row.subscriptions) as Subscription[],
+    destination: JSON.parse(seal.open(row.destination)) as Destination,
+    signingSecrets: (JSON.parse(seal.open(row.signing_secrets)) as StoredSecret[]).map(secretOf),
+    version: row.version,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+/** JSON drops a member that is undefined. */
+type StoredSecret = Omit<SigningSecret, 'expiresAt'> & { readonly expiresAt?: Millis };
+
+function secretOf(stored: StoredSecret): SigningSecret {
+  return { ...stored, expiresAt: stored.expiresAt };
+}
+
+async function readHealth(db: Queries, tenant: number, id: string): Promise<Health | undefined> {
+  return db.get`
+    select consecutive_failures as consecutive, total_failures as total
+    from runs where tenant = ${tenant} and stream = ${id}`;
+}
+
+/** Creations of one tenant follow each other, so that the limit holds. */
+async function create(
+  tx: Queries,
+  seal: Seal,
+  { types, ...stream }: Parameters<StreamStore['create']>[0],
+  rules: Parameters<StreamStore['create']>[1],
+): ReturnType<StreamStore['create']> {
+  await lockNames(tx, stream.tenant);
+  if (await hasName(tx, stream)) return { refused: 'name_taken' };
+  const row = await tx.get<{ count: number }>`
+    select count(*) as count from streams where tenant = ${stream.tenant}`;
+  if ((row?.count ?? 0) >= rules.streamsMax) return { refused: 'too_many' };
+  const created: Stream = { ...stream, subscriptions: firstSubscription(types), version: 1 };
+  await Promise.all([
+    tx.run`
+      insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
+        version, created_at, updated_at)
+      values (${created.tenant}, ${created.id}, ${created.name}, ${created.status},
+        ${JSON.stringify(created.subscriptions)}, ${seal.seal(JSON.stringify(created.destination))},
+        ${seal.seal(JSON.stringify(created.signingSecrets))}, ${created.version},
+        ${created.createdAt}, ${created.updatedAt})`,
+    tx.run`
+      insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
+      select id, ${created.id}, head, 1, 0, 0, 0 from tenants where id = ${created.tenant}`,
+  ]);
+  return { created };
+}
+
+/** Names of one tenant's streams are looked at and given by one at a time. */
+async function lockNames(tx: Queries, tenant: number): Promise<void> {
+  await tx.run`select pg_advisory_xact_lock(hashtextextended('leat streams', ${tenant}))`;
+}
+
+/** Whether another stream has the name. */
+async function hasName(
+  tx: Queries,
+  stream: Pick<Stream, 'tenant' | 'id' | 'name'>,
+): Promise<boolean> {
+  const other = await tx.get`
+    select 1 from streams
+    where tenant = ${stream.tenant} and name = ${stream.name} and id <> ${stream.id}`;
+  return other !== undefined;
+}
+
+interface Change {
+  readonly tenant: number;
+  readonly id: string;
+  readonly decide: Parameters<StreamStore['update']>[2];
+  readonly now: Millis;
+}
+
+async function update(
+  tx: Queries,
+  seal: Seal,
+  { tenant, id, decide, now }: Change,
+): Promise<Updated | Refused> {
+  const run = await lockRun(tx, tenant, id);
+  const before = await readStream(tx, seal, tenant, id);
+  if (before === undefined || run === undefined) return { refused: 'unknown' };
+  const tip = await tipOf(tx, tenant);
+  const decision = decide(before, { health: run.health, head: tip.head });
+  if ('refused' in decision) return { refused: decision.refused, health: run.health };
+  if (decision.after === before) return { updated: before, changed: false, ...noSwitch };
+  const { createdAt } = before;
+  const wanted: Stream = { ...decision.after, tenant, id, createdAt };
+  if (wanted.name !== before.name) {
+    await lockNames(tx, tenant);
+    if (await hasName(tx, wanted)) return { refused: 'name_taken' };
+  }
+  const { runAfter, ...enabling } = await switched(tx, run, wanted, decision.resume, tip, now);
+  if (runAfter !== run) await writeRuns(tx, [runAfter]);
+  const subscriptions = withoutPassed(wanted.subscriptions, runAfter.cursor);
+  const updated = { ...wanted, subscriptions, version: before.version + 1 };
+  await Promise.all([writeStream(tx, seal, updated), noteChanges(tx, [run])]);
+  return { updated, changed: true, ...enabling };
+}
+
+type Refused = Extract<Awaited<ReturnType<StreamStore['update']>>, { refused: string }>;
+
+interface Updated extends Enabling {
+  readonly updated: Stream;
+  /** False when nothing was asked for that was not so already. */
+  readonly changed: boolean;
+}
+
+/** What enabling comes to besides the run itself. */
+interface Enabling {
+  readonly held: 'complete' | 'pruned' | undefined;
+  readonly passedOver: PassedOver | undefined;
+}
+
+const noSwitch: Enabling = { held: undefined, passedOver: undefined };
+
+/** What a change of status does to the run, which is the same object when it does nothing. */
+async function switched(
+  tx: Queries,
+  run: Run,
+  wanted: Stream,
+  resume: 'latest' | 'held' | undefined,
+  { head }: Tip,
+  now: Millis,
+): Promise<Enabling & { readonly runAfter: Run }> {
+  if (run.status === wanted.status) return { runAfter: run, ...noSwitch };
+  if (wanted.status === 'disabled') {
+    const health = await failWaiting(tx, run, 'retrying', now);
+    return { runAfter: { ...run, health }, ...noSwitch };
+  }
+  const enabled = { ...run, run: run.run + 1, health: { ...run.health, consecutive: 0 } };
+  if (resume !== 'held') {
+    const passedOver = await passedOverBy(tx, run, wanted.subscriptions, head);
+    return { runAfter: { ...enabled, cursor: head }, held: undefined, passedOver };
+  }
+  // Nothing is pruned from here to the commit: the stream counts for that only afterwards.
+  await tx.run`select 1 from tenants where id = ${run.tenant} for share`;
+  const { prunedTo } = await tipOf(tx, run.tenant);
+  const held = prunedTo > run.cursor ? 'pruned' : 'complete';
+  return { runAfter: enabled, held, passedOver: undefined };
+}
+
+async function writeStream(tx: Queries, seal: Seal, stream: Stream): Promise<void> {
+  await tx.run`
+    update streams set name = ${stream.name}, status = ${stream.status},
+      subscriptions = ${JSON.stringify(stream.subscriptions)},
+      destination = ${seal.seal(JSON.stringify(stream.destination))},
+      signing_secrets = ${seal.seal(JSON.stringify(stream.signingSecrets))},
+      version = ${stream.version}, updated_at = ${stream.updatedAt}
+    where tenant = ${stream.tenant} and id = ${stream.id}`;
+}
+
+/** The history stays behind under a key that is never used again, and goes with its days. */
+async function deleteStream(tx: Queries, tenant: number, id: string): Promise<boolean> {
+  if ((await lockRun(tx, tenant, id)) === undefined) return false;
+  await Promise.all([
+    tx.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`,
+    tx.run`delete from stream_stats where tenant = ${tenant} and stream = ${id}`,
+    tx.run`delete from runs where tenant = ${tenant} and stream = ${id}`,
+    tx.run`delete from streams where tenant = ${tenant} and id = ${id}`,
+  ]);
+  return true;
+}

