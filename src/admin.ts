@@ -8,13 +8,14 @@ import type { Tenant } from './core/types.ts';
 import { formatTime } from './core/date.ts';
 import { domain, tenantName } from './core/value.ts';
 import { openServiceStore } from './service.ts';
-import type { Store } from './store/port.ts';
+import type { NodeState, Store } from './store/port.ts';
 
 /**
- * What the operator does straight on the store: tenants, signing keys, bootstrap clients (contract
- * section 2). With SQLite no server may run meanwhile; the store says so.
+ * What the operator does straight on the store: nodes, tenants, signing keys, bootstrap clients
+ * (contract section 2). With SQLite no server may run meanwhile; the store says so.
  */
 export interface Admin {
+  listNodes(): Promise<string>;
   listTenants(): Promise<string>;
   createTenant(name: string, domain: string): Promise<string>;
   renewBootstrapClient(name: string): Promise<string>;
@@ -46,6 +47,7 @@ export function createAdmin(deps: AdminDeps): Admin {
   ): Promise<string> => withStore(async (store) => work(store, await tenantNamed(store, name)));
 
   return {
+    listNodes: () => withStore(async (store) => nodeLines(await store.ownership.nodes())),
     listTenants: () => withStore(async (store) => tenantLines(await store.tenants.list())),
     createTenant: (name, at) =>
       withStore(async (store) => {
@@ -115,6 +117,16 @@ function takenLine(refused: 'name_taken' | 'domain_taken', wish: { name: string;
   return refused === 'name_taken'
     ? `A tenant is called "${wish.name}" already; choose another name.`
     : `The domain "${wish.domain}" is another tenant's; choose another one.`;
+}
+
+function nodeLines(nodes: readonly NodeState[]): string {
+  if (nodes.length === 0) return 'No node runs.';
+  return nodes
+    .map(({ id, streams, leaseMs }) => {
+      const lease = leaseMs > 0 ? `lease ${(leaseMs / 1000).toFixed(1)} s` : 'lease ended';
+      return `${id.padEnd(32)} ${String(streams).padStart(6)} streams  ${lease}`;
+    })
+    .join('\n');
 }
 
 function tenantLines(tenants: readonly Tenant[]): string {

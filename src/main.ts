@@ -60,6 +60,10 @@ function buildProgram(): Command {
     .command('openapi')
     .description('print the OpenAPI document of the management API')
     .action(() => print(JSON.stringify(openapiDocument(), undefined, 2)));
+  program
+    .command('nodes')
+    .description('print the nodes on this store and how many streams each works for')
+    .action(() => administer((admin) => admin.listNodes()));
   addTenantCommands(program.command('tenants').description('tenants of this service'));
   addKeyCommands(program.command('keys').description('keys that sign access tokens'));
   return program;

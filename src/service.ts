@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { hostname } from 'node:os';
+import os from 'node:os';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
 import { bootstrap, type Bootstrapped } from './auth/bootstrap.ts';
@@ -228,7 +228,7 @@ function createServiceDispatcher(
  * each process has a new one, and what a crash leaves is free once its lease has ended.
  */
 function newNodeId(random: RandomBytes): string {
-  return `${hostname()}-${Buffer.from(random(4)).toString('hex')}`;
+  return `${os.hostname()}-${Buffer.from(random(4)).toString('hex')}`;
 }
 
 function createServicePruner(

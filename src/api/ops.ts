@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify';
 import { actions } from '../schemas/actions.ts';
-import type { Store } from '../store/port.ts';
+import type { NodeState, Store } from '../store/port.ts';
 import { type Operation, operation } from './operation.ts';
 import { unavailable } from './problem.ts';
 import { answering, send, type ServeDeps } from './serve.ts';
 
 export interface OpsDeps {
-  readonly store: Pick<Store, 'ping'>;
+  readonly store: Pick<Store, 'ping' | 'ownership'>;
   readonly log: ServeDeps['log'];
   /** Whether new requests are taken. */
   readonly open: () => boolean;
@@ -20,10 +20,16 @@ export function registerOps(app: FastifyInstance, { store, log, open }: OpsDeps)
     answering({ log }, async (_request, reply) => {
       if (!open()) throw unavailable();
       await store.ping();
-      return send(reply, 200, { body: { status: 'ok' } });
+      const nodes = await store.ownership.nodes();
+      return send(reply, 200, { body: { status: 'ok', nodes: nodes.map(shown) } });
     }),
   );
   app.get('/avatar.svg', async (_request, reply) => reply.headers(avatarHeaders).send(avatar));
+}
+
+/** Who works for how many streams; a node whose lease has ended is about to lose them. */
+function shown({ id, streams, leaseMs }: NodeState): Record<string, string | number> {
+  return { id, streams, lease_ms: leaseMs };
 }
 
 /** The list of actions, which is always empty: clients that export a tenant ask for it. */

@@ -1,0 +1,83 @@
+import type { TestContext } from 'node:test';
+import pg from 'pg';
+import { makePlace, type Running, startLeat, waitFor } from './leat.ts';
+import { type PostgresServer, startPostgres } from './postgres.ts';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+
+/** Leat nodes as processes on one PostgreSQL of their own, with a network between that can fail. */
+export interface Cluster {
+  readonly server: PostgresServer;
+  readonly proxy: TcpProxy;
+  /** Starts a node; `straight` leaves the proxy out. */
+  start(settings?: Readonly<Record<string, string>>): Promise<Running>;
+  /** Asks the database itself. */
+  ask<Row extends object>(sql: string): Promise<Row[]>;
+}
+
+export interface NodeShown {
+  readonly id: string;
+  readonly streams: number;
+  readonly lease_ms: number;
+}
+
+/** Everything that was started ends with the test. */
+export async function startCluster(t: TestContext): Promise<Cluster> {
+  const server = await startPostgres();
+  const place = await makePlace();
+  const proxy = await startTcpProxy(server.port);
+  const url = await server.createDatabase();
+  const proxied = url.replace(`:${server.port}/`, `:${proxy.port}/`);
+  const nodes: Running[] = [];
+  t.after(async () => {
+    for (const node of nodes) node.child.kill('SIGCONT');
+    await Promise.all(nodes.map((node) => node.kill()));
+    await proxy.close();
+    await server.close();
+    await place.remove();
+  });
+  return {
+    server,
+    proxy,
+    start: async (settings = {}) => {
+      const node = await startLeat(place, {
+        LEAT_STORE: proxied,
+        LEAT_TENANT_DOMAIN: 'localhost:4444',
+        ...settings,
+      });
+      nodes.push(node);
+      return node;
+    },
+    ask: async <Row extends object>(sql: string) => {
+      const client = new pg.Client({ connectionString: url });
+      await client.connect();
+      try {
+        const { rows } = await client.query<Row>(sql);
+        return rows;
+      } finally {
+        await client.end();
+      }
+    },
+  };
+}
+
+/** The nodes as one of them tells. */
+export async function nodesOf(node: Running): Promise<readonly NodeShown[]> {
+  const answer = await fetch(`${node.url}/readyz`);
+  const { nodes } = (await answer.json()) as { nodes: readonly NodeShown[] };
+  return nodes;
+}
+
+/** Waits until so many nodes live and own these numbers of streams, the largest first. */
+export async function settled(node: Running, streams: readonly number[]): Promise<void> {
+  const wanted = JSON.stringify(streams);
+  await waitFor(
+    `nodes with ${wanted} streams`,
+    async () => {
+      const nodes = await nodesOf(node).catch(() => []);
+      const alive = nodes.filter(({ lease_ms: leaseMs }) => leaseMs > 0);
+      const counts = alive.map((shown) => shown.streams).toSorted((one, other) => other - one);
+      return JSON.stringify(counts) === wanted;
+    },
+    60_000,
+  );
+}
