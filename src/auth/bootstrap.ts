@@ -124,6 +124,9 @@ async function placeTenant(
   if (first === undefined) {
     const answer = await store.tenants.create({ name, domain }, now);
     if ('created' in answer) return answer.created;
+    // Another node on the same store started at the same moment.
+    const [made] = await store.tenants.list();
+    if (made?.name === name && made.domain === domain) return made;
     throw taken(answer.refused, name, domain);
   }
   if (first.name === name && first.domain === domain) return first;

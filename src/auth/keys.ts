@@ -85,7 +85,9 @@ export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
     },
     keyFor: (tenant, kid, now) => {
       const ring = ringAsOf(tenant, now, FRESH_MS);
-      const known = ring instanceof Promise ? undefined : verifierOf(ring, kid, now);
+      // What is being read now is as new as can be.
+      if (ring instanceof Promise) return ring.then((read) => verifierOf(read, kid, now));
+      const known = verifierOf(ring, kid, now);
       if (known !== undefined) return known;
       const again = ringAsOf(tenant, now, UNKNOWN_KID_MS);
       if (again instanceof Promise) return again.then((read) => verifierOf(read, kid, now));

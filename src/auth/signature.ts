@@ -65,12 +65,13 @@ export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
     digest: string,
     { audience, keysOf }: Expected,
     now: Millis,
+    asked?: Promise<FoundKey>,
   ): Promise<Verdict> => {
     const read = readToken(token);
     if (typeof read === 'string') return refused(read);
     const source = keysOf(read.claims.issuer);
     if (source === undefined) return refused('issuer');
-    const key = await source.keyFor(read.kid, now);
+    const key = await (asked ?? source.keyFor(read.kid, now));
     if (key === undefined) return refused('signature');
     if (key === 'unavailable') {
       // What is wrong anyway is not worth an apology.
@@ -92,6 +93,7 @@ export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
       if (known !== undefined) {
         const key = expected.keysOf(known.claims.issuer)?.keyFor(known.kid, now);
         if (key === known.key) return judged(known.claims, expected.audience, now);
+        if (key instanceof Promise) return examine(token, digest, expected, now, key);
       }
       return examine(token, digest, expected, now);
     },

@@ -78,8 +78,10 @@ export function createDatabase(options: DatabaseOptions): Database {
     query_timeout: answerMs,
     idleTimeoutMillis: 30_000,
   });
-  // A connection that ends while nothing uses it: the next command takes another one.
+  // A connection that ends while nothing is asked of it says so to nobody else: what is asked next
+  // fails, or takes another one.
   pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
 
   const mend = async (error: unknown, tries: number): Promise<boolean> => {
     if (tries >= triesMax) return false;
