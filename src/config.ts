@@ -522,6 +522,11 @@ export const limits = {
     /** The backstop of wake-ups that got lost. */
     pollMs: 5000,
   },
+  /** The certificate of the service itself. */
+  tls: {
+    /** A renewed one is found within this time. */
+    everyMs: 3_600_000,
+  },
   /** Removing what is older than its retention. */
   prune: {
     everyMs: 60_000,

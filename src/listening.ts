@@ -7,9 +7,12 @@ export interface Listening {
   readonly portVariable: string;
 }
 
-/** `http://host:port`, as a client writes it. */
-export function urlOf({ host, port }: Pick<Listening, 'host' | 'port'>): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+/** `http://host:port`, as a client writes it; `https://` where TLS ends here. */
+export function urlOf(
+  { host, port }: Pick<Listening, 'host' | 'port'>,
+  { tls }: { readonly tls: boolean },
+): string {
+  return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /** The line for the operator where the system refuses to listen; other errors stay as they are. */

@@ -21,14 +21,17 @@ import {
   type Texts,
 } from './config.ts';
 import { type LeatError, StartRefused, StoreUnavailable } from './core/errors.ts';
+import { type StoreLocation, storeLocation } from './core/value.ts';
 import { issuerFor, type MessageService, startMessageService } from './message-service.ts';
 import {
   describeMessageSettings,
   type MessageSettings,
   readMessageSettings,
 } from './messages/settings.ts';
-import { credentialsFile, keepCredentials } from './ops/data-folder.ts';
+import { credentialsFile, keepCredentials, keptSecretKey } from './ops/data-folder.ts';
 import { type Service, startService } from './service.ts';
+import { describeMoved, moveStore } from './store/move.ts';
+import { createMoveProgress } from './store/move-progress.ts';
 
 const { version } = packageJson;
 
@@ -66,6 +69,12 @@ function buildProgram(): Command {
     .action(() => administer((admin) => admin.listNodes()));
   addTenantCommands(program.command('tenants').description('tenants of this service'));
   addKeyCommands(program.command('keys').description('keys that sign access tokens'));
+  program
+    .command('migrate-store')
+    .description('carry a whole store from SQLite to PostgreSQL; can be run again when cut off')
+    .requiredOption('--from <store>', 'what is carried over, and stays as it is: sqlite:<path>')
+    .requiredOption('--to <store>', 'an empty database: postgres://user@host/database')
+    .action((ends: Record<'from' | 'to', string>) => migrateStore(ends));
   return program;
 }
 
@@ -115,6 +124,49 @@ function addKeyCommands(keys: Command): void {
 async function administer(work: (admin: Admin) => Promise<string>): Promise<void> {
   const { config } = load();
   print(await work(createAdmin({ config, clock: systemClock, random: systemRandom })));
+}
+
+/** The key is that of the configuration, else the one that was made beside the source. */
+async function migrateStore(ends: Record<'from' | 'to', string>): Promise<void> {
+  const from = storeOf('--from', ends.from);
+  const to = storeOf('--to', ends.to);
+  const { config } = load();
+  const { secretKey } = config;
+  const folder = dataFolderOf({ store: from });
+  const moved = await moveStore({
+    from,
+    to,
+    secretKey: async () => secretKey ?? keptKey(folder),
+    random: systemRandom,
+    clock: systemClock,
+    progress: createMoveProgress(process.stderr, systemClock.elapsedMs),
+  });
+  const key =
+    secretKey === undefined ? ` and LEAT_SECRET_KEY to what ${folder}/secret.key has` : '';
+  print(`${describeMoved(moved)}\nNext: set LEAT_STORE to the database${key}, then leat start.`);
+}
+
+/** Does not repeat the text: it may hold a password. */
+function storeOf(option: string, text: string): StoreLocation {
+  const parsed = storeLocation(text);
+  if ('value' in parsed) return parsed.value;
+  throw new StartRefused(`${option}: what it names ${parsed.problem}`);
+}
+
+/** Never makes a key: a new one opens nothing. */
+async function keptKey(folder: string): Promise<Uint8Array> {
+  const missing = new Error('no key is kept');
+  const make = (): never => {
+    throw missing;
+  };
+  try {
+    return await keptSecretKey(folder, make);
+  } catch (error) {
+    if (error !== missing) throw error;
+    throw new StartRefused(
+      `LEAT_SECRET_KEY: is not set and ${folder} has no secret.key, set the key the source was first started with`,
+    );
+  }
 }
 
 /** The management API and, in a second process, the message API: both, or neither. */

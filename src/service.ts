@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import os from 'node:os';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
+import { createTlsServers, type TlsServers } from './api/tls.ts';
 import { bootstrap, type Bootstrapped } from './auth/bootstrap.ts';
 import type { HandOver } from './auth/clients.ts';
 import type { SampleWish } from './auth/sample.ts';
@@ -15,7 +16,6 @@ import { createVerifier } from './auth/verify.ts';
 import { type Config, dataFolderOf, limits, tenantDomainOf, usesPlainHttp } from './config.ts';
 import { literalAddress } from './core/address.ts';
 import type { Clock, RandomBytes } from './core/clock.ts';
-import { StartRefused } from './core/errors.ts';
 import { createDispatcher } from './delivery/dispatcher.ts';
 import { createEgressRule, type EgressRule } from './delivery/egress.ts';
 import { createTransport, type Transport } from './delivery/transport.ts';
@@ -25,11 +25,14 @@ import { createPruner } from './ops/prune.ts';
 import { logReport } from './ops/telemetry.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/port.ts';
+import { certificateSource, followSource, refuseWrongTlsFiles } from './service-tls.ts';
 
 /** A running Leat: the management API and the dispatcher over one store. */
 export interface Service {
-  /** `http://host:port` it listens on. */
+  /** `http://host:port` it listens on, `https://` where it ends TLS itself. */
   readonly url: string;
+  /** The authority to trust, where the service made its own (LEAT_TLS=local). */
+  readonly authorityFile: string | undefined;
   /** What the start made or changed. */
   readonly bootstrapped: Bootstrapped;
   /**
@@ -59,7 +62,6 @@ export interface ServiceDeps {
 
 /** Opens the store, makes what the first start needs, and listens. Throws `StartRefused`. */
 export async function startService(deps: ServiceDeps): Promise<Service> {
-  refuseUnbuilt(deps.config);
   const store = await openServiceStore(deps);
   try {
     return await startOn(store, deps);
@@ -82,6 +84,7 @@ export async function openServiceStore(
 async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
   const { config, clock, random, log } = deps;
   await refuseTakenAddress(config);
+  await refuseWrongTlsFiles(config);
   const bootstrapped = await bootstrap(
     { store, random, now: clock.now() },
     {
@@ -99,7 +102,9 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
   const transport = createServiceTransport(deps, egress);
   const dispatcher = createServiceDispatcher(store, transport, deps);
   const pruner = createServicePruner(store, deps);
-  const { app, close: closeAccess } = buildServiceApp(store, egress, deps, ending.signal);
+  const tls = await openTls(store, deps);
+  const around = { egress, ending: ending.signal, tls: tls?.servers };
+  const { app, close: closeAccess } = buildServiceApp(store, around, deps);
   const url = await listen(app, config);
   const work = Promise.all([dispatcher.run(ending.signal), pruner.run(ending.signal)]);
 

@@ -21,6 +21,7 @@ import { answering, send, sendProblem, serve, type ServeDeps } from './serve.ts'
 import type { ApiSettings } from './settings.ts';
 import { answerBrokenRequest, boundServer, literalPath, serverLimits } from './server.ts';
 import { createTenantDirectory } from './tenants.ts';
+import type { TlsServers } from './tls.ts';
 
 export interface AppDeps {
   readonly store: Store;
@@ -33,12 +34,14 @@ export interface AppDeps {
   readonly log: Log;
   /** False from the moment the process is to end: new requests are answered with 503. */
   readonly ready: () => boolean;
+  /** Makes the servers, where they end TLS themselves. */
+  readonly tls?: Pick<TlsServers, 'factory'> | undefined;
 }
 
 /** Creates the management API and the token service; the caller lets it listen and closes it. */
 export function buildApp(deps: AppDeps): FastifyInstance {
   const { store, settings, clock, log } = deps;
-  const app = Fastify(serverOptions());
+  const app = Fastify(serverOptions(deps.tls));
   boundServer(app.server);
   const tenants = createTenantDirectory({ tenants: store.tenants, clock });
   const limiter = createRateLimiter({ clock, settings });
@@ -69,9 +72,10 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   return app;
 }
 
-function serverOptions(): FastifyServerOptions {
+function serverOptions(tls: AppDeps['tls']): FastifyServerOptions {
   return {
     ...serverLimits,
+    ...(tls === undefined ? {} : { serverFactory: tls.factory }),
     // What cannot be decoded is taken literally: a path like any other, to be refused as one.
     rewriteUrl: ({ url = '/' }) => literalPath(url),
     frameworkErrors: (_error, _request, reply) => {

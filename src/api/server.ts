@@ -48,9 +48,13 @@ export function literalPath(url: string): string {
   }
 }
 
-/** Answers what is no HTTP request, as far as it can be answered, and closes the connection. */
+/**
+ * Answers what is no HTTP request, as far as it can be answered, and closes the connection. Where
+ * TLS did not come about there is nothing to answer through.
+ */
 export function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable || socket.bytesWritten > 0) {
+  const unanswerable = /^(?:ECONNRESET$|ERR_SSL_|ERR_TLS_)/.test(error.code ?? '');
+  if (unanswerable || !socket.writable || socket.bytesWritten > 0) {
     socket.destroy();
     return;
   }

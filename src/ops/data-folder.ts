@@ -63,6 +63,47 @@ export async function keepCredentials(
   });
 }
 
+/** The text of a file in the folder; `undefined` when there is none. */
+export async function readKept(folder: string, name: string): Promise<string | undefined> {
+  return usable(folder, async () => readIfThere(join(folder, name)));
+}
+
+/**
+ * Writes a file in the folder, whole or not at all, in the place of a former one. Only its owner can
+ * read it at any moment, unless it is `open` to everybody who can enter the folder.
+ */
+export async function keep(
+  { folder, name, text, open = false }: KeptFile,
+  random: RandomBytes,
+): Promise<void> {
+  const mode = open ? 0o644 : 0o600;
+  await usable(folder, () =>
+    writeWhole(join(folder, name), text, { random, place: rename, mode }),
+  );
+}
+
+/**
+ * The text of a file that only its owner can read, which is `text` unless another process wrote one
+ * before.
+ */
+export async function keepFirst(
+  { folder, name, text }: Omit<KeptFile, 'open'>,
+  random: RandomBytes,
+): Promise<string> {
+  const file = join(folder, name);
+  return usable(folder, async () => {
+    await writeWhole(file, text, { random, place: linkUnlessThere });
+    return readFile(file, 'utf8');
+  });
+}
+
+interface KeptFile {
+  readonly folder: string;
+  readonly name: string;
+  readonly text: string;
+  readonly open?: boolean;
+}
+
 function membersOf({ clientId, clientSecret }: KeptCredentials): object {
   return { client_id: clientId, client_secret: clientSecret };
 }
@@ -105,11 +146,15 @@ async function readIfThere(file: string): Promise<string | undefined> {
 async function writeWhole(
   file: string,
   text: string,
-  deps: { random: RandomBytes; place: (from: string, to: string) => Promise<void> },
+  deps: {
+    random: RandomBytes;
+    place: (from: string, to: string) => Promise<void>;
+    mode?: number;
+  },
 ): Promise<void> {
   const draft = `${file}.${Buffer.from(deps.random(8)).toString('hex')}`;
   try {
-    const handle = await open(draft, 'wx', 0o600);
+    const handle = await open(draft, 'wx', deps.mode ?? 0o600);
     try {
       await handle.writeFile(text);
       await handle.sync();

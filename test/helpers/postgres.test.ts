@@ -66,7 +66,9 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    const [said] = (await once(child.stdout, 'data')) as [Buffer];
+    const failed = once(child, 'exit').then(() => assert.fail('it has not started'));
+    const [said] = (await Promise.race([once(child.stdout, 'data'), failed])) as [Buffer];
+    failed.catch(() => undefined);
     const url = said.toString().trim();
     const folder = await folderOf(url);
     child.kill(signal);

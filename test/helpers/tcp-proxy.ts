@@ -29,7 +29,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   let trap: { readonly bytes: string; readonly sprung: () => void } | undefined;
 
   const forward = (client: Socket): void => {
-    const target = connect({ port: targetPort, host: '127.0.0.1' });
+    const target = connect({ port: targetPort, host: '127.0.0.1', noDelay: true });
     const pair = [client, target] as const;
     pairs.add(pair);
     const destroy = (): void => {
@@ -52,7 +52,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       trap = undefined;
     });
   };
-  const server = createServer((client) => {
+  const server = createServer({ noDelay: true }, (client) => {
     accepted += 1;
     if (mode === 'refuse') client.destroy();
     else if (mode === 'blackhole') pairs.add([client.on('error', () => undefined), client]);
@@ -82,7 +82,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     },
     restore: () => {
       // What was swallowed would be missing in the middle.
-      if (mode === 'blackhole') for (const [client] of pairs) deaden(client);
+      if (mode === 'blackhole') for (const pair of pairs) for (const end of pair) deaden(end);
       mode = 'forward';
     },
     loseAnswerTo: (bytes) =>
@@ -97,6 +97,6 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   };
 }
 
-function deaden(client: Socket): void {
-  client.removeAllListeners('data').resume();
+function deaden(socket: Socket): void {
+  socket.removeAllListeners('data').resume();
 }

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/port.ts';
+import { startPooler } from '../helpers/pooler.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
 import pg from 'pg';
 import type { Engine, OpenedStore } from './contract/engine.ts';
@@ -55,9 +57,41 @@ export const postgres: Engine = {
   },
 };
 
-async function openDatabase(url: string): Promise<OpenedStore> {
+/**
+ * PostgreSQL behind a pooler that gives every transaction another connection and refuses LISTEN:
+ * what relies on the state of a session breaks.
+ */
+export const postgresPooled: Engine = {
+  name: 'PostgreSQL behind a pooler',
+  open: async () => {
+    const server = await sharedPostgres();
+    const direct = await server.createDatabase();
+    const pooler = await startPooler({
+      port: server.port,
+      serverConnections: 3,
+      refuseListen: true,
+    });
+    const url = direct.replace(`:${server.port}/`, `:${pooler.port}/`);
+    const store = await openUrl(url);
+    return {
+      store,
+      close: async () => {
+        await store.close();
+        await pooler.close();
+        await server.dropDatabase(direct);
+      },
+    };
+  },
+};
+
+function openUrl(url: string): Promise<Store> {
   const location = { engine: 'postgres', url } as const;
-  const store = await openStore({ location, secretKey, random, clock: systemClock });
+  const report = (): void => undefined;
+  return openStore({ location, secretKey, random, clock: systemClock, report });
+}
+
+async function openDatabase(url: string): Promise<OpenedStore> {
+  const store = await openUrl(url);
   return {
     store,
     reopen: async () => {

@@ -33,6 +33,17 @@ export async function makeDaysAhead(db: Pick<Database, 'script'>): Promise<void>
     end $$`);
 }
 
+/** Makes the partitions of these days, before rows of them come in bulk. */
+export async function makeDays(
+  db: Pick<Database, 'script'>,
+  table: Daily,
+  days: readonly number[],
+): Promise<void> {
+  await db.script(`
+    select pg_advisory_xact_lock(${schemaLock});
+    do $$ begin ${days.map((day) => makeDay(table, String(day))).join('')} end $$`);
+}
+
 /** One statement of PL/pgSQL; `day` is a number or the name of a variable. */
 function makeDay(table: Daily, day: string): string {
   const unit = table === 'events' ? `${dayMs}::bigint` : '1';

@@ -10,6 +10,7 @@ import { createDeliveryStore } from './deliveries.ts';
 import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
+import { refuseHalfMoved } from './move.ts';
 import { openNotices } from './notices.ts';
 import { createOwnershipStore } from './ownership.ts';
 import { createRoleStore } from './roles.ts';
@@ -48,6 +49,8 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
   });
   const seal = createSeal(deps.secretKey, random);
   try {
+    // First: the schema of a half moved store waits for its key proof.
+    await refuseHalfMoved(db, nameOf(url));
     await prepareSchema(db, nameOf(url), seal);
   } catch (error) {
     await db.close();

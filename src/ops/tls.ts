@@ -1,0 +1,124 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { createSecureContext } from 'node:tls';
+import type { Clock, Millis } from '../core/clock.ts';
+import { StartRefused } from '../core/errors.ts';
+import { printable } from '../core/setting.ts';
+import type { Identity } from './x509.ts';
+
+/** Where the operator keeps a certificate and its key: LEAT_TLS_CERT and LEAT_TLS_KEY. */
+export interface TlsPaths {
+  readonly certPath: string;
+  readonly keyPath: string;
+}
+
+/**
+ * The certificate, with the chain that stands behind it in the file, and its key. Throws
+ * `StartRefused` when they cannot be read, are something else, or do not belong together.
+ */
+export async function readTlsFiles({ certPath, keyPath }: TlsPaths): Promise<Identity> {
+  const cert = await read(certSetting, certPath);
+  const key = await read(keySetting, keyPath);
+  const certificate = certificateIn(cert, certPath);
+  if (!certificate.checkPrivateKey(privateKeyIn(key, keyPath))) {
+    throw refusal(keySetting, keyPath, 'does not fit the certificate in LEAT_TLS_CERT');
+  }
+  try {
+    createSecureContext({ cert, key });
+  } catch (error) {
+    throw refusal(certSetting, certPath, `cannot be used (${codeOf(error)})`);
+  }
+  return { cert, key };
+}
+
+/** What clients will object to, though a server can be started with it. */
+export function objectionTo({ cert }: Identity, now: Millis): string | undefined {
+  const { validFromDate, validToDate } = new X509Certificate(cert);
+  if (validToDate.getTime() <= now) return `the certificate expired ${validToDate.toISOString()}`;
+  if (validFromDate.getTime() <= now) return undefined;
+  return `the certificate is not valid before ${validFromDate.toISOString()}`;
+}
+
+export interface RenewalDeps {
+  /** What is in use now. */
+  readonly identity: Identity;
+  /** Finds what should be in use. */
+  readonly load: () => Promise<Identity>;
+  /** Hears of another certificate or key; open connections keep theirs. */
+  readonly renew: (identity: Identity) => void;
+  /** Hears why there is none; the one in use stays. */
+  readonly report: (error: unknown) => void;
+  readonly clock: Pick<Clock, 'after'>;
+  readonly everyMs: number;
+}
+
+/** Looks for another certificate from time to time, until it is stopped. */
+export function followCertificate(deps: RenewalDeps): { stop(): void } {
+  const { clock, everyMs } = deps;
+  let { identity } = deps;
+  let stopped = false;
+  const look = async (): Promise<void> => {
+    try {
+      const found = await deps.load();
+      if (stopped || (found.cert === identity.cert && found.key === identity.key)) return;
+      deps.renew(found);
+      identity = found;
+    } catch (error) {
+      deps.report(error);
+    } finally {
+      if (!stopped) timer = clock.after(everyMs, () => void look());
+    }
+  };
+  let timer = clock.after(everyMs, () => void look());
+  return {
+    stop: () => {
+      stopped = true;
+      timer.cancel();
+    },
+  };
+}
+
+interface FileSetting {
+  readonly variable: string;
+  readonly example: string;
+}
+
+const certSetting: FileSetting = { variable: 'LEAT_TLS_CERT', example: '/etc/leat/cert.pem' };
+const keySetting: FileSetting = { variable: 'LEAT_TLS_KEY', example: '/etc/leat/key.pem' };
+
+async function read(setting: FileSetting, path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    throw refusal(setting, path, `cannot be read (${codeOf(error)})`);
+  }
+}
+
+function certificateIn(text: string, path: string): X509Certificate {
+  try {
+    // Node reads the binary form too, but not where it serves with it.
+    if (text.includes('-----BEGIN CERTIFICATE-----')) return new X509Certificate(text);
+  } catch {
+    // Said below.
+  }
+  throw refusal(certSetting, path, 'holds no certificate in PEM');
+}
+
+function privateKeyIn(text: string, path: string): KeyObject {
+  try {
+    return createPrivateKey(text);
+  } catch (error) {
+    const isEncrypted = codeOf(error) === 'ERR_MISSING_PASSPHRASE';
+    const problem = isEncrypted ? 'is encrypted' : 'holds no private key in PEM';
+    throw refusal(keySetting, path, problem);
+  }
+}
+
+function refusal({ variable, example }: FileSetting, path: string, problem: string): StartRefused {
+  const line = `"${printable(path)}" ${problem}, for example ${variable}=${example}`;
+  return new StartRefused(`${variable}: ${line}`);
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : String(error);
+}

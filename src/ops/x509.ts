@@ -1,0 +1,192 @@
+/** X.509 certificates on the curve P-256: an authority and what it signs (RFC 5280). */
+import {
+  createHash,
+  createPrivateKey,
+  generateKeyPair,
+  type KeyObject,
+  X509Certificate,
+} from 'node:crypto';
+import { promisify } from 'node:util';
+import { BitString, fromBER, Integer, OctetString, Utf8String } from 'asn1js';
+import {
+  AltName,
+  AttributeTypeAndValue,
+  AuthorityKeyIdentifier,
+  BasicConstraints,
+  Certificate,
+  Extension,
+  ExtKeyUsage,
+  GeneralName,
+  PublicKeyInfo,
+  RelativeDistinguishedNames,
+  Time,
+  TimeType,
+} from 'pkijs';
+import { parseAddress } from '../core/address.ts';
+import type { Millis, RandomBytes } from '../core/clock.ts';
+
+/** A certificate and its private key in PEM. */
+export interface Identity {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** From when to when a certificate is good. */
+export interface Validity {
+  readonly from: Millis;
+  readonly until: Millis;
+}
+
+/** An authority that signs certificates of servers, and no further authorities. */
+export async function makeAuthority(validity: Validity, random: RandomBytes): Promise<Identity> {
+  const pair = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
+  // Two authorities of one name would be taken for each other where both are trusted.
+  const name = nameOf(`Leat local CA ${Buffer.from(random(4)).toString('hex')}`);
+  const certificate = draft({ subject: name, publicKey: pair.publicKey, validity, random });
+  certificate.issuer = name;
+  certificate.extensions = [
+    extension(
+      oids.basicConstraints,
+      new BasicConstraints({ cA: true, pathLenConstraint: 0 }),
+      true,
+    ),
+    extension(oids.keyUsage, keyUsage({ byte: 0b0000_0110, unusedBits: 1 }), true),
+    subjectKey(pair.publicKey),
+  ];
+  return signed(certificate, pair.privateKey, pair.privateKey);
+}
+
+/** A certificate for a server under these host names and addresses. */
+export async function makeServerCertificate(
+  hosts: readonly string[],
+  authority: Identity,
+  { validity, random }: { readonly validity: Validity; readonly random: RandomBytes },
+): Promise<Identity> {
+  const pair = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
+  const subject = nameOf('Leat');
+  const certificate = draft({ subject, publicKey: pair.publicKey, validity, random });
+  const issuer = issuerIn(authority.cert);
+  const serverAuth = new ExtKeyUsage({ keyPurposes: [oids.serverAuth] });
+  certificate.issuer = issuer.subject;
+  certificate.extensions = [
+    extension(oids.basicConstraints, new BasicConstraints({ cA: false }), true),
+    extension(oids.keyUsage, keyUsage({ byte: 0b1000_0000, unusedBits: 7 }), true),
+    extension(oids.extKeyUsage, serverAuth),
+    extension(oids.subjectAltName, new AltName({ altNames: hosts.map(generalName) })),
+    subjectKey(pair.publicKey),
+    authorityKey(new X509Certificate(authority.cert).publicKey),
+  ];
+  return signed(certificate, pair.privateKey, createPrivateKey(authority.key));
+}
+
+const oids = {
+  commonName: '2.5.4.3',
+  subjectKeyIdentifier: '2.5.29.14',
+  keyUsage: '2.5.29.15',
+  subjectAltName: '2.5.29.17',
+  basicConstraints: '2.5.29.19',
+  authorityKeyIdentifier: '2.5.29.35',
+  extKeyUsage: '2.5.29.37',
+  serverAuth: '1.3.6.1.5.5.7.3.1',
+};
+
+function draft(wish: {
+  readonly subject: RelativeDistinguishedNames;
+  readonly publicKey: KeyObject;
+  readonly validity: Validity;
+  readonly random: RandomBytes;
+}): Certificate {
+  return new Certificate({
+    version: 2,
+    serialNumber: new Integer({ valueHex: serialNumber(wish.random) }),
+    subject: wish.subject,
+    notBefore: timeOf(wish.validity.from),
+    notAfter: timeOf(wish.validity.until),
+    subjectPublicKeyInfo: new PublicKeyInfo({ schema: fromBER(spkiOf(wish.publicKey)).result }),
+  });
+}
+
+/** Positive, not zero and without an empty first byte, as DER has it. */
+function serialNumber(random: RandomBytes): ArrayBuffer {
+  const bytes = Uint8Array.from(random(16));
+  bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;
+  return bytes.buffer;
+}
+
+/** RFC 5280 section 4.1.2.5: whole seconds; two digits of the year until 2049, then four. */
+function timeOf(millis: Millis): Time {
+  const value = new Date(Math.floor(millis / 1000) * 1000);
+  const type = value.getUTCFullYear() < 2050 ? TimeType.UTCTime : TimeType.GeneralizedTime;
+  return new Time({ type, value });
+}
+
+function nameOf(commonName: string): RelativeDistinguishedNames {
+  const value = new Utf8String({ value: commonName });
+  return new RelativeDistinguishedNames({
+    typesAndValues: [new AttributeTypeAndValue({ type: oids.commonName, value })],
+  });
+}
+
+/** A DNS name, or an address as its bytes (RFC 5280 section 4.2.1.6). */
+function generalName(host: string): GeneralName {
+  const bytes = parseAddress(host);
+  if (bytes === undefined) return new GeneralName({ type: 2, value: host });
+  return new GeneralName({
+    type: 7,
+    value: new OctetString({ valueHex: Uint8Array.from(bytes).buffer }),
+  });
+}
+
+function keyUsage({ byte, unusedBits }: { byte: number; unusedBits: number }): Encodable {
+  const bits = new BitString({ valueHex: Uint8Array.of(byte).buffer, unusedBits });
+  return { toSchema: () => bits };
+}
+
+function subjectKey(publicKey: KeyObject): Extension {
+  const id = keyId(publicKey);
+  return extension(oids.subjectKeyIdentifier, { toSchema: () => id });
+}
+
+function authorityKey(publicKey: KeyObject): Extension {
+  const identifier = new AuthorityKeyIdentifier({ keyIdentifier: keyId(publicKey) });
+  return extension(oids.authorityKeyIdentifier, identifier);
+}
+
+/** RFC 7093 section 2, method 4: no more than a name for the key. */
+function keyId(publicKey: KeyObject): OctetString {
+  const hash = createHash('sha256')
+    .update(new Uint8Array(spkiOf(publicKey)))
+    .digest();
+  return new OctetString({ valueHex: Uint8Array.from(hash.subarray(0, 20)).buffer });
+}
+
+interface Encodable {
+  toSchema(): { toBER(): ArrayBuffer };
+}
+
+function extension(extnID: string, value: Encodable, critical = false): Extension {
+  return new Extension({ extnID, critical, extnValue: value.toSchema().toBER() });
+}
+
+function issuerIn(pem: string): Certificate {
+  const der = Uint8Array.from(new X509Certificate(pem).raw).buffer;
+  return new Certificate({ schema: fromBER(der).result });
+}
+
+async function signed(
+  certificate: Certificate,
+  key: KeyObject,
+  signer: KeyObject,
+): Promise<Identity> {
+  const algorithm = { name: 'ECDSA', namedCurve: 'P-256' };
+  await certificate.sign(signer.toCryptoKey(algorithm, false, ['sign']), 'SHA-256');
+  const der = Buffer.from(certificate.toSchema(true).toBER());
+  return {
+    cert: new X509Certificate(der).toString(),
+    key: key.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  };
+}
+
+function spkiOf(publicKey: KeyObject): ArrayBuffer {
+  return Uint8Array.from(publicKey.export({ type: 'spki', format: 'der' })).buffer;
+}

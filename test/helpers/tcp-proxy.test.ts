@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+
+test('bytes go both ways, and each connection is counted', async (t) => {
+  const { proxy } = await startScene(t);
+  const one = await connected(proxy);
+  const two = await connected(proxy);
+  assert.equal(await echoOf(one, 'first'), 'first');
+  assert.equal(await echoOf(two, 'second'), 'second');
+  assert.equal(proxy.accepted, 2);
+});
+
+test('a cut ends the connections there are, and no later one', async (t) => {
+  const { proxy } = await startScene(t);
+  const former = await connected(proxy);
+  assert.equal(await echoOf(former, 'here'), 'here');
+  const ended = once(former, 'close');
+  proxy.cut();
+  await ended;
+  assert.equal(await echoOf(await connected(proxy), 'again'), 'again');
+});
+
+test('what is black-holed says nothing in either direction, even when others speak', async (t) => {
+  const { proxy, target } = await startScene(t);
+  const former = await connected(proxy);
+  assert.equal(await echoOf(former, 'here'), 'here');
+  const heard: string[] = [];
+  former.on('data', (data: Buffer) => heard.push(data.toString()));
+  proxy.blackhole();
+  const during = await connected(proxy);
+  during.on('data', (data: Buffer) => heard.push(data.toString()));
+  for (const socket of [former, during]) socket.write('lost');
+  target.sayToAll('lost');
+  proxy.restore();
+  for (const socket of [former, during]) socket.write('late');
+  target.sayToAll('late');
+  // By the time that this has gone there and back, so has all that was written before it.
+  assert.equal(await echoOf(await connected(proxy), 'fresh'), 'fresh');
+  assert.deepEqual(heard, []);
+  assert.equal(target.heard, 'herefresh');
+  for (const socket of [former, during]) assert.equal(socket.destroyed, false);
+});
+
+test('a refusal ends every connection, those there are and new ones, until it is over', async (t) => {
+  const { proxy } = await startScene(t);
+  const former = await connected(proxy);
+  const ended = once(former, 'close');
+  proxy.refuse();
+  await ended;
+  const refused = await connected(proxy);
+  refused.resume();
+  await once(refused, 'close');
+  proxy.restore();
+  assert.equal(await echoOf(await connected(proxy), 'again'), 'again');
+});
+
+test('a request whose answer gets lost is heard by the target', async (t) => {
+  const { proxy, target } = await startScene(t);
+  const client = await connected(proxy);
+  assert.equal(await echoOf(client, 'before'), 'before');
+  const sprung = proxy.loseAnswerTo('commit');
+  const ended = once(client, 'close');
+  client.on('data', () => assert.fail('an answer'));
+  client.write('commit');
+  await Promise.all([sprung, ended]);
+  assert.equal(await echoOf(await connected(proxy), 'after'), 'after');
+  assert.equal(target.heard, 'beforecommitafter');
+});
+
+/** A server that says everything back, behind a proxy. */
+async function startScene(t: TestContext) {
+  const sockets = new Set<Socket>();
+  const target = {
+    heard: '',
+    sayToAll: (words: string) => {
+      for (const socket of sockets) socket.write(words);
+    },
+  };
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('error', () => undefined);
+    socket.on('data', (data: Buffer) => {
+      target.heard += data.toString();
+      socket.write(data);
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const proxy = await startTcpProxy((server.address() as AddressInfo).port);
+  t.after(async () => {
+    await proxy.close();
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { proxy, target };
+}
+
+async function connected(proxy: TcpProxy): Promise<Socket> {
+  const socket = connect({ port: proxy.port, host: '127.0.0.1' });
+  const before = proxy.accepted;
+  await once(socket, 'connect');
+  // The system accepts before the proxy does.
+  while (proxy.accepted === before) await setImmediate();
+  // A test reads of the end in `close`.
+  socket.on('error', () => undefined);
+  return socket;
+}
+
+async function echoOf(socket: Socket, words: string): Promise<string> {
+  const answer = once(socket, 'data');
+  socket.write(words);
+  const [data] = (await answer) as [Buffer];
+  return data.toString();
+}
