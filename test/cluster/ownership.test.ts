@@ -6,56 +6,89 @@ import { createStream, publish, startCountingReceiver } from '../helpers/traffic
 
 const timeout = 120_000;
 
-describe('nodes on one PostgreSQL', { timeout }, () => {
-  test('ten that start at once on an empty database make one schema and one tenant', async (t) => {
-    const cluster = await startCluster(t);
-    const nodes = await Promise.all(Array.from({ length: 10 }, () => cluster.start()));
-    const [first] = nodes;
-    assert.ok(first);
-    assert.equal((await nodesOf(first)).length, 10);
-    const [count] = await cluster.ask<{ tenants: number }>(
-      'select count(*)::int as tenants from tenants',
-    );
-    assert.equal(count?.tenants, 1);
-    for (const node of nodes) assert.equal((await node.send('GET', '/api/v2/clients')).status, 200);
-    assert.deepEqual(
-      await Promise.all(nodes.map((node) => node.stop())),
-      nodes.map(() => 0),
-    );
-  });
+describe('nodes on one PostgreSQL', () => {
+  test(
+    'ten that start at once on an empty database make one schema and one tenant',
+    { timeout },
+    async (t) => {
+      const cluster = await startCluster(t);
+      const nodes = await Promise.all(Array.from({ length: 10 }, () => cluster.start()));
+      const [first] = nodes;
+      assert.ok(first);
+      assert.equal((await nodesOf(first)).length, 10);
+      const [count] = await cluster.ask<{ tenants: number }>(
+        'select count(*)::int as tenants from tenants',
+      );
+      assert.equal(count?.tenants, 1);
+      for (const node of nodes)
+        assert.equal((await node.send('GET', '/api/v2/clients')).status, 200);
+      assert.deepEqual(
+        await Promise.all(nodes.map((node) => node.stop())),
+        nodes.map(() => 0),
+      );
+    },
+  );
 
-  test('share the streams, hand some over to one that joins, and take over what one leaves', async (t) => {
-    const cluster = await startCluster(t);
-    const receiver = await startCountingReceiver();
-    t.after(() => receiver.close());
-    const one = await cluster.start();
-    for (let made = 0; made < 6; made++) await createStream(one, receiver.url, `stream-${made}`);
-    await settled(one, [6]);
+  test(
+    'share the streams, hand some over to one that joins, and take over what one leaves',
+    { timeout },
+    async (t) => {
+      const cluster = await startCluster(t);
+      const receiver = await startCountingReceiver();
+      t.after(() => receiver.close());
+      const one = await cluster.start();
+      for (let made = 0; made < 6; made++) await createStream(one, receiver.url, `stream-${made}`);
+      await settled(one, [6]);
 
-    const two = await cluster.start();
-    await settled(one, [3, 3]);
-    const three = await cluster.start();
-    await settled(two, [2, 2, 2]);
+      const two = await cluster.start();
+      await settled(one, [3, 3]);
+      const three = await cluster.start();
+      await settled(two, [2, 2, 2]);
 
-    // Published at a node that owns a third of the streams.
-    const ids = [...(await publish(three, 40)), ...(await publish(one, 1))];
-    const everyOne = (): boolean =>
-      ids.every((id) => [0, 1, 2, 3, 4, 5].every((n) => receiver.seen(`/stream-${n}${id}`)));
-    assert.equal(ids.length, 41);
-    await waitFor('the events at every stream', everyOne);
-    assert.equal(receiver.total(), 6 * 41, 'once each');
+      // Published at a node that owns a third of the streams.
+      const ids = [...(await publish(three, 40)), ...(await publish(one, 1))];
+      const everyOne = (): boolean =>
+        ids.every((id) => [0, 1, 2, 3, 4, 5].every((n) => receiver.seen(`/stream-${n}${id}`)));
+      assert.equal(ids.length, 41);
+      await waitFor('the events at every stream', everyOne);
+      assert.equal(receiver.total(), 6 * 41, 'once each');
 
-    assert.equal(await three.stop(), 0);
-    await settled(one, [3, 3]);
-    await two.kill();
-    await settled(one, [6]);
-    const later = await publish(one, 7);
-    await waitFor('events after a takeover', () =>
-      later.every((id) => [0, 1, 2, 3, 4, 5].every((n) => receiver.seen(`/stream-${n}${id}`))),
-    );
-  });
+      assert.equal(await three.stop(), 0);
+      await settled(one, [3, 3]);
+      await two.kill();
+      await settled(one, [6]);
+      const later = await publish(one, 7);
+      await waitFor('events after a takeover', () =>
+        later.every((id) => [0, 1, 2, 3, 4, 5].every((n) => receiver.seen(`/stream-${n}${id}`))),
+      );
+    },
+  );
 
-  test('leat nodes prints who owns how many, while they run', async (t) => {
+  test(
+    'behind a pooler that refuses LISTEN they deliver what others publish, only later',
+    { timeout },
+    async (t) => {
+      const cluster = await startCluster(t, { pooled: true });
+      const receiver = await startCountingReceiver();
+      t.after(() => receiver.close());
+      const [one, two] = [await cluster.start(), await cluster.start()];
+      await createStream(one, receiver.url, 'first');
+      await createStream(two, receiver.url, 'second');
+      await settled(one, [1, 1]);
+      for (const node of [one, two]) {
+        const ids = await publish(node, 7);
+        assert.equal(ids.length, 7);
+        await waitFor('the events at both streams', () =>
+          ids.every((id) => receiver.seen(`/first${id}`) && receiver.seen(`/second${id}`)),
+        );
+      }
+      assert.match(one.output(), /LISTEN/);
+      assert.equal(await one.stop(), 0);
+      await settled(two, [2]);
+    },
+  );
+
+  test('leat nodes prints who owns how many, while they run', { timeout }, async (t) => {
     const cluster = await startCluster(t);
     const receiver = await startCountingReceiver();
     t.after(() => receiver.close());
@@ -72,26 +105,30 @@ describe('nodes on one PostgreSQL', { timeout }, () => {
     assert.match(output, new RegExp(`^${shown?.id} +1 streams  lease \\d+\\.\\d s\\n$`));
   });
 
-  test('a change made at one node is in force at the owner when it is answered', async (t) => {
-    const cluster = await startCluster(t);
-    const receiver = await startCountingReceiver();
-    t.after(() => receiver.close());
-    const [owner, other] = [await cluster.start(), await cluster.start()];
-    const id = await createStream(owner, receiver.url, 'changing');
-    await settled(owner, [1, 0]);
-    for (let round = 0; round < 10; round++) {
-      const disabled = { status: 'disabled' };
-      const answer = await other.send('PATCH', `/api/v2/event-streams/${id}`, disabled);
-      assert.equal(answer.status, 200);
-      const before = receiver.total();
-      const unwanted = await publish(owner, 7);
-      assert.equal(unwanted.length, 7);
-      await owner.send('PATCH', `/api/v2/event-streams/${id}`, { status: 'enabled' });
-      assert.equal(receiver.total(), before, 'nothing of the disabled time was sent');
-      const wanted = await publish(other, 1);
-      await waitFor('an event of the enabled time', () =>
-        wanted.every((event) => receiver.seen(`/changing${event}`)),
-      );
-    }
-  });
+  test(
+    'a change made at one node is in force at the owner when it is answered',
+    { timeout },
+    async (t) => {
+      const cluster = await startCluster(t);
+      const receiver = await startCountingReceiver();
+      t.after(() => receiver.close());
+      const [owner, other] = [await cluster.start(), await cluster.start()];
+      const id = await createStream(owner, receiver.url, 'changing');
+      await settled(owner, [1, 0]);
+      for (let round = 0; round < 10; round++) {
+        const disabled = { status: 'disabled' };
+        const answer = await other.send('PATCH', `/api/v2/event-streams/${id}`, disabled);
+        assert.equal(answer.status, 200);
+        const before = receiver.total();
+        const unwanted = await publish(owner, 7);
+        assert.equal(unwanted.length, 7);
+        await owner.send('PATCH', `/api/v2/event-streams/${id}`, { status: 'enabled' });
+        assert.equal(receiver.total(), before, 'nothing of the disabled time was sent');
+        const wanted = await publish(other, 1);
+        await waitFor('an event of the enabled time', () =>
+          wanted.every((event) => receiver.seen(`/changing${event}`)),
+        );
+      }
+    },
+  );
 });

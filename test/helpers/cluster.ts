@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test';
 import pg from 'pg';
 import { makePlace, type Running, startLeat, waitFor } from './leat.ts';
+import { startPooler } from './pooler.ts';
 import { type PostgresServer, startPostgres } from './postgres.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
@@ -8,7 +9,6 @@ import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 export interface Cluster {
   readonly server: PostgresServer;
   readonly proxy: TcpProxy;
-  /** Starts a node; `straight` leaves the proxy out. */
   start(settings?: Readonly<Record<string, string>>): Promise<Running>;
   /** Asks the database itself. */
   ask<Row extends object>(sql: string): Promise<Row[]>;
@@ -20,11 +20,20 @@ export interface NodeShown {
   readonly lease_ms: number;
 }
 
-/** Everything that was started ends with the test. */
-export async function startCluster(t: TestContext): Promise<Cluster> {
+/**
+ * Everything that was started ends with the test. `pooled`: nodes reach the server through a pooler
+ * that shares connections between transactions and refuses LISTEN.
+ */
+export async function startCluster(
+  t: TestContext,
+  { pooled = false }: { readonly pooled?: boolean } = {},
+): Promise<Cluster> {
   const server = await startPostgres();
   const place = await makePlace();
-  const proxy = await startTcpProxy(server.port);
+  const pooler = pooled
+    ? await startPooler({ port: server.port, serverConnections: 5, refuseListen: true })
+    : undefined;
+  const proxy = await startTcpProxy(pooler?.port ?? server.port);
   const url = await server.createDatabase();
   const proxied = url.replace(`:${server.port}/`, `:${proxy.port}/`);
   const nodes: Running[] = [];
@@ -32,6 +41,7 @@ export async function startCluster(t: TestContext): Promise<Cluster> {
     for (const node of nodes) node.child.kill('SIGCONT');
     await Promise.all(nodes.map((node) => node.kill()));
     await proxy.close();
+    await pooler?.close();
     await server.close();
     await place.remove();
   });

@@ -113,6 +113,7 @@ const rules: readonly Rule[] = [
     own: ['core/', 'store/port.ts', 'auth/', 'schemas/'],
     packages: [...FASTIFY, ...NETWORK, ...HTTP],
   },
+  { files: 'ops/x509.ts', own: ['core/'], packages: ['asn1js', 'pkijs'] },
   {
     files: 'ops/',
     own: ['core/', 'store/port.ts'],
@@ -124,10 +125,15 @@ const rules: readonly Rule[] = [
   { files: 'config.ts', own: ['core/'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
   { files: 'listening.ts', own: ['core/'] },
+  {
+    files: 'tls.ts',
+    own: ['core/', 'store/port.ts', 'ops/', 'api/tls.ts', 'config.ts'],
+    packages: ['pino'],
+  },
   // The message API put together, and as a second process beside the service.
   {
     files: 'message-service.ts',
-    own: ['auth/', 'core/', 'messages/', 'config.ts', 'listening.ts'],
+    own: ['auth/', 'core/', 'messages/', 'config.ts', 'listening.ts', 'tls.ts'],
     packages: ['pino', ...HTTP],
   },
   {

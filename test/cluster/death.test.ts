@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { nodesOf, settled } from '../helpers/cluster.ts';
+import { waitFor } from '../helpers/leat.ts';
+import { publish } from '../helpers/traffic.ts';
+import { pause, slots, startWorld, streams } from '../helpers/world.ts';
+
+const timeout = 150_000;
+
+describe('processes that die', () => {
+  test('kill -9 of nodes at random while they publish and deliver', { timeout }, async (t) => {
+    const world = await startWorld(t, 2);
+    const { cluster, nodes, receiver } = world;
+    for (const node of nodes) world.publishAt(node);
+    for (let round = 0; round < 6; round++) {
+      receiver.startRound();
+      await pause(Math.random() * 1500);
+      const [node] = nodes.splice(Math.floor(Math.random() * nodes.length), 1);
+      await node?.kill();
+      const next = await cluster.start({ LEAT_STREAM_CONCURRENCY: String(slots) });
+      nodes.push(next);
+      world.publishAt(next);
+    }
+    await world.end();
+  });
+
+  test(
+    'a node that is frozen past its lease does nothing more when it wakes',
+    { timeout },
+    async (t) => {
+      const world = await startWorld(t, 2);
+      const { cluster, nodes, receiver } = world;
+      const [frozen, other] = nodes;
+      assert.ok(frozen && other);
+      // Events wait in the memory of both when it stops, and attempts are under way.
+      receiver.holding = true;
+      for (let batch = 0; batch < 5; batch++) {
+        for (const id of await publish(other, 100)) world.acknowledged.add(id);
+      }
+      await waitFor('attempts under way', () => receiver.total() >= slots * streams.length);
+      frozen.child.kill('SIGSTOP');
+      receiver.holding = false;
+      await settled(other, [4]);
+      await waitFor('everything by the other node', () =>
+        streams.every((name) =>
+          [...world.acknowledged].every((id) => receiver.seen(`/${name}${id}`)),
+        ),
+      );
+      const state = () =>
+        cluster.ask(`
+        select (select json_agg(r order by stream) from (
+            select stream, cursor, run, total_failures, owner, epoch from runs) r) as runs,
+          (select count(*)::int from deliveries) as rows,
+          (select count(*)::int from attempts) as attempts`);
+      await waitFor('a quiet store', async () => {
+        const before = JSON.stringify(await state());
+        await pause(500);
+        return JSON.stringify(await state()) === before;
+      });
+      const before = await state();
+      const requests = receiver.total();
+      frozen.child.kill('SIGCONT');
+      // It has joined in again once its lease is renewed, and takes streams by right only then.
+      await waitFor('its next heartbeat', async () => {
+        const alive = (await nodesOf(other)).filter(({ lease_ms: leaseMs }) => leaseMs > 0);
+        if (alive.length === 1) {
+          assert.deepEqual(await state(), before);
+          assert.equal(receiver.total(), requests);
+        }
+        return alive.length === 2;
+      });
+      await settled(other, [2, 2]);
+      assert.equal(receiver.total(), requests, 'no attempt was started');
+      await world.end();
+    },
+  );
+});

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { type Cluster, settled, startCluster } from './cluster.ts';
+import { type Running, waitFor } from './leat.ts';
+import {
+  type CountingReceiver,
+  createStream,
+  publishOn,
+  startCountingReceiver,
+} from './traffic.ts';
+
+export const slots = 16;
+/** design: the slots, the 256 events that may settle above the cursor, one unsettled batch. */
+const twiceMaxPerStream = slots + 256 + 256;
+export const streams = ['one', 'two', 'three', 'four'];
+/** Nodes that share four streams, and publishers at each. */
+export interface World {
+  readonly cluster: Cluster;
+  readonly receiver: CountingReceiver;
+  readonly nodes: Running[];
+  readonly acknowledged: Set<string>;
+  /** Publishes at a node until it ends or the traffic does. */
+  publishAt(node: Running): void;
+  /** Ends the traffic and checks that everything has arrived, nothing too often. */
+  end(): Promise<void>;
+}
+
+export async function startWorld(t: TestContext, nodeCount: number): Promise<World> {
+  const cluster = await startCluster(t);
+  const receiver = await startCountingReceiver();
+  const ending = new AbortController();
+  t.after(() => {
+    ending.abort();
+    receiver.close();
+  });
+  const settings = { LEAT_STREAM_CONCURRENCY: String(slots) };
+  const nodes = await Promise.all(Array.from({ length: nodeCount }, () => cluster.start(settings)));
+  const [first] = nodes;
+  assert.ok(first);
+  for (const name of streams) await createStream(first, receiver.url, name);
+  await settled(
+    first,
+    Array.from({ length: nodeCount }, () => streams.length / nodeCount),
+  );
+  const acknowledged = new Set<string>();
+  const publishing: Promise<void>[] = [];
+  receiver.startRound();
+  return {
+    cluster,
+    receiver,
+    nodes,
+    acknowledged,
+    publishAt: (node) => {
+      publishing.push(publishOn(node, acknowledged, { until: ending.signal, pauseMs: 20 }));
+    },
+    end: async () => {
+      ending.abort();
+      await Promise.all(publishing);
+      assert.ok(acknowledged.size > 100, `only ${acknowledged.size} events were published`);
+      await waitFor(
+        'every acknowledged event at every stream',
+        () =>
+          streams.every((name) => [...acknowledged].every((id) => receiver.seen(`/${name}${id}`))),
+        60_000,
+      );
+      const twice = receiver.mostTwiceInOneRound();
+      assert.ok(twice <= twiceMaxPerStream * streams.length, `${twice} events came twice`);
+      t.diagnostic(`${acknowledged.size} acknowledged; at most ${twice} requests again in a round`);
+    },
+  };
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}
