@@ -70,16 +70,14 @@ export async function readKept(folder: string, name: string): Promise<string | u
 
 /**
  * Writes a file in the folder, whole or not at all, in the place of a former one. Only its owner can
- * read it at any moment, unless it is `open` to everybody who can enter the folder.
+ * read it at any moment, unless it is `forAll` who can enter the folder.
  */
 export async function keep(
-  { folder, name, text, open = false }: KeptFile,
+  { folder, name, text, forAll = false }: KeptFile,
   random: RandomBytes,
 ): Promise<void> {
-  const mode = open ? 0o644 : 0o600;
-  await usable(folder, () =>
-    writeWhole(join(folder, name), text, { random, place: rename, mode }),
-  );
+  const mode = forAll ? 0o644 : 0o600;
+  await usable(folder, () => writeWhole(join(folder, name), text, { random, place: rename, mode }));
 }
 
 /**
@@ -87,7 +85,7 @@ export async function keep(
  * before.
  */
 export async function keepFirst(
-  { folder, name, text }: Omit<KeptFile, 'open'>,
+  { folder, name, text }: Omit<KeptFile, 'forAll'>,
   random: RandomBytes,
 ): Promise<string> {
   const file = join(folder, name);
@@ -101,7 +99,7 @@ interface KeptFile {
   readonly folder: string;
   readonly name: string;
   readonly text: string;
-  readonly open?: boolean;
+  readonly forAll?: boolean;
 }
 
 function membersOf({ clientId, clientSecret }: KeptCredentials): object {

@@ -58,7 +58,7 @@ export async function keptLocalTls(
   const validity = certificateValidity(authority, deps.now);
   const made = await makeServerCertificate(wanted, authority, { validity, random: deps.random });
   await keep({ folder, name: names.key, text: made.key }, deps.random);
-  await keep({ folder, name: names.cert, text: made.cert, open: true }, deps.random);
+  await keep({ folder, name: names.cert, text: made.cert, forAll: true }, deps.random);
   return made;
 }
 
@@ -68,7 +68,7 @@ async function keptAuthority(folder: string, deps: LocalTlsDeps): Promise<Identi
   const shown = await readKept(folder, names.authority);
   if (shown !== authority.cert) {
     const text = authority.cert;
-    await keep({ folder, name: names.authority, text, open: true }, deps.random);
+    await keep({ folder, name: names.authority, text, forAll: true }, deps.random);
   }
   return authority;
 }

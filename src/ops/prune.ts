@@ -1,10 +1,10 @@
-import type { Clock } from '../core/clock.ts';
+import type { Clock, Millis } from '../core/clock.ts';
 import type { Store } from '../store/port.ts';
 
 export interface PruneSettings {
   /** Events published longer ago leave the log, once every enabled stream has passed them. */
   readonly eventRetentionMs: number;
-  /** Attempts of delivered events made longer ago are forgotten. */
+  /** Attempts of delivered events made longer ago are forgotten, day by day. */
   readonly attemptRetentionMs: number;
   /** From the end of one look to the next. */
   readonly everyMs: number;
@@ -44,7 +44,7 @@ export function createPruner({ store, clock, settings, report }: PruneDeps): Pru
   const look = async (signal: AbortSignal): Promise<void> => {
     for (const { id } of await store.tenants.list()) {
       const eventsBefore = clock.now() - settings.eventRetentionMs;
-      const attemptsBefore = clock.now() - settings.attemptRetentionMs;
+      const attemptsBefore = startOfDay(clock.now() - settings.attemptRetentionMs);
       await removeAll(signal, (take) => store.log.prune(id, { before: eventsBefore, take }));
       await removeAll(signal, (take) =>
         store.deliveries.pruneAttempts(id, { before: attemptsBefore, take }),
@@ -59,6 +59,11 @@ export function createPruner({ store, clock, settings, report }: PruneDeps): Pru
       }
     },
   };
+}
+
+/** Whole days (UTC) go at once where the engine keeps them apart. */
+function startOfDay(at: Millis): Millis {
+  return at - (at % 86_400_000);
 }
 
 /** Ends after `delayMs`, or at once when aborted. */

@@ -183,7 +183,7 @@ async function signed(
   const der = Buffer.from(certificate.toSchema(true).toBER());
   return {
     cert: new X509Certificate(der).toString(),
-    key: key.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    key: key.export({ type: 'pkcs8', format: 'pem' }),
   };
 }
 

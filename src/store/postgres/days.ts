@@ -102,6 +102,8 @@ export async function dropEventDays(db: Database, before: Millis): Promise<void>
       db,
       'events',
       `do $$ begin
+        -- Another node was here first.
+        if to_regclass('events_d${day}') is null then return; end if;
         if exists (
           select 1 from tenants t where exists (
             select 1 from events_d${day} e where e.tenant = t.id and e."offset" > t.pruned_to)
@@ -125,7 +127,7 @@ export async function dropAttemptDays(db: Database, before: Millis): Promise<voi
         from runs r join deliveries d on d.tenant = r.tenant and d.stream = r.stream
         where a.day = ${day} and r.tenant = a.tenant and r.key = a.stream_key
           and (d."offset" = a."offset" or d.event_id = a.event_id);
-      drop table attempts_d${day}`,
+      drop table if exists attempts_d${day}`,
     );
   }
 }
