@@ -228,7 +228,7 @@ const settings = {
     variable: 'LEAT_TLS_CERT',
     parse: plainText(1, 4096),
     example: '/etc/leat/cert.pem',
-    doc: 'PEM file of the certificate, together with LEAT_TLS_KEY',
+    doc: 'PEM file of the certificate, with LEAT_TLS_KEY; a renewed one is found within the hour',
   },
   tlsKeyPath: {
     variable: 'LEAT_TLS_KEY',

@@ -225,6 +225,7 @@ async function startManagement(
   if ((generated !== undefined || sampleMade) && !process.stdout.isTTY) {
     print(`Ids and secrets of the clients made are in ${credentialsFile(dataFolderOf(config))}`);
   }
+  if (service.authorityFile !== undefined) print(`NODE_EXTRA_CA_CERTS=${service.authorityFile}`);
   return service;
 }
 
@@ -294,11 +295,12 @@ function shownOnce(what: string, { clientId, clientSecret }: Credentials): strin
 }
 
 function welcome(
-  { url, bootstrapped: { generated } }: Service,
+  { url, authorityFile, bootstrapped: { generated } }: Service,
   messagesUrl: string,
   { audience }: MessageSettings,
 ): string {
   const id = generated?.clientId ?? '<client id>';
+  const curl = authorityFile === undefined ? 'curl' : `curl --cacert ${authorityFile}`;
   return `
 Leat ${version} is up.
   management API   ${url}/api/v2
@@ -308,17 +310,17 @@ Leat ${version} is up.
 
 The first three requests, with the client's id and secret in place:
 
-  TOKEN=$(curl -s ${url}/oauth/token -d grant_type=client_credentials -d audience=/api/v2/ \\
+  TOKEN=$(${curl} -s ${url}/oauth/token -d grant_type=client_credentials -d audience=/api/v2/ \\
     -d client_id=${id} -d client_secret=<secret> | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')
 
-  curl -X POST ${url}/api/v2/event-streams -H "Authorization: Bearer $TOKEN" \\
+  ${curl} -X POST ${url}/api/v2/event-streams -H "Authorization: Bearer $TOKEN" \\
     -H 'Content-Type: application/json' -d '{"name": "first",
       "subscriptions": [{"event_type": "user.created"}],
       "destination": {"type": "webhook", "configuration": {
         "webhook_endpoint": "https://example.com/hook",
         "webhook_authorization": {"method": "bearer", "token": "a token of yours"}}}}'
 
-  curl -X POST ${url}/api/v2/users -H "Authorization: Bearer $TOKEN" \\
+  ${curl} -X POST ${url}/api/v2/users -H "Authorization: Bearer $TOKEN" \\
     -H 'Content-Type: application/json' -d '{"email": "ada@example.com",
       "password": "correct-horse-battery", "connection": "Username-Password-Authentication"}'
 

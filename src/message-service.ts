@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { get, type IncomingMessage } from 'node:http';
+import { get as getSecurely, type RequestOptions } from 'node:https';
 import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { DocumentDeps } from './auth/document.ts';
@@ -11,6 +14,7 @@ import type { Clock } from './core/clock.ts';
 import { listenRefusal, urlOf } from './listening.ts';
 import { createMessageServer } from './messages/server.ts';
 import type { MessageSettings } from './messages/settings.ts';
+import { endsTls, trustedFileOf } from './tls.ts';
 
 /** A running message API. */
 export interface MessageService {
@@ -27,6 +31,11 @@ export interface Issuer {
   readonly keySetUrl: string;
   /** `Host` of the request for the keys where it is not that of the URL. */
   readonly keySetHost?: string;
+  /**
+   * PEM file whose first certificate the server of the keys has, or has been signed by; nobody else
+   * is believed to be it. Absent where the usual authorities say who it is.
+   */
+  readonly keySetCertificate?: string | undefined;
 }
 
 export interface MessageServiceDeps {
@@ -42,7 +51,7 @@ export async function startMessageService(deps: MessageServiceDeps): Promise<Mes
   const report = (error: unknown): void =>
     log.warn({ err: error }, 'the keys of the issuer cannot be fetched');
   const keys = createRemoteKeys(
-    { fetch: fetchUnder(issuer.keySetHost), clock, report },
+    { fetch: fetchFrom(issuer), clock, report },
     keySetAt(issuer.keySetUrl),
   );
   const server = createMessageServer({
@@ -56,7 +65,7 @@ export async function startMessageService(deps: MessageServiceDeps): Promise<Mes
   } catch (error) {
     throw listenRefusal(error, settings);
   }
-  return { url: urlOf(settings), stop: () => server.close() };
+  return { url: urlOf(settings, { tls: false }), stop: () => server.close() };
 }
 
 /**
@@ -83,8 +92,9 @@ function issuerOfService(config: Config): Issuer {
   const host = loopbackOf[config.host] ?? config.host;
   return {
     issuer: issuerOf(domain, usesPlainHttp(config, domain)),
-    keySetUrl: `${urlOf({ host, port })}/.well-known/jwks.json`,
+    keySetUrl: `${urlOf({ host, port }, { tls: endsTls(config) })}/.well-known/jwks.json`,
     keySetHost: domain,
+    keySetCertificate: trustedFileOf(config),
   };
 }
 
@@ -95,14 +105,31 @@ const loopbackOf: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '
  * With several tenants the `Host` of a request chooses whose keys are answered; `fetch` does not let
  * it be chosen.
  */
-function fetchUnder(host: string | undefined): DocumentDeps['fetch'] {
+function fetchFrom({ keySetHost: host, keySetCertificate }: Issuer): DocumentDeps['fetch'] {
   if (host === undefined) return fetch;
   return async (url, { signal }) => {
-    const request = get(url, {
+    const options = {
       headers: { host },
       ...(signal instanceof AbortSignal ? { signal } : {}),
-    });
+    };
+    const request =
+      keySetCertificate === undefined
+        ? get(url, options)
+        : getSecurely(url, { ...options, ...(await onlyTrusting(keySetCertificate)) });
     const [answer] = (await once(request, 'response')) as [IncomingMessage];
     return new Response(Readable.toWeb(answer), { status: answer.statusCode ?? 500 });
+  };
+}
+
+/**
+ * The certificate need not name the address it is asked at: it is known itself. Read for each
+ * request, because it may be made or renewed at any time.
+ */
+async function onlyTrusting(file: string): Promise<RequestOptions> {
+  const certificate = new X509Certificate(await readFile(file));
+  return {
+    ca: certificate.toString(),
+    allowPartialTrustChain: true,
+    checkServerIdentity: () => undefined,
   };
 }

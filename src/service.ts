@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import os from 'node:os';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
-import { createTlsServers, type TlsServers } from './api/tls.ts';
+import type { TlsServers } from './api/tls.ts';
 import { bootstrap, type Bootstrapped } from './auth/bootstrap.ts';
 import type { HandOver } from './auth/clients.ts';
 import type { SampleWish } from './auth/sample.ts';
@@ -25,7 +25,7 @@ import { createPruner } from './ops/prune.ts';
 import { logReport } from './ops/telemetry.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/port.ts';
-import { certificateSource, followSource, refuseWrongTlsFiles } from './service-tls.ts';
+import { authorityFileOf, endsTls, openTls, refuseWrongTlsFiles } from './tls.ts';
 
 /** A running Leat: the management API and the dispatcher over one store. */
 export interface Service {
@@ -96,24 +96,27 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
     },
   );
   warnOfChanges(bootstrapped, config, log);
+  const tls = await openTls(store.tenants, deps);
 
   const ending = new AbortController();
   const egress = createEgressRule({ allow: config.egressAllow });
   const transport = createServiceTransport(deps, egress);
   const dispatcher = createServiceDispatcher(store, transport, deps);
   const pruner = createServicePruner(store, deps);
-  const tls = await openTls(store, deps);
   const around = { egress, ending: ending.signal, tls: tls?.servers };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
   const url = await listen(app, config);
+  const renewal = tls?.follow();
   const work = Promise.all([dispatcher.run(ending.signal), pruner.run(ending.signal)]);
 
   return {
     url,
+    authorityFile: authorityFileOf(config),
     bootstrapped,
     work,
     stop: async () => {
       ending.abort();
+      renewal?.stop();
       try {
         await closeInTime(app, clock);
         await work;
@@ -141,11 +144,15 @@ async function closeInTime(app: ReturnType<typeof buildApp>, clock: Clock): Prom
 
 function buildServiceApp(
   store: Store,
-  egress: EgressRule,
+  around: {
+    readonly egress: EgressRule;
+    readonly ending: AbortSignal;
+    readonly tls: TlsServers | undefined;
+  },
   deps: ServiceDeps,
-  ending: AbortSignal,
 ): { app: ReturnType<typeof buildApp>; close: () => void } {
   const { config, clock, random, log } = deps;
+  const { egress, ending, tls } = around;
   const plainHttp = (domain: string): boolean => usesPlainHttp(config, domain);
   const watch = store.watch.bind(store);
   const keyring = createKeyring({ keys: store.keys, watch, clock });
@@ -177,6 +184,7 @@ function buildServiceApp(
     random,
     log,
     ready: () => !ending.aborted,
+    tls,
   });
   // A connection that stayed open after its answer would hold up the end until it is cut off.
   // Not an async function: that would cost every answer a promise.
@@ -261,7 +269,7 @@ async function listen(app: ReturnType<typeof buildApp>, config: Config): Promise
     await app.close();
     throw listenRefusal(error, listeningOf(config));
   }
-  return urlOf({ host, port });
+  return urlOf({ host, port }, { tls: endsTls(config) });
 }
 
 function listeningOf({ host, port }: Config): Listening {
@@ -285,16 +293,6 @@ async function refuseTakenAddress(config: Config): Promise<void> {
 async function generatedSecretKey(config: Config, random: RandomBytes): Promise<Uint8Array> {
   if (config.store.engine === 'sqlite' && config.store.file === undefined) return random(32);
   return keptSecretKey(dataFolderOf(config), random);
-}
-
-/** A setting that would be ignored is worse than one that is refused. */
-function refuseUnbuilt(config: Config): void {
-  if (config.tls !== undefined || config.tlsCertPath !== undefined) {
-    const name = config.tls === undefined ? 'LEAT_TLS_CERT' : 'LEAT_TLS';
-    throw new StartRefused(
-      `${name}: this version ends TLS at a proxy only, for example LEAT_TRUST_PROXY=127.0.0.1`,
-    );
-  }
 }
 
 function configuredClient(config: Config): { clientId: string; clientSecret: string } | undefined {
@@ -321,7 +319,7 @@ function warnOfChanges(made: Bootstrapped, config: Config, log: Logger): void {
     );
   }
   const loopback = /^(127\.|localhost$|::1$)/.test(config.host);
-  if (!loopback && config.trustProxy.length === 0) {
+  if (!loopback && config.trustProxy.length === 0 && !endsTls(config)) {
     log.warn({ host: config.host }, 'plain HTTP on an address that is not loopback');
   }
 }

@@ -1,5 +1,4 @@
 import { createServer, type Server } from 'node:https';
-import type { Server as HttpServer } from 'node:http';
 import type { TlsOptions } from 'node:tls';
 import type { FastifyServerFactory } from 'fastify';
 import { serverLimits } from './server.ts';
@@ -32,8 +31,7 @@ export function createTlsServers(identity: ServerIdentity): TlsServers {
       server.keepAliveTimeout = serverLimits.keepAliveTimeout;
       server.setTimeout(serverLimits.connectionTimeout);
       servers.push(server);
-      // It has all the members of a server without TLS, but not its type.
-      return server as unknown as HttpServer;
+      return server;
     },
     renew: (renewed) => {
       context = contextOf(renewed);

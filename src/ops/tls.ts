@@ -107,8 +107,9 @@ function certificateIn(text: string, path: string): X509Certificate {
 function privateKeyIn(text: string, path: string): KeyObject {
   try {
     return createPrivateKey(text);
-  } catch (error) {
-    const isEncrypted = codeOf(error) === 'ERR_MISSING_PASSPHRASE';
+  } catch {
+    // Both forms of an encrypted key say so in a line of their own.
+    const isEncrypted = /^(?:-----BEGIN|Proc-Type:).*\bENCRYPTED\b/m.test(text);
     const problem = isEncrypted ? 'is encrypted' : 'holds no private key in PEM';
     throw refusal(keySetting, path, problem);
   }

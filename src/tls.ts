@@ -1,0 +1,102 @@
+/** TLS that ends in this process: LEAT_TLS_CERT with LEAT_TLS_KEY, or LEAT_TLS=local. */
+import type { Logger } from 'pino';
+import { createTlsServers, type TlsServers } from './api/tls.ts';
+import { type Config, dataFolderOf, limits } from './config.ts';
+import type { Clock, RandomBytes } from './core/clock.ts';
+import { literalAddress } from './core/address.ts';
+import { keptLocalTls, localAuthorityFile } from './ops/local-tls.ts';
+import { followCertificate, objectionTo, readTlsFiles, type TlsPaths } from './ops/tls.ts';
+import type { Identity } from './ops/x509.ts';
+import type { Store } from './store/port.ts';
+
+/** TLS of a service. */
+export interface Tls {
+  readonly servers: TlsServers;
+  /** From now on takes a renewed certificate into use by itself. */
+  follow(): { stop(): void };
+}
+
+export interface TlsDeps {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Logger;
+}
+
+export function endsTls({ tls, tlsCertPath }: Pick<Config, 'tls' | 'tlsCertPath'>): boolean {
+  return tls !== undefined || tlsCertPath !== undefined;
+}
+
+/** Asked before a start makes anything. Throws `StartRefused`. */
+export async function refuseWrongTlsFiles(config: Config): Promise<void> {
+  const paths = pathsOf(config);
+  if (paths !== undefined) await readTlsFiles(paths);
+}
+
+/** Absent where the settings want no TLS. Throws `StartRefused`. */
+export async function openTls(
+  tenants: Pick<Store['tenants'], 'list'>,
+  deps: TlsDeps,
+): Promise<Tls | undefined> {
+  const { config, clock, log } = deps;
+  if (!endsTls(config)) return undefined;
+  const load = (): Promise<Identity> => loadIdentity(tenants, deps);
+  const identity = await load();
+  const warn = (found: Identity): void => {
+    const objection = objectionTo(found, clock.now());
+    if (objection !== undefined) log.warn(`LEAT_TLS_CERT: ${objection}`);
+  };
+  warn(identity);
+  const servers = createTlsServers(identity);
+  const renew = (found: Identity): void => {
+    servers.renew(found);
+    log.info('a renewed certificate is in use');
+    warn(found);
+  };
+  const report = (error: unknown): void => {
+    log.warn({ err: error }, 'the certificate cannot be read again; the former one stays in use');
+  };
+  const { everyMs } = limits.tls;
+  return {
+    servers,
+    follow: () => followCertificate({ identity, load, renew, report, clock, everyMs }),
+  };
+}
+
+/** The authority that clients are to trust where the service has made its own. */
+export function authorityFileOf(config: Config): string | undefined {
+  return config.tls === 'local' ? localAuthorityFile(dataFolderOf(config)) : undefined;
+}
+
+/** The file whose first certificate is all that one needs to trust to reach the service. */
+export function trustedFileOf(config: Config): string | undefined {
+  return authorityFileOf(config) ?? config.tlsCertPath;
+}
+
+async function loadIdentity(
+  tenants: Pick<Store['tenants'], 'list'>,
+  { config, clock, random }: TlsDeps,
+): Promise<Identity> {
+  const paths = pathsOf(config);
+  if (paths !== undefined) return readTlsFiles(paths);
+  const domains = (await tenants.list()).map(({ domain }) => domain);
+  const hosts = domains.map(hostOf);
+  const deps = { now: clock.now(), random };
+  return keptLocalTls(dataFolderOf(config), [...hosts, ...listeningHosts(config)], deps);
+}
+
+function pathsOf({ tlsCertPath, tlsKeyPath }: Config): TlsPaths | undefined {
+  if (tlsCertPath === undefined || tlsKeyPath === undefined) return undefined;
+  return { certPath: tlsCertPath, keyPath: tlsKeyPath };
+}
+
+/** The host of a domain, without its port and the brackets of an IPv6 address. */
+function hostOf(domain: string): string {
+  const host = domain.replace(/:[0-9]+$/, '');
+  return literalAddress(host) ?? host;
+}
+
+/** The URL that a start prints has this host. A wildcard is the address of nobody. */
+function listeningHosts({ host }: Config): string[] {
+  return ['0.0.0.0', '::'].includes(host) ? [] : [host];
+}
