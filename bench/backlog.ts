@@ -12,12 +12,12 @@ const counted = 50_000;
 export const backlog: Bench = {
   name: 'backlog',
   what: `drain rate of ${counted} events with ${waiting} waiting, against the same with ${counted} waiting`,
-  run: async (progress) => {
+  run: async (progress, options) => {
     const receiver = await startReceiver();
     const full = await makeFilled(receiver, waiting, progress);
     const small = await makeFilled(receiver, counted, progress);
     const rounds = await alternate(
-      5,
+      options.rounds,
       () => drainSome(full, receiver),
       () => drainSome(small, receiver),
       progress,

@@ -24,6 +24,10 @@ export async function endChild(child: ChildProcess): Promise<void> {
 export interface Receiver {
   readonly port: number;
   reset(): Promise<void>;
+  /** Answers nothing until `open`, so that a side can be made ready while events wait. */
+  hold(): Promise<void>;
+  /** Answers what was held, and counts from there. */
+  open(): Promise<void>;
   report(): Promise<ReceiverReport>;
   /** Waits until `count` requests have arrived; throws when none comes for 60 s. */
   received(count: number): Promise<ReceiverReport>;
@@ -33,7 +37,7 @@ export interface Receiver {
 export async function startReceiver(...flags: ('--hang' | '--seq')[]): Promise<Receiver> {
   const child = startChild('./receiver.ts', flags);
   const { port } = await message<{ port: number }>(child);
-  const ask = async (kind: 'reset' | 'report'): Promise<ReceiverReport> => {
+  const ask = async (kind: 'reset' | 'hold' | 'open' | 'report'): Promise<ReceiverReport> => {
     const answer = message<ReceiverReport>(child);
     child.send({ kind });
     return answer;
@@ -42,6 +46,12 @@ export async function startReceiver(...flags: ('--hang' | '--seq')[]): Promise<R
     port,
     reset: async () => {
       await ask('reset');
+    },
+    hold: async () => {
+      await ask('hold');
+    },
+    open: async () => {
+      await ask('open');
     },
     report: () => ask('report'),
     received: async (count) => {

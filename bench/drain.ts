@@ -6,20 +6,22 @@ import { arrivalRate, startChild, startReceiver, type Receiver } from './child.t
 import { addStream, fill, makeEvent, makePlace, startLeat, withStore } from './leat.ts';
 import { rateFigure } from './report.ts';
 
-const events = 100_000;
+/** Events that wait, unless the command line says otherwise. */
+export const drainEvents = 100_000;
 const connections = 64;
 
 /** Waiting events, signed, to one webhook in another process, against a bare undici pool. */
 export const drain: Bench = {
   name: 'drain',
-  what: `${events} waiting events, signed, to one webhook; against a bare undici pool with ${connections} connections posting the same bytes`,
-  run: async (progress) => {
+  what: `${drainEvents} waiting events, signed, to one webhook; against a bare undici pool with ${connections} connections posting the same bytes`,
+  run: async (progress, options) => {
     const receiver = await startReceiver();
+    const events = options.events ?? drainEvents;
     try {
       const rounds = await alternate(
-        5,
-        () => drainOnce(receiver, progress),
-        () => bareOnce(receiver),
+        options.rounds,
+        () => drainOnce(receiver, events, progress),
+        () => bareOnce(receiver, events),
         progress,
       );
       return [rateFigure('drain', rounds, { least: 0.55, goal: 0.9 })];
@@ -29,7 +31,11 @@ export const drain: Bench = {
   },
 };
 
-async function drainOnce(receiver: Receiver, progress: (text: string) => void): Promise<number> {
+async function drainOnce(
+  receiver: Receiver,
+  events: number,
+  progress: (text: string) => void,
+): Promise<number> {
   const place = await makePlace();
   await withStore(place, async (store) => {
     await addStream(store, receiver.port, { name: 'drain' });
@@ -43,7 +49,8 @@ async function drainOnce(receiver: Receiver, progress: (text: string) => void): 
   return arrivalRate(report);
 }
 
-async function bareOnce(receiver: Receiver): Promise<number> {
+/** Deliveries per second of the bare pool. */
+export async function bareOnce(receiver: Receiver, events: number): Promise<number> {
   await receiver.reset();
   const body = deliveryBody(makeEvent().body, 'svc', 'est_MASi45ub7Qe4ZE36UT5G6c');
   const sender = startChild('./bare-sender.ts', [receiver.port, events, connections].map(String));

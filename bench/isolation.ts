@@ -11,11 +11,11 @@ const events = 1000;
 export const isolation: Bench = {
   name: 'isolation',
   what: `throughput of ${healthy} healthy streams while a 50th hangs, against without it`,
-  run: async (progress) => {
+  run: async (progress, options) => {
     const receiver = await startReceiver();
     const hanging = await startReceiver('--hang');
     const rounds = await alternate(
-      5,
+      options.rounds,
       () => throughput(receiver, hanging),
       () => throughput(receiver, undefined),
       progress,

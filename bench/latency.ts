@@ -1,7 +1,15 @@
 import { Pool } from 'undici';
-import type { Bench } from './bench.ts';
+import type { Bench, Figure, RunOptions } from './bench.ts';
 import { startReceiver, type Receiver } from './child.ts';
-import { addStream, makePlace, orderData, startLeat, withStore } from './leat.ts';
+import {
+  addStream,
+  endNodes,
+  onSqlite,
+  orderData,
+  type Setup,
+  startNodes,
+  withStore,
+} from './leat.ts';
 import { signedHeaders } from './drain.ts';
 import { quantile } from './rounds.ts';
 
@@ -17,44 +25,51 @@ const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 export const latency: Bench = {
   name: 'latency',
   what: `${perSecond} events a second, publish answer to receiver in its own process; against a bare POST to that receiver`,
-  run: async (progress) => {
+  run: async (progress, options) => {
     const receiver = await startReceiver('--seq');
-    const p50: number[] = [];
-    const p99: number[] = [];
-    const shown: string[] = [];
-    for (let round = 0; round < 5; round++) {
-      progress(`round ${round + 1} of 5`);
-      const bare = await bareDelays(receiver);
-      const ours = await leatDelays(receiver);
-      p50.push(quantile(ours, 0.5) / quantile(bare, 0.5));
-      p99.push(quantile(ours, 0.99) / quantile(bare, 0.99));
-      shown.push(
-        `p50 ${quantile(ours, 0.5).toFixed(2)}/${quantile(bare, 0.5).toFixed(2)} ms, ` +
-          `p99 ${quantile(ours, 0.99).toFixed(2)}/${quantile(bare, 0.99).toFixed(2)} ms`,
-      );
+    try {
+      return await latencyFigures('latency', onSqlite, receiver, options, progress);
+    } finally {
+      await receiver.end();
     }
-    await receiver.end();
-    const detail = shown.at(-1) ?? '';
-    return [
-      {
-        name: 'latency p50',
-        detail,
-        values: p50,
-        unit: '×',
-        must: { kind: 'most', value: 5 },
-        goal: 2,
-      },
-      {
-        name: 'latency p99',
-        detail,
-        values: p99,
-        unit: '×',
-        must: { kind: 'most', value: 10 },
-        goal: undefined,
-      },
-    ];
   },
 };
+
+const bars = { p50: { most: 5, goal: 2 }, p99: { most: 10, goal: undefined } };
+
+/** Ratios of both quantiles. `receiver` watches the numbers of the events. */
+export async function latencyFigures(
+  name: string,
+  setup: Setup,
+  receiver: Receiver,
+  options: RunOptions,
+  progress: (text: string) => void,
+): Promise<Figure[]> {
+  const p50: number[] = [];
+  const p99: number[] = [];
+  const shown: string[] = [];
+  for (let round = 0; round < options.rounds; round++) {
+    progress(`round ${round + 1} of ${options.rounds}`);
+    const bare = await bareDelays(receiver);
+    const ours = await leatDelays(setup, receiver);
+    p50.push(quantile(ours, 0.5) / quantile(bare, 0.5));
+    p99.push(quantile(ours, 0.99) / quantile(bare, 0.99));
+    shown.push(
+      `p50 ${quantile(ours, 0.5).toFixed(2)}/${quantile(bare, 0.5).toFixed(2)} ms, ` +
+        `p99 ${quantile(ours, 0.99).toFixed(2)}/${quantile(bare, 0.99).toFixed(2)} ms`,
+    );
+  }
+  const detail = shown.at(-1) ?? '';
+  const figure = (kind: 'p50' | 'p99', values: readonly number[]): Figure => ({
+    name: `${name} ${kind}`,
+    detail,
+    values,
+    unit: '×',
+    must: { kind: 'most', value: bars[kind].most },
+    goal: bars[kind].goal,
+  });
+  return [figure('p50', p50), figure('p99', p99)];
+}
 
 async function bareDelays(receiver: Receiver): Promise<number[]> {
   const pool = new Pool(`http://127.0.0.1:${receiver.port}`, { connections: 64, pipelining: 1 });
@@ -69,22 +84,29 @@ async function bareDelays(receiver: Receiver): Promise<number[]> {
   return delays;
 }
 
-async function leatDelays(receiver: Receiver): Promise<number[]> {
-  const place = await makePlace();
+/** Events go to the nodes by turns. */
+async function leatDelays(setup: Setup, receiver: Receiver): Promise<number[]> {
+  const place = await setup.makePlace();
   await withStore(place, (store) => addStream(store, receiver.port, { name: 'latency' }));
-  const leat = await startLeat(place);
-  const pool = new Pool(`http://127.0.0.1:${leat.port}`, { connections: 64, pipelining: 1 });
-  const headers = { authorization: `Bearer ${leat.token}`, 'content-type': 'application/json' };
+  const nodes = await startNodes(place, setup.nodes);
+  const connections = Math.ceil(64 / nodes.length);
+  const ways = nodes.map(({ url, token }) => ({
+    pool: new Pool(url, { connections, pipelining: 1 }),
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+  }));
   const starts = new Map<number, number>();
   const delays = await measure(receiver, starts, async (seq) => {
+    const way = ways[seq % ways.length];
+    if (way === undefined) return;
+    const { pool, headers } = way;
     const body = JSON.stringify({ type: 'order.paid', data: orderData(seq) });
     const answer = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
     if (answer.statusCode !== 202) throw new Error(await answer.body.text());
     starts.set(seq, nowMs());
     await answer.body.dump();
   });
-  await pool.close();
-  await leat.end();
+  for (const { pool } of ways) await pool.close();
+  await endNodes(nodes);
   await place.remove();
   return delays;
 }

@@ -1,21 +1,57 @@
+import type { ChildProcess } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import { systemClock, systemRandom } from '../src/clock.ts';
 import { makeBody } from '../src/core/envelope.ts';
 import { makeId } from '../src/core/ids.ts';
 import { makeSecret } from '../src/core/sign.ts';
 import type { NewEvent } from '../src/core/types.ts';
-import { openStore } from '../src/store/open.ts';
+import { openStore, type StoreOptions } from '../src/store/open.ts';
 import type { Store } from '../src/store/port.ts';
 import * as program from '../test/helpers/leat.ts';
-import { makePlace, secretKey, type Place } from '../test/helpers/leat.ts';
+import { secretKey } from '../test/helpers/leat.ts';
 
-export { makePlace, type Place };
+/** Where a store is made: a fresh SQLite file, or a fresh database of a server. */
+export interface Place extends program.Place {
+  readonly location: StoreOptions['location'];
+  /** What a server needs to be told to run on it. */
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+/** A place and how many servers run on it. */
+export interface Setup {
+  readonly makePlace: () => Promise<Place>;
+  readonly nodes: number;
+}
+
+/** Folders and servers of a benchmark that fails, or is broken off, must not outlive it. */
+const living = new Set<ChildProcess>();
+const folders: string[] = [];
+process.on('exit', () => {
+  for (const child of living) child.kill('SIGKILL');
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+/** A folder that is gone at the end of this process at the latest. */
+export async function makeFolder(): Promise<program.Place> {
+  const place = await program.makePlace();
+  folders.push(place.folder);
+  return place;
+}
+
+/** A store in a file of its own. */
+export async function makePlace(): Promise<Place> {
+  const place = await makeFolder();
+  return { ...place, location: { engine: 'sqlite', path: place.file }, settings: {} };
+}
+
+export const onSqlite: Setup = { makePlace, nodes: 1 };
 
 const tenant = 1;
 
 /** Opens the store of a place without a server, for filling it by direct commands. */
 export async function withStore<T>(place: Place, work: (store: Store) => Promise<T>): Promise<T> {
   const store = await openStore({
-    location: { engine: 'sqlite', path: place.file },
+    location: place.location,
     secretKey,
     random: systemRandom,
     clock: systemClock,
@@ -60,19 +96,19 @@ export async function addStream(
 }
 
 /** What a shop might publish: an envelope of about 400 bytes. */
-export function makeEvent(seq = 0): NewEvent {
+export function makeEvent(seq = 0, type = 'order.paid'): NewEvent {
   const now = systemClock.now();
   const id = makeId('evt_', now, systemRandom);
   const body = makeBody({
     id,
-    type: 'order.paid',
+    type,
     time: now,
     data: orderData(seq),
     tenantName: 'main',
     service: 'leat',
     prefix: 'svc',
   });
-  return { id, chosen: false, type: 'order.paid', time: now, body };
+  return { id, chosen: false, type, time: now, body };
 }
 
 export function orderData(seq: number): Record<string, unknown> {
@@ -87,14 +123,18 @@ export function orderData(seq: number): Record<string, unknown> {
   };
 }
 
+/** Appends waiting events, their types by turns. */
 export async function fill(
   store: Store,
   count: number,
   progress: (text: string) => void,
+  types: readonly string[] = ['order.paid'],
 ): Promise<void> {
   const chunk = 1000;
   for (let done = 0; done < count; done += chunk) {
-    const events = Array.from({ length: Math.min(chunk, count - done) }, () => makeEvent());
+    const events = Array.from({ length: Math.min(chunk, count - done) }, (_, i) =>
+      makeEvent(0, types[(done + i) % types.length]),
+    );
     await store.log.append(tenant, events, systemClock.now());
     if (done % 50_000 === 0) progress(`filling the log: ${done} of ${count}`);
   }
@@ -108,13 +148,33 @@ export async function startLeat(
   const leat = await program.startLeat(place, {
     LEAT_PUBLISH_LIMIT_PER_SECOND: '100000000',
     LEAT_LOG_LEVEL: 'error',
+    ...place.settings,
     ...settings,
   });
-  return { port: leat.port, pid: leat.child.pid ?? 0, token: leat.token, end: leat.kill };
+  const { port, url, token, child, kill } = leat;
+  living.add(child);
+  child.once('exit', () => living.delete(child));
+  return { port, url, pid: child.pid ?? 0, token, end: kill };
+}
+
+/** So many servers on one place, one after the other: the first makes what a first start makes. */
+export async function startNodes(
+  place: Place,
+  count: number,
+  settings: Record<string, string> = {},
+): Promise<Running[]> {
+  const nodes: Running[] = [];
+  while (nodes.length < count) nodes.push(await startLeat(place, settings));
+  return nodes;
+}
+
+export async function endNodes(nodes: readonly Running[]): Promise<void> {
+  await Promise.all(nodes.map((node) => node.end()));
 }
 
 export interface Running {
   readonly port: number;
+  readonly url: string;
   readonly pid: number;
   readonly token: string;
   end(): Promise<void>;

@@ -18,7 +18,6 @@ import { alternate } from './rounds.ts';
 
 const seconds = 3;
 const connections = 64;
-const rounds = 5;
 const audience = 'https://messages.example.com';
 const origin = 'http://localhost:4040';
 const kinds = ['public', 'protected', 'admin'] as const;
@@ -31,7 +30,7 @@ const kinds = ['public', 'protected', 'admin'] as const;
 export const messages: Bench = {
   name: 'messages',
   what: `the message API over ${connections} connections, each with its own token; against the same API in Express, and a bare node:http handler`,
-  run: async (progress) => {
+  run: async (progress, { rounds }) => {
     const issuer = await openIssuer();
     const tokens = await Promise.all(Array.from({ length: connections }, issuer.token));
     const servers = await startServers(issuer);
@@ -49,7 +48,7 @@ export const messages: Bench = {
         );
         figures.push(rateFigure(`messages ${kind}`, measured, bar));
       }
-      return [...figures, await shareOfPossible(servers, tokens, progress)];
+      return [...figures, await shareOfPossible(servers, tokens, rounds, progress)];
     } finally {
       for (const { child } of Object.values(servers)) await endChild(child);
       await issuer.close();
@@ -65,6 +64,7 @@ interface Side {
 async function shareOfPossible(
   { leat, bare }: { leat: Side; bare: Side },
   tokens: readonly string[],
+  rounds: number,
   progress: (text: string) => void,
 ): Promise<Figure> {
   const measured = await alternate(

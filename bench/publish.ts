@@ -1,12 +1,23 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { Bench } from './bench.ts';
+import type { Bench, RunOptions } from './bench.ts';
 import { endChild, message, startChild, startReceiver } from './child.ts';
-import { addStream, makeEvent, makePlace, orderData, startLeat, withStore } from './leat.ts';
+import {
+  addStream,
+  endNodes,
+  makeEvent,
+  makePlace,
+  onSqlite,
+  orderData,
+  type Running,
+  type Setup,
+  startNodes,
+  withStore,
+} from './leat.ts';
 import { load, post } from './load.ts';
 import { rateFigure } from './report.ts';
-import { alternate } from './rounds.ts';
+import { alternate, type Rounds } from './rounds.ts';
 
 const seconds = 4;
 const connections = 64;
@@ -17,21 +28,8 @@ const hundred = `[${Array.from({ length: 100 }, () => one).join(',')}]`;
 export const publishOne: Bench = {
   name: 'publish-one',
   what: `single publishes over ${connections} connections; against a Fastify route that only parses the same body`,
-  run: async (progress) => {
-    const rounds = await alternate(
-      5,
-      () => publishRate(one, 0),
-      async () => {
-        const route = startChild('./bare-route.ts');
-        const { port } = await message<{ port: number }>(route);
-        const request = post('/api/v2/events', port, one);
-        await load({ port, connections, seconds: 1, requests: [request] });
-        const rate = await load({ port, connections, seconds, requests: [request] });
-        await endChild(route);
-        return rate;
-      },
-      progress,
-    );
+  run: async (progress, options) => {
+    const rounds = await publishOneRounds(onSqlite, options, progress);
     return [rateFigure('publish one', rounds, { least: 0.4, goal: 0.8 })];
   },
 };
@@ -40,13 +38,8 @@ export const publishOne: Bench = {
 export const publishHundred: Bench = {
   name: 'publish-100',
   what: 'events per second in arrays of 100 over 8 connections; against a bare loop that inserts the same rows, 100 a commit, with the same fsync',
-  run: async (progress) => {
-    const rounds = await alternate(
-      5,
-      async () => 100 * (await publishRate(hundred, 0, 8)),
-      bareInsertRate,
-      progress,
-    );
+  run: async (progress, options) => {
+    const rounds = await publishHundredRounds(onSqlite, bareInsertRate, options, progress);
     return [rateFigure('publish 100', rounds, { least: 0.4, goal: 0.8 })];
   },
 };
@@ -55,45 +48,113 @@ export const publishHundred: Bench = {
 export const fanOut: Bench = {
   name: 'fan-out',
   what: 'publish rate with 100 subscribed streams whose endpoint does not answer, against 1',
-  run: async (progress) => {
+  run: async (progress, options) => {
     const rounds = await alternate(
-      5,
-      () => publishRate(one, 100),
-      () => publishRate(one, 1),
+      options.rounds,
+      () => publishRate(onSqlite, one, 100),
+      () => publishRate(onSqlite, one, 1),
       progress,
     );
     return [rateFigure('fan-out', rounds, { least: 0.95, goal: 1 })];
   },
 };
 
-/** Publishes per second to a fresh server with so many subscribed streams that never answer. */
-async function publishRate(body: string, streams: number, over = connections): Promise<number> {
-  const place = await makePlace();
+/** Single publishes per second, and those of the bare route. */
+export function publishOneRounds(
+  setup: Setup,
+  options: RunOptions,
+  progress: (text: string) => void,
+): Promise<Rounds> {
+  return alternate(options.rounds, () => publishRate(setup, one, 0), bareRouteRate, progress);
+}
+
+/** Events per second in arrays of 100, and those of a bare loop. */
+export function publishHundredRounds(
+  setup: Setup,
+  bare: (seconds: number) => Promise<number>,
+  options: RunOptions,
+  progress: (text: string) => void,
+): Promise<Rounds> {
+  return alternate(
+    options.rounds,
+    async () => 100 * (await publishRate(setup, hundred, 0, 8)),
+    () => bare(seconds),
+    progress,
+  );
+}
+
+/** Single publishes per second to fresh servers that nobody has subscribed at. */
+export function publishOneRate(setup: Setup): Promise<number> {
+  return publishRate(setup, one, 0);
+}
+
+/** Publishes per second to fresh servers with so many subscribed streams that never answer. */
+async function publishRate(
+  setup: Setup,
+  body: string,
+  streams: number,
+  over = connections,
+): Promise<number> {
+  const place = await setup.makePlace();
   const receiver = await startReceiver('--hang');
   await withStore(place, async (store) => {
     for (let i = 0; i < streams; i++)
       await addStream(store, receiver.port, { name: `stream-${i}` });
   });
   // One attempt per stream is under way and stays so: nothing is sent while publishing.
-  const leat = await startLeat(place, {
+  const nodes = await startNodes(place, setup.nodes, {
     LEAT_STREAM_CONCURRENCY: '1',
     LEAT_ATTEMPT_TIMEOUT_MS: '60000',
   });
-  const request = post('/api/v2/events', leat.port, body, leat.token);
-  await load({ port: leat.port, connections: over, seconds: 1, requests: [request] });
-  const rate = await load({ port: leat.port, connections: over, seconds, requests: [request] });
-  await leat.end();
+  await loadNodes(nodes, body, { connections: over, seconds: 1 });
+  const rate = await loadNodes(nodes, body, { connections: over, seconds });
+  await endNodes(nodes);
   await receiver.end();
   await place.remove();
   return rate;
 }
 
-async function bareInsertRate(): Promise<number> {
+/** The connections are shared out among the nodes. */
+async function loadNodes(
+  nodes: readonly Running[],
+  body: string,
+  options: { readonly connections: number; readonly seconds: number },
+): Promise<number> {
+  const rates = await Promise.all(
+    nodes.map(({ port, token }) =>
+      load({
+        port,
+        connections: Math.ceil(options.connections / nodes.length),
+        seconds: options.seconds,
+        requests: [post('/api/v2/events', port, body, token)],
+      }),
+    ),
+  );
+  return rates.reduce((sum, rate) => sum + rate, 0);
+}
+
+async function bareRouteRate(): Promise<number> {
+  const route = startChild('./bare-route.ts');
+  const { port } = await message<{ port: number }>(route);
+  const requests = [post('/api/v2/events', port, one)];
+  await load({ port, connections, seconds: 1, requests });
+  const rate = await load({ port, connections, seconds, requests });
+  await endChild(route);
+  return rate;
+}
+
+async function bareInsertRate(forSeconds: number): Promise<number> {
   const place = await makePlace();
-  const file = fileURLToPath(new URL('./bare-insert.ts', import.meta.url));
-  const running = promisify(execFile)(process.execPath, [file, place.file, String(seconds)]);
+  const rate = await insertRate('./bare-insert.ts', place.file, forSeconds);
+  await place.remove();
+  return rate;
+}
+
+/** Runs a bare loop of inserts on a file or a database, in a process of its own. */
+export async function insertRate(file: string, where: string, forSeconds: number): Promise<number> {
+  const path = fileURLToPath(new URL(file, import.meta.url));
+  const running = promisify(execFile)(process.execPath, [path, where, String(forSeconds)]);
   running.child.stdin?.end(makeEvent().body);
   const { stdout } = await running;
-  await place.remove();
   return Number(stdout);
 }

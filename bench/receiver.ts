@@ -2,7 +2,8 @@
  * A receiver of webhooks in its own process: it reads HTTP/1.1 requests with a Content-Length
  * straight from the socket, so that the receiving side costs as little as it can and is the same
  * for both sides of a comparison. Talks to its parent over IPC:
- *   parent → { kind: 'reset' } | { kind: 'report' };  receiver → { kind: 'listening' | 'report', … }
+ *   parent → { kind: 'reset' | 'hold' | 'open' | 'report' }
+ *   receiver → { kind: 'listening' | 'report', … }
  */
 import { createServer, type Socket } from 'node:net';
 
@@ -24,6 +25,8 @@ let count = 0;
 let firstAtMs = 0;
 let lastAtMs = 0;
 let arrivals: [number, number][] = [];
+/** Requests that wait for the gate to open; absent while it is open. */
+let held: (() => void)[] | undefined;
 const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 function receive(body: string): void {
@@ -33,6 +36,18 @@ function receive(body: string): void {
   if (!watchesSeq) return;
   const at = body.indexOf('"seq":');
   if (at >= 0) arrivals.push([parseInt(body.slice(at + 6, at + 18), 10), lastAtMs]);
+}
+
+function take(socket: Socket, body: string): void {
+  receive(body);
+  if (!hangs) socket.write(answer);
+}
+
+/** What was held counts from now on. */
+function open(): void {
+  const waiting = held ?? [];
+  held = undefined;
+  for (const go of waiting) go();
 }
 
 function serve(socket: Socket): void {
@@ -47,9 +62,10 @@ function serve(socket: Socket): void {
       const length = /content-length: *(\d+)/i.exec(pending.slice(0, headEnd))?.[1];
       const bodyEnd = headEnd + 4 + Number(length ?? 0);
       if (pending.length < bodyEnd) return;
-      receive(watchesSeq ? pending.slice(headEnd + 4, bodyEnd) : '');
+      const body = watchesSeq ? pending.slice(headEnd + 4, bodyEnd) : '';
       pending = pending.slice(bodyEnd);
-      if (!hangs) socket.write(answer);
+      if (held === undefined) take(socket, body);
+      else held.push(() => take(socket, body));
     }
   });
 }
@@ -60,10 +76,12 @@ server.listen(0, '127.0.0.1', () => {
   process.send?.({ kind: 'listening', port: typeof address === 'object' ? address?.port : 0 });
 });
 process.on('message', (message: { kind: string }) => {
-  if (message.kind === 'reset') {
+  if (message.kind !== 'report') {
     count = 0;
     arrivals = [];
   }
+  if (message.kind === 'hold') held = [];
+  if (message.kind === 'open') open();
   process.send?.({ kind: 'report', count, firstAtMs, lastAtMs, arrivals });
 });
 process.on('disconnect', () => process.exit(0));

@@ -1,20 +1,20 @@
 import type { Figure } from './bench.ts';
 import { median, ratios, type Rounds } from './rounds.ts';
 
-/** The ratio of two rates, which must be at least so much. */
+/** The ratio of two rates, which must be at least so much where there is a bar. */
 export function rateFigure(
   name: string,
   rounds: Rounds,
-  bar: { readonly least: number; readonly goal: number },
+  bar: { readonly least: number; readonly goal: number } | undefined,
 ): Figure {
-  const must = { kind: 'least', value: bar.least } as const;
+  const must = bar && ({ kind: 'least', value: bar.least } as const);
   return {
     name,
     detail: perSecond(rounds),
     values: ratios(rounds),
     unit: '×',
     must,
-    goal: bar.goal,
+    goal: bar?.goal,
   };
 }
 
@@ -24,20 +24,23 @@ function perSecond(rounds: Rounds): string {
   return `${rate(rounds.ours)} against ${rate(rounds.theirs)}`;
 }
 
-/** Whether the median holds the bar. */
+/** Whether the median holds the bar; true where there is none. */
 export function holds(figure: Figure): boolean {
   const value = median(figure.values);
+  if (figure.must === undefined) return true;
   return figure.must.kind === 'least' ? value >= figure.must.value : value <= figure.must.value;
 }
 
 /** One line for people: name, both sides, median, spread, bar. */
 export function line(figure: Figure): string {
   const show = (value: number): string => value.toFixed(value < 10 ? 2 : 0);
-  const bar = `${figure.must.kind === 'least' ? '≥' : '≤'} ${figure.must.value}`;
+  const { must } = figure;
+  const bar = must && `; must ${must.kind === 'least' ? '≥' : '≤'} ${must.value}`;
   const goal = figure.goal === undefined ? '' : `, goal ${figure.goal}`;
+  const verdict = must === undefined ? '    ' : holds(figure) ? 'ok  ' : 'FAIL';
   const spread = `${show(Math.min(...figure.values))} to ${show(Math.max(...figure.values))}`;
   return (
-    `${holds(figure) ? 'ok  ' : 'FAIL'} ${figure.name.padEnd(18)} ` +
-    `${show(median(figure.values))} ${figure.unit} (${spread}; must ${bar}${goal}) ${figure.detail}`
+    `${verdict} ${figure.name.padEnd(18)} ` +
+    `${show(median(figure.values))} ${figure.unit} (${spread}${bar ?? ''}${goal}) ${figure.detail}`
   );
 }

@@ -1,0 +1,124 @@
+import type { NodeShown } from '../test/helpers/cluster.ts';
+import { waitFor } from '../test/helpers/leat.ts';
+import type { Bench, Figure, RunOptions } from './bench.ts';
+import { arrivalRate, startReceiver, type Receiver } from './child.ts';
+import { bareOnce, drainEvents } from './drain.ts';
+import { addStream, endNodes, fill, type Running, startNodes, withStore } from './leat.ts';
+import { type Database, withClient, withPostgres } from './postgres.ts';
+import { rateFigure } from './report.ts';
+import { alternate } from './rounds.ts';
+import { countWrites, type Written, writtenFigures } from './written.ts';
+
+/** The drain on PostgreSQL, by one node or several, and what it makes the server write. */
+export const drainPostgres: Bench = {
+  name: 'drain-postgres',
+  what: `${drainEvents} waiting events on PostgreSQL, signed, to one webhook, in as many streams as there are nodes at most; against a bare undici pool posting the same bytes`,
+  run: (progress, options) =>
+    withPostgres(async (database) => {
+      const receiver = await startReceiver();
+      try {
+        const figures: Figure[] = [];
+        for (const nodes of options.nodes) {
+          figures.push(...(await drainFigures(database, receiver, nodes, options, progress)));
+        }
+        return figures.map((figure) => ({ ...figure, under: database.under }));
+      } finally {
+        await receiver.end();
+      }
+    }),
+};
+
+async function drainFigures(
+  database: Database,
+  receiver: Receiver,
+  nodes: number,
+  options: RunOptions,
+  progress: (text: string) => void,
+): Promise<Figure[]> {
+  const events = options.events ?? drainEvents;
+  // The same streams for each number of nodes: one more costs something by itself.
+  const streams = Math.max(...options.nodes);
+  const written: Written[] = [];
+  const rounds = await alternate(
+    options.rounds,
+    async () => {
+      const ended = await drainOnce(database, receiver, { events, nodes, streams }, progress);
+      written.push(ended.written);
+      return ended.rate;
+    },
+    () => bareOnce(receiver, events),
+    (text) => progress(`${nodes} nodes, ${text}`),
+  );
+  const name = `drain ${nodes} node${nodes === 1 ? '' : 's'}`;
+  const bar = nodes === 1 ? { least: 0.45, goal: 0.75 } : undefined;
+  return [rateFigure(name, rounds, bar), ...writtenFigures(name, written)];
+}
+
+/**
+ * Drains a fresh database once. The nodes have shared the streams out before the events come, and
+ * nothing is answered until all of them wait.
+ */
+export async function drainOnce(
+  database: Database,
+  receiver: Receiver,
+  { events, nodes, streams }: { events: number; nodes: number; streams: number },
+  progress: (text: string) => void,
+): Promise<Drained> {
+  const place = await database.makePlace();
+  const types = Array.from({ length: streams }, (_, i) => (i === 0 ? 'order.paid' : `order.n${i}`));
+  await withStore(place, async (store) => {
+    for (const type of types) await addStream(store, receiver.port, { name: type, types: [type] });
+  });
+  // What is held while the log is filled must not count as failed.
+  const running = await startNodes(place, nodes, { LEAT_ATTEMPT_TIMEOUT_MS: '60000' });
+  await shared(running, streams);
+  await receiver.hold();
+  await withStore(place, (store) => fill(store, events, progress, types));
+  const done = `(select count(*) from attempts) >= ${events}`;
+  const drained = await openAndCount(place.url, receiver, events, {
+    done,
+    end: () => endNodes(running),
+  });
+  await place.remove();
+  return drained;
+}
+
+/** A drain that is over. */
+export interface Drained {
+  /** Deliveries per second. */
+  readonly rate: number;
+  readonly written: Written;
+}
+
+/**
+ * Lets the deliveries that are held begin, and waits until all have arrived and are recorded:
+ * `done` is SQL that is true then, and `end` ends whoever delivered.
+ */
+export async function openAndCount(
+  url: string,
+  receiver: Receiver,
+  events: number,
+  { done, end }: { readonly done: string; readonly end: () => Promise<void> },
+): Promise<Drained> {
+  return withClient(url, async (client) => {
+    const counting = await countWrites(client);
+    await receiver.open();
+    const report = await receiver.received(events);
+    await counting.stop(done);
+    await end();
+    return { rate: arrivalRate(report), written: await counting.written(events) };
+  });
+}
+
+/** Waits until every stream has an owner and no node more than its share. */
+async function shared(nodes: readonly Running[], streams: number): Promise<void> {
+  const [first] = nodes;
+  if (first === undefined) return;
+  const share = Math.ceil(streams / nodes.length);
+  await waitFor('the nodes to share the streams out', async () => {
+    const answer = await fetch(`${first.url}/readyz`);
+    const { nodes: shown } = (await answer.json()) as { nodes: readonly NodeShown[] };
+    const owned = shown.reduce((sum, node) => sum + node.streams, 0);
+    return owned === streams && shown.every((node) => node.streams <= share);
+  });
+}

@@ -1,0 +1,105 @@
+/**
+ * The usual way to call webhooks from a Node program with PostgreSQL: a job for each event, and a
+ * worker of graphile-worker that signs and posts it. Told over IPC what to do.
+ */
+import { Logger, makeWorkerUtils, run, type Task, type WorkerUtils } from 'graphile-worker';
+import { Pool } from 'undici';
+import { decodeSecret, sign } from '../src/core/sign.ts';
+
+export type GraphileOrder =
+  | {
+      /** Works until it is killed. */
+      readonly kind: 'work';
+      readonly url: string;
+      readonly port: number;
+      readonly headers: Record<string, string>;
+      readonly secret: string;
+    }
+  | {
+      /** Adds one job at a time in each of so many lanes; answers `{ perSecond }`. */
+      readonly kind: 'add';
+      readonly url: string;
+      readonly payload: string;
+      readonly lanes: number;
+      readonly seconds: number;
+    };
+
+/** As many as Leat has for a stream. */
+const connections = 64;
+
+/** A line for each job would be most of the work. */
+const silent = new Logger(() => () => undefined);
+
+process.once('message', (order: GraphileOrder) => {
+  void (order.kind === 'work' ? work(order) : add(order));
+});
+process.on('disconnect', () => process.exit(0));
+
+async function work(order: GraphileOrder & { kind: 'work' }): Promise<void> {
+  await run({
+    taskList: { deliver: deliverWith(order) },
+    parsedCronItems: [],
+    noHandleSignals: true,
+    // The quickest of what was tried; by default each job takes round trips of its own.
+    preset: {
+      worker: {
+        connectionString: order.url,
+        logger: silent,
+        concurrentJobs: connections,
+        maxPoolSize: connections + 2,
+        localQueue: { size: 2000, refetchDelay: { durationMs: 10 } },
+        completeJobBatchDelay: 10,
+        failJobBatchDelay: 10,
+      },
+    },
+  });
+  process.send?.('works');
+}
+
+function deliverWith({ port, headers, secret }: GraphileOrder & { kind: 'work' }): Task {
+  const pool = new Pool(`http://127.0.0.1:${port}`, { connections, pipelining: 1 });
+  const key = decodeSecret(secret);
+  return async (payload) => {
+    const { id } = payload as { id: string };
+    const body = JSON.stringify(payload);
+    const seconds = Math.floor(Date.now() / 1000);
+    const signed = {
+      ...headers,
+      'webhook-id': id,
+      'webhook-timestamp': String(seconds),
+      'webhook-signature': sign([key], id, seconds, body),
+    };
+    const answer = await pool.request({ path: '/', method: 'POST', headers: signed, body });
+    await answer.body.dump();
+    if (answer.statusCode >= 300) throw new Error(`answered ${answer.statusCode}`);
+  };
+}
+
+async function add(order: GraphileOrder & { kind: 'add' }): Promise<void> {
+  const utils = await makeWorkerUtils({
+    connectionString: order.url,
+    maxPoolSize: 32,
+    logger: silent,
+  });
+  const lanes = async (seconds: number): Promise<number> => {
+    const untilMs = performance.now() + seconds * 1000;
+    const counts = Array.from({ length: order.lanes }, () => addUntil(utils, order, untilMs));
+    return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0) / seconds;
+  };
+  await lanes(1);
+  const perSecond = await lanes(order.seconds);
+  await utils.release();
+  process.send?.({ perSecond });
+}
+
+async function addUntil(
+  utils: WorkerUtils,
+  { payload }: GraphileOrder & { kind: 'add' },
+  untilMs: number,
+): Promise<number> {
+  let count = 0;
+  for (; performance.now() < untilMs; count++) {
+    await utils.addJob('deliver', JSON.parse(payload));
+  }
+  return count;
+}

@@ -1,0 +1,33 @@
+import type { Bench, Figure } from './bench.ts';
+import { startReceiver } from './child.ts';
+import { latencyFigures } from './latency.ts';
+import { withPostgres } from './postgres.ts';
+
+/**
+ * The latency on PostgreSQL; with several nodes most events are published to one that is not the
+ * owner of the stream. */
+export const latencyPostgres: Bench = {
+  name: 'latency-postgres',
+  what: 'the latency with a PostgreSQL store, published to the nodes by turns; against a bare POST to that receiver',
+  run: (progress, options) =>
+    withPostgres(async ({ makePlace, under }) => {
+      const receiver = await startReceiver('--seq');
+      try {
+        const figures: Figure[] = [];
+        for (const nodes of options.nodes) {
+          const name = `latency ${nodes} node${nodes === 1 ? '' : 's'}`;
+          const setup = { makePlace, nodes };
+          const measured = await latencyFigures(name, setup, receiver, options, progress);
+          figures.push(...measured.map((figure) => barOfOne(figure, nodes)));
+        }
+        return figures.map((figure) => ({ ...figure, under }));
+      } finally {
+        await receiver.end();
+      }
+    }),
+};
+
+/** What several nodes need is shown, but the bar is for one. */
+function barOfOne(figure: Figure, nodes: number): Figure {
+  return nodes === 1 ? figure : { ...figure, must: undefined, goal: undefined };
+}

@@ -1,0 +1,140 @@
+import type { ChildProcess } from 'node:child_process';
+import { Logger, makeWorkerUtils } from 'graphile-worker';
+import { systemRandom } from '../src/clock.ts';
+import { deliveryBody } from '../src/core/envelope.ts';
+import { makeSecret } from '../src/core/sign.ts';
+import type { Bench, Figure, RunOptions } from './bench.ts';
+import { endChild, message, startChild, startReceiver, type Receiver } from './child.ts';
+import { type Drained, drainOnce, openAndCount } from './drain-postgres.ts';
+import { signedHeaders } from './drain.ts';
+import type { GraphileOrder } from './graphile.ts';
+import { makeEvent } from './leat.ts';
+import { type Database, type PostgresPlace, withPostgres } from './postgres.ts';
+import { publishOneRate } from './publish.ts';
+import { rateFigure } from './report.ts';
+import { alternate } from './rounds.ts';
+import { type Written, writtenFigures } from './written.ts';
+
+const peerEvents = 50_000;
+const seconds = 4;
+const lanes = 64;
+
+/** The job done the usual way: a queue of jobs in PostgreSQL, each of which posts one event. */
+export const peerPostgres: Bench = {
+  name: 'peer-postgres',
+  what: `${peerEvents} waiting events, signed, to one webhook, and publishing over ${lanes} lanes; against graphile-worker with a job for each event on the same server`,
+  run: (progress, options) =>
+    withPostgres(async (database) => {
+      const receiver = await startReceiver();
+      try {
+        const drained = await drainFigures(database, receiver, options, progress);
+        const published = await publishFigure(database, options, progress);
+        return [...drained, published].map((figure) => ({ ...figure, under: database.under }));
+      } finally {
+        await receiver.end();
+      }
+    }),
+};
+
+async function drainFigures(
+  database: Database,
+  receiver: Receiver,
+  options: RunOptions,
+  progress: (text: string) => void,
+): Promise<Figure[]> {
+  const events = options.events ?? peerEvents;
+  const written = { ours: [] as Written[], theirs: [] as Written[] };
+  const rounds = await alternate(
+    options.rounds,
+    async () => {
+      const one = { events, nodes: 1, streams: 1 };
+      const ended = await drainOnce(database, receiver, one, progress);
+      written.ours.push(ended.written);
+      return ended.rate;
+    },
+    async () => {
+      const ended = await workOnce(database, receiver, events);
+      written.theirs.push(ended.written);
+      return ended.rate;
+    },
+    progress,
+  );
+  return [
+    rateFigure('peer drain', rounds, { least: 2, goal: 5 }),
+    ...writtenFigures('leat', written.ours),
+    ...writtenFigures('graphile', written.theirs),
+  ];
+}
+
+/** Drains a queue of jobs once: one worker starts when all wait, and none ends before they count. */
+async function workOnce(database: Database, receiver: Receiver, events: number): Promise<Drained> {
+  const place = await database.makePlace();
+  await addJobs(place, events);
+  await receiver.hold();
+  const worker = startGraphile({
+    kind: 'work',
+    url: place.url,
+    port: receiver.port,
+    headers: signedHeaders,
+    secret: makeSecret(systemRandom),
+  });
+  await message(worker);
+  const drained = await openAndCount(place.url, receiver, events, {
+    done: 'not exists (select 1 from graphile_worker._private_jobs)',
+    end: () => endChild(worker),
+  });
+  await place.remove();
+  return drained;
+}
+
+async function addJobs({ url }: PostgresPlace, count: number): Promise<void> {
+  const silent = new Logger(() => () => undefined);
+  const utils = await makeWorkerUtils({ connectionString: url, logger: silent });
+  try {
+    for (let done = 0; done < count; done += 1000) {
+      await utils.addJobs(
+        Array.from({ length: Math.min(1000, count - done) }, () => ({
+          identifier: 'deliver',
+          payload: JSON.parse(payload()),
+        })),
+      );
+    }
+  } finally {
+    await utils.release();
+  }
+}
+
+/** Adding a job for each event from within the program, against publishing over HTTP. */
+async function publishFigure(
+  database: Database,
+  options: RunOptions,
+  progress: (text: string) => void,
+): Promise<Figure> {
+  const rounds = await alternate(
+    options.rounds,
+    () => publishOneRate({ makePlace: database.makePlace, nodes: 1 }),
+    () => addRate(database),
+    (text) => progress(`publishing, ${text}`),
+  );
+  return rateFigure('peer publish', rounds, undefined);
+}
+
+async function addRate(database: Database): Promise<number> {
+  const place = await database.makePlace();
+  const child = startGraphile({ kind: 'add', url: place.url, payload: payload(), lanes, seconds });
+  const { perSecond } = await message<{ perSecond: number }>(child);
+  await endChild(child);
+  await place.remove();
+  return perSecond;
+}
+
+function startGraphile(order: GraphileOrder): ChildProcess {
+  const child = startChild('./graphile.ts');
+  child.send(order);
+  return child;
+}
+
+/** The bytes that Leat posts. */
+function payload(): string {
+  return deliveryBody(makeEvent().body, 'svc', 'est_MASi45ub7Qe4ZE36UT5G6c');
+}

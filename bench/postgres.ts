@@ -1,0 +1,73 @@
+import pg from 'pg';
+import { startPostgres } from '../test/helpers/postgres.ts';
+import { makeFolder, type Place } from './leat.ts';
+
+/** A PostgreSQL of the benchmark's own. */
+export interface Database {
+  /** A fresh database on it. */
+  makePlace(): Promise<PostgresPlace>;
+  /** Version and settings, as the server tells them: results depend on them. */
+  readonly under: string;
+}
+
+export interface PostgresPlace extends Place {
+  readonly url: string;
+}
+
+/** As a server is run that must not lose anything; with fsync a commit costs what it costs. */
+const settings = {
+  fsync: 'on',
+  synchronous_commit: 'on',
+  full_page_writes: 'on',
+  shared_buffers: '256MB',
+};
+
+/** Runs `work` with a fresh server, which ends with it. */
+export async function withPostgres<T>(work: (database: Database) => Promise<T>): Promise<T> {
+  const server = await startPostgres({ settings });
+  try {
+    const under = await withClient(server.url(), settingsOf);
+    return await work({
+      under,
+      makePlace: async () => {
+        const place = await makeFolder();
+        const url = await server.createDatabase();
+        return {
+          ...place,
+          url,
+          location: { engine: 'postgres', url },
+          // Tokens of the nodes are good for one tenant, whatever port each listens on.
+          settings: { LEAT_STORE: url, LEAT_TENANT_DOMAIN: 'localhost' },
+          remove: async () => {
+            await server.dropDatabase(url);
+            await place.remove();
+          },
+        };
+      },
+    });
+  } finally {
+    await server.close();
+  }
+}
+
+export async function withClient<T>(
+  url: string,
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+async function settingsOf(client: pg.Client): Promise<string> {
+  const { rows } = await client.query<{ name: string; value: string }>(
+    `select name, current_setting(name) as value from unnest($1::text[]) as u(name)`,
+    [['server_version', ...Object.keys(settings)]],
+  );
+  const [version, ...others] = rows.map(({ name, value }) => `${name}=${value}`);
+  return `PostgreSQL ${version?.split('=')[1]}, ${others.join(', ')}`;
+}
