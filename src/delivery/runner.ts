@@ -63,6 +63,8 @@ export class Runner {
   rowsPending = 0;
   /** Results that are not in the store yet. */
   unsettled = 0;
+  /** Those of them that are in the batch under way. */
+  recording = 0;
 
   /** When the next row is due, as far as known. */
   nextDueAt: Millis | undefined;
@@ -133,10 +135,13 @@ export class Runner {
    * after a crash. And a stream whose deliveries all fail must be disabled before it has turned its
    * whole backlog into failures: no more events than bring it to the limit wait for a retry.
    */
-  takesFresh({ parkAfterEvents, streamConcurrency, disable }: RunnerLimits): boolean {
+  takesFresh(limits: RunnerLimits): boolean {
+    const { parkAfterEvents, streamConcurrency, settleMax, disable } = limits;
+    // While a batch is on its way to the store the next one gathers, or each commit would be a pause.
+    const gathering = Math.max(streamConcurrency, Math.min(this.recording, settleMax));
     return (
       this.enabled &&
-      this.window.settledAbove <= parkAfterEvents + streamConcurrency &&
+      this.window.settledAbove <= parkAfterEvents + gathering &&
       this.rows + this.rowsPending < disable.consecutive
     );
   }
@@ -198,5 +203,5 @@ function setOf(offsets: readonly Offset[]): ReadonlySet<Offset> | undefined {
 
 export type RunnerLimits = Pick<
   DeliverySettings,
-  'streamConcurrency' | 'parkAfterEvents' | 'disable'
+  'streamConcurrency' | 'parkAfterEvents' | 'settleMax' | 'disable'
 >;

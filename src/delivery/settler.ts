@@ -101,7 +101,9 @@ class BatchSettler implements Settler {
     this.#isScheduled = false;
     const results = closeBatch(this.#gathered);
     this.#gathered = [];
+    for (const { runner } of results) runner.recording += 1;
     if (results.length > 0) await this.#record(results);
+    for (const { runner } of results) runner.recording -= 1;
     this.#plan();
   }
 

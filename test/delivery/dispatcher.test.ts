@@ -469,7 +469,7 @@ describe('the bounds of a stream', () => {
   test('no fresh event is taken while too many are settled above the cursor', async (t) => {
     let refuse = false;
     const scene = await createDeliveryScene(t, {
-      settings: { settleMax: 1000, concurrency: 1000 },
+      settings: { settleMax: 2, concurrency: 1000 },
       through: (store) => ({
         ...store,
         deliveries: {

@@ -293,7 +293,7 @@ export class Ledger {
       ({ state, eventId, attempt }) =>
         state === 'parked' && line.begun.has(this.#attemptKey(line, eventId, attempt)),
     );
-    const bound = parkAfterEvents + 2 * streamConcurrency;
+    const bound = parkAfterEvents + Math.max(streamConcurrency, settleMax) + streamConcurrency;
     if (above > bound) {
       this.break('twice', `${above} events above the cursor of ${line.label}, at most ${bound}`);
     }

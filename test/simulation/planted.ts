@@ -253,7 +253,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a window without a bound',
     file: 'delivery/runner.ts',
-    before: 'this.window.settledAbove <= parkAfterEvents + streamConcurrency &&',
+    before: 'this.window.settledAbove <= parkAfterEvents + gathering &&',
     after: '',
   },
   {

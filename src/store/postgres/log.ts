@@ -122,9 +122,7 @@ export async function tipOf(db: Queries, tenant: number): Promise<Tip> {
 }
 
 interface PageRow {
-  readonly head: Offset;
-  readonly pruned_to: Offset;
-  readonly offset: Offset | null;
+  readonly offset: Offset;
   readonly id: string;
   readonly type: string;
   readonly time: Millis;
@@ -134,40 +132,38 @@ interface PageRow {
   readonly found: number;
 }
 
-/** One statement sees the head and the events up to it as one state. */
+/**
+ * The ends of the log are read first and are plain values then: as expressions of the same statement
+ * they would hide from the planner how little it has to read. What is up to the head then is there.
+ */
 async function page(db: Queries, tenant: number, query: LogQuery): Promise<LogPage> {
-  const { after, upTo, take } = query;
+  const { take, types } = query;
+  const { head, prunedTo } = await tipOf(db, tenant);
+  const after = Math.max(query.after, prunedTo);
+  const end = Math.min(query.upTo ?? Infinity, head, after + scanMax);
+  if (end <= after) return { events: [], scannedTo: Math.max(query.after, end) };
   const bytesMax = Number.isFinite(query.bytesMax) ? Math.floor(query.bytesMax) : undefined;
   const rows = await db.all<PageRow>`
-    select t.head, t.pruned_to, e.*
-    from tenants t left join lateral (
-      select * from (
-        select stretch.*, count(*) over () as found,
-          row_number() over (order by "offset") as place,
-          sum(octet_length(body)) over (order by "offset") as bytes
-        from (
-          select "offset", id, type, time, published_at, body from events
-          where tenant = t.id and "offset" > greatest(${after}::bigint, t.pruned_to)
-            and "offset" <= least(t.head, ${upTo}::bigint,
-              greatest(${after}::bigint, t.pruned_to) + ${scanMax})
-            and (${query.types}::text[] is null or type = any(${query.types}::text[]))
-          order by "offset" limit ${take}
-        ) as stretch
-      ) as counted
-      where place = 1 or ${bytesMax}::bigint is null or bytes <= ${bytesMax}::bigint
-    ) as e on true
-    where t.id = ${tenant} order by e."offset"`;
-  const [first] = rows;
-  if (first === undefined) return { events: [], scannedTo: after };
-  const events = rows.flatMap((row) => (row.offset === null ? [] : [eventOf(row, row.offset)]));
-  const end = Math.min(upTo ?? Infinity, first.head, Math.max(after, first.pruned_to) + scanMax);
-  const isCut = events.length > 0 && (first.found >= take || events.length < first.found);
-  const scannedTo = isCut ? (events.at(-1)?.offset ?? after) : end;
-  return { events, scannedTo: Math.max(after, scannedTo) };
+    select "offset", id, type, time, published_at, body, found from (
+      select stretch.*, count(*) over () as found, row_number() over (order by "offset") as place,
+        sum(octet_length(body)) over (order by "offset") as bytes
+      from (
+        select "offset", id, type, time, published_at, body from events
+        where tenant = ${tenant} and "offset" > ${after} and "offset" <= ${end}
+          and (${types}::text[] is null or type = any(${types}::text[]))
+        order by "offset" limit ${take}
+      ) as stretch
+    ) as counted
+    where place = 1 or ${bytesMax}::bigint is null or bytes <= ${bytesMax}::bigint
+    order by "offset"`;
+  const events = rows.map(eventOf);
+  const found = rows[0]?.found ?? 0;
+  const isCut = found >= take || events.length < found;
+  return { events, scannedTo: isCut ? (events.at(-1)?.offset ?? after) : end };
 }
 
-function eventOf(row: PageRow, offset: Offset): LogEvent {
-  const { id, type, time, published_at: publishedAt, body } = row;
+function eventOf(row: PageRow): LogEvent {
+  const { offset, id, type, time, published_at: publishedAt, body } = row;
   return { offset, id, type, time, publishedAt, body };
 }
 
