@@ -14,6 +14,8 @@ export type GraphileOrder =
       readonly port: number;
       readonly headers: Record<string, string>;
       readonly secret: string;
+      /** Whether each delivery is recorded, as operators need it and Leat does it. */
+      readonly history: boolean;
     }
   | {
       /** Adds one job at a time in each of so many lanes; answers `{ perSecond }`. */
@@ -56,10 +58,10 @@ async function work(order: GraphileOrder & { kind: 'work' }): Promise<void> {
   process.send?.('works');
 }
 
-function deliverWith({ port, headers, secret }: GraphileOrder & { kind: 'work' }): Task {
+function deliverWith({ port, headers, secret, history }: GraphileOrder & { kind: 'work' }): Task {
   const pool = new Pool(`http://127.0.0.1:${port}`, { connections, pipelining: 1 });
   const key = decodeSecret(secret);
-  return async (payload) => {
+  return async (payload, helpers) => {
     const { id } = payload as { id: string };
     const body = JSON.stringify(payload);
     const seconds = Math.floor(Date.now() / 1000);
@@ -69,8 +71,15 @@ function deliverWith({ port, headers, secret }: GraphileOrder & { kind: 'work' }
       'webhook-timestamp': String(seconds),
       'webhook-signature': sign([key], id, seconds, body),
     };
+    const startedMs = performance.now();
     const answer = await pool.request({ path: '/', method: 'POST', headers: signed, body });
     await answer.body.dump();
+    if (history) {
+      await helpers.query(
+        'insert into delivery_attempts (event_id, at, duration_ms, status) values ($1, now(), $2, $3)',
+        [id, performance.now() - startedMs, answer.statusCode],
+      );
+    }
     if (answer.statusCode >= 300) throw new Error(`answered ${answer.statusCode}`);
   };
 }

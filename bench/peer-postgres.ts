@@ -9,7 +9,7 @@ import { type Drained, drainOnce, openAndCount } from './drain-postgres.ts';
 import { signedHeaders } from './drain.ts';
 import type { GraphileOrder } from './graphile.ts';
 import { makeEvent } from './leat.ts';
-import { type Database, type PostgresPlace, withPostgres } from './postgres.ts';
+import { type Database, type PostgresPlace, withClient, withPostgres } from './postgres.ts';
 import { publishOneRate } from './publish.ts';
 import { rateFigure } from './report.ts';
 import { alternate } from './rounds.ts';
@@ -27,9 +27,13 @@ export const peerPostgres: Bench = {
     withPostgres(async (database) => {
       const receiver = await startReceiver();
       try {
-        const drained = await drainFigures(database, receiver, options, progress);
+        const recorded = await drainFigures(database, receiver, options, progress, true);
+        const bare = await drainFigures(database, receiver, options, progress, false);
         const published = await publishFigure(database, options, progress);
-        return [...drained, published].map((figure) => ({ ...figure, under: database.under }));
+        return [...recorded, ...bare, published].map((figure) => ({
+          ...figure,
+          under: database.under,
+        }));
       } finally {
         await receiver.end();
       }
@@ -41,6 +45,7 @@ async function drainFigures(
   receiver: Receiver,
   options: RunOptions,
   progress: (text: string) => void,
+  history: boolean,
 ): Promise<Figure[]> {
   const events = options.events ?? peerEvents;
   const written = { ours: [] as Written[], theirs: [] as Written[] };
@@ -53,12 +58,13 @@ async function drainFigures(
       return ended.rate;
     },
     async () => {
-      const ended = await workOnce(database, receiver, events);
+      const ended = await workOnce(database, receiver, events, history);
       written.theirs.push(ended.written);
       return ended.rate;
     },
     progress,
   );
+  if (!history) return [rateFigure('peer drain, its deliveries unrecorded', rounds, undefined)];
   return [
     rateFigure('peer drain', rounds, { least: 2, goal: 5 }),
     ...writtenFigures('leat', written.ours),
@@ -67,8 +73,14 @@ async function drainFigures(
 }
 
 /** Drains a queue of jobs once: one worker starts when all wait, and none ends before they count. */
-async function workOnce(database: Database, receiver: Receiver, events: number): Promise<Drained> {
+async function workOnce(
+  database: Database,
+  receiver: Receiver,
+  events: number,
+  history: boolean,
+): Promise<Drained> {
   const place = await database.makePlace();
+  await withClient(place.url, (client) => client.query(historyTable));
   await addJobs(place, events);
   await receiver.hold();
   const worker = startGraphile({
@@ -77,6 +89,7 @@ async function workOnce(database: Database, receiver: Receiver, events: number):
     port: receiver.port,
     headers: signedHeaders,
     secret: makeSecret(systemRandom),
+    history,
   });
   await message(worker);
   const drained = await openAndCount(place.url, receiver, events, {
@@ -86,6 +99,17 @@ async function workOnce(database: Database, receiver: Receiver, events: number):
   await place.remove();
   return drained;
 }
+
+/** What a program of this kind keeps of its deliveries, so that somebody can ask for one. */
+const historyTable = `
+  create table delivery_attempts (
+    id bigint primary key generated always as identity,
+    event_id text not null,
+    at timestamptz not null,
+    duration_ms double precision not null,
+    status integer
+  );
+  create index on delivery_attempts (event_id)`;
 
 async function addJobs({ url }: PostgresPlace, count: number): Promise<void> {
   const silent = new Logger(() => () => undefined);
