@@ -7,6 +7,11 @@ import { connectionOf, type Database } from './database.ts';
 export interface Notices {
   /** Tells the other processes, soon and together with what else there is to tell. */
   tell(hint: Hint): void;
+  /**
+   * How many nodes live. While this one is alone it tells nobody of appended events: who joins looks
+   * by itself first, and hears of the next ones.
+   */
+  counted(living: number): void;
   close(): Promise<void>;
 }
 
@@ -43,6 +48,7 @@ export async function openNotices(deps: NoticesDeps): Promise<Notices> {
   await listener.tried;
   return {
     tell: speaker.tell,
+    counted: speaker.counted,
     close: async () => {
       speaker.close();
       await listener.close();
@@ -68,9 +74,9 @@ function createSpeaker({
   db,
   self,
   clock,
-}: NoticesDeps): Pick<Notices, 'tell'> & { close(): void } {
+}: NoticesDeps): Omit<Notices, 'close'> & { close(): void } {
   const waiting = new Map<string, Word>();
-  const state = { busy: false, closed: false };
+  const state = { busy: false, closed: false, isAlone: false };
 
   const speak = async (): Promise<void> => {
     const payload = payloadOf(self, [...waiting.values()]);
@@ -91,8 +97,12 @@ function createSpeaker({
     tell: (hint) => {
       const word = wordOf(hint);
       if (word === undefined || state.closed) return;
+      if (word.kind === 'head' && state.isAlone) return;
       waiting.set(topicOf(word), word);
       if (!state.busy) void speakOn();
+    },
+    counted: (living) => {
+      state.isAlone = living <= 1;
     },
     close: () => {
       state.closed = true;

@@ -23,11 +23,17 @@ export function createOwnershipStore(deps: {
   readonly db: Database;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
+  /** Hears at each heartbeat how many nodes live. */
+  readonly counted: (living: number) => void;
 }): OwnershipStore {
-  const { db, seal, hint } = deps;
+  const { db, seal, hint, counted } = deps;
   return {
     join: (nodeId, leaseMs) => db.transact('durable', (tx) => join(tx, nodeId, leaseMs)),
-    heartbeat: (node, leaseMs) => db.transact('relaxed', (tx) => heartbeat(tx, node, leaseMs)),
+    heartbeat: async (node, leaseMs) => {
+      const beat = await db.transact('relaxed', (tx) => heartbeat(tx, node, leaseMs));
+      if (beat !== undefined) counted(beat.living);
+      return beat && { share: beat.share, changed: beat.changed };
+    },
     claim: (node, ask, now) => db.transact('durable', (tx) => claim(tx, seal, node, ask, now)),
     owned: (node, streams) => owned(db, seal, node, streams),
     hasSeen: (ref) => hasSeen(db, ref),
@@ -57,7 +63,11 @@ async function join(tx: Queries, id: string, leaseMs: number): Promise<Node> {
   return { id, incarnation: row.incarnation };
 }
 
-async function heartbeat(tx: Queries, node: Node, leaseMs: number): Promise<Heartbeat | undefined> {
+async function heartbeat(
+  tx: Queries,
+  node: Node,
+  leaseMs: number,
+): Promise<(Heartbeat & { readonly living: number }) | undefined> {
   const [renewed, living, wanted, changed] = await Promise.all([
     tx.run`
       update nodes set lease_until = clock_timestamp() + ${leaseMs} * interval '1 ms',
@@ -74,9 +84,9 @@ async function heartbeat(tx: Queries, node: Node, leaseMs: number): Promise<Hear
     tx.all<StreamRef>`select tenant, stream from runs where owner = ${node.id} and unseen`,
   ]);
   if (renewed === 0) return undefined;
-  const others = (living?.count ?? 1) > 1;
-  const share = others ? Math.ceil((wanted?.count ?? 0) / (living?.count ?? 1)) : Infinity;
-  return { share, changed };
+  const count = living?.count ?? 1;
+  const share = count > 1 ? Math.ceil((wanted?.count ?? 0) / count) : Infinity;
+  return { share, changed, living: count };
 }
 
 interface NodeRow {

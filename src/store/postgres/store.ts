@@ -71,7 +71,11 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     streams: createStreamStore(shared),
     deliveries: createDeliveryStore(shared),
     // Who gives streams up does not look for free ones.
-    ownership: createOwnershipStore({ ...shared, hint: notices.tell }),
+    ownership: createOwnershipStore({
+      ...shared,
+      hint: notices.tell,
+      counted: notices.counted,
+    }),
     keys: createKeyStore(shared),
     clients: createClientStore(shared),
     apis: createApiStore(shared),
