@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import type { Cluster } from '../helpers/cluster.ts';
 import { type Running, waitFor } from '../helpers/leat.ts';
@@ -6,6 +7,12 @@ import { createStream, publish } from '../helpers/traffic.ts';
 import { pause, startWorld, streams } from '../helpers/world.ts';
 
 const timeout = 150_000;
+
+interface Outage {
+  begin(cluster: Cluster): unknown;
+  end(cluster: Cluster): unknown;
+  readonly lastsMs?: number;
+}
 
 describe('a store that is away', () => {
   /** The API says so, in time, and never anything else than a 202 or a 503. */
@@ -23,13 +30,11 @@ describe('a store that is away', () => {
   const accepts = (node: Running): Promise<unknown> =>
     waitFor('a 202 again', async () => (await publish(node, 1)).length === 1, 60_000);
 
-  const outages: Record<
-    string,
-    { begin(cluster: Cluster): unknown; end(cluster: Cluster): unknown }
-  > = {
+  const outages: Record<string, Outage> = {
     'PostgreSQL is restarted, fast': {
       begin: ({ server }) => server.stop('fast'),
       end: ({ server }) => server.start(),
+      lastsMs: 8000,
     },
     'PostgreSQL is restarted, immediately': {
       begin: ({ server }) => server.stop('immediate'),
@@ -73,14 +78,16 @@ describe('a store that is away', () => {
       } else {
         for (const node of nodes) await refuses(node);
       }
-      // Longer than a lease is held, and time enough for a loop that never rests to show.
-      await pause(8000);
+      // Once longer than a lease is held; always long enough for a loop that never rests to show.
+      await pause(outage.lastsMs ?? 2000);
       const tried = cluster.proxy.accepted - connections;
       await outage.end(cluster);
       for (const node of nodes) await accepts(node);
       await world.end();
       assert.ok(tried < 4000, `${tried} connections were tried meanwhile`);
       for (const node of nodes) {
+        const memory = residentMegabytes(node.child.pid);
+        assert.ok(memory === undefined || memory < 500, `${memory} MB`);
         const lines = node.output().split('\n').length;
         assert.ok(lines < 40, `${lines} lines were logged:\n${node.output().slice(0, 4000)}`);
       }
@@ -147,3 +154,11 @@ describe('a store that is away', () => {
     for (const { error } of texts) assert.doesNotMatch(error ?? '', /ECONN/);
   });
 });
+
+/** Where the system tells it in a file. */
+function residentMegabytes(pid: number | undefined): number | undefined {
+  const file = `/proc/${pid}/status`;
+  if (!existsSync(file)) return undefined;
+  const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(file, 'utf8')) ?? [];
+  return Number(kilobytes) / 1024;
+}

@@ -27,8 +27,8 @@ export interface PostgresServer {
   /** `postgres://leat:leat@127.0.0.1:<port>/postgres`, or that of another database. */
   url(database?: string): string;
   readonly port: number;
-  /** Makes an empty database and answers its URL. */
-  createDatabase(): Promise<string>;
+  /** Makes an empty database, or a copy of one that nobody uses, and answers its URL. */
+  createDatabase(template?: string): Promise<string>;
   dropDatabase(url: string): Promise<void>;
   /** Stops as pg_ctl does, `immediate` without a checkpoint; resolves when it has ended. */
   stop(mode: 'fast' | 'immediate'): Promise<void>;
@@ -128,10 +128,11 @@ function serverOf(place: Place, port: number, started: Running): PostgresServer 
   return {
     url,
     port,
-    createDatabase: async () => {
+    createDatabase: async (copied) => {
       databases += 1;
       const name = `test_${databases}`;
-      await query(url(), `create database ${name} template template0 strategy wal_log`);
+      const template = copied === undefined ? 'template0' : new URL(copied).pathname.slice(1);
+      await query(url(), `create database ${name} template ${template} strategy wal_log`);
       return url(name);
     },
     dropDatabase: async (database) => {

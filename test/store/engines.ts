@@ -52,8 +52,7 @@ export const postgres: Engine = {
   name: 'PostgreSQL',
   keepsData: true,
   open: async () => {
-    const server = await sharedPostgres();
-    return openDatabase(await server.createDatabase());
+    return openDatabase(await newDatabase());
   },
 };
 
@@ -65,7 +64,7 @@ export const postgresPooled: Engine = {
   name: 'PostgreSQL behind a pooler',
   open: async () => {
     const server = await sharedPostgres();
-    const direct = await server.createDatabase();
+    const direct = await newDatabase();
     const pooler = await startPooler({
       port: server.port,
       serverConnections: 3,
@@ -83,6 +82,19 @@ export const postgresPooled: Engine = {
     };
   },
 };
+
+let ready: Promise<string> | undefined;
+
+/** A copy of a database that has its schema already: the tests of migrations make their own. */
+async function newDatabase(): Promise<string> {
+  const server = await sharedPostgres();
+  ready ??= (async () => {
+    const url = await server.createDatabase();
+    await (await openUrl(url)).close();
+    return url;
+  })();
+  return server.createDatabase(await ready);
+}
 
 function openUrl(url: string): Promise<Store> {
   const location = { engine: 'postgres', url } as const;
