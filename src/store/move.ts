@@ -12,7 +12,8 @@ import {
   nameOfRow,
 } from './move-tables.ts';
 import { type MoveTarget, openMoveTarget } from './postgres/move.ts';
-import { createSeal, type Seal, SealBroken } from './seal.ts';
+import { opensProof } from './key-proof.ts';
+import { createSeal } from './seal.ts';
 import { type MoveSource, openMoveSource } from './sqlite/move.ts';
 
 export interface MoveOptions {
@@ -55,7 +56,7 @@ export async function moveStore(options: MoveOptions): Promise<Moved> {
   const source = openMoveSource(file);
   try {
     const seal = createSeal(await options.secretKey(), options.random);
-    if (!opens(seal, source.keyProof)) throw new StartRefused(wrongKey(file));
+    if (!opensProof(seal, source.keyProof)) throw new StartRefused(wrongKey(file));
     const target = await openMoveTarget(url, { seal, keyProof: source.keyProof });
     try {
       return await move(source, target, options);
@@ -193,16 +194,6 @@ function endsOf({ from, to }: MoveOptions): { file: string; url: string } {
     );
   }
   return { file: from.file, url: to.url };
-}
-
-function opens(seal: Seal, sealed: Uint8Array): boolean {
-  try {
-    seal.open(sealed);
-    return true;
-  } catch (error) {
-    if (error instanceof SealBroken) return false;
-    throw error;
-  }
 }
 
 function wrongKey(file: string): string {

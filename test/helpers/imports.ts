@@ -93,8 +93,13 @@ const rules: readonly Rule[] = [
   { files: 'core/', builtins: ASSERT },
   { files: 'schemas/', types: ['core/'], packages: ['typebox'], builtins: [] },
   { files: 'store/port.ts', own: ['core/'], builtins: [] },
-  { files: 'store/sqlite/', own: ['core/', 'store/*.ts'], packages: ['node:sqlite'] },
-  { files: 'store/postgres/', own: ['core/', 'store/*.ts'], packages: ['pg'] },
+  {
+    files: 'store/sqlite/',
+    own: ['core/', 'store/*.ts', 'store/rows/'],
+    packages: ['node:sqlite'],
+  },
+  { files: 'store/postgres/', own: ['core/', 'store/*.ts', 'store/rows/'], packages: ['pg'] },
+  { files: 'store/rows/', own: ['core/', 'store/*.ts'] },
   { files: 'store/*.ts', own: ['core/', 'store/'] },
   {
     files: 'delivery/transport.ts',

@@ -1,7 +1,7 @@
-import type { Millis } from '../../core/clock.ts';
 import type { Api } from '../../core/types.ts';
 import type { ApiStore, NumberedPage, PageByNumber } from '../port.ts';
 import type { Database, Queries } from './database.ts';
+import { apiOf, type ApiRow } from '../rows/apis.ts';
 
 /** The APIs that tokens are made for, the management API excepted. */
 export function createApiStore({ db }: { readonly db: Database }): ApiStore {
@@ -11,31 +11,6 @@ export function createApiStore({ db }: { readonly db: Database }): ApiStore {
     create: (api) => db.transact('durable', (tx) => create(tx, api)),
     update: (tenant, id, decide) => db.transact('durable', (tx) => update(tx, tenant, id, decide)),
     delete: (tenant, id) => db.transact('durable', (tx) => remove(tx, tenant, id)),
-  };
-}
-
-interface ApiRow {
-  readonly id: string;
-  readonly identifier: string;
-  readonly name: string;
-  readonly scopes: string;
-  readonly enforce_policies: boolean;
-  readonly token_dialect: Api['tokenDialect'];
-  readonly token_lifetime_seconds: number;
-  readonly created_at: Millis;
-}
-
-function apiOf(tenant: number, row: ApiRow): Api {
-  return {
-    tenant,
-    id: row.id,
-    identifier: row.identifier,
-    name: row.name,
-    scopes: JSON.parse(row.scopes) as Api['scopes'],
-    enforcePolicies: row.enforce_policies,
-    tokenDialect: row.token_dialect,
-    tokenLifetimeSeconds: row.token_lifetime_seconds,
-    createdAt: row.created_at,
   };
 }
 

@@ -1,17 +1,15 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Attempt, Offset } from '../../core/types.ts';
+import type { Attempt } from '../../core/types.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import { dayMs, dayOf, dropAttemptDays, makeDaysAhead } from './days.ts';
 import type { Run } from './runs.ts';
-
-/** Entries of one delivery's history that are shown. */
-const shownMax = 100;
-
-/** The event of a history: by its offset, or by its id when it is a test and has none. */
-export interface HistoryEvent {
-  readonly id: string;
-  readonly offset: Offset | undefined;
-}
+import {
+  attemptOf,
+  type AttemptRow,
+  type HistoryEvent,
+  outcomeCodes,
+  shownMax,
+} from '../rows/attempts.ts';
 
 /** An entry for the history of a stream's delivery. */
 export interface Entry {
@@ -19,15 +17,6 @@ export interface Entry {
   readonly event: HistoryEvent;
   readonly attempt: Attempt;
 }
-
-/** How `attempts.outcome` is written. */
-const outcomeCodes = { delivered: 1, failed: 2, redelivered: 3 } as const;
-const outcomes: readonly (Attempt['outcome'] | undefined)[] = [
-  undefined,
-  'delivered',
-  'failed',
-  'redelivered',
-];
 
 /** Adds entries in their order, all in one statement. */
 export async function addAttempts(tx: Queries, entries: readonly Entry[]): Promise<void> {
@@ -58,15 +47,6 @@ function allOrNone(
   return values.some((value) => typeof value === 'string') ? values : [];
 }
 
-interface AttemptRow {
-  readonly n: number;
-  readonly at: Millis;
-  readonly duration_ms: number;
-  readonly outcome: number;
-  readonly status: number | null;
-  readonly error: string | null;
-}
-
 /** The newest entries of deliveries of one stream, oldest first, in the order of `events`. */
 export async function historiesOf(
   db: Queries,
@@ -74,7 +54,7 @@ export async function historiesOf(
   events: readonly HistoryEvent[],
 ): Promise<Attempt[][]> {
   if (events.length === 0) return [];
-  const rows = await db.all<AttemptRow>`
+  const rows = await db.all<AttemptRow & { readonly n: number }>`
     select u.n, a.at, a.duration_ms, a.outcome, a.status, a.error
     from unnest(${numbers(events.map(({ offset }) => offset))}::bigint[],
       ${events.map(({ id }) => id)}::text[]) with ordinality as u("offset", id, n)
@@ -92,18 +72,6 @@ export async function historiesOf(
   const histories: Attempt[][] = events.map(() => []);
   for (const row of rows) histories[row.n - 1]?.push(attemptOf(row));
   return histories;
-}
-
-function attemptOf(row: AttemptRow): Attempt {
-  const outcome = outcomes[row.outcome];
-  if (outcome === undefined) throw new Error(`attempts.outcome is ${row.outcome}`);
-  return {
-    at: row.at,
-    durationMs: row.duration_ms,
-    outcome,
-    status: row.status ?? undefined,
-    error: row.error ?? undefined,
-  };
 }
 
 /** Whether the history of an event, of the log or a test, has a success. */

@@ -3,6 +3,7 @@ import type { Client } from '../../core/types.ts';
 import type { ClientStore, Hint, NumberedPage, PageByNumber } from '../port.ts';
 import type { Database, Queries } from './database.ts';
 import { grantsOfClient } from './grants.ts';
+import { clientOf, type ClientRow } from '../rows/clients.ts';
 
 export interface ClientDeps {
   readonly db: Database;
@@ -32,31 +33,6 @@ export function createClientStore({ db, hint }: ClientDeps): ClientStore {
     },
     useAssertion: (tenant, client, jti, expiresAt, now) =>
       db.transact('durable', (tx) => useAssertion(tx, { tenant, client, jti, expiresAt, now })),
-  };
-}
-
-interface ClientRow {
-  readonly id: string;
-  readonly name: string;
-  readonly global: boolean;
-  readonly issuer: string | null;
-  readonly secret_hash: string | null;
-  readonly jwks: string | null;
-  readonly version: number;
-  readonly created_at: Millis;
-}
-
-function clientOf(tenant: number, row: ClientRow): Client {
-  return {
-    tenant,
-    id: row.id,
-    name: row.name,
-    global: row.global,
-    issuer: row.issuer ?? undefined,
-    secretHash: row.secret_hash ?? undefined,
-    jwks: row.jwks ?? undefined,
-    version: row.version,
-    createdAt: row.created_at,
   };
 }
 

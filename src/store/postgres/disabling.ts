@@ -1,7 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Health, Offset } from '../../core/types.ts';
 import { disabledMessage, healthAfterDisabling } from '../settling.ts';
-import { addAttempts, type Entry, type HistoryEvent } from './attempts.ts';
+import type { HistoryEvent } from '../rows/attempts.ts';
+import { addAttempts, type Entry } from './attempts.ts';
 import type { Queries } from './database.ts';
 import type { Run } from './runs.ts';
 import { addStats } from './stats.ts';

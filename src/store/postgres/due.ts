@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind } from '../../core/types.ts';
-import { deliveredEventOf, type EventColumns } from '../delivered-event.ts';
+import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import type { DueAnswer, DueAsk } from '../port.ts';
 import { numbers, type Queries } from './database.ts';
 import { keyOf, lockRuns, type Run } from './runs.ts';

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
 import type { Failure } from '../../core/types.ts';
-import { deliveredEventOf, type EventColumns } from '../delivered-event.ts';
+import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import type { FailureQuery, Page } from '../port.ts';
 import { historiesOf } from './attempts.ts';
 import type { Queries } from './database.ts';

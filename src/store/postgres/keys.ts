@@ -3,6 +3,7 @@ import type { SigningKey } from '../../core/types.ts';
 import type { Hint, KeyStore } from '../port.ts';
 import type { Seal } from '../seal.ts';
 import type { Database, Queries } from './database.ts';
+import { keyOf, type KeyRow } from '../rows/keys.ts';
 
 export interface KeyDeps {
   readonly db: Database;
@@ -32,30 +33,11 @@ export function createKeyStore({ db, seal, hint }: KeyDeps): KeyStore {
   };
 }
 
-interface KeyRow {
-  readonly kid: string;
-  readonly private_jwk: Uint8Array;
-  readonly created_at: Millis;
-  readonly signs_from: Millis;
-  readonly expires_at: Millis | null;
-}
-
 function list(db: Queries, tenant: number, now: Millis): Promise<KeyRow[]> {
   return db.all<KeyRow>`
     select kid, private_jwk, created_at, signs_from, expires_at from signing_keys
     where tenant = ${tenant} and (expires_at is null or expires_at > ${now})
     order by number desc`;
-}
-
-function keyOf(seal: Seal, tenant: number, row: KeyRow): SigningKey {
-  return {
-    tenant,
-    kid: row.kid,
-    privateJwk: seal.open(row.private_jwk),
-    createdAt: row.created_at,
-    signsFrom: row.signs_from,
-    expiresAt: row.expires_at ?? undefined,
-  };
 }
 
 /**

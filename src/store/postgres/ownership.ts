@@ -16,7 +16,7 @@ import { numbers, type Database, type Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { isPresent } from './nodes.ts';
 import { cursorMax, keyOf, lockRuns, type Run, writeRuns } from './runs.ts';
-import { type StreamRow, streamOf } from './streams.ts';
+import { streamOf, type StreamRow } from '../rows/streams.ts';
 
 /** Who works for which stream. Leases go by the clock of the server, which all nodes share. */
 export function createOwnershipStore(deps: {

@@ -1,6 +1,6 @@
-import { StartRefused } from '../../core/errors.ts';
+import { keyProof, provesKey } from '../key-proof.ts';
 import { migrate, readMigrations, type AppliedMigration } from '../migrate.ts';
-import { SealBroken, type Seal } from '../seal.ts';
+import type { Seal } from '../seal.ts';
 import type { Database } from './database.ts';
 import { makeDaysAhead, schemaLock } from './days.ts';
 import { refusalOf } from './refusal.ts';
@@ -61,25 +61,10 @@ function applyScript({ name, checksum, sql }: AppliedMigration & { readonly sql:
     commit`;
 }
 
-/** What a store of a first start seals, and every later start opens. */
-const keyProof = 'Leat';
-
 async function proveKey(db: Database, name: string, seal: Seal): Promise<void> {
   await db.run`
     insert into key_proof (id, sealed) values (1, ${seal.seal(keyProof)})
     on conflict (id) do nothing`;
   const stored = await db.get<{ sealed: Uint8Array }>`select sealed from key_proof`;
-  if (stored !== undefined && opens(seal, stored.sealed)) return;
-  throw new StartRefused(
-    `LEAT_SECRET_KEY: does not fit the secrets in ${name}, set the key this store was first started with`,
-  );
-}
-
-function opens(seal: Seal, sealed: Uint8Array): boolean {
-  try {
-    return seal.open(sealed) === keyProof;
-  } catch (error) {
-    if (error instanceof SealBroken) return false;
-    throw error;
-  }
+  provesKey(name, seal, stored?.sealed);
 }

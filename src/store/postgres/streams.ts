@@ -1,13 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
-import type {
-  Destination,
-  Health,
-  SigningSecret,
-  Stream,
-  StreamStatus,
-  Subscription,
-} from '../../core/types.ts';
+import type { Health, Stream } from '../../core/types.ts';
 import type { Hint, Page, StreamStore } from '../port.ts';
 import type { Seal } from '../seal.ts';
 import type { Database, Queries } from './database.ts';
@@ -16,6 +9,7 @@ import { type Tip, tipOf } from './log.ts';
 import { lockRun, noteChanges, type Run, writeRuns } from './runs.ts';
 import { countSkipped, passedOverBy, type PassedOver } from './skipped.ts';
 import { listStats } from './stats.ts';
+import { streamOf, type StreamRow } from '../rows/streams.ts';
 
 export interface StreamDeps {
   readonly db: Database;
@@ -51,20 +45,6 @@ export function createStreamStore({ db, seal, hint }: StreamDeps): StreamStore {
   };
 }
 
-/** The columns of a stream. */
-export interface StreamRow {
-  readonly tenant: number;
-  readonly id: string;
-  readonly name: string;
-  readonly status: StreamStatus;
-  readonly subscriptions: string;
-  readonly destination: Uint8Array;
-  readonly signing_secrets: Uint8Array;
-  readonly version: number;
-  readonly created_at: Millis;
-  readonly updated_at: Millis;
-}
-
 /** The stream as it is now. */
 async function readStream(
   db: Queries,
@@ -92,28 +72,6 @@ async function list(
     from streams where tenant = ${tenant} and id > ${after ?? ''} order by id limit ${take + 1}`;
   const items = rows.slice(0, take).map((row) => streamOf(seal, row));
   return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
-}
-
-export function streamOf(seal: Seal, row: StreamRow): Stream {
-  return {
-    tenant: row.tenant,
-    id: row.id,
-    name: row.name,
-    status: row.status,
-    subscriptions: JSON.parse(row.subscriptions) as Subscription[],
-    destination: JSON.parse(seal.open(row.destination)) as Destination,
-    signingSecrets: (JSON.parse(seal.open(row.signing_secrets)) as StoredSecret[]).map(secretOf),
-    version: row.version,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  };
-}
-
-/** JSON drops a member that is undefined. */
-type StoredSecret = Omit<SigningSecret, 'expiresAt'> & { readonly expiresAt?: Millis };
-
-function secretOf(stored: StoredSecret): SigningSecret {
-  return { ...stored, expiresAt: stored.expiresAt };
 }
 
 async function readHealth(db: Queries, tenant: number, id: string): Promise<Health | undefined> {

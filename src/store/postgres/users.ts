@@ -3,6 +3,7 @@ import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint, NumberedPage, Page, UserStore } from '../port.ts';
 import type { Database, Queries } from './database.ts';
 import { appendWithin } from './log.ts';
+import { userOf, type UserRow } from '../rows/users.ts';
 
 export interface UserDeps {
   readonly db: Database;
@@ -35,31 +36,6 @@ export function createUserStore({ db, hint }: UserDeps): UserStore {
 interface Changed<T> {
   readonly answer: T;
   readonly written: readonly LogEvent[];
-}
-
-interface UserRow {
-  readonly id: string;
-  readonly connection: string;
-  readonly email: string;
-  readonly username: string | null;
-  readonly password_hash: string;
-  readonly profile: string;
-  readonly created_at: Millis;
-  readonly updated_at: Millis;
-}
-
-function userOf(tenant: number, row: UserRow): User {
-  return {
-    tenant,
-    id: row.id,
-    connection: row.connection,
-    email: row.email,
-    username: row.username ?? undefined,
-    passwordHash: row.password_hash,
-    profile: JSON.parse(row.profile) as User['profile'],
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  };
 }
 
 async function get(db: Queries, tenant: number, id: string): Promise<User | undefined> {

@@ -1,7 +1,7 @@
-import type { Millis } from '../../core/clock.ts';
 import type { Api } from '../../core/types.ts';
 import type { ApiStore, NumberedPage, PageByNumber } from '../port.ts';
 import type { Database } from './database.ts';
+import { apiOf, type ApiRow } from '../rows/apis.ts';
 
 /** The APIs that tokens are made for, the management API excepted. */
 export function createApiStore({ db }: { readonly db: Database }): ApiStore {
@@ -12,31 +12,6 @@ export function createApiStore({ db }: { readonly db: Database }): ApiStore {
     update: async (tenant, id, decide) =>
       db.transact('durable', () => update(db, tenant, id, decide)),
     delete: async (tenant, id) => db.transact('durable', () => remove(db, tenant, id)),
-  };
-}
-
-interface ApiRow {
-  readonly id: string;
-  readonly identifier: string;
-  readonly name: string;
-  readonly scopes: string;
-  readonly enforce_policies: number;
-  readonly token_dialect: Api['tokenDialect'];
-  readonly token_lifetime_seconds: number;
-  readonly created_at: Millis;
-}
-
-function apiOf(tenant: number, row: ApiRow): Api {
-  return {
-    tenant,
-    id: row.id,
-    identifier: row.identifier,
-    name: row.name,
-    scopes: JSON.parse(row.scopes) as Api['scopes'],
-    enforcePolicies: row.enforce_policies === 1,
-    tokenDialect: row.token_dialect,
-    tokenLifetimeSeconds: row.token_lifetime_seconds,
-    createdAt: row.created_at,
   };
 }
 

@@ -1,24 +1,12 @@
-import type { Millis } from '../../core/clock.ts';
-import type { Attempt, Offset } from '../../core/types.ts';
+import type { Attempt } from '../../core/types.ts';
 import type { Database } from './database.ts';
-
-/** Entries of one delivery's history that are shown. */
-const shownMax = 100;
-
-/** The event of a history: by its offset, or by its id when it is a test and has none. */
-export interface HistoryEvent {
-  readonly id: string;
-  readonly offset: Offset | undefined | null;
-}
-
-/** How `attempts.outcome` is written. */
-export const outcomeCodes = { delivered: 1, failed: 2, redelivered: 3 } as const;
-const outcomes: readonly (Attempt['outcome'] | undefined)[] = [
-  undefined,
-  'delivered',
-  'failed',
-  'redelivered',
-];
+import {
+  attemptOf,
+  type AttemptRow,
+  type HistoryEvent,
+  outcomeCodes,
+  shownMax,
+} from '../rows/attempts.ts';
 
 /** Adds one entry to a history: the one statement that an ordinary delivery costs. */
 export function addAttempt(
@@ -40,14 +28,6 @@ export function historyOf(db: Database, streamKey: number, event: HistoryEvent):
   return entries(db, streamKey, event).map(attemptOf).toReversed();
 }
 
-interface AttemptRow {
-  readonly at: Millis;
-  readonly duration_ms: number;
-  readonly outcome: number;
-  readonly status: number | null;
-  readonly error: string | null;
-}
-
 /** Newest first. */
 function entries(db: Database, streamKey: number, event: HistoryEvent): AttemptRow[] {
   if (typeof event.offset === 'number') {
@@ -60,18 +40,6 @@ function entries(db: Database, streamKey: number, event: HistoryEvent): AttemptR
     select at, duration_ms, outcome, status, error from attempts
     where stream_key = ${streamKey} and event_id = ${event.id}
     order by rowid desc limit ${shownMax}`;
-}
-
-function attemptOf(row: AttemptRow): Attempt {
-  const outcome = outcomes[row.outcome];
-  if (outcome === undefined) throw new Error(`attempts.outcome is ${row.outcome}`);
-  return {
-    at: row.at,
-    durationMs: row.duration_ms,
-    outcome,
-    status: row.status ?? undefined,
-    error: row.error ?? undefined,
-  };
 }
 
 /** Whether the history of an event, of the log or a test, has a success. */

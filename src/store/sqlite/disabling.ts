@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Health } from '../../core/types.ts';
 import { disabledMessage, healthAfterDisabling } from '../settling.ts';
-import { outcomeCodes } from './attempts.ts';
+import { outcomeCodes } from '../rows/attempts.ts';
 import type { Database } from './database.ts';
 import type { Run } from './runs.ts';
 import { addStats } from './stats.ts';

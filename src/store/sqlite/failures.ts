@@ -4,7 +4,7 @@ import type { Failure } from '../../core/types.ts';
 import type { FailureQuery, Page } from '../port.ts';
 import { historyOf } from './attempts.ts';
 import type { Database } from './database.ts';
-import { deliveredEventOf, type EventColumns } from '../delivered-event.ts';
+import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { readRun } from './runs.ts';
 
 interface FailureRow extends EventColumns {

@@ -1,6 +1,7 @@
 import { managementApiId, type Grant } from '../../core/types.ts';
 import type { GrantStore, Page } from '../port.ts';
 import type { Database } from './database.ts';
+import { grantOf, type GrantRow } from '../rows/grants.ts';
 
 /** What clients may do at APIs: at most one grant for each pair. */
 export function createGrantStore({ db }: { readonly db: Database }): GrantStore {
@@ -21,17 +22,6 @@ export function grantsOfClient(db: Database, tenant: number, client: string): Gr
     select id, client, api, scope from grants
     where tenant = ${tenant} and client = ${client} order by id`;
   return rows.map((row) => grantOf(tenant, row));
-}
-
-interface GrantRow {
-  readonly id: string;
-  readonly client: string;
-  readonly api: string;
-  readonly scope: string;
-}
-
-function grantOf(tenant: number, { id, client, api, scope }: GrantRow): Grant {
-  return { tenant, id, client, api, scope: JSON.parse(scope) as string[] };
 }
 
 function get(db: Database, tenant: number, id: string): Grant | undefined {

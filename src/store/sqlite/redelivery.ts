@@ -1,7 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryState } from '../../core/types.ts';
 import type { DeliveryStore, FailureFilter } from '../port.ts';
-import { outcomeCodes, wasDelivered } from './attempts.ts';
+import { outcomeCodes } from '../rows/attempts.ts';
+import { wasDelivered } from './attempts.ts';
 import type { Database } from './database.ts';
 import { readRun, type Run } from './runs.ts';
 

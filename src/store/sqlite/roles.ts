@@ -1,8 +1,8 @@
-import type { Millis } from '../../core/clock.ts';
 import { managementApiId, type Permission, type Role } from '../../core/types.ts';
 import type { NumberedPage, PageByNumber, RoleStore } from '../port.ts';
 import type { Database } from './database.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
+import { roleOf, type RoleRow } from '../rows/roles.ts';
 
 /** Roles with their permissions; who holds them is in `role-members.ts`. */
 export function createRoleStore({ db }: { readonly db: Database }): RoleStore {
@@ -22,17 +22,6 @@ export function createRoleStore({ db }: { readonly db: Database }): RoleStore {
     permissionsOf: async (tenant, client, api) => permissionsOf(db, tenant, client, api),
     ...createRoleMembers(db),
   };
-}
-
-interface RoleRow {
-  readonly id: string;
-  readonly name: string;
-  readonly description: string;
-  readonly created_at: Millis;
-}
-
-function roleOf(tenant: number, { id, name, description, created_at: createdAt }: RoleRow): Role {
-  return { tenant, id, name, description, createdAt };
 }
 
 function get(db: Database, tenant: number, id: string): Role | undefined {

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { StartRefused } from '../../core/errors.ts';
+import { keyProof, provesKey } from '../key-proof.ts';
 import { migrate, readMigrations, type MigrationDriver } from '../migrate.ts';
-import { SealBroken, type Seal } from '../seal.ts';
+import type { Seal } from '../seal.ts';
 import type { SqliteLocation } from './connection.ts';
 import { createDatabase } from './database.ts';
 import { refusalOf } from './refusal.ts';
@@ -50,28 +50,14 @@ export function migrationDriver(connection: DatabaseSync, name: string): Migrati
   };
 }
 
-/** What a store of a first start seals, and every later start opens. */
-const keyProof = 'Leat';
-
 function proveKey(connection: DatabaseSync, name: string, seal: Seal): void {
   const db = createDatabase(connection);
   const stored = db.get<{ sealed: Uint8Array }>`select sealed from key_proof`;
   if (stored === undefined) {
     const sealed = seal.seal(keyProof);
     db.transact('durable', () => db.run`insert into key_proof (id, sealed) values (1, ${sealed})`);
-  } else if (!opens(seal, stored.sealed)) {
-    throw new StartRefused(
-      `LEAT_SECRET_KEY: does not fit the secrets in ${name}, set the key this store was first started with`,
-    );
-  }
-}
-
-function opens(seal: Seal, sealed: Uint8Array): boolean {
-  try {
-    return seal.open(sealed) === keyProof;
-  } catch (error) {
-    if (error instanceof SealBroken) return false;
-    throw error;
+  } else {
+    provesKey(name, seal, stored.sealed);
   }
 }
 

@@ -1,13 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
-import type {
-  Destination,
-  Offset,
-  SigningSecret,
-  Stream,
-  StreamStatus,
-  Subscription,
-} from '../../core/types.ts';
+import type { Offset, Stream } from '../../core/types.ts';
 import type { Seal } from '../seal.ts';
 import type { Hint, Page, StreamStore } from '../port.ts';
 import type { Database } from './database.ts';
@@ -16,6 +9,7 @@ import { headOf, oldestAfter } from './log.ts';
 import { noteChange, readRun, writeRun, type Run } from './runs.ts';
 import { countSkipped, passedOverBy, type PassedOver } from './skipped.ts';
 import { listStats } from './stats.ts';
+import { streamOf, type StreamRow } from '../rows/streams.ts';
 
 export interface StreamDeps {
   readonly db: Database;
@@ -53,19 +47,6 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
   };
 }
 
-interface StreamRow {
-  readonly tenant: number;
-  readonly id: string;
-  readonly name: string;
-  readonly status: StreamStatus;
-  readonly subscriptions: string;
-  readonly destination: Uint8Array;
-  readonly signing_secrets: Uint8Array;
-  readonly version: number;
-  readonly created_at: Millis;
-  readonly updated_at: Millis;
-}
-
 /** The stream as it is now. */
 export function readStream(
   deps: Pick<StreamDeps, 'db' | 'seal'>,
@@ -91,28 +72,6 @@ function list(
     from streams where tenant = ${tenant} and id > ${after ?? ''} order by id limit ${take + 1}`;
   const items = rows.slice(0, take).map((row) => streamOf(seal, row));
   return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
-}
-
-function streamOf(seal: Seal, row: StreamRow): Stream {
-  return {
-    tenant: row.tenant,
-    id: row.id,
-    name: row.name,
-    status: row.status,
-    subscriptions: JSON.parse(row.subscriptions) as Subscription[],
-    destination: JSON.parse(seal.open(row.destination)) as Destination,
-    signingSecrets: (JSON.parse(seal.open(row.signing_secrets)) as StoredSecret[]).map(secretOf),
-    version: row.version,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  };
-}
-
-/** JSON drops a member that is undefined. */
-type StoredSecret = Omit<SigningSecret, 'expiresAt'> & { readonly expiresAt?: Millis };
-
-function secretOf(stored: StoredSecret): SigningSecret {
-  return { ...stored, expiresAt: stored.expiresAt };
 }
 
 function create(

@@ -1,5 +1,5 @@
-import type { Millis } from '../core/clock.ts';
-import type { DeliveredEvent, Offset } from '../core/types.ts';
+import type { Millis } from '../../core/clock.ts';
+import type { DeliveredEvent, Offset } from '../../core/types.ts';
 
 /** The columns of a delivery that describe its event; `body` comes from the log or the row. */
 export interface EventColumns {

@@ -1,0 +1,42 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Attempt, Offset } from '../../core/types.ts';
+
+/** Entries of one delivery's history that are shown. */
+export const shownMax = 100;
+
+/** The event of a history: by its offset, or by its id when it is a test and has none. */
+export interface HistoryEvent {
+  readonly id: string;
+  readonly offset: Offset | undefined | null;
+}
+
+/** How `attempts.outcome` is written. */
+export const outcomeCodes = { delivered: 1, failed: 2, redelivered: 3 } as const;
+const outcomes: readonly (Attempt['outcome'] | undefined)[] = [
+  undefined,
+  'delivered',
+  'failed',
+  'redelivered',
+];
+
+/** The columns of an entry of a history. */
+export interface AttemptRow {
+  readonly at: Millis;
+  readonly duration_ms: number;
+  readonly outcome: number;
+  readonly status: number | null;
+  readonly error: string | null;
+}
+
+/** One entry of a history. */
+export function attemptOf(row: AttemptRow): Attempt {
+  const outcome = outcomes[row.outcome];
+  if (outcome === undefined) throw new Error(`attempts.outcome is ${row.outcome}`);
+  return {
+    at: row.at,
+    durationMs: row.duration_ms,
+    outcome,
+    status: row.status ?? undefined,
+    error: row.error ?? undefined,
+  };
+}

@@ -1,0 +1,14 @@
+import type { Grant } from '../../core/types.ts';
+
+/** The columns of a grant. */
+export interface GrantRow {
+  readonly id: string;
+  readonly client: string;
+  readonly api: string;
+  readonly scope: string;
+}
+
+/** A grant as the port has it. */
+export function grantOf(tenant: number, { id, client, api, scope }: GrantRow): Grant {
+  return { tenant, id, client, api, scope: JSON.parse(scope) as string[] };
+}

@@ -1,0 +1,46 @@
+import type { Millis } from '../../core/clock.ts';
+import type {
+  Destination,
+  SigningSecret,
+  Stream,
+  StreamStatus,
+  Subscription,
+} from '../../core/types.ts';
+import type { Seal } from '../seal.ts';
+
+/** The columns of a stream. */
+export interface StreamRow {
+  readonly tenant: number;
+  readonly id: string;
+  readonly name: string;
+  readonly status: StreamStatus;
+  readonly subscriptions: string;
+  readonly destination: Uint8Array;
+  readonly signing_secrets: Uint8Array;
+  readonly version: number;
+  readonly created_at: Millis;
+  readonly updated_at: Millis;
+}
+
+/** A stream as the port has it. */
+export function streamOf(seal: Seal, row: StreamRow): Stream {
+  return {
+    tenant: row.tenant,
+    id: row.id,
+    name: row.name,
+    status: row.status,
+    subscriptions: JSON.parse(row.subscriptions) as Subscription[],
+    destination: JSON.parse(seal.open(row.destination)) as Destination,
+    signingSecrets: (JSON.parse(seal.open(row.signing_secrets)) as StoredSecret[]).map(secretOf),
+    version: row.version,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+/** JSON drops a member that is undefined. */
+type StoredSecret = Omit<SigningSecret, 'expiresAt'> & { readonly expiresAt?: Millis };
+
+function secretOf(stored: StoredSecret): SigningSecret {
+  return { ...stored, expiresAt: stored.expiresAt };
+}

@@ -1,0 +1,29 @@
+import type { Millis } from '../../core/clock.ts';
+import type { User } from '../../core/types.ts';
+
+/** The columns of a user. */
+export interface UserRow {
+  readonly id: string;
+  readonly connection: string;
+  readonly email: string;
+  readonly username: string | null;
+  readonly password_hash: string;
+  readonly profile: string;
+  readonly created_at: Millis;
+  readonly updated_at: Millis;
+}
+
+/** A user as the port has it. */
+export function userOf(tenant: number, row: UserRow): User {
+  return {
+    tenant,
+    id: row.id,
+    connection: row.connection,
+    email: row.email,
+    username: row.username ?? undefined,
+    passwordHash: row.password_hash,
+    profile: JSON.parse(row.profile) as User['profile'],
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
