@@ -30,7 +30,7 @@ export async function addAttempts(tx: Queries, entries: readonly Entry[]): Promi
     from unnest(${numbers(entries.map(({ run }) => run.tenant))}::int[],
       ${numbers(entries.map(({ run }) => run.key))}::bigint[],
       ${numbers(entries.map(({ event }) => event.offset))}::bigint[],
-      ${allOrNone(entries.map(({ event }) => (event.offset === undefined ? event.id : null)))}::text[],
+      ${allOrNone(entries.map(({ event }) => (typeof event.offset === 'number' ? null : event.id)))}::text[],
       ${numbers(attempts.map(({ at }) => at))}::bigint[],
       ${numbers(attempts.map(({ durationMs }) => durationMs))}::double precision[],
       ${numbers(attempts.map(({ outcome }) => outcomeCodes[outcome]))}::smallint[],
