@@ -33,8 +33,8 @@ export interface LeaseDeps {
   readonly regained: () => void;
   /** Another process has joined in this node's name: this one is over, and owns nothing. */
   readonly replaced: () => void;
-  /** It was renewed. */
-  readonly renewed: (heartbeat: Heartbeat) => void;
+  /** It was renewed. `grew`: the share did, so another node has left or died. */
+  readonly renewed: (heartbeat: Heartbeat, grew: boolean) => void;
 }
 
 export function createLease(deps: LeaseDeps): Lease {
@@ -55,13 +55,14 @@ export function createLease(deps: LeaseDeps): Lease {
     if (closed) return;
     if (answer === undefined) return deps.replaced();
     const wasHeld = isHeld();
+    const grew = wasHeld && answer.share > share;
     share = answer.share;
     if (!wasHeld) {
       term += 1;
       deps.regained();
     }
     heldUntilMs = sentMs + settings.leaseStopMs;
-    deps.renewed(answer);
+    deps.renewed(answer, grew);
     timer = clock.after(settings.heartbeatMs, () => void renew());
   };
 

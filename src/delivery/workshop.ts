@@ -118,9 +118,10 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
       ownership.claim();
     },
     replaced: () => report({ kind: 'unexpected', error: new Error(replacedText(node)) }),
-    renewed: ({ changed }) => {
+    renewed: ({ changed }, grew) => {
       ownership.missed(changed);
       ownership.handBack();
+      if (grew) ownership.claim();
     },
   });
   const rota = createRota({
