@@ -116,17 +116,23 @@ describe('a store that is away', () => {
       await lost;
     }
     await world.end();
+    const recorded = async (): Promise<number[]> => {
+      const stats = await cluster.ask<{ delivered: number }>(
+        'select sum(delivered)::int as delivered from stream_stats group by stream',
+      );
+      return stats.map(({ delivered }) => delivered);
+    };
+    // The last results are recorded a moment after the receiver has answered.
+    const expected = streams.map(() => world.acknowledged.size);
+    const all = expected.reduce((sum, count) => sum + count, 0);
+    await waitFor('every result to be recorded', async () => {
+      return (await recorded()).reduce((sum, count) => sum + count, 0) >= all;
+    });
     const [history] = await cluster.ask<{ twice: number }>(`
       select count(*)::int as twice from (
         select 1 from attempts group by stream_key, "offset" having count(*) > 1) as repeated`);
     assert.deepEqual(history, { twice: 0 });
-    const stats = await cluster.ask<{ delivered: number }>(
-      'select sum(delivered)::int as delivered from stream_stats group by stream',
-    );
-    assert.deepEqual(
-      stats.map(({ delivered }) => delivered),
-      streams.map(() => world.acknowledged.size),
-    );
+    assert.deepEqual(await recorded(), expected);
   });
 
   test('a result that PostgreSQL refuses is recorded without its text', { timeout }, async (t) => {
