@@ -67,8 +67,8 @@ export async function appendWithin(
   events: readonly NewEvent[],
   now: Millis,
 ): Promise<{ appended: Appended[]; written: LogEvent[] }> {
-  const different = [...new Map(events.toReversed().map((event) => [event.id, event])).values()];
-  different.reverse();
+  const ids = new Set<string>();
+  const different = events.filter(({ id }) => !ids.has(id) && ids.add(id));
   const row = await tx.get<AppendRow>`
     select * from leat_append(${tenant}, ${now}, ${different.map(({ id }) => id)}::text[],
       ${different.map(({ chosen }) => chosen)}::boolean[],

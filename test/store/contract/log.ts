@@ -188,14 +188,23 @@ function chosenContract(engine: Engine): void {
 
   test('a repeat within one append takes no offset', async (t) => {
     const { store, tenant } = await createScene(engine, t);
-    const event = newEvent({ chosen: true });
-    const appended = await store.log.append(tenant, [event, event, newEvent()], start);
+    const [event, other] = [newEvent({ chosen: true }), newEvent()];
+    const appended = await store.log.append(tenant, [event, event, other, event], start);
     assert.deepEqual(
       appended.map(({ offset, repeated }) => [offset, repeated]),
       [
         [1, false],
         [1, true],
         [2, false],
+        [1, true],
+      ],
+    );
+    const { events } = await store.log.page(tenant, everything);
+    assert.deepEqual(
+      events.map(({ id, offset }) => [id, offset]),
+      [
+        [event.id, 1],
+        [other.id, 2],
       ],
     );
   });
