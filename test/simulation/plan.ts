@@ -164,7 +164,7 @@ export type StepOf<Name extends Step['do']> = Step & { readonly do: Name };
 
 const makers: { [Name in Step['do']]: (dice: Dice) => Omit<StepOf<Name>, 'at' | 'do'> } = {
   publish: (dice) => ({
-    types: Array.from({ length: dice.pick([1, 1, 2, 5, 12]) }, () =>
+    types: Array.from({ length: dice.pick([1, 1, 1, 2, 2, 5, 5, 12, 40]) }, () =>
       dice.pick([types[0], types[0], types[1], types[1], types[1], types[2]]),
     ),
     repeats: dice.chance(0.15),
