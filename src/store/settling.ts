@@ -1,20 +1,26 @@
 import { nextHealth, type HealthEvent } from '../core/health.ts';
 import type { Millis } from '../core/clock.ts';
-import type { DeliveryState, Health, HealthLimits } from '../core/types.ts';
-import type { Outcome } from './port.ts';
+import type { Attempt, DeliveryState, Health, HealthLimits, Offset } from '../core/types.ts';
+import type {
+  Hint,
+  Outcome,
+  SettleAnswer,
+  SettleBatch,
+  SettledStream,
+  Settlement,
+} from './port.ts';
+import type { Run } from './rows/runs.ts';
 
 /** What an engine knows of a delivery's row before an outcome of it is recorded. */
 export interface RowBefore {
   readonly state: DeliveryState;
-  /** Set when it is an open failure record. */
   readonly failedAt: Millis | undefined;
 }
 
 /** What recording an outcome comes to. */
 export interface Verdict {
   /** The entry that the history gets. */
-  readonly history:
-    { readonly outcome: 'delivered' | 'failed'; readonly error?: string } | undefined;
+  readonly history: Attempt | undefined;
   readonly row: 'as it was' | 'gone' | RowAfter;
   /** What the counters of the stream hear. */
   readonly ended: HealthEvent | undefined;
@@ -25,37 +31,47 @@ export interface RowAfter {
   readonly state: DeliveryState;
   readonly attempt: number;
   readonly dueAt: Millis | undefined;
+  /** Set when it is an open failure record, also while that is redelivered. */
+  readonly failedAt: Millis | undefined;
 }
 
 /**
  * The rule by which every engine records outcomes. `row` is needed unless the outcome is a success
  * without one; `stopped` says that the stream is disabled.
  */
-export function judge(outcome: Outcome, row: RowBefore | undefined, stopped: boolean): Verdict {
+export function judge(
+  outcome: Outcome,
+  row: RowBefore | undefined,
+  stopped: boolean,
+  now: Millis,
+): Verdict {
   const wasOpen = row?.failedAt !== undefined;
   if (outcome.result === 'delivered') {
-    const { hasRow } = outcome;
+    const { hasRow, at, durationMs, status } = outcome;
     return {
-      history: { outcome: 'delivered' },
+      history: { outcome: 'delivered', at, durationMs, status, error: undefined },
       row: hasRow ? 'gone' : 'as it was',
       ended: { ended: 'delivered', wasOpen: hasRow && wasOpen },
     };
   }
   const over = isOver(row, outcome);
+  const becomes = (state: DeliveryState, attempt: number, dueAt?: Millis): RowAfter => {
+    const isOpen = state === 'failed' || outcome.kind === 'redelivery';
+    return { state, attempt, dueAt, failedAt: row?.failedAt ?? (isOpen ? now : undefined) };
+  };
   const { attempt } = outcome;
   if (outcome.result === 'parked') {
-    const after = { state: 'parked', attempt, dueAt: outcome.dueAt } as const;
-    return { history: undefined, row: over ? 'as it was' : after, ended: undefined };
+    const parked = becomes('parked', attempt, outcome.dueAt);
+    return { history: undefined, row: over ? 'as it was' : parked, ended: undefined };
   }
-  const history = { outcome: 'failed', error: outcome.error } as const;
+  const { at, durationMs, status, error } = outcome;
+  const history = { outcome: 'failed', at, durationMs, status, error } as const;
   if (over) return { history, row: 'as it was', ended: undefined };
   // A disabled stream is sent redeliveries only: what else would be retried is over.
   if (outcome.result === 'failed' || (stopped && outcome.kind !== 'redelivery')) {
-    const after = { state: 'failed', attempt, dueAt: undefined } as const;
-    return { history, row: after, ended: { ended: 'failed', wasOpen } };
+    return { history, row: becomes('failed', attempt), ended: { ended: 'failed', wasOpen } };
   }
-  const after = { state: 'retrying', attempt: attempt + 1, dueAt: outcome.dueAt } as const;
-  return { history, row: after, ended: undefined };
+  return { history, row: becomes('retrying', attempt + 1, outcome.dueAt), ended: undefined };
 }
 
 /**
@@ -108,3 +124,49 @@ export function healthAfterDisabling(before: Health, failed: number): Health {
 
 /** The stream is disabled already: no limit is left to be reached. */
 const noLimits = { consecutive: Infinity, total: Infinity };
+
+/** What settling answers of a stream that is no longer the node's. */
+export const lost: SettledStream = {
+  result: 'lost',
+  version: 0,
+  cursor: 0,
+  disabled: undefined,
+};
+
+/** What it answers of a stream that runs so now; `disabledBy` when this is the batch that did it. */
+export function recorded(
+  { version, cursor, health }: Run,
+  disabledBy: Score['disabledBy'],
+): SettledStream {
+  if (disabledBy === undefined) return { result: 'recorded', version, cursor, disabled: undefined };
+  const disabled = { ...health, reason: disabledBy };
+  return { result: 'recorded', version: version + 1, cursor, disabled };
+}
+
+/**
+ * The run after its outcomes, the same object when that changes nothing. Results of an older run
+ * count, but they say nothing about the present run's cursor.
+ *
+ * @param cursorMax how far a node that works by the settlement's version may raise the cursor
+ */
+export function runAfter<R extends Run>(
+  run: R,
+  settlement: Settlement,
+  { health }: Score,
+  cursorMax: Offset,
+): R {
+  const wanted = Math.min(settlement.cursor, cursorMax);
+  const cursor = settlement.run === run.run ? Math.max(run.cursor, wanted) : run.cursor;
+  return cursor === run.cursor && health === run.health ? run : { ...run, cursor, health };
+}
+
+/** Tells of each stream that a batch disabled. */
+export function tellDisabled(
+  { settlements }: SettleBatch,
+  { streams }: SettleAnswer,
+  tell: (hint: Hint) => void,
+): void {
+  settlements.forEach(({ tenant, stream }, index) => {
+    if (streams[index]?.disabled) tell({ kind: 'stream', tenant, stream });
+  });
+}

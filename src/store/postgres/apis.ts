@@ -1,6 +1,7 @@
 import type { Api } from '../../core/types.ts';
 import type { ApiStore, NumberedPage, PageByNumber } from '../port.ts';
 import type { Database, Queries } from './database.ts';
+import { takeTurn } from './turns.ts';
 import { apiOf, type ApiRow } from '../rows/apis.ts';
 
 /** The APIs that tokens are made for, the management API excepted. */
@@ -56,7 +57,7 @@ async function create(tx: Queries, api: Api): ReturnType<ApiStore['create']> {
 
 /** No index sees to it that an id and an identifier differ, so APIs are created one by one. */
 async function lockNames(tx: Queries, tenant: number): Promise<void> {
-  await tx.get`select pg_advisory_xact_lock(hashtextextended(${`leat apis ${tenant}`}, 0))`;
+  await takeTurn(tx, `apis ${tenant}`);
 }
 
 async function update(

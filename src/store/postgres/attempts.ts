@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Attempt } from '../../core/types.ts';
 import { type Database, numbers, type Queries } from './database.ts';
-import { dayMs, dayOf, dropAttemptDays, makeDaysAhead } from './days.ts';
+import { dayMs, dayOf, dropAttemptDays } from './days.ts';
 import type { Run } from './runs.ts';
 import {
   attemptOf,
@@ -101,7 +101,6 @@ export async function pruneAttempts(
   { before, take }: { readonly before: Millis; readonly take: number },
 ): Promise<number> {
   await dropAttemptDays(db, before);
-  await makeDaysAhead(db);
   const day = before % dayMs === 0 ? 0 : dayOf(before);
   return db.transact(
     'relaxed',

@@ -221,11 +221,15 @@ export function numbers(values: readonly (number | null | undefined)[]): string 
   return `{${values.map((value) => value ?? 'null').join(',')}}`;
 }
 
+/** What the driver said, which an error of this program keeps as its cause. */
+export function causeOf(error: unknown): unknown {
+  return error instanceof Error && error.cause !== undefined ? error.cause : error;
+}
+
 /** SQLSTATE of an error, or of what it was caused by (PostgreSQL manual, appendix A). */
 export function stateOf(error: unknown): string {
-  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-  const code = cause instanceof pg.DatabaseError ? cause.code : undefined;
-  return code ?? '';
+  const cause = causeOf(error);
+  return cause instanceof pg.DatabaseError ? (cause.code ?? '') : '';
 }
 
 /** Classes of SQLSTATE: what is wrong with a value, and limits that it breaks. */

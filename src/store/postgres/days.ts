@@ -1,7 +1,7 @@
 import { StoreUnavailable } from '../../core/errors.ts';
 import pg from 'pg';
 import type { Millis } from '../../core/clock.ts';
-import { type Database, stateOf } from './database.ts';
+import { causeOf, type Database, stateOf } from './database.ts';
 
 /** Tables with a partition for each day (UTC). */
 type Daily = 'events' | 'attempts';
@@ -65,15 +65,13 @@ export async function makeMissingDay(
 ): Promise<boolean> {
   const missing = missingDayOf(error);
   if (missing === undefined) return false;
-  await db.script(`
-    select pg_advisory_xact_lock(${schemaLock});
-    do $$ begin ${makeDay(missing.table, String(missing.day))} end $$`);
+  await makeDays(db, missing.table, [missing.day]);
   return true;
 }
 
 /** PostgreSQL names the table, and the value in parentheses in a text of any language. */
 function missingDayOf(error: unknown): { table: Daily; day: number } | undefined {
-  const cause = error instanceof Error ? error.cause : undefined;
+  const cause = causeOf(error);
   if (!(cause instanceof pg.DatabaseError) || cause.code !== '23514') return undefined;
   if (cause.constraint !== undefined) return undefined;
   const value = /\((-?\d+)\)[^()]*$/.exec(cause.detail ?? '')?.[1];
@@ -98,6 +96,8 @@ async function daysBefore(db: Database, table: Daily, before: Millis): Promise<n
  */
 export async function dropEventDays(db: Database, before: Millis): Promise<void> {
   for (const day of await daysBefore(db, 'events', before)) {
+    // Asked without the lock first, or a stream that lags would have it taken at every look.
+    if (await isNeeded(db, day)) continue;
     await drop(
       db,
       'events',
@@ -115,6 +115,17 @@ export async function dropEventDays(db: Database, before: Millis): Promise<void>
       end $$`,
     );
   }
+}
+
+/** Whether some tenant has not pruned all events of the day. */
+async function isNeeded(db: Database, day: number): Promise<boolean> {
+  const needed = await db.get`
+    select 1 from tenants t where exists (
+      select 1 from events e
+      where e.tenant = t.id and e."offset" > t.pruned_to
+        and e.published_at >= ${day * dayMs} and e.published_at < ${(day + 1) * dayMs})
+    limit 1`;
+  return needed !== undefined;
 }
 
 /** Drops the days before `before`; attempts of open deliveries move to day 0. */

@@ -17,8 +17,9 @@ export async function claimDue(
     tx,
     asks.filter((ask) => isAnswered(runs.get(keyOf(ask)), ask)),
   );
+  const rowsByStream = Map.groupBy(rows, keyOf);
   const answers = asks.map((ask) => {
-    const own = rows.filter((row) => keyOf(row) === keyOf(ask));
+    const own = rowsByStream.get(keyOf(ask)) ?? [];
     const waits = own.findIndex((row) => row.due_at > now);
     const taken = own.slice(0, waits === -1 ? ask.take : Math.min(waits, ask.take));
     return { ask, taken, nextDueAt: own[taken.length]?.due_at };

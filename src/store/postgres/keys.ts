@@ -3,6 +3,7 @@ import type { SigningKey } from '../../core/types.ts';
 import type { Hint, KeyStore } from '../port.ts';
 import type { Seal } from '../seal.ts';
 import type { Database, Queries } from './database.ts';
+import { takeTurn } from './turns.ts';
 import { keyOf, type KeyRow } from '../rows/keys.ts';
 
 export interface KeyDeps {
@@ -84,5 +85,5 @@ async function revoke(tx: Queries, tenant: number, kid: string): Promise<boolean
 
 /** What a key's end becomes depends on the keys that are not there too, so no row can be locked. */
 async function lockKeys(tx: Queries, tenant: number): Promise<void> {
-  await tx.get`select pg_advisory_xact_lock(hashtextextended(${`leat keys ${tenant}`}, 0))`;
+  await takeTurn(tx, `keys ${tenant}`);
 }

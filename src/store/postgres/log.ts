@@ -31,8 +31,11 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     page: (tenant, query) => page(db, tenant, query),
     prune: async (tenant, query) => {
       const pruned = await db.transact('relaxed', (tx) => prune(tx, tenant, query));
-      await dropEventDays(db, query.before);
-      await makeDaysAhead(db);
+      // Once a look, not for each of its steps.
+      if (pruned < query.take) {
+        await dropEventDays(db, query.before);
+        await makeDaysAhead(db);
+      }
       return pruned;
     },
   };

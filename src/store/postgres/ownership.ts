@@ -258,7 +258,7 @@ async function raise(
   });
   await writeRuns(
     tx,
-    raised.filter((run) => run !== undefined && run !== runs.get(keyOf(run))) as Run[],
+    raised.flatMap((run) => (run === undefined || run === runs.get(keyOf(run)) ? [] : [run])),
   );
   return raised.map((run) => run?.cursor ?? 0);
 }

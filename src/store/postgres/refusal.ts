@@ -1,15 +1,15 @@
 import { StartRefused } from '../../core/errors.ts';
-import { stateOf } from './database.ts';
+import { causeOf, stateOf } from './database.ts';
 
 /** Why the database `name` cannot be used, as one line that says what to do. */
 export function refusalOf(name: string, error: unknown): StartRefused {
   if (error instanceof StartRefused) return error;
-  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-  return new StartRefused(`LEAT_STORE: ${name} ${reasonOf(cause, error)}`, { cause: error });
+  const cause = causeOf(error);
+  return new StartRefused(`LEAT_STORE: ${name} ${reasonOf(cause)}`, { cause: error });
 }
 
-function reasonOf(cause: unknown, error: unknown): string {
-  const known = reasons.get(stateOf(error)) ?? networkReasons.get(codeOf(cause));
+function reasonOf(cause: unknown): string {
+  const known = reasons.get(stateOf(cause)) ?? networkReasons.get(codeOf(cause));
   const text = cause instanceof Error && cause.message !== '' ? cause.message : codeOf(cause);
   return known ?? `cannot be opened: ${text}`;
 }

@@ -2,6 +2,7 @@ import { managementApiId, type Permission, type Role } from '../../core/types.ts
 import type { NumberedPage, PageByNumber, RoleStore } from '../port.ts';
 import type { Database, Queries } from './database.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
+import { takeTurn } from './turns.ts';
 import { roleOf, type RoleRow } from '../rows/roles.ts';
 
 /** Roles with their permissions; who holds them is in `role-members.ts`. */
@@ -81,7 +82,7 @@ async function update(
 
 /** Nobody takes a name of the tenant between an update's look and its write. */
 async function lockNames(tx: Queries, tenant: number): Promise<void> {
-  await tx.get`select pg_advisory_xact_lock(hashtextextended(${`leat roles ${tenant}`}, 0))`;
+  await takeTurn(tx, `roles ${tenant}`);
 }
 
 /** The role, which nobody else changes until the commit. */

@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryKind, DeliveryState, Offset } from '../../core/types.ts';
 import type { Settlement, StreamRef } from '../port.ts';
+import type { RowAfter } from '../settling.ts';
 import { numbers, type Queries } from './database.ts';
 import { keyOf } from './runs.ts';
 
@@ -13,14 +14,7 @@ export interface Row extends StreamRef {
   readonly kind: DeliveryKind;
   /** Of a row that was not there before. */
   readonly body: string | undefined;
-  readonly after: RowState | 'gone';
-}
-
-export interface RowState {
-  readonly state: DeliveryState;
-  readonly attempt: number;
-  readonly dueAt: Millis | undefined;
-  readonly failedAt: Millis | undefined;
+  readonly after: RowAfter | 'gone';
 }
 
 interface RowColumns extends StreamRef {

@@ -1,28 +1,13 @@
 import { firstChangeFrom } from '../../core/subscription.ts';
-import type { Health, Offset, StreamStatus, Subscription } from '../../core/types.ts';
+import type { Offset, Subscription } from '../../core/types.ts';
 import type { StreamRef } from '../port.ts';
+import { type Run as AnyRun, runOf, type RunRow } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
 
-/** A stream as it runs: the row of `runs`, and the members of `streams` that govern it. */
-export interface Run {
-  /** Stands for the stream in `attempts`. */
-  readonly key: number;
-  readonly tenant: number;
-  readonly stream: string;
-  readonly cursor: Offset;
-  readonly run: number;
-  readonly health: Health;
-  readonly owner: string | null;
-  readonly epoch: number;
-  readonly status: StreamStatus;
-  readonly version: number;
+/** A stream as it runs. */
+export interface Run extends AnyRun {
   /** JSON, read only where it is needed. */
   readonly subscriptions: string;
-}
-
-interface RunRow extends Omit<Run, 'health'> {
-  readonly consecutive_failures: number;
-  readonly total_failures: number;
 }
 
 /**
@@ -41,7 +26,7 @@ export async function lockRuns(
       select 1 from runs
       where (tenant, stream) in (select * from unnest(${tenants}::int[], ${streams}::text[]))
       order by tenant, stream for no key update`,
-    tx.all<RunRow>`
+    tx.all<RunRow & Pick<Run, 'subscriptions'>>`
       select r.key, r.tenant, r.stream, r.cursor, r.run, r.consecutive_failures, r.total_failures,
         r.owner, r.epoch, s.status, s.version, s.subscriptions
       from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
@@ -61,10 +46,6 @@ export async function lockRun(
 }
 
 export const keyOf = ({ tenant, stream }: StreamRef): string => `${tenant} ${stream}`;
-
-function runOf({ consecutive_failures: consecutive, total_failures: total, ...same }: RunRow): Run {
-  return { ...same, health: { consecutive, total } };
-}
 
 /** Writes what settling, disabling, enabling and claiming change of runs that are locked. */
 export async function writeRuns(tx: Queries, runs: readonly Run[]): Promise<void> {

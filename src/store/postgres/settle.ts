@@ -8,6 +8,7 @@ import type {
   SettledStream,
   Settlement,
 } from '../port.ts';
+import { lost, recorded, runAfter, tellDisabled } from '../settling.ts';
 import { addAttempts } from './attempts.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { isPresent } from './nodes.ts';
@@ -15,8 +16,6 @@ import { readRows, removeRows, type Row, writeRows } from './rows.ts';
 import { cursorMax, keyOf, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
 import { addStats } from './stats.ts';
 import { recordOutcomes, type Tally } from './tally.ts';
-
-const lost: SettledStream = { result: 'lost', version: 0, cursor: 0, disabled: undefined };
 
 /**
  * The command that records a batch of attempts: two round trips and a commit, however many there
@@ -29,9 +28,7 @@ export function createSettle(deps: {
 }): DeliveryStore['settle'] {
   return async (batch) => {
     const answer = await deps.db.transact('durable', (tx) => settle(tx, batch));
-    batch.settlements.forEach(({ tenant, stream }, index) => {
-      if (answer.streams[index]?.disabled) deps.hint({ kind: 'stream', tenant, stream });
-    });
+    tellDisabled(batch, answer, deps.hint);
     return answer;
   };
 }
@@ -45,16 +42,16 @@ async function settle(tx: Queries, batch: SettleBatch): Promise<SettleAnswer> {
   ]);
   const owned = settlements.map((settlement) => ownedRun(runs, node, settlement));
   if (!begun) return repeated(owned, await isPresent(tx, node));
-  const settled: { settlement: Settlement; tally: Tally }[] = [];
+  const ends = new Map<Settlement, End>();
   for (const [index, settlement] of settlements.entries()) {
     const run = owned[index];
     if (run === undefined) continue;
     const tally = await recordOutcomes(tx, run, settlement, rows.get(keyOf(run)), batch);
-    settled.push({ settlement, tally });
+    const after = runAfter(run, settlement, tally.score, cursorMax(run, settlement.version));
+    ends.set(settlement, { tally, after });
   }
-  const ends = new Map(settled.map((part) => [part.settlement, endOf(part)]));
   await write(tx, [...ends.values()], batch.now);
-  return { streams: settlements.map((settlement) => ends.get(settlement)?.answer ?? lost) };
+  return { streams: settlements.map((settlement) => answerOf(ends.get(settlement))) };
 }
 
 /** True when the batch is a new one of a node that lives in this incarnation. */
@@ -76,46 +73,24 @@ function ownedRun(
 
 /** The batch was recorded before and its answer got lost: says how the streams stand now. */
 function repeated(owned: readonly (Run | undefined)[], isNodePresent: boolean): SettleAnswer {
-  const streams = owned.map((run): SettledStream => {
-    if (run === undefined || !isNodePresent) return lost;
-    return { result: 'recorded', version: run.version, cursor: run.cursor, disabled: undefined };
-  });
-  return { streams };
+  return { streams: owned.map((run) => (run && isNodePresent ? recorded(run, undefined) : lost)) };
 }
 
 /** One stream after its outcomes. */
 interface End {
   readonly tally: Tally;
-  readonly runAfter: Run;
-  readonly answer: SettledStream;
+  readonly after: Run;
 }
 
-/** Results of an older run count, but they say nothing about the present run's cursor. */
-function endOf({ settlement, tally }: { settlement: Settlement; tally: Tally }): End {
-  const { run, score } = tally;
-  const wanted = Math.min(settlement.cursor, cursorMax(run, settlement.version));
-  const cursor = settlement.run === run.run ? Math.max(run.cursor, wanted) : run.cursor;
-  const runAfter = { ...run, cursor, health: score.health };
-  const { version } = run;
-  if (score.disabledBy === undefined) {
-    return {
-      tally,
-      runAfter,
-      answer: { result: 'recorded', version, cursor, disabled: undefined },
-    };
-  }
-  const disabled = { ...score.health, reason: score.disabledBy };
-  const answer = { result: 'recorded', version: version + 1, cursor, disabled } as const;
-  return { tally, runAfter, answer };
+function answerOf(end: End | undefined): SettledStream {
+  return end === undefined ? lost : recorded(end.after, end.tally.score.disabledBy);
 }
 
 /** All of it travels together. */
 async function write(tx: Queries, ends: readonly End[], now: Millis): Promise<void> {
   const tallies = ends.map(({ tally }) => tally);
   const rows = tallies.flatMap(({ changed }) => [...changed.values()]);
-  const changedRuns = ends
-    .filter(({ tally: { run }, runAfter }) => isChanged(run, runAfter))
-    .map(({ runAfter }) => runAfter);
+  const changed = ends.filter(({ tally, after }) => after !== tally.run);
   const disabled = tallies.filter(({ score }) => score.disabledBy !== undefined);
   const stats = tallies.map(({ run: { tenant, stream }, score: { delivered, failed } }) => ({
     tenant,
@@ -133,7 +108,10 @@ async function write(tx: Queries, ends: readonly End[], now: Millis): Promise<vo
       tx,
       rows.filter((row) => !isGone(row)),
     ),
-    writeRuns(tx, changedRuns),
+    writeRuns(
+      tx,
+      changed.map(({ after }) => after),
+    ),
     disable(
       tx,
       disabled.map(({ run }) => run),
@@ -144,10 +122,6 @@ async function write(tx: Queries, ends: readonly End[], now: Millis): Promise<vo
 }
 
 const isGone = (row: Row): boolean => row.after === 'gone';
-
-function isChanged(before: Run, after: Run): boolean {
-  return after.cursor !== before.cursor || after.health !== before.health;
-}
 
 async function disable(tx: Queries, runs: readonly Run[], now: Millis): Promise<void> {
   if (runs.length === 0) return;

@@ -9,6 +9,7 @@ import { type Tip, tipOf } from './log.ts';
 import { lockRun, noteChanges, type Run, writeRuns } from './runs.ts';
 import { countSkipped, passedOverBy, type PassedOver } from './skipped.ts';
 import { listStats } from './stats.ts';
+import { takeTurn } from './turns.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
 
 export interface StreamDeps {
@@ -110,7 +111,7 @@ async function create(
 
 /** Names of one tenant's streams are looked at and given by one at a time. */
 async function lockNames(tx: Queries, tenant: number): Promise<void> {
-  await tx.run`select pg_advisory_xact_lock(hashtextextended('leat streams', ${tenant}))`;
+  await takeTurn(tx, `streams ${tenant}`);
 }
 
 /** Whether another stream has the name. */

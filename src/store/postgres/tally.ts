@@ -6,7 +6,6 @@ import {
   healthAfterDisabling,
   judge,
   newScore,
-  type RowAfter,
   type RowBefore,
   type Score,
 } from '../settling.ts';
@@ -46,17 +45,11 @@ export async function recordOutcomes(
     const enabled = run.status === 'enabled' && score.disabledBy === undefined;
     const known = changed.get(outcome.event.id) ?? rows?.get(outcome.event.id);
     const before = known?.after === 'gone' ? undefined : known;
-    const { history, row, ended } = judge(outcome, before && rowBefore(before), !enabled);
-    if (history !== undefined && outcome.result !== 'parked') {
-      const { event, at, durationMs, status } = outcome;
-      entries.push({
-        run,
-        event,
-        attempt: { at, durationMs, status, error: undefined, ...history },
-      });
+    const { history, row, ended } = judge(outcome, before && rowBefore(before), !enabled, now);
+    if (history !== undefined) entries.push({ run, event: outcome.event, attempt: history });
+    if (row !== 'as it was') {
+      changed.set(outcome.event.id, { ...(before ?? newRow(run, outcome)), after: row });
     }
-    if (row !== 'as it was')
-      changed.set(outcome.event.id, changedRow(run, outcome, before, row, now));
     if (ended !== undefined && countEnd(score, ended, limits, enabled)) {
       await failWaitingOf(tx, tally, now);
     }
@@ -68,19 +61,9 @@ function rowBefore({ after }: Row): RowBefore | undefined {
   return after === 'gone' ? undefined : after;
 }
 
-function changedRow(
-  { tenant, stream }: Run,
-  { event, kind }: Outcome,
-  before: Row | undefined,
-  row: RowAfter | 'gone',
-  now: Millis,
-): Row {
+function newRow({ tenant, stream }: Run, { event, kind }: Outcome): Omit<Row, 'after'> {
   const { id: eventId, offset, type, time, body } = event;
-  const known = before ?? { tenant, stream, eventId, offset, type, time, kind, body };
-  if (row === 'gone') return { ...known, after: 'gone' };
-  const opened = row.state === 'failed' || kind === 'redelivery' ? now : undefined;
-  const failedAt = (before && rowBefore(before)?.failedAt) ?? opened;
-  return { ...known, after: { ...row, failedAt } };
+  return { tenant, stream, eventId, offset, type, time, kind, body };
 }
 
 /** The stream was disabled: what waits for a retry, before this batch or by it, is over. */
@@ -92,9 +75,9 @@ async function failWaitingOf(tx: Queries, tally: Tally, now: Millis): Promise<vo
   const waiting = [...rows.values()].filter(waits).toSorted(byDueAt);
   for (const row of waiting) {
     entries.push(disabledEntry(run, { id: row.eventId, offset: row.offset }, now));
-    const state = rowBefore(row);
-    const after = { state: 'failed', attempt: attemptOf(row), dueAt: undefined } as const;
-    changed.set(row.eventId, { ...row, after: { ...after, failedAt: state?.failedAt ?? now } });
+    const failedAt = rowBefore(row)?.failedAt ?? now;
+    const after = { state: 'failed', attempt: attemptOf(row), dueAt: undefined, failedAt } as const;
+    changed.set(row.eventId, { ...row, after });
   }
   score.failed += waiting.length;
   score.health = healthAfterDisabling(score.health, waiting.length);

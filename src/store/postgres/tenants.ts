@@ -2,6 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { Tenant } from '../../core/types.ts';
 import type { TenantStore } from '../port.ts';
 import type { Database, Queries } from './database.ts';
+import { takeTurn } from './turns.ts';
 
 /** The tenants; the head of a tenant's log stands in the same row and belongs to log.ts. */
 export function createTenantStore({ db }: { readonly db: Database }): TenantStore {
@@ -48,7 +49,7 @@ function inLowerCase({ name, domain }: Names): Names {
 
 /** One process at a time looks for a free name and takes it. A lock on the table stops the logs. */
 async function lockNames(tx: Queries): Promise<void> {
-  await tx.get`select pg_advisory_xact_lock(hashtextextended('leat tenants', 0))`;
+  await takeTurn(tx, 'tenants');
 }
 
 /** What another tenant than `self` has already. */

@@ -3,6 +3,7 @@ import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint, NumberedPage, Page, UserStore } from '../port.ts';
 import type { Database, Queries } from './database.ts';
 import { appendWithin } from './log.ts';
+import { takeTurn } from './turns.ts';
 import { userOf, type UserRow } from '../rows/users.ts';
 
 export interface UserDeps {
@@ -257,6 +258,5 @@ async function clashes(tx: Queries, user: User): Promise<boolean> {
 
 /** Nobody takes a name of the connection between an update's look and its write. */
 async function lockNames(tx: Queries, { tenant, connection }: User): Promise<void> {
-  const names = `leat users ${tenant} ${connection}`;
-  await tx.get`select pg_advisory_xact_lock(hashtextextended(${names}, 0))`;
+  await takeTurn(tx, `users ${tenant} ${connection}`);
 }

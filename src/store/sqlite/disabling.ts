@@ -2,8 +2,8 @@ import type { Millis } from '../../core/clock.ts';
 import type { Health } from '../../core/types.ts';
 import { disabledMessage, healthAfterDisabling } from '../settling.ts';
 import { outcomeCodes } from '../rows/attempts.ts';
+import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
-import type { Run } from './runs.ts';
 import { addStats } from './stats.ts';
 
 /**

@@ -1,9 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind } from '../../core/types.ts';
 import type { DueAnswer, DueAsk } from '../port.ts';
+import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
-import { readRun, type Run } from './runs.ts';
+import { readRun } from './runs.ts';
 
 /** Takes one stream's rows that are due; see {@link DeliveryStore.claimDue}. */
 export function claimDue(db: Database, ask: DueAsk, now: Millis, leaseUntil: Millis): DueAnswer {

@@ -2,10 +2,10 @@ import type { Millis } from '../../core/clock.ts';
 import type { DeliveryState, HealthLimits } from '../../core/types.ts';
 import type { Outcome } from '../port.ts';
 import { countEnd, judge, type RowAfter, type RowBefore, type Score } from '../settling.ts';
+import type { Run } from '../rows/runs.ts';
 import { addAttempt } from './attempts.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
-import type { Run } from './runs.ts';
 
 /** One stream while its outcomes are recorded, in memory until all of them are. */
 export interface Tally {
@@ -22,17 +22,8 @@ export function recordOutcome(tally: Tally, outcome: Outcome): void {
   const enabled = run.status === 'enabled' && score.disabledBy === undefined;
   const hasNoRow = outcome.result === 'delivered' && !outcome.hasRow;
   const before = hasNoRow ? undefined : rowOf(tally, outcome);
-  const { history, row, ended } = judge(outcome, before, !enabled);
-  if (history !== undefined && outcome.result !== 'parked') {
-    const { at, durationMs, status } = outcome;
-    addAttempt(db, run.key, outcome.event, {
-      at,
-      durationMs,
-      status,
-      error: undefined,
-      ...history,
-    });
-  }
+  const { history, row, ended } = judge(outcome, before, !enabled, tally.now);
+  if (history !== undefined) addAttempt(db, run.key, outcome.event, history);
   if (row === 'gone') removeRow(tally, outcome);
   else if (row !== 'as it was') writeRow(tally, outcome, row);
   if (ended !== undefined && countEnd(score, ended, tally.limits, enabled)) {
@@ -58,11 +49,10 @@ function removeRow({ db, run }: Tally, outcome: Outcome): void {
  * disabled stream's last attempts were under way.
  */
 function writeRow(
-  { db, run, now }: Tally,
+  { db, run }: Tally,
   { event, kind }: Outcome,
-  { state, attempt, dueAt }: RowAfter,
+  { state, attempt, dueAt, failedAt }: RowAfter,
 ): void {
-  const failedAt = state === 'failed' || kind === 'redelivery' ? now : undefined;
   db.run`
     insert into deliveries (tenant, stream, event_id, offset, type, time, kind, state, attempt,
       due_at, failed_at, body)
@@ -71,5 +61,5 @@ function writeRow(
       iif(exists (select 1 from events where tenant = ${run.tenant} and offset = ${event.offset}),
         null, ${event.body}))
     on conflict do update set state = excluded.state, attempt = excluded.attempt,
-      due_at = excluded.due_at, failed_at = coalesce(failed_at, excluded.failed_at)`;
+      due_at = excluded.due_at, failed_at = excluded.failed_at`;
 }

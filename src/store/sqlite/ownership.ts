@@ -11,9 +11,10 @@ import type {
   OwnershipStore,
   StreamRef,
 } from '../port.ts';
+import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
-import { cursorMax, isPresent, readRun, writeRun, type Run } from './runs.ts';
+import { cursorMax, isPresent, readRun, writeRun } from './runs.ts';
 import { readStream } from './streams.ts';
 
 /**

@@ -2,9 +2,10 @@ import type { Millis } from '../../core/clock.ts';
 import type { DeliveryState } from '../../core/types.ts';
 import type { DeliveryStore, FailureFilter } from '../port.ts';
 import { outcomeCodes } from '../rows/attempts.ts';
+import type { Run } from '../rows/runs.ts';
 import { wasDelivered } from './attempts.ts';
 import type { Database } from './database.ts';
-import { readRun, type Run } from './runs.ts';
+import { readRun } from './runs.ts';
 
 /** Starts a new cycle for one failure; see {@link DeliveryStore.redeliver}. */
 export function redeliver(

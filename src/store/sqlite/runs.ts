@@ -1,39 +1,18 @@
 import { firstChangeFrom } from '../../core/subscription.ts';
-import type { Health, Offset, StreamStatus, Subscription } from '../../core/types.ts';
+import type { Offset, Subscription } from '../../core/types.ts';
 import type { Node } from '../port.ts';
+import { type Run, runOf, type RunRow } from '../rows/runs.ts';
 import type { Database } from './database.ts';
-
-/** A stream as it runs: the row of `runs`, and the two members of `streams` that govern it. */
-export interface Run {
-  /** Stands for the stream in `attempts`. */
-  readonly key: number;
-  readonly tenant: number;
-  readonly stream: string;
-  readonly cursor: Offset;
-  readonly run: number;
-  readonly health: Health;
-  readonly owner: string | null;
-  readonly epoch: number;
-  readonly status: StreamStatus;
-  readonly version: number;
-}
 
 /** The run of a stream; `undefined` when there is no such stream. */
 export function readRun(db: Database, tenant: number, stream: string): Run | undefined {
   const row = db.get<RunRow>`
-    select runs.key, runs.cursor, runs.run, runs.consecutive_failures, runs.total_failures,
+    select runs.key, runs.tenant, runs.stream, runs.cursor, runs.run, runs.consecutive_failures, runs.total_failures,
       runs.owner, runs.epoch, streams.status, streams.version
     from runs join streams on streams.tenant = runs.tenant and streams.id = runs.stream
     where runs.tenant = ${tenant} and runs.stream = ${stream}`;
-  if (row === undefined) return undefined;
-  const { consecutive_failures: consecutive, total_failures: total, ...same } = row;
-  return { ...same, tenant, stream, health: { consecutive, total } };
+  return row && runOf(row);
 }
-
-type RunRow = Omit<Run, 'health' | 'tenant' | 'stream'> & {
-  readonly consecutive_failures: number;
-  readonly total_failures: number;
-};
 
 /** Writes what settling, disabling and enabling change of a run. */
 export function writeRun(db: Database, run: Run): void {

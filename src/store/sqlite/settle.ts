@@ -1,4 +1,3 @@
-import type { Offset } from '../../core/types.ts';
 import type {
   DeliveryStore,
   Hint,
@@ -7,13 +6,12 @@ import type {
   SettledStream,
   Settlement,
 } from '../port.ts';
-import { newScore } from '../settling.ts';
+import { lost, newScore, recorded, runAfter, tellDisabled } from '../settling.ts';
+import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { recordOutcome, type Tally } from './outcome.ts';
-import { cursorMax, noteChange, readRun, writeRun, type Run } from './runs.ts';
+import { cursorMax, noteChange, readRun, writeRun } from './runs.ts';
 import { addStats } from './stats.ts';
-
-const lost: SettledStream = { result: 'lost', version: 0, cursor: 0, disabled: undefined };
 
 /**
  * The command that records a batch of attempts. What it writes can be derived again by sending
@@ -25,9 +23,7 @@ export function createSettle(deps: {
 }): DeliveryStore['settle'] {
   return async (batch) => {
     const answer = deps.db.transact('relaxed', () => settle(deps.db, batch));
-    batch.settlements.forEach(({ tenant, stream }, index) => {
-      if (answer.streams[index]?.disabled) deps.hint({ kind: 'stream', tenant, stream });
-    });
+    tellDisabled(batch, answer, deps.hint);
     return answer;
   };
 }
@@ -47,7 +43,7 @@ function settle(db: Database, batch: SettleBatch): SettleAnswer {
 function repeated(db: Database, batch: SettleBatch): SettleAnswer {
   const streams = batch.settlements.map((settlement): SettledStream => {
     const run = ownedRun(db, batch, settlement);
-    return run ? recorded(run, run.cursor) : lost;
+    return run ? recorded(run, undefined) : lost;
   });
   return { streams };
 }
@@ -65,32 +61,14 @@ function settleOne(db: Database, batch: SettleBatch, settlement: Settlement): Se
   const score = newScore(run.health);
   const tally: Tally = { db, run, limits, now, score };
   for (const outcome of settlement.outcomes) recordOutcome(tally, outcome);
-  const cursor = raise(tally, settlement);
+  const after = runAfter(run, settlement, score, cursorMax(db, run, settlement.version));
+  if (after !== run) writeRun(db, after);
   addStats(db, run, score, now);
-  if (score.disabledBy === undefined) return recorded(run, cursor);
-  db.run`
-    update streams set status = 'disabled', version = version + 1, updated_at = ${now}
-    where tenant = ${run.tenant} and id = ${run.stream}`;
-  noteChange(db, run);
-  const disabled = { ...score.health, reason: score.disabledBy };
-  return { result: 'recorded', version: run.version + 1, cursor, disabled };
-}
-
-const recorded = ({ version }: Run, cursor: Offset): SettledStream => ({
-  result: 'recorded',
-  version,
-  cursor,
-  disabled: undefined,
-});
-
-/**
- * Results of an older run count, but they say nothing about the present run's cursor. Answers where
- * the cursor is then.
- */
-function raise({ db, run, score: { health } }: Tally, settlement: Settlement): Offset {
-  const sameRun = settlement.run === run.run;
-  const wanted = Math.min(settlement.cursor, cursorMax(db, run, settlement.version));
-  const cursor = sameRun ? Math.max(run.cursor, wanted) : run.cursor;
-  if (cursor !== run.cursor || health !== run.health) writeRun(db, { ...run, cursor, health });
-  return cursor;
+  if (score.disabledBy !== undefined) {
+    db.run`
+      update streams set status = 'disabled', version = version + 1, updated_at = ${now}
+      where tenant = ${run.tenant} and id = ${run.stream}`;
+    noteChange(db, run);
+  }
+  return recorded(after, score.disabledBy);
 }

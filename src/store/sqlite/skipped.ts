@@ -1,8 +1,8 @@
 import { spanAt } from '../../core/subscription.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
+import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { oldestAfter } from './log.ts';
-import type { Run } from './runs.ts';
 
 /** A stretch of the log that enabling a stream passed over. */
 export interface PassedOver {
