@@ -55,13 +55,13 @@ export const plantedFaults: readonly PlantedFault[] = [
   },
   {
     name: 'latest that does not raise the run',
-    file: 'store/sqlite/streams.ts',
-    before: 'const enabled = { ...run, run: run.run + 1,',
-    after: `const enabled = { ...run, run: run.run + (resume === 'held' ? 1 : 0),`,
+    file: 'store/enabling.ts',
+    before: 'run: run.run + 1,',
+    after: 'run: run.run + (cursor === run.cursor ? 1 : 0),',
   },
   {
     name: 'enabling that keeps the count of consecutive failures',
-    file: 'store/sqlite/streams.ts',
+    file: 'store/enabling.ts',
     before: 'health: { ...run.health, consecutive: 0 } };',
     after: 'health: run.health };',
   },

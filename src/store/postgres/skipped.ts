@@ -1,18 +1,8 @@
-import { spanAt } from '../../core/subscription.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
+import { type PassedOver, stepsOf } from '../enabling.ts';
 import { numbers, type Queries } from './database.ts';
 import { tipOf } from './log.ts';
 import type { Run } from './runs.ts';
-
-/** A stretch of the log that enabling a stream passed over. */
-export interface PassedOver {
-  readonly tenant: number;
-  readonly after: Offset;
-  readonly upTo: Offset;
-  readonly subscriptions: readonly Subscription[];
-  /** Offsets that had a row, so that they were or will be sent. */
-  readonly withRow: readonly Offset[];
-}
 
 /** Read in the transaction that enables the stream: rows come and go afterwards. */
 export async function passedOverBy(
@@ -35,23 +25,17 @@ const stepMax = 200_000;
  * Retained events of the stretch that the stream wanted and that have no row. The log behind the
  * head does not change but for pruning, so this is counted after the commit.
  */
-export async function countSkipped(
-  db: Queries,
-  { tenant, after, upTo, subscriptions, withRow }: PassedOver,
-): Promise<number> {
+export async function countSkipped(db: Queries, passedOver: PassedOver): Promise<number> {
+  const { tenant, after, withRow } = passedOver;
   const { prunedTo } = await tipOf(db, tenant);
   let skipped = 0;
-  let from = Math.max(after, prunedTo) + 1;
-  while (from <= upTo) {
-    const span = spanAt(subscriptions, from);
-    const to = Math.min(upTo, span.upTo ?? upTo, from + stepMax - 1);
+  for (const { from, to, types } of stepsOf(passedOver, Math.max(after, prunedTo) + 1, stepMax)) {
     const row = await db.get<{ count: number }>`
       select count(*) as count from events
       where tenant = ${tenant} and "offset" between ${from} and ${to}
-        and type = any(${span.types}::text[])
+        and type = any(${types}::text[])
         and "offset" <> all(${numbers(withRow)}::bigint[])`;
     skipped += row?.count ?? 0;
-    from = to + 1;
   }
   return skipped;
 }

@@ -1,13 +1,20 @@
 import type { Millis } from '../../core/clock.ts';
 import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
 import type { Health, Stream } from '../../core/types.ts';
+import {
+  type Changed,
+  type ChangeRefused,
+  enabledAfter,
+  type Enabling,
+  noSwitch,
+} from '../enabling.ts';
 import type { Hint, Page, StreamStore } from '../port.ts';
 import type { Seal } from '../seal.ts';
 import type { Database, Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { type Tip, tipOf } from './log.ts';
 import { lockRun, noteChanges, type Run, writeRuns } from './runs.ts';
-import { countSkipped, passedOverBy, type PassedOver } from './skipped.ts';
+import { countSkipped, passedOverBy } from './skipped.ts';
 import { listStats } from './stats.ts';
 import { takeTurn } from './turns.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
@@ -136,7 +143,7 @@ async function update(
   tx: Queries,
   seal: Seal,
   { tenant, id, decide, now }: Change,
-): Promise<Updated | Refused> {
+): Promise<Changed | ChangeRefused> {
   const run = await lockRun(tx, tenant, id);
   const before = await readStream(tx, seal, tenant, id);
   if (before === undefined || run === undefined) return { refused: 'unknown' };
@@ -158,22 +165,6 @@ async function update(
   return { updated, changed: true, ...enabling };
 }
 
-type Refused = Extract<Awaited<ReturnType<StreamStore['update']>>, { refused: string }>;
-
-interface Updated extends Enabling {
-  readonly updated: Stream;
-  /** False when nothing was asked for that was not so already. */
-  readonly changed: boolean;
-}
-
-/** What enabling comes to besides the run itself. */
-interface Enabling {
-  readonly held: 'complete' | 'pruned' | undefined;
-  readonly passedOver: PassedOver | undefined;
-}
-
-const noSwitch: Enabling = { held: undefined, passedOver: undefined };
-
 /** What a change of status does to the run, which is the same object when it does nothing. */
 async function switched(
   tx: Queries,
@@ -188,16 +179,15 @@ async function switched(
     const health = await failWaiting(tx, run, 'retrying', now);
     return { runAfter: { ...run, health }, ...noSwitch };
   }
-  const enabled = { ...run, run: run.run + 1, health: { ...run.health, consecutive: 0 } };
   if (resume !== 'held') {
     const passedOver = await passedOverBy(tx, run, wanted.subscriptions, head);
-    return { runAfter: { ...enabled, cursor: head }, held: undefined, passedOver };
+    return { runAfter: enabledAfter(run, head), held: undefined, passedOver };
   }
   // Nothing is pruned from here to the commit: the stream counts for that only afterwards.
   await tx.run`select 1 from tenants where id = ${run.tenant} for share`;
   const { prunedTo } = await tipOf(tx, run.tenant);
   const held = prunedTo > run.cursor ? 'pruned' : 'complete';
-  return { runAfter: enabled, held, passedOver: undefined };
+  return { runAfter: enabledAfter(run, run.cursor), held, passedOver: undefined };
 }
 
 async function writeStream(tx: Queries, seal: Seal, stream: Stream): Promise<void> {

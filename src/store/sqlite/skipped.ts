@@ -1,18 +1,8 @@
-import { spanAt } from '../../core/subscription.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
+import { type PassedOver, stepsOf } from '../enabling.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { oldestAfter } from './log.ts';
-
-/** A stretch of the log that enabling a stream passed over. */
-export interface PassedOver {
-  readonly tenant: number;
-  readonly after: Offset;
-  readonly upTo: Offset;
-  readonly subscriptions: readonly Subscription[];
-  /** Offsets that had a row, so that they were or will be sent. */
-  readonly withRow: readonly Offset[];
-}
 
 /** Read in the transaction that enables the stream: rows come and go afterwards. */
 export function passedOverBy(
@@ -38,21 +28,19 @@ const stepMax = 10_000;
  */
 export async function countSkipped(
   deps: { readonly db: Database; readonly defer: (action: () => void) => void },
-  { tenant, after, upTo, subscriptions, withRow }: PassedOver,
+  passedOver: PassedOver,
 ): Promise<number> {
+  const { tenant, after, withRow } = passedOver;
   const rows = JSON.stringify(withRow);
   let skipped = 0;
-  let from = oldestAfter(deps.db, tenant, after);
-  while (from <= upTo) {
-    const span = spanAt(subscriptions, from);
-    const to = Math.min(upTo, span.upTo ?? upTo, from + stepMax - 1);
+  const oldest = oldestAfter(deps.db, tenant, after);
+  for (const { from, to, types } of stepsOf(passedOver, oldest, stepMax)) {
     const row = deps.db.get<{ count: number }>`
       select count(*) as count from events
       where tenant = ${tenant} and offset between ${from} and ${to}
-        and type in (select value from json_each(${JSON.stringify(span.types)}))
+        and type in (select value from json_each(${JSON.stringify(types)}))
         and offset not in (select value from json_each(${rows}))`;
     skipped += row?.count ?? 0;
-    from = to + 1;
     await new Promise<void>(deps.defer);
   }
   return skipped;

@@ -2,13 +2,20 @@ import type { Millis } from '../../core/clock.ts';
 import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
 import type { Offset, Stream } from '../../core/types.ts';
 import type { Seal } from '../seal.ts';
+import {
+  type Changed,
+  type ChangeRefused,
+  enabledAfter,
+  type Enabling,
+  noSwitch,
+} from '../enabling.ts';
 import type { Hint, Page, StreamStore } from '../port.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { headOf, oldestAfter } from './log.ts';
 import { noteChange, readRun, writeRun } from './runs.ts';
-import { countSkipped, passedOverBy, type PassedOver } from './skipped.ts';
+import { countSkipped, passedOverBy } from './skipped.ts';
 import { listStats } from './stats.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
 
@@ -116,7 +123,7 @@ function update(
   id: string,
   decide: Parameters<StreamStore['update']>[2],
   now: Millis,
-): Updated | Refused {
+): Changed | ChangeRefused {
   const { db } = deps;
   const before = readStream(deps, tenant, id);
   const run = readRun(db, tenant, id);
@@ -137,22 +144,6 @@ function update(
   return { updated, changed: true, ...enabling };
 }
 
-type Refused = Extract<Awaited<ReturnType<StreamStore['update']>>, { refused: string }>;
-
-interface Updated extends Enabling {
-  readonly updated: Stream;
-  /** False when nothing was asked for that was not so already. */
-  readonly changed: boolean;
-}
-
-/** What enabling comes to besides the run itself. */
-interface Enabling {
-  readonly held: 'complete' | 'pruned' | undefined;
-  readonly passedOver: PassedOver | undefined;
-}
-
-const noSwitch: Enabling = { held: undefined, passedOver: undefined };
-
 /** What a change of status does to the run, which is the same object when it does nothing. */
 function switched(
   db: Database,
@@ -166,13 +157,16 @@ function switched(
   if (wanted.status === 'disabled') {
     return { runAfter: { ...run, health: failWaiting(db, run, 'retrying', now) }, ...noSwitch };
   }
-  const enabled = { ...run, run: run.run + 1, health: { ...run.health, consecutive: 0 } };
   if (resume !== 'held') {
     const passedOver = passedOverBy(db, run, wanted.subscriptions, head);
-    return { runAfter: { ...enabled, cursor: head }, held: undefined, passedOver };
+    return { runAfter: enabledAfter(run, head), held: undefined, passedOver };
   }
   const pruned = oldestAfter(db, run.tenant, run.cursor) > run.cursor + 1;
-  return { runAfter: enabled, held: pruned ? 'pruned' : 'complete', passedOver: undefined };
+  return {
+    runAfter: enabledAfter(run, run.cursor),
+    held: pruned ? 'pruned' : 'complete',
+    passedOver: undefined,
+  };
 }
 
 function writeStream({ db, seal }: StreamDeps, stream: Stream): void {
