@@ -124,6 +124,8 @@ function refusalOf(error: unknown): Refusal {
   if (isMalformed(error)) return invalidRequest('The request cannot be read');
   const { status, message, headers } = problemOf(error);
   switch (status) {
+    case 400:
+      return invalidRequest(message);
     case 404:
       return new Refusal(404, 'invalid_request', message);
     case 413:

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import { StoreUnavailable } from '../core/errors.ts';
+import { StoreTextRefused, StoreUnavailable } from '../core/errors.ts';
 
 /**
  * A refusal as the management API words it (contract section 3.1). Thrown by whatever finds the
@@ -47,8 +47,11 @@ export function problemBody({ status, message, errorCode }: Problem): ProblemBod
 export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof StoreUnavailable) return unavailable();
+  if (error instanceof StoreTextRefused) return new Problem(400, unstorableText, 'invalid_body');
   return new Problem(500, 'Internal Server Error');
 }
+
+const unstorableText = 'A text has the character U+0000, which cannot be stored; leave it out.';
 
 /** 400 for a path parameter; `reason` as in {@link badBody}. */
 export function badPath(reason: string, property: string, description: string): Problem {

@@ -14,7 +14,12 @@ export class StoreUnavailable extends Error {
 /** The store understood the command and refuses its content; trying again cannot help. */
 export class StoreContentRefused extends Error {
   readonly code = 'store_content_refused';
-  override readonly name = 'StoreContentRefused';
+  override readonly name: string = 'StoreContentRefused';
+}
+
+/** A text has a U+0000, which this store cannot hold nor look for. HTTP 400. */
+export class StoreTextRefused extends StoreContentRefused {
+  override readonly name = 'StoreTextRefused';
 }
 
 /** The program must not start. `message` is the one line shown to the operator; exit code 1. */

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { StoreContentRefused, StoreUnavailable } from '../../core/errors.ts';
+import { StoreContentRefused, StoreTextRefused, StoreUnavailable } from '../../core/errors.ts';
 
 /**
  * Statements written as tagged templates next to their one use:
@@ -234,6 +234,8 @@ export function stateOf(error: unknown): string {
 
 /** Classes of SQLSTATE: what is wrong with a value, and limits that it breaks. */
 const refused = new Set(['22', '23', '54']);
+/** character_not_in_repertoire: of what JavaScript can send this is U+0000 alone. */
+const badText = '22021';
 /** Of these a statement of this program is the cause. */
 const mistakes = new Set(['0A', '21', '24', '25', '26', '2F', '34', '42']);
 /** A server that follows another one, and a transaction that was ended because it took too long. */
@@ -249,6 +251,7 @@ function translated(error: unknown): unknown {
     return new StoreUnavailable(`PostgreSQL does not answer: ${error.message}`, { cause: error });
   }
   const group = (error.code ?? '').slice(0, 2);
+  if (error.code === badText) return new StoreTextRefused(error.message, { cause: error });
   if (refused.has(group)) return new StoreContentRefused(error.message, { cause: error });
   if (mistakes.has(group) && !passing.has(error.code ?? '')) return error;
   return new StoreUnavailable(`PostgreSQL: ${error.message}`, { cause: error });
