@@ -135,8 +135,9 @@ create table stream_stats (
 -- every event that has an offset. The lock makes offset order equal commit order: a reader at the
 -- head can never pass an event that commits later.
 --
--- Ids must differ. Answers each event's offset, in the order of the arrays; null when there is no
--- such tenant.
+-- Ids must differ. Answers the head before, after which the new events follow in the order of the
+-- arrays; the instant of this append; and the chosen ids that were there already, with their offsets.
+-- All of it is null when there is no such tenant.
 create function leat_append(
   the_tenant integer, now_ms bigint, ids text[], chosen boolean[], types text[], times bigint[],
   bodies text[], out head bigint, out published_at bigint, out known text[], out known_at bigint[]
