@@ -1,8 +1,7 @@
 import type { TestContext } from 'node:test';
-import pg from 'pg';
 import { makePlace, type Running, startLeat, waitFor } from './leat.ts';
 import { startPooler } from './pooler.ts';
-import { type PostgresServer, startPostgres } from './postgres.ts';
+import { behindPort, type PostgresServer, query, startPostgres } from './postgres.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
 /** Leat nodes as processes on one PostgreSQL of their own, with a network between that can fail. */
@@ -35,7 +34,7 @@ export async function startCluster(
     : undefined;
   const proxy = await startTcpProxy(pooler?.port ?? server.port);
   const url = await server.createDatabase();
-  const proxied = url.replace(`:${server.port}/`, `:${proxy.port}/`);
+  const proxied = behindPort(url, proxy.port);
   const nodes: Running[] = [];
   t.after(async () => {
     for (const node of nodes) node.child.kill('SIGCONT');
@@ -57,16 +56,7 @@ export async function startCluster(
       nodes.push(node);
       return node;
     },
-    ask: async <Row extends object>(sql: string) => {
-      const client = new pg.Client({ connectionString: url });
-      await client.connect();
-      try {
-        const { rows } = await client.query<Row>(sql);
-        return rows;
-      } finally {
-        await client.end();
-      }
-    },
+    ask: (sql) => query(url, sql),
   };
 }
 

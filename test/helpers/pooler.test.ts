@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import pg from 'pg';
 import { type Pooler, startPooler } from './pooler.ts';
-import { sharedPostgres } from './postgres.ts';
+import { behindPort, sharedPostgres } from './postgres.ts';
 
 test('each transaction has one connection to the server, the next one has another', async (t) => {
   const { pooler, open } = await startScene(t);
@@ -160,7 +160,7 @@ async function startScene(
   const server = await sharedPostgres();
   const database = await server.createDatabase();
   const pooler: Pooler = await startPooler({ port: server.port, serverConnections: 3, ...options });
-  const url = database.replace(`:${server.port}/`, `:${pooler.port}/`);
+  const url = behindPort(database, pooler.port);
   const clients: pg.Client[] = [];
   t.after(async () => {
     await Promise.all(clients.map((client) => client.end()));

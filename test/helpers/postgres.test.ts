@@ -5,16 +5,15 @@ import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import pg from 'pg';
-import { sharedPostgres, startPostgres } from './postgres.ts';
+import { query, sharedPostgres, startPostgres } from './postgres.ts';
 
 test('a database is empty, has a user who may do everything, and is gone once dropped', async () => {
   const server = await sharedPostgres();
   const [one, two] = await Promise.all([server.createDatabase(), server.createDatabase()]);
-  await ask(one, 'create table notes (words text)');
-  assert.deepEqual(await ask(two, `select to_regclass('notes') as notes`), [{ notes: null }]);
+  await query(one, 'create table notes (words text)');
+  assert.deepEqual(await query(two, `select to_regclass('notes') as notes`), [{ notes: null }]);
   await server.dropDatabase(one);
-  await assert.rejects(ask(one, 'select 1'), { code: '3D000' });
+  await assert.rejects(query(one, 'select 1'), { code: '3D000' });
 });
 
 test('the shared server is one server', async () => {
@@ -26,14 +25,14 @@ test('what was committed is there after each way of stopping, at the same URL', 
   const server = await startPostgres();
   t.after(() => server.close());
   const url = await server.createDatabase();
-  await ask(url, 'create table notes (words text)');
+  await query(url, 'create table notes (words text)');
   for (const mode of ['fast', 'immediate'] as const) {
-    await ask(url, `insert into notes values ('${mode}')`);
+    await query(url, `insert into notes values ('${mode}')`);
     await server.stop(mode);
-    await assert.rejects(ask(url, 'select 1'), { code: 'ECONNREFUSED' });
+    await assert.rejects(query(url, 'select 1'), { code: 'ECONNREFUSED' });
     await server.start();
   }
-  assert.deepEqual(await ask(url, 'select words from notes'), [
+  assert.deepEqual(await query(url, 'select words from notes'), [
     { words: 'fast' },
     { words: 'immediate' },
   ]);
@@ -42,8 +41,8 @@ test('what was committed is there after each way of stopping, at the same URL', 
 test('settings can be others; a wrong one shows what PostgreSQL says of it', async (t) => {
   const server = await startPostgres({ settings: { fsync: 'on', max_connections: '7' } });
   t.after(() => server.close());
-  assert.deepEqual(await ask(server.url(), 'show fsync'), [{ fsync: 'on' }]);
-  assert.deepEqual(await ask(server.url(), 'show max_connections'), [{ max_connections: '7' }]);
+  assert.deepEqual(await query(server.url(), 'show fsync'), [{ fsync: 'on' }]);
+  assert.deepEqual(await query(server.url(), 'show max_connections'), [{ max_connections: '7' }]);
   const wrong = startPostgres({ settings: { no_such_setting: '1' } });
   await assert.rejects(wrong, /ended at once.*no_such_setting/s);
 });
@@ -54,7 +53,7 @@ test('nothing of it is left once it is closed', async () => {
   assert.ok(existsSync(folder));
   await server.close();
   assert.ok(!existsSync(folder));
-  await assert.rejects(ask(server.url(), 'select 1'), { code: 'ECONNREFUSED' });
+  await assert.rejects(query(server.url(), 'select 1'), { code: 'ECONNREFUSED' });
 });
 
 for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
@@ -74,22 +73,12 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     child.kill(signal);
     await once(child, 'exit');
     while (existsSync(folder)) await delay(10);
-    await assert.rejects(ask(url, 'select 1'), { code: 'ECONNREFUSED' });
+    await assert.rejects(query(url, 'select 1'), { code: 'ECONNREFUSED' });
   });
 }
 
 /** The folder of all that a server has. */
 async function folderOf(url: string): Promise<string> {
-  const [row] = await ask(url, 'show data_directory');
+  const [row] = await query(url, 'show data_directory');
   return dirname(String(row?.['data_directory']));
-}
-
-async function ask(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
-  try {
-    await client.connect();
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end();
-  }
 }

@@ -75,6 +75,29 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   }
 }
 
+/** Asks a database once, over a connection of its own. */
+export async function query<Row extends object = Record<string, unknown>>(
+  url: string,
+  sql: string,
+): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: url });
+  // Without a listener the loss of the connection would end the process.
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    return (await client.query<Row>(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** The same database by way of another port: that of a proxy or a pooler. */
+export function behindPort(url: string, port: number): string {
+  const other = new URL(url);
+  other.port = String(port);
+  return other.href;
+}
+
 let shared: Promise<PostgresServer> | undefined;
 
 /** The one server of this test process, started on first use; it ends with the process. */
@@ -213,18 +236,6 @@ async function answers(folder: string, port: number): Promise<boolean> {
     return row?.['data'] === dataOf(folder);
   } catch {
     return false;
-  }
-}
-
-async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
-  // Without a listener the loss of the connection would end the process.
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end();
   }
 }
 

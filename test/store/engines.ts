@@ -6,8 +6,7 @@ import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port.ts';
 import { startPooler } from '../helpers/pooler.ts';
-import { sharedPostgres } from '../helpers/postgres.ts';
-import pg from 'pg';
+import { behindPort, query, sharedPostgres } from '../helpers/postgres.ts';
 import type { Engine, OpenedStore } from './contract/engine.ts';
 
 const secretKey = randomBytes(32);
@@ -70,7 +69,7 @@ export const postgresPooled: Engine = {
       serverConnections: 3,
       refuseListen: true,
     });
-    const url = direct.replace(`:${server.port}/`, `:${pooler.port}/`);
+    const url = behindPort(direct, pooler.port);
     const store = await openUrl(url);
     return {
       store,
@@ -117,11 +116,4 @@ async function openDatabase(url: string): Promise<OpenedStore> {
       await (await sharedPostgres()).dropDatabase(url);
     },
   };
-}
-
-async function query(url: string, sql: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  await client.query(sql);
-  await client.end();
 }

@@ -7,7 +7,7 @@ import type { LogEvent } from '../../src/core/types.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Hint, Store } from '../../src/store/port.ts';
 import { waitFor } from '../helpers/leat.ts';
-import { sharedPostgres } from '../helpers/postgres.ts';
+import { behindPort, sharedPostgres } from '../helpers/postgres.ts';
 import { startTcpProxy } from '../helpers/tcp-proxy.ts';
 import { addTenant, newEvent, newStream, start } from './contract/scene.ts';
 
@@ -128,7 +128,7 @@ describe('PostgreSQL: many processes on one database', () => {
     const { stores, url } = await openShared(t, 1);
     const [one] = stores;
     assert.ok(one);
-    const proxied = url.replace(`:${server.port}/`, `:${proxy.port}/`);
+    const proxied = behindPort(url, proxy.port);
     const other = await open(t, proxied);
     const heard: Hint[] = [];
     other.watch((hint) => heard.push(hint));
