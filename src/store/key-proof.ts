@@ -13,7 +13,7 @@ export function provesKey(name: string, seal: Seal, sealed: Uint8Array | undefin
 }
 
 /** Whether the key is the one that sealed the proof. */
-export function opensProof(seal: Seal, sealed: Uint8Array): boolean {
+function opensProof(seal: Seal, sealed: Uint8Array): boolean {
   try {
     return seal.open(sealed) === keyProof;
   } catch (error) {

@@ -13,7 +13,7 @@ import {
   nameOfRow,
 } from './move-tables.ts';
 import { type MoveTarget, openMoveTarget } from './postgres/move.ts';
-import { opensProof } from './key-proof.ts';
+import { provesKey } from './key-proof.ts';
 import { createSeal } from './seal.ts';
 import { type MoveSource, openMoveSource } from './sqlite/move.ts';
 
@@ -57,7 +57,7 @@ export async function moveStore(options: MoveOptions): Promise<Moved> {
   const source = openMoveSource(file);
   try {
     const seal = createSeal(await options.secretKey(), options.random);
-    if (!opensProof(seal, source.keyProof)) throw new StartRefused(wrongKey(file));
+    provesKey(file, seal, source.keyProof);
     const target = await openMoveTarget(url, { seal, keyProof: source.keyProof });
     try {
       return await move(source, target, options);
@@ -197,10 +197,6 @@ function endsOf({ from, to }: MoveOptions): { file: string; url: string } {
     );
   }
   return { file: from.file, url: to.url };
-}
-
-function wrongKey(file: string): string {
-  return `LEAT_SECRET_KEY: does not fit the secrets in ${file}, set the key that store was first started with`;
 }
 
 /** What to print after a move. */

@@ -13,7 +13,7 @@ import {
 import type { Seal } from '../seal.ts';
 import { type Bindable, createDatabase, type Database, numbers, type Queries } from './database.ts';
 import { dayOf, makeDays, schemaLock } from './days.ts';
-import { refusalOf } from './refusal.ts';
+import { nameOf, refusalOf } from './refusal.ts';
 import { prepareSchema } from './schema.ts';
 
 /** A database that takes the rows of another store, and remembers how far they have come. */
@@ -48,8 +48,7 @@ export async function openMoveTarget(
   url: string,
   { seal, keyProof }: { seal: Seal; keyProof: Uint8Array },
 ): Promise<MoveTarget> {
-  const { host, pathname } = new URL(url);
-  const name = `postgres://${host}${pathname}`;
+  const name = nameOf(url);
   const db = createDatabase({ url, connectionsMax: 2, applicationName: 'leat migrate-store' });
   const source = createHash('sha256').update(keyProof).digest('hex');
   try {

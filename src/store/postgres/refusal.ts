@@ -1,6 +1,12 @@
 import { StartRefused } from '../../core/errors.ts';
 import { causeOf, stateOf } from './database.ts';
 
+/** The URL without its password and its parameters. */
+export function nameOf(url: string): string {
+  const { host, pathname } = new URL(url);
+  return `postgres://${host}${pathname}`;
+}
+
 /** Why the database `name` cannot be used, as one line that says what to do. */
 export function refusalOf(name: string, error: unknown): StartRefused {
   if (error instanceof StartRefused) return error;

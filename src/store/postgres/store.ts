@@ -14,6 +14,7 @@ import { refuseHalfMoved } from './move.ts';
 import { openNotices } from './notices.ts';
 import { createOwnershipStore } from './ownership.ts';
 import { createRoleStore } from './roles.ts';
+import { nameOf } from './refusal.ts';
 import { prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
 import { createTenantStore } from './tenants.ts';
@@ -92,10 +93,4 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
       await db.close();
     },
   };
-}
-
-/** The URL without its password and its parameters. */
-function nameOf(url: string): string {
-  const { host, pathname } = new URL(url);
-  return `postgres://${host}${pathname}`;
 }

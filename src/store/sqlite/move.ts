@@ -130,9 +130,7 @@ function sourceOn(connection: DatabaseSync, file: string, keyProof: Uint8Array):
       }
     },
     numbered: ({ name }) => valueOf('select seq from sqlite_sequence where name = ?', name),
-    close: () => {
-      if (connection.isOpen) connection.close();
-    },
+    close: () => connection.close(),
   };
 }
 
