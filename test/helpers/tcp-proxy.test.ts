@@ -35,13 +35,15 @@ test('what is black-holed says nothing in either direction, even when others spe
   during.on('data', (data: Buffer) => heard.push(data.toString()));
   for (const socket of [former, during]) socket.write('lost');
   target.sayToAll('lost');
+  // By the time that this has gone past the proxy and back, the proxy has read what is lost.
+  assert.equal(await echoOf(await connectedTo(target.port), 'past'), 'past');
   proxy.restore();
   for (const socket of [former, during]) socket.write('late');
   target.sayToAll('late');
   // By the time that this has gone there and back, so has all that was written before it.
   assert.equal(await echoOf(await connected(proxy), 'fresh'), 'fresh');
   assert.deepEqual(heard, []);
-  assert.equal(target.heard, 'herefresh');
+  assert.equal(target.heard, 'herepastfresh');
   for (const socket of [former, during]) assert.equal(socket.destroyed, false);
 });
 
@@ -76,6 +78,7 @@ async function startScene(t: TestContext) {
   const sockets = new Set<Socket>();
   const target = {
     heard: '',
+    port: 0,
     sayToAll: (words: string) => {
       for (const socket of sockets) socket.write(words);
     },
@@ -90,7 +93,8 @@ async function startScene(t: TestContext) {
     });
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const proxy = await startTcpProxy((server.address() as AddressInfo).port);
+  target.port = (server.address() as AddressInfo).port;
+  const proxy = await startTcpProxy(target.port);
   t.after(async () => {
     await proxy.close();
     for (const socket of sockets) socket.destroy();
@@ -100,13 +104,18 @@ async function startScene(t: TestContext) {
 }
 
 async function connected(proxy: TcpProxy): Promise<Socket> {
-  const socket = connect({ port: proxy.port, host: '127.0.0.1' });
   const before = proxy.accepted;
-  await once(socket, 'connect');
+  const socket = await connectedTo(proxy.port);
   // The system accepts before the proxy does.
   while (proxy.accepted === before) await setImmediate();
+  return socket;
+}
+
+async function connectedTo(port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1' });
   // A test reads of the end in `close`.
   socket.on('error', () => undefined);
+  await once(socket, 'connect');
   return socket;
 }
 
