@@ -8,13 +8,16 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
 import { systemClock, systemRandom } from '../../src/clock.ts';
+import { StartRefused } from '../../src/core/errors.ts';
 import { type Moved, moveStore } from '../../src/store/move.ts';
 import { createMoveProgress, type MoveProgressListener } from '../../src/store/move-progress.ts';
 import { movedTables } from '../../src/store/move-tables.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port.ts';
 import { createDatabase } from '../../src/store/postgres/database.ts';
-import { refuseHalfMoved } from '../../src/store/postgres/move.ts';
+import { openMoveTarget, refuseHalfMoved } from '../../src/store/postgres/move.ts';
+import { createSeal } from '../../src/store/seal.ts';
+import { openMoveSource } from '../../src/store/sqlite/move.ts';
 import {
   makePlace,
   runLeat,
@@ -180,6 +183,30 @@ describe('a move is refused', { concurrency: 2 }, () => {
       message: /^--to: \S+ holds a part of another store: end that move/,
     });
   });
+
+  for (const name of ['tenants', 'events']) {
+    test(`while another one writes the same ${name}`, async (t) => {
+      const place = await filledPlace(t);
+      const table = movedTables.find((moved) => moved.name === name);
+      assert.ok(table);
+      const source = openMoveSource(place.file);
+      t.after(() => source.close());
+      const rows = source.read(table, undefined, { rows: 100, characters: 1_000_000 });
+      assert.ok(rows.length > 1);
+      const deps = { seal: createSeal(secretKey, systemRandom), keyProof: source.keyProof };
+      const targets = [
+        await openMoveTarget(place.url, deps),
+        await openMoveTarget(place.url, deps),
+      ];
+      const ends = await Promise.allSettled(targets.map((target) => target.write(table, rows)));
+      await Promise.all(targets.map((target) => target.close()));
+      const [refused, ...more] = ends.filter((end) => end.status === 'rejected');
+      assert.deepEqual(more, []);
+      assert.ok(refused?.reason instanceof StartRefused);
+      assert.match(refused.reason.message, /^--to: another move to postgres:\S+ is under way$/);
+      assert.equal(await countOf(place.url, name), rows.length);
+    });
+  }
 
   test('while a server runs on the source', async (t) => {
     const place = await filledPlace(t);

@@ -149,7 +149,6 @@ function targetOn(
   const { name, isComplete, progress } = state;
   const progressOf = (table: MovedTable): MoveProgress =>
     progress.get(table.name) ?? { last: undefined, rows: 0 };
-  const inserts = new Map(movedTables.map((table) => [table.name, insertOf(table)]));
   const days = new Set<string>();
 
   const copy = async (table: MovedTable, rows: readonly MovedRow[]): Promise<void> => {
@@ -157,17 +156,14 @@ function targetOn(
     const last = rows.at(-1);
     if (last === undefined) return;
     const next = { last: keyOf(table, last), rows: former.rows + rows.length };
-    const strings = inserts.get(table.name) ?? insertOf(table);
     const values = table.columns.map((column, index) => arrayOf(column, index, rows));
-    await db.transact('relaxed', async (tx) => {
-      const [, moved] = await Promise.all([
-        tx.run(strings, ...values),
-        tx.run`
-          update leat_store_move set last = ${JSON.stringify(next.last)}, rows = ${next.rows}
-          where table_name = ${table.name} and rows = ${former.rows}`,
-      ]);
-      if (moved !== 1) throw new StartRefused(`--to: another move to ${name} is under way`);
-    });
+    const place = [JSON.stringify(next.last), next.rows, table.name, former.rows];
+    const written = await db.transact('relaxed', (tx) =>
+      tx.run(insertOf(table), ...place, ...values),
+    );
+    if (written !== rows.length) {
+      throw new StartRefused(`--to: another move to ${name} is under way`);
+    }
     progress.set(table.name, next);
   };
 
@@ -276,7 +272,11 @@ const arrayTypes: Record<MovedColumn['kind'], string> = {
   boolean: 'boolean[]',
 };
 
-/** A batch in one statement, an array for each column. */
+/**
+ * A batch and how far it brings the table, in one statement: an array for each column. Of two moves
+ * the later one waits for the row that says how far the table is, finds it further on, and writes
+ * nothing; it does not come to the keys that are there already.
+ */
 function insertOf({ name, columns }: MovedTable): TemplateStringsArray {
   const names = columns.map((column) => `"${column.name}"`).join(', ');
   const cells = columns.map(({ name: column, kind }) =>
@@ -284,10 +284,16 @@ function insertOf({ name, columns }: MovedTable): TemplateStringsArray {
   );
   const types = columns.map(({ kind }) => arrayTypes[kind]);
   return template([
-    `insert into ${name} (${names}) overriding system value
+    `with taken as (
+        update leat_store_move set last = `,
+    ', rows = ',
+    ' where table_name = ',
+    ' and rows = ',
+    ` returning rows)
+      insert into ${name} (${names}) overriding system value
       select ${cells.join(', ')} from unnest(`,
     ...types.slice(0, -1).map((type) => `::${type}, `),
-    `::${types.at(-1)}) as u(${names})`,
+    `::${types.at(-1)}) as u(${names}) where exists (select from taken)`,
   ]);
 }
 
