@@ -30,7 +30,7 @@ export interface MoveOptions {
 export interface Moved {
   /** What messages call the target; no password. */
   readonly target: string;
-  /** Everything was there before, and nothing was done. */
+  /** The store came there before and nothing was done, whatever the source took in since then. */
   readonly wasComplete: boolean;
   readonly tables: readonly MovedCount[];
   /** Of this run. */
@@ -201,7 +201,9 @@ function endsOf({ from, to }: MoveOptions): { file: string; url: string } {
 
 /** What to print after a move. */
 export function describeMoved({ target, wasComplete, tables, copied, copyMs }: Moved): string {
-  if (wasComplete) return `Everything is in ${target} already: it came there before.`;
+  if (wasComplete) {
+    return `Nothing was done: this store came to ${target} before. What the source took in since then is not there.`;
+  }
   const lines = tables.map(
     ({ name, rows, checksum }) =>
       `  ${name.padEnd(18)}${countText(rows).padStart(14)}  ${checksum.slice(0, 16)}`,
