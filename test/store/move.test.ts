@@ -9,6 +9,7 @@ import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
 import { systemClock, systemRandom } from '../../src/clock.ts';
 import { StartRefused } from '../../src/core/errors.ts';
+import { storeLocation } from '../../src/core/value.ts';
 import { type Moved, moveStore } from '../../src/store/move.ts';
 import { createMoveProgress, type MoveProgressListener } from '../../src/store/move-progress.ts';
 import { movedTables } from '../../src/store/move-tables.ts';
@@ -536,10 +537,10 @@ async function openTarget(t: TestContext, place: MovePlace): Promise<Store> {
 }
 
 function openAt(where: string, key: Uint8Array): Promise<Store> {
-  const location = where.startsWith('sqlite:')
-    ? ({ engine: 'sqlite', path: where.slice('sqlite:'.length) } as const)
-    : ({ engine: 'postgres', url: where } as const);
-  return openStore({ location, secretKey: key, random: systemRandom, clock: systemClock });
+  const parsed = storeLocation(where);
+  assert.ok('value' in parsed);
+  const deps = { secretKey: key, random: systemRandom, clock: systemClock };
+  return openStore({ location: parsed.value, ...deps });
 }
 
 /** An empty database, dropped at the end, after what uses it was closed. */
