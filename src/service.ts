@@ -1,10 +1,10 @@
-import { lookup } from 'node:dns';
+import { lookup, promises as dns } from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import os from 'node:os';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
-import type { TlsServers } from './api/tls.ts';
+import { type CloseAddresses, openOtherAddresses, type TlsServer } from './api/tls.ts';
 import { bootstrap, type Bootstrapped } from './auth/bootstrap.ts';
 import type { HandOver } from './auth/clients.ts';
 import type { SampleWish } from './auth/sample.ts';
@@ -58,6 +58,8 @@ export interface ServiceDeps {
   readonly handOver?: HandOver | undefined;
   /** What a first start makes for the message API, where that is wanted. */
   readonly sample?: SampleWish | undefined;
+  /** All addresses of a name; those that the machine finds unless given. */
+  readonly addressesOf?: (hostname: string) => Promise<readonly string[]>;
 }
 
 /** Opens the store, makes what the first start needs, and listens. Throws `StartRefused`. */
@@ -103,9 +105,9 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
   const transport = createServiceTransport(deps, egress);
   const dispatcher = createServiceDispatcher(store, transport, deps);
   const pruner = createServicePruner(store, deps);
-  const around = { egress, ending: ending.signal, tls: tls?.servers };
+  const around = { egress, ending: ending.signal, tls: tls?.server };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
-  const url = await listen(app, config);
+  const { url, closeOthers } = await listen(app, deps);
   const renewal = tls?.follow();
   const work = Promise.all([dispatcher.run(ending.signal), pruner.run(ending.signal)]);
 
@@ -118,7 +120,7 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
       ending.abort();
       renewal?.stop();
       try {
-        await closeInTime(app, clock);
+        await closeInTime(app, closeOthers, clock);
         await work;
       } finally {
         closeAccess();
@@ -133,10 +135,14 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
  * Node judges no time-out of a request any more once its server closes: a client that never ends
  * its request would hold the process for ever.
  */
-async function closeInTime(app: ReturnType<typeof buildApp>, clock: Clock): Promise<void> {
+async function closeInTime(
+  app: ReturnType<typeof buildApp>,
+  closeOthers: CloseAddresses | undefined,
+  clock: Clock,
+): Promise<void> {
   const cutOff = clock.after(limits.http.closingMs, () => app.server.closeAllConnections());
   try {
-    await app.close();
+    await Promise.all([app.close(), closeOthers?.()]);
   } finally {
     cutOff.cancel();
   }
@@ -147,7 +153,7 @@ function buildServiceApp(
   around: {
     readonly egress: EgressRule;
     readonly ending: AbortSignal;
-    readonly tls: TlsServers | undefined;
+    readonly tls: TlsServer | undefined;
   },
   deps: ServiceDeps,
 ): { app: ReturnType<typeof buildApp>; close: () => void } {
@@ -261,15 +267,30 @@ function createServicePruner(
   });
 }
 
-async function listen(app: ReturnType<typeof buildApp>, config: Config): Promise<string> {
+interface Listener {
+  readonly url: string;
+  readonly closeOthers: CloseAddresses | undefined;
+}
+
+async function listen(
+  app: ReturnType<typeof buildApp>,
+  { config, addressesOf = systemAddressesOf }: ServiceDeps,
+): Promise<Listener> {
   const { host, port } = config;
+  const url = urlOf({ host, port }, { tls: endsTls(config) });
   try {
     await app.listen({ host, port });
+    if (host !== 'localhost' || !endsTls(config)) return { url, closeOthers: undefined };
+    return { url, closeOthers: await openOtherAddresses(app.server, await addressesOf(host)) };
   } catch (error) {
     await app.close();
     throw listenRefusal(error, listeningOf(config));
   }
-  return urlOf({ host, port }, { tls: endsTls(config) });
+}
+
+async function systemAddressesOf(hostname: string): Promise<string[]> {
+  const found = await dns.lookup(hostname, { all: true });
+  return found.map(({ address }) => address);
 }
 
 function listeningOf({ host, port }: Config): Listening {

@@ -1,6 +1,6 @@
 /** TLS that ends in this process: LEAT_TLS_CERT with LEAT_TLS_KEY, or LEAT_TLS=local. */
 import type { Logger } from 'pino';
-import { createTlsServers, type TlsServers } from './api/tls.ts';
+import { createTlsServer, type TlsServer } from './api/tls.ts';
 import { type Config, dataFolderOf, limits } from './config.ts';
 import type { Clock, RandomBytes } from './core/clock.ts';
 import { literalAddress } from './core/address.ts';
@@ -11,7 +11,7 @@ import type { Store } from './store/port.ts';
 
 /** TLS of a service. */
 export interface Tls {
-  readonly servers: TlsServers;
+  readonly server: TlsServer;
   /** From now on takes a renewed certificate into use by itself. */
   follow(): { stop(): void };
 }
@@ -47,9 +47,9 @@ export async function openTls(
     if (objection !== undefined) log.warn(`LEAT_TLS_CERT: ${objection}`);
   };
   warn(identity);
-  const servers = createTlsServers(identity);
+  const server = createTlsServer(identity);
   const renew = (found: Identity): void => {
-    servers.renew(found);
+    server.renew(found);
     log.info('a renewed certificate is in use');
     warn(found);
   };
@@ -58,7 +58,7 @@ export async function openTls(
   };
   const { everyMs } = limits.tls;
   return {
-    servers,
+    server,
     follow: () => followCertificate({ identity, load, renew, report, clock, everyMs }),
   };
 }

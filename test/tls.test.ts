@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createPrivateKey } from 'node:crypto';
-import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
@@ -17,7 +16,7 @@ import { type Config, limits, readConfig } from '../src/config.ts';
 import type { Clock } from '../src/core/clock.ts';
 import { StartRefused } from '../src/core/errors.ts';
 import { type Issuer, issuerFor, startMessageService } from '../src/message-service.ts';
-import { type Service, startService } from '../src/service.ts';
+import { type Service, type ServiceDeps, startService } from '../src/service.ts';
 import { authority, expired, ofAnotherHost, selfSigned, trusted } from './helpers/certificates.ts';
 import { createManualClock } from './helpers/clock.ts';
 import {
@@ -160,17 +159,66 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
 
   test('has it on every address of localhost, a renewed one too', async (t) => {
     const clock = hourlyByHand();
-    const { port, paths } = await startWith(t, trusted, { LEAT_HOST: 'localhost' }, clock);
-    const addresses = await lookup('localhost', { all: true });
+    const { port, paths } = await startOnLocalhost(t, clock);
     const subjects = (): Promise<string[]> =>
-      Promise.all(addresses.map(({ address }) => subjectAt({ port, host: address })));
-    assert.deepEqual(new Set(await subjects()), new Set(['trusted']));
+      Promise.all(localhosts.map((host) => subjectAt({ port, host })));
+    assert.deepEqual(await subjects(), ['trusted', 'trusted']);
     await writeFile(paths.cert, selfSigned.cert);
     await writeFile(paths.key, selfSigned.key);
     await clock.hour();
     await waitFor('the renewed one everywhere', async () =>
       (await subjects()).every((subject) => subject === '127.0.0.1'),
     );
+  });
+
+  test('is up on localhost where an address of it cannot be had', async (t) => {
+    const { port } = await startOnLocalhost(t, systemClock, [...localhosts, '203.0.113.1']);
+    assert.equal(await subjectAt({ port, host: '127.0.0.2' }), 'trusted');
+  });
+
+  test('answers what was under way on a further address of localhost before it stops', async (t) => {
+    const { service, port } = await startOnLocalhost(t);
+    const idle = await handshake({ port, host: '127.0.0.2' });
+    const idleEnded = once(idle.resume(), 'close');
+    const sent = request({
+      ...targetOf({ port, host: '127.0.0.2', ca: authority, servername: 'localhost' }),
+      path: '/oauth/token',
+      method: 'POST',
+      agent: false,
+      headers: { 'content-type': 'application/x-www-form-urlencoded', expect: '100-continue' },
+    });
+    sent.flushHeaders();
+    await once(sent, 'continue');
+
+    const stopped = service.stop();
+    await waitFor('the first address to be closed', () => isClosed({ port, host: '127.0.0.1' }));
+    // It takes the store to answer this.
+    sent.end(clientCredentials().toString());
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    assert.equal(answer.statusCode, 200);
+    assert.equal(answer.headers.connection, 'close');
+    await once(answer.resume(), 'end');
+    await stopped;
+    await idleEnded;
+    assert.ok(await isClosed({ port, host: '127.0.0.2' }));
+  });
+
+  test('does not wait for a request on a further address that never ends', async (t) => {
+    // The wait of 5 s takes 50 ms here.
+    const hurried: Clock = {
+      ...systemClock,
+      after: (delayMs, action) => systemClock.after(delayMs / 100, action),
+    };
+    const { service, port } = await startOnLocalhost(t, hurried);
+    const stuck = await handshake({ port, host: '127.0.0.2' });
+    const gone = once(stuck, 'close');
+    stuck.on('error', () => {});
+    // The interim answer says that the server has the request and waits for its body.
+    stuck.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
+    stuck.write('Content-Type: application/json\r\nContent-Length: 9\r\n\r\n');
+    await once(stuck, 'data');
+    await service.stop();
+    await gone;
   });
 
   test('does not warn of plain HTTP on an address that is not loopback', async (t) => {
@@ -187,7 +235,7 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
 
   test('takes a renewed one within the hour, and keeps the former until it is whole', async (t) => {
     const clock = hourlyByHand();
-    const { port, paths, logged } = await startWith(t, trusted, {}, clock);
+    const { port, paths, logged } = await startWith(t, trusted, {}, { clock });
     const subject = async (): Promise<string> => subjectAt({ port, host: '127.0.0.1' });
     assert.equal(await subject(), 'trusted');
 
@@ -261,6 +309,9 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
   });
 });
 
+/** Loopback addresses that every machine has, whatever it finds for the name. */
+const localhosts = ['127.0.0.1', '127.0.0.2'];
+
 const noIssuer = { issuerDomain: undefined };
 
 interface Target {
@@ -295,15 +346,10 @@ function targetOf({ port, host = 'localhost', ca, servername }: Target): object 
 
 async function tokenAt(
   target: Target,
-  { id, secret } = bootstrapClient,
+  client = bootstrapClient,
   audience = '/api/v2/',
 ): Promise<string> {
-  const body = new URLSearchParams({
-    grant_type: 'client_credentials',
-    audience,
-    client_id: id,
-    client_secret: secret,
-  });
+  const body = clientCredentials(client, audience);
   const headers = {
     host: `localhost:${target.port}`,
     'content-type': 'application/x-www-form-urlencoded',
@@ -311,6 +357,18 @@ async function tokenAt(
   const answer = await ask({ ...target, path: '/oauth/token', headers, body: body.toString() });
   assert.equal(answer.status, 200, answer.text);
   return (JSON.parse(answer.text) as { access_token: string }).access_token;
+}
+
+function clientCredentials(
+  { id, secret } = bootstrapClient,
+  audience = '/api/v2/',
+): URLSearchParams {
+  return new URLSearchParams({
+    grant_type: 'client_credentials',
+    audience,
+    client_id: id,
+    client_secret: secret,
+  });
 }
 
 /** The first start keeps the client of the sample beside the store. */
@@ -350,6 +408,19 @@ async function subjectAt(target: Target): Promise<string> {
   const { CN } = socket.getPeerCertificate().subject;
   socket.destroy();
   return [CN].flat().join();
+}
+
+/** Whether nobody takes connections there. */
+async function isClosed({ port, host }: Required<Pick<Target, 'port' | 'host'>>): Promise<boolean> {
+  const socket = connect(port, host);
+  try {
+    await once(socket, 'connect');
+    return false;
+  } catch {
+    return true;
+  } finally {
+    socket.destroy();
+  }
 }
 
 async function fetchInProcess(port: number, env: Record<string, string>): Promise<string> {
@@ -423,12 +494,22 @@ interface Started {
   logged(): readonly string[];
 }
 
+/** A service in memory on a `localhost` that stands for several addresses. */
+async function startOnLocalhost(
+  t: TestContext,
+  clock: Clock = systemClock,
+  addresses: readonly string[] = localhosts,
+): Promise<Started> {
+  const deps = { clock, addressesOf: async () => addresses };
+  return startWith(t, trusted, { LEAT_HOST: 'localhost' }, deps);
+}
+
 /** A service in memory with this certificate. */
 async function startWith(
   t: TestContext,
   files: { readonly cert: string; readonly key: string },
   env: Readonly<Record<string, string>> = {},
-  clock: Clock = systemClock,
+  deps: Partial<Pick<ServiceDeps, 'clock' | 'addressesOf'>> = {},
 ): Promise<Started> {
   const place = await makePlace();
   const placed = await placeFiles(place, files);
@@ -439,7 +520,8 @@ async function startWith(
     lines.push((JSON.parse(line) as { msg: string }).msg);
   };
   const service = await startService({
-    ...depsOf(config, clock),
+    ...depsOf(config),
+    ...deps,
     log: pino({ level: 'warn' }, { write }),
   });
   t.after(async () => {
@@ -472,9 +554,9 @@ function configOf(env: Readonly<Record<string, string>>, port: number): Config {
   return read.config;
 }
 
-function depsOf(config: Config, clock: Clock = systemClock): Parameters<typeof startService>[0] {
+function depsOf(config: Config): ServiceDeps {
   const log = pino({ level: 'silent' });
-  return { config, clock, random: systemRandom, log, version: 'test' };
+  return { config, clock: systemClock, random: systemRandom, log, version: 'test' };
 }
 
 /** The machine's clock, but for the look at the certificate, whose hours pass by hand. */

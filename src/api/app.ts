@@ -21,7 +21,7 @@ import { answering, send, sendProblem, serve, type ServeDeps } from './serve.ts'
 import type { ApiSettings } from './settings.ts';
 import { answerBrokenRequest, boundServer, literalPath, serverLimits } from './server.ts';
 import { createTenantDirectory } from './tenants.ts';
-import type { TlsServers } from './tls.ts';
+import type { TlsServer } from './tls.ts';
 
 export interface AppDeps {
   readonly store: Store;
@@ -34,8 +34,8 @@ export interface AppDeps {
   readonly log: Log;
   /** False from the moment the process is to end: new requests are answered with 503. */
   readonly ready: () => boolean;
-  /** Makes the servers, where they end TLS themselves. */
-  readonly tls?: Pick<TlsServers, 'factory'> | undefined;
+  /** Makes the server, where it ends TLS itself. */
+  readonly tls?: Pick<TlsServer, 'factory'> | undefined;
 }
 
 /** Creates the management API and the token service; the caller lets it listen and closes it. */
