@@ -16,11 +16,31 @@ export async function migrate(
   migrations: readonly Migration[],
 ): Promise<string[]> {
   const applied = await driver.applied();
-  const refusal = refusalOf(applied, migrations);
+  const refusal = schemaRefusal(applied, migrations);
   if (refusal !== undefined) throw new StartRefused(`${driver.database} ${refusal}`);
   const missing = migrations.slice(applied.length);
   for (const migration of missing) await applyOne(driver, migration);
   return missing.map((migration) => migration.name);
+}
+
+/**
+ * Why the database may not be used by this program, as what follows its name in a message;
+ * `undefined` where it may, once it has the migrations that are missing.
+ */
+export function schemaRefusal(
+  applied: readonly AppliedMigration[],
+  migrations: readonly Migration[],
+): string | undefined {
+  for (const [index, { name, checksum }] of applied.entries()) {
+    const own = migrations[index];
+    if (own === undefined) {
+      return `was changed by a newer version of Leat (${name}): run that version, or restore a backup from before it`;
+    }
+    if (own.name !== name || own.checksum !== checksum) {
+      return `was made by another edition of Leat (its ${name} is not this one's ${own.name}): run the edition that made it`;
+    }
+  }
+  return undefined;
 }
 
 /** One step of the schema. */
@@ -63,23 +83,6 @@ export function readMigrations(folder: URL): Migration[] {
 
 function checksumOf(sql: string): string {
   return createHash('sha256').update(sql).digest('hex');
-}
-
-/** Why the database may not be used by this program. */
-function refusalOf(
-  applied: readonly AppliedMigration[],
-  migrations: readonly Migration[],
-): string | undefined {
-  for (const [index, { name, checksum }] of applied.entries()) {
-    const own = migrations[index];
-    if (own === undefined) {
-      return `was changed by a newer version of Leat (${name}): run that version, or restore a backup from before it`;
-    }
-    if (own.name !== name || own.checksum !== checksum) {
-      return `was made by another edition of Leat (its ${name} is not this one's ${own.name}): run the edition that made it`;
-    }
-  }
-  return undefined;
 }
 
 async function applyOne(driver: MigrationDriver, migration: Migration): Promise<void> {

@@ -234,6 +234,38 @@ describe('a move is refused', { concurrency: 2 }, () => {
     });
   });
 
+  for (const [what, made, reason] of [
+    [
+      'an older',
+      'delete from leat_migrations where name = (select max(name) from leat_migrations)',
+      /was last used by an older version of Leat: start this one on it once, stop it and run/,
+    ],
+    [
+      'a newer',
+      `insert into leat_migrations values ('0999_future', '')`,
+      /was changed by a newer version of Leat \(0999_future\): run that version/,
+    ],
+    [
+      'another',
+      `update leat_migrations set checksum = '' where name = '0001_log'`,
+      /was made by another edition of Leat \(its 0001_log is not this one's 0001_log\): run/,
+    ],
+  ] as const) {
+    test(`from a store of ${what} version`, async (t) => {
+      const place = await filledPlace(t);
+      change(place.file, made);
+      const before = checksumOf(place.file);
+      await assert.rejects(run(place), ({ name, message }: Error) => {
+        assert.equal(name, 'StartRefused');
+        assert.ok(message.startsWith(`--from: ${place.file} was `), message);
+        assert.match(message, reason);
+        return true;
+      });
+      assert.equal(checksumOf(place.file), before);
+      assert.deepEqual(await tablesOf(place.url), []);
+    });
+  }
+
   test('for a text that PostgreSQL cannot hold, by table and key', async (t) => {
     const place = await filledPlace(t);
     change(place.file, `update users set profile = 'a' || char(0) || 'b' where id = 'user 3'`);

@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { DatabaseSync, type SQLOutputValue, type StatementSync } from 'node:sqlite';
 import { StartRefused } from '../../core/errors.ts';
-import { readMigrations } from '../migrate.ts';
+import { readMigrations, schemaRefusal } from '../migrate.ts';
 import {
   type Cell,
   keyOf,
@@ -82,21 +82,16 @@ function refuseOtherSchema(connection: DatabaseSync, file: string): void {
   if (known.get()?.['known'] === 0) throw refusal(file, 'is not a store of Leat');
   const applied = connection
     .prepare('select name, checksum from leat_migrations order by name')
-    .all();
-  const own = readMigrations(folder).map(({ name, checksum }) => ({ name, checksum }));
-  const [has, wants] = [applied.map(lineOf), own.map(lineOf)];
-  if (has.join() === wants.join()) return;
-  const isOlder = has.length < wants.length && has.every((line, index) => line === wants[index]);
+    .all()
+    .map(({ name, checksum }) => ({ name: String(name), checksum: String(checksum) }));
+  const own = readMigrations(folder);
+  const reason = schemaRefusal(applied, own);
+  if (reason !== undefined) throw refusal(file, reason);
+  if (applied.length === own.length) return;
   throw refusal(
     file,
-    isOlder
-      ? 'was last used by an older version of Leat: start this one on it once, stop it and run the command again'
-      : 'was made by another version of Leat: run the command of that version',
+    'was last used by an older version of Leat: start this one on it once, stop it and run the command again',
   );
-}
-
-function lineOf({ name, checksum }: Record<string, unknown>): string {
-  return `${String(name)} ${String(checksum)}`;
 }
 
 function keyProofOf(connection: DatabaseSync, file: string): Uint8Array {
