@@ -1,3 +1,4 @@
+import { parseAddress } from './core/address.ts';
 import { StartRefused } from './core/errors.ts';
 
 /** An address to listen on, and the variable that chooses its port. */
@@ -7,12 +8,24 @@ export interface Listening {
   readonly portVariable: string;
 }
 
-/** `http://host:port`, as a client writes it; `https://` where TLS ends here. */
+/** `http://host:port`, as a client on the same machine writes it; `https://` where TLS ends here. */
 export function urlOf(
-  { host, port }: Pick<Listening, 'host' | 'port'>,
+  listening: Pick<Listening, 'host' | 'port'>,
   { tls }: { readonly tls: boolean },
 ): string {
-  return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const host = reachableHost(listening.host);
+  const written = host.includes(':') ? `[${host}]` : host;
+  return `${tls ? 'https' : 'http'}://${written}:${listening.port}`;
+}
+
+/**
+ * Where a client on the same machine reaches what listens there: a wildcard is the address of
+ * nobody, and no certificate names it.
+ */
+export function reachableHost(host: string): string {
+  const isWildcard = parseAddress(host)?.every((byte) => byte === 0) ?? false;
+  if (!isWildcard) return host;
+  return host.includes(':') ? '::1' : '127.0.0.1';
 }
 
 /** The line for the operator where the system refuses to listen; other errors stay as they are. */

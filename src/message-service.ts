@@ -18,7 +18,7 @@ import { endsTls, trustedFileOf } from './tls.ts';
 
 /** A running message API. */
 export interface MessageService {
-  /** `http://host:port` it listens on. */
+  /** `http://host:port` of it, for clients on the same machine. */
   readonly url: string;
   /** Lets requests under way end. */
   stop(): Promise<void>;
@@ -88,18 +88,13 @@ function issuerAt(domain: string): Issuer {
 
 function issuerOfService(config: Config): Issuer {
   const domain = tenantDomainOf(config);
-  const { port } = config;
-  const host = loopbackOf[config.host] ?? config.host;
   return {
     issuer: issuerOf(domain, usesPlainHttp(config, domain)),
-    keySetUrl: `${urlOf({ host, port }, { tls: endsTls(config) })}/.well-known/jwks.json`,
+    keySetUrl: `${urlOf(config, { tls: endsTls(config) })}/.well-known/jwks.json`,
     keySetHost: domain,
     keySetCertificate: trustedFileOf(config),
   };
 }
-
-/** Where a service that listens on every address is reached from its own machine. */
-const loopbackOf: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
 /**
  * With several tenants the `Host` of a request chooses whose keys are answered; `fetch` does not let

@@ -29,7 +29,7 @@ import { authorityFileOf, endsTls, openTls, refuseWrongTlsFiles } from './tls.ts
 
 /** A running Leat: the management API and the dispatcher over one store. */
 export interface Service {
-  /** `http://host:port` it listens on, `https://` where it ends TLS itself. */
+  /** `http://host:port` of it, for clients on the same machine; `https://` where TLS ends here. */
   readonly url: string;
   /** The authority to trust, where the service made its own (LEAT_TLS=local). */
   readonly authorityFile: string | undefined;
@@ -277,7 +277,7 @@ async function listen(
   { config, addressesOf = systemAddressesOf }: ServiceDeps,
 ): Promise<Listener> {
   const { host, port } = config;
-  const url = urlOf({ host, port }, { tls: endsTls(config) });
+  const url = urlOf(config, { tls: endsTls(config) });
   try {
     await app.listen({ host, port });
     if (host !== 'localhost' || !endsTls(config)) return { url, closeOthers: undefined };

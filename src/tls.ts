@@ -4,6 +4,7 @@ import { createTlsServer, type TlsServer } from './api/tls.ts';
 import { type Config, dataFolderOf, limits } from './config.ts';
 import type { Clock, RandomBytes } from './core/clock.ts';
 import { literalAddress } from './core/address.ts';
+import { reachableHost } from './listening.ts';
 import { keptLocalTls, localAuthorityFile } from './ops/local-tls.ts';
 import { followCertificate, objectionTo, readTlsFiles, type TlsPaths } from './ops/tls.ts';
 import type { Identity } from './ops/x509.ts';
@@ -82,7 +83,7 @@ async function loadIdentity(
   const domains = (await tenants.list()).map(({ domain }) => domain);
   const hosts = domains.map(hostOf);
   const deps = { now: clock.now(), random };
-  return keptLocalTls(dataFolderOf(config), [...hosts, ...listeningHosts(config)], deps);
+  return keptLocalTls(dataFolderOf(config), [...hosts, reachableHost(config.host)], deps);
 }
 
 function pathsOf({ tlsCertPath, tlsKeyPath }: Config): TlsPaths | undefined {
@@ -94,9 +95,4 @@ function pathsOf({ tlsCertPath, tlsKeyPath }: Config): TlsPaths | undefined {
 function hostOf(domain: string): string {
   const host = domain.replace(/:[0-9]+$/, '');
   return literalAddress(host) ?? host;
-}
-
-/** The URL that a start prints has this host. A wildcard is the address of nobody. */
-function listeningHosts({ host }: Config): string[] {
-  return ['0.0.0.0', '::'].includes(host) ? [] : [host];
 }

@@ -115,6 +115,18 @@ describe('a program with LEAT_TLS=local', () => {
   });
 });
 
+test('a service with LEAT_TLS=local on every address says one that its certificate names', async (t) => {
+  const place = await makePlace();
+  t.after(() => place.remove());
+  const port = await freePort();
+  const env = { ...settingsOf(place), LEAT_TLS: 'local', LEAT_HOST: '0.0.0.0' };
+  const service = await startService(depsOf(configOf(env, port)));
+  t.after(() => service.stop());
+  const ca = await readFile(authorityFile(place), 'utf8');
+  const { hostname: host } = new URL(service.url);
+  assert.equal((await ask({ host, port, ca, path: '/healthz' })).status, 200);
+});
+
 describe('the files of LEAT_TLS=local', () => {
   test('are reused byte for byte; a new domain has the same authority', async (t) => {
     const place = await makePlace();

@@ -132,7 +132,7 @@ const rules: readonly Rule[] = [
   { files: 'listening.ts', own: ['core/'] },
   {
     files: 'tls.ts',
-    own: ['core/', 'store/port.ts', 'ops/', 'api/tls.ts', 'config.ts'],
+    own: ['core/', 'store/port.ts', 'ops/', 'api/tls.ts', 'config.ts', 'listening.ts'],
     packages: ['pino'],
   },
   // The message API put together, and as a second process beside the service.
