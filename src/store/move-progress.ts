@@ -16,7 +16,7 @@ const barWidth = 30;
 
 /** A bar on a terminal; elsewhere a line for each tenth. */
 export function createMoveProgress(
-  out: Pick<NodeJS.WriteStream, 'isTTY' | 'write'>,
+  out: Pick<NodeJS.WriteStream, 'isTTY' | 'write'> & { readonly columns?: number | undefined },
   nowMs: () => number,
 ): MoveProgressListener {
   let begun: { step: string; done: number; ms: number; tenths: number } | undefined;
@@ -24,12 +24,11 @@ export function createMoveProgress(
     show: ({ step, table, done, total }) => {
       if (begun?.step !== step) begun = { step, done, ms: nowMs(), tenths: -1 };
       const share = total === 0 ? 1 : done / total;
-      const perRow = (nowMs() - begun.ms) / Math.max(1, done - begun.done);
-      const leftS = Math.ceil((perRow * (total - done)) / 1000);
-      const text = `${step} ${table}: ${countText(done)} of ${countText(total)} rows, ${leftS} s left`;
+      const left = leftText(nowMs() - begun.ms, done - begun.done, total - done);
+      const text = `${step} ${table}: ${countText(done)} of ${countText(total)} rows${left}`;
       if (out.isTTY) {
         const bar = '#'.repeat(Math.round(share * barWidth)).padEnd(barWidth, '.');
-        out.write(`\r${bar} ${text}\u001b[K`);
+        out.write(`\r${fitting(`${bar} ${text}`, out.columns)}\u001b[K`);
       } else if (Math.floor(share * 10) > begun.tenths) {
         begun.tenths = Math.floor(share * 10);
         out.write(`${text}\n`);
@@ -39,6 +38,19 @@ export function createMoveProgress(
       if (out.isTTY) out.write('\r\u001b[K');
     },
   };
+}
+
+/** By the pace of the step so far, which its first point does not have. */
+function leftText(passedMs: number, done: number, left: number): string {
+  return done === 0 ? '' : `, ${Math.ceil(((passedMs / done) * left) / 1000)} s left`;
+}
+
+/**
+ * A line that wraps cannot be written over, and one that is as wide as the terminal may wrap. A
+ * width that the terminal does not know is 0.
+ */
+function fitting(line: string, columns = 0): string {
+  return columns === 0 ? line : line.slice(0, columns - 1);
 }
 
 export const countText = (rows: number): string => rows.toLocaleString('en-US');

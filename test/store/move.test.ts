@@ -368,10 +368,14 @@ describe('leat migrate-store', () => {
 });
 
 describe('the progress of a move', () => {
-  const shown = (isTTY: boolean): string => {
+  const shown = (isTTY: boolean, columns?: number): string => {
     let text = '';
     let now = 0;
-    const out = { isTTY, write: (part: string | Uint8Array) => (text += String(part)) !== '' };
+    const out = {
+      isTTY,
+      columns,
+      write: (part: string | Uint8Array) => (text += String(part)) !== '',
+    };
     const progress = createMoveProgress(out, () => (now += 100));
     for (let done = 0; done <= 2000; done += 50) {
       progress.show({ step: 'copying', table: 'events', done, total: 2000 });
@@ -383,6 +387,43 @@ describe('the progress of a move', () => {
   test('is a bar on a terminal', () => {
     assert.match(shown(true), /\r#{15}\.{15} copying events: 1,000 of 2,000 rows, \d+ s left/);
     assert.ok(shown(true).endsWith('\r\u001b[K'));
+  });
+
+  test('is no wider than the terminal', () => {
+    const widest = shown(true, 200);
+    assert.equal(shown(true, 0), widest);
+    const lines = shown(true, 60).split('\r').slice(1, -1);
+    assert.equal(lines.length, 41);
+    for (const line of lines) {
+      assert.ok(line.endsWith('\u001b[K'));
+      assert.ok(line.length - '\u001b[K'.length <= 59, line);
+    }
+    assert.match(lines.at(-1) ?? '', /^#{30} copying events: 2,000 of 2/);
+  });
+
+  test('has no estimate at the first point of a step', () => {
+    let text = '';
+    let now = 0;
+    const out = {
+      isTTY: false,
+      write: (part: string | Uint8Array) => (text += String(part)) !== '',
+    };
+    const progress = createMoveProgress(out, () => now);
+    for (const [step, done] of [
+      ['copying', 1000],
+      ['copying', 2000],
+      ['comparing', 1000],
+      ['comparing', 1500],
+    ] as const) {
+      progress.show({ step, table: 'events', done, total: 2000 });
+      now += 3000;
+    }
+    assert.deepEqual(text.trimEnd().split('\n'), [
+      'copying events: 1,000 of 2,000 rows',
+      'copying events: 2,000 of 2,000 rows, 0 s left',
+      'comparing events: 1,000 of 2,000 rows',
+      'comparing events: 1,500 of 2,000 rows, 3 s left',
+    ]);
   });
 
   test('is a line for each tenth elsewhere', () => {
