@@ -42,9 +42,7 @@ describe('processes that die', () => {
       receiver.holding = false;
       await settled(other, [4]);
       await waitFor('everything by the other node', () =>
-        streams.every((name) =>
-          [...world.acknowledged].every((id) => receiver.seen(`/${name}${id}`)),
-        ),
+        receiver.sawAll(streams, world.acknowledged),
       );
       const state = () =>
         cluster.ask(`

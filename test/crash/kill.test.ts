@@ -13,14 +13,13 @@ describe('kill -9 at random moments while publishing and delivering', () => {
     `every acknowledged event arrives, over ${rounds} kills`,
     { timeout: 280_000 },
     async (t) => {
-      const receiver = await startCountingReceiver();
+      const receiver = await startCountingReceiver(t);
       const place = await makePlace();
       const settings = { LEAT_STREAM_CONCURRENCY: String(slots) };
       const acknowledged = new Set<string>();
       let leat: Running | undefined;
       t.after(async () => {
         await leat?.kill();
-        receiver.close();
         await place.remove();
       });
 
@@ -40,7 +39,7 @@ describe('kill -9 at random moments while publishing and delivering', () => {
       leat = await startLeat(place, settings);
       await waitFor(
         'every acknowledged event',
-        () => [...acknowledged].every((id) => receiver.seen(`/crash${id}`)),
+        () => receiver.sawAll(['crash'], acknowledged),
         60_000,
       );
 

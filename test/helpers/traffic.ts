@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import type { TestContext } from 'node:test';
 import type { Running } from './leat.ts';
 
 /** Events on their way to a receiver that counts them: what tests of crashes and outages look at. */
@@ -12,19 +13,20 @@ export interface CountingReceiver {
   readonly url: string;
   /** Requests from now on count for the next round. */
   startRound(): void;
-  seen(id: string): boolean;
-  /** Events that arrived. */
+  /** Whether each of the events has arrived at each of the streams, which go by their names. */
+  sawAll(streams: readonly string[], ids: Iterable<string>): boolean;
+  /** Pairs of stream and event that arrived. */
   distinct(): number;
   /** Requests. */
   total(): number;
-  /** Requests for events that had arrived before, in the worst round. */
+  /** Requests for pairs that had arrived before, in the worst round. */
   mostTwiceInOneRound(): number;
   /** While true, requests wait for their answer. */
   holding: boolean;
-  close(): void;
 }
 
-export async function startCountingReceiver(): Promise<CountingReceiver> {
+/** It ends with the test. */
+export async function startCountingReceiver(t: TestContext): Promise<CountingReceiver> {
   const seen = new Set<string>();
   const twicePerRound: number[] = [];
   const held: (() => void)[] = [];
@@ -32,13 +34,13 @@ export async function startCountingReceiver(): Promise<CountingReceiver> {
   let holding = false;
   const server = createServer((request, response) => {
     const id = String(request.headers['webhook-id']);
-    const stream = request.url ?? '';
+    const arrived = pair(request.url ?? '', id);
     request.resume();
     request.on('end', () => {
       total++;
       const round = twicePerRound.length - 1;
-      if (seen.has(stream + id)) twicePerRound[round] = (twicePerRound[round] ?? 0) + 1;
-      seen.add(stream + id);
+      if (seen.has(arrived)) twicePerRound[round] = (twicePerRound[round] ?? 0) + 1;
+      seen.add(arrived);
       const answer = (): void => void response.writeHead(204).end();
       if (holding) held.push(answer);
       else answer();
@@ -46,6 +48,10 @@ export async function startCountingReceiver(): Promise<CountingReceiver> {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
   return {
@@ -53,7 +59,8 @@ export async function startCountingReceiver(): Promise<CountingReceiver> {
     startRound: () => {
       twicePerRound.push(0);
     },
-    seen: (id) => seen.has(id),
+    sawAll: (streams, ids) =>
+      Iterator.from(ids).every((id) => streams.every((name) => seen.has(pair(`/${name}`, id)))),
     distinct: () => seen.size,
     total: () => total,
     mostTwiceInOneRound: () => Math.max(...twicePerRound),
@@ -64,11 +71,11 @@ export async function startCountingReceiver(): Promise<CountingReceiver> {
       holding = value;
       if (!value) for (const answer of held.splice(0)) answer();
     },
-    close: () => {
-      server.close();
-      server.closeAllConnections();
-    },
   };
+}
+
+function pair(path: string, id: string): string {
+  return `${path} ${id}`;
 }
 
 /** Makes a stream of the one type; answers its id. Its requests go to `<endpoint>/<name>`. */

@@ -26,13 +26,10 @@ export interface World {
 }
 
 export async function startWorld(t: TestContext, nodeCount: number): Promise<World> {
-  const cluster = await startCluster(t);
-  const receiver = await startCountingReceiver();
   const ending = new AbortController();
-  t.after(() => {
-    ending.abort();
-    receiver.close();
-  });
+  t.after(() => ending.abort());
+  const receiver = await startCountingReceiver(t);
+  const cluster = await startCluster(t);
   const settings = { LEAT_STREAM_CONCURRENCY: String(slots) };
   const nodes = await Promise.all(Array.from({ length: nodeCount }, () => cluster.start(settings)));
   const [first] = nodes;
@@ -59,8 +56,7 @@ export async function startWorld(t: TestContext, nodeCount: number): Promise<Wor
       assert.ok(acknowledged.size > 100, `only ${acknowledged.size} events were published`);
       await waitFor(
         'every acknowledged event at every stream',
-        () =>
-          streams.every((name) => [...acknowledged].every((id) => receiver.seen(`/${name}${id}`))),
+        () => receiver.sawAll(streams, acknowledged),
         60_000,
       );
       const twice = receiver.mostTwiceInOneRound();
