@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { nodesOf, settled } from '../helpers/cluster.ts';
 import { waitFor } from '../helpers/leat.ts';
-import { publish } from '../helpers/traffic.ts';
-import { pause, slots, startWorld, streams } from '../helpers/world.ts';
+import { publish, slots, slotSettings } from '../helpers/traffic.ts';
+import { pause, startWorld, streams } from '../helpers/world.ts';
 
 const timeout = 150_000;
 
@@ -17,7 +17,7 @@ describe('processes that die', () => {
       await pause(Math.random() * 1500);
       const [node] = nodes.splice(Math.floor(Math.random() * nodes.length), 1);
       await node?.kill();
-      const next = await cluster.start({ LEAT_STREAM_CONCURRENCY: String(slots) });
+      const next = await cluster.start(slotSettings);
       nodes.push(next);
       world.publishAt(next);
     }

@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { makePlace, startLeat, waitFor, type Running } from '../helpers/leat.ts';
-import { createStream, publishOn, startCountingReceiver } from '../helpers/traffic.ts';
+import {
+  createStream,
+  publishOn,
+  slotSettings,
+  startCountingReceiver,
+  twiceMax,
+} from '../helpers/traffic.ts';
 
 const rounds = 50;
-const slots = 16;
-/** design: the slots, the 256 events that may settle above the cursor, one unsettled batch. */
-const twiceMax = slots + 256 + 256;
 
 describe('kill -9 at random moments while publishing and delivering', () => {
   test(
@@ -15,7 +18,6 @@ describe('kill -9 at random moments while publishing and delivering', () => {
     async (t) => {
       const receiver = await startCountingReceiver(t);
       const place = await makePlace();
-      const settings = { LEAT_STREAM_CONCURRENCY: String(slots) };
       const acknowledged = new Set<string>();
       let leat: Running | undefined;
       t.after(async () => {
@@ -23,10 +25,10 @@ describe('kill -9 at random moments while publishing and delivering', () => {
         await place.remove();
       });
 
-      leat = await startLeat(place, settings);
+      leat = await startLeat(place, slotSettings);
       const streamId = await createStream(leat, receiver.url, 'crash');
       for (let round = 0; round < rounds; round++) {
-        leat ??= await startLeat(place, settings);
+        leat ??= await startLeat(place, slotSettings);
         receiver.startRound();
         const publishing = publishOn(leat, acknowledged, { until: t.signal });
         // A moment that falls into start-up, full load or a checkpoint, differently each round.
@@ -36,7 +38,7 @@ describe('kill -9 at random moments while publishing and delivering', () => {
         await publishing;
       }
       receiver.startRound();
-      leat = await startLeat(place, settings);
+      leat = await startLeat(place, slotSettings);
       await waitFor(
         'every acknowledged event',
         () => receiver.sawAll(['crash'], acknowledged),

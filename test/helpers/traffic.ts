@@ -2,11 +2,22 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { TestContext } from 'node:test';
+import { limits } from '../../src/config.ts';
 import type { Running } from './leat.ts';
 
 /** Events on their way to a receiver that counts them: what tests of crashes and outages look at. */
 
 export const eventType = 'order.paid';
+
+/** Attempts at once of a stream at each node. */
+export const slots = 16;
+export const slotSettings = { LEAT_STREAM_CONCURRENCY: String(slots) };
+const { parkAfterEvents, settleMax } = limits.delivery;
+/**
+ * Requests again, for a stream whose node has died, at most: the slots, the events that may settle
+ * above the cursor, one unsettled batch.
+ */
+export const twiceMax = slots + parkAfterEvents + settleMax;
 
 /** A receiver that says yes to everything. */
 export interface CountingReceiver {

@@ -6,13 +6,13 @@ import {
   type CountingReceiver,
   createStream,
   publishOn,
+  slotSettings,
   startCountingReceiver,
+  twiceMax,
 } from './traffic.ts';
 
-export const slots = 16;
-/** design: the slots, the 256 events that may settle above the cursor, one unsettled batch. */
-const twiceMaxPerStream = slots + 256 + 256;
 export const streams = ['one', 'two', 'three', 'four'];
+
 /** Nodes that share four streams, and publishers at each. */
 export interface World {
   readonly cluster: Cluster;
@@ -30,8 +30,9 @@ export async function startWorld(t: TestContext, nodeCount: number): Promise<Wor
   t.after(() => ending.abort());
   const receiver = await startCountingReceiver(t);
   const cluster = await startCluster(t);
-  const settings = { LEAT_STREAM_CONCURRENCY: String(slots) };
-  const nodes = await Promise.all(Array.from({ length: nodeCount }, () => cluster.start(settings)));
+  const nodes = await Promise.all(
+    Array.from({ length: nodeCount }, () => cluster.start(slotSettings)),
+  );
   const [first] = nodes;
   assert.ok(first);
   for (const name of streams) await createStream(first, receiver.url, name);
@@ -60,7 +61,7 @@ export async function startWorld(t: TestContext, nodeCount: number): Promise<Wor
         60_000,
       );
       const twice = receiver.mostTwiceInOneRound();
-      assert.ok(twice <= twiceMaxPerStream * streams.length, `${twice} events came twice`);
+      assert.ok(twice <= twiceMax * streams.length, `${twice} events came twice`);
       t.diagnostic(`${acknowledged.size} acknowledged; at most ${twice} requests again in a round`);
     },
   };
