@@ -59,6 +59,27 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     await assertWorks(store);
   });
 
+  test('carries every column that is not about a process', async (t) => {
+    const file = join(folderFor(t), 'leat.db');
+    const store = await openSource(file);
+    await store.close();
+    const db = new DatabaseSync(file);
+    const columns = db
+      .prepare(
+        `select t.name || '.' || c.name as name from sqlite_schema t, pragma_table_info(t.name) c
+        where t.type = 'table' and t.name not in ('nodes', 'leat_migrations', 'sqlite_sequence')`,
+      )
+      .all();
+    db.close();
+    const carried = new Set(
+      movedTables.flatMap((table) => table.columns.map(({ name }) => `${table.name}.${name}`)),
+    );
+    assert.deepEqual(
+      columns.map(({ name }) => String(name)).filter((name) => !carried.has(name)),
+      ['runs.owner', 'runs.claim', 'runs.unseen'],
+    );
+  });
+
   test('leaves the source as it was, and no file beside it', async (t) => {
     const place = await filledPlace(t);
     const before = checksumOf(place.file);
@@ -464,8 +485,7 @@ async function cutAtComparison(place: MovePlace): Promise<void> {
 
 /** A closed store with something in every table, and an empty database. */
 async function filledPlace(t: TestContext): Promise<MovePlace> {
-  const folder = mkdtempSync(join(tmpdir(), 'leat-move-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = folderFor(t);
   const file = join(folder, 'leat.db');
   const store = await openSource(file);
   await fillStreams(store);
@@ -473,6 +493,12 @@ async function filledPlace(t: TestContext): Promise<MovePlace> {
   fillAccess(file);
   fillLog(file, 2500);
   return { folder, file, url: await databaseFor(t) };
+}
+
+function folderFor(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'leat-move-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
 }
 
 /** A log whose beginning is pruned, a stream with every kind of delivery, one that was deleted. */
