@@ -228,7 +228,7 @@ const settings = {
     variable: 'LEAT_TLS_CERT',
     parse: plainText(1, 4096),
     example: '/etc/leat/cert.pem',
-    doc: 'PEM file of the certificate, with LEAT_TLS_KEY; a renewed one is found within the hour',
+    doc: 'PEM file of the certificate, with LEAT_TLS_KEY; a renewed one is found within a minute',
   },
   tlsKeyPath: {
     variable: 'LEAT_TLS_KEY',
@@ -525,7 +525,7 @@ export const limits = {
   /** The certificate of the service itself. */
   tls: {
     /** A renewed one is found within this time. */
-    everyMs: 3_600_000,
+    everyMs: 60_000,
   },
   /** Removing what is older than its retention. */
   prune: {

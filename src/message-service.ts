@@ -51,7 +51,7 @@ export async function startMessageService(deps: MessageServiceDeps): Promise<Mes
   const report = (error: unknown): void =>
     log.warn({ err: error }, 'the keys of the issuer cannot be fetched');
   const keys = createRemoteKeys(
-    { fetch: fetchFrom(issuer), clock, report },
+    { fetch: await fetchFrom(issuer), clock, report },
     keySetAt(issuer.keySetUrl),
   );
   const server = createMessageServer({
@@ -100,17 +100,21 @@ function issuerOfService(config: Config): Issuer {
  * With several tenants the `Host` of a request chooses whose keys are answered; `fetch` does not let
  * it be chosen.
  */
-function fetchFrom({ keySetHost: host, keySetCertificate }: Issuer): DocumentDeps['fetch'] {
+async function fetchFrom({
+  keySetHost: host,
+  keySetCertificate,
+}: Issuer): Promise<DocumentDeps['fetch']> {
   if (host === undefined) return fetch;
+  const trust = keySetCertificate === undefined ? undefined : await trusting(keySetCertificate);
   return async (url, { signal }) => {
     const options = {
       headers: { host },
       ...(signal instanceof AbortSignal ? { signal } : {}),
     };
     const request =
-      keySetCertificate === undefined
+      trust === undefined
         ? get(url, options)
-        : getSecurely(url, { ...options, ...(await onlyTrusting(keySetCertificate)) });
+        : getSecurely(url, { ...options, ...(await trust()) });
     const [answer] = (await once(request, 'response')) as [IncomingMessage];
     return new Response(Readable.toWeb(answer), { status: answer.statusCode ?? 500 });
   };
@@ -118,13 +122,19 @@ function fetchFrom({ keySetHost: host, keySetCertificate }: Issuer): DocumentDep
 
 /**
  * The certificate need not name the address it is asked at: it is known itself. Read for each
- * request, because it may be made or renewed at any time.
+ * request, because it may be made or renewed at any time. The one before is believed too: the
+ * service goes on with it until it has looked at the file again.
  */
-async function onlyTrusting(file: string): Promise<RequestOptions> {
-  const certificate = new X509Certificate(await readFile(file));
-  return {
-    ca: certificate.toString(),
-    allowPartialTrustChain: true,
-    checkServerIdentity: () => undefined,
+async function trusting(file: string): Promise<() => Promise<RequestOptions>> {
+  let known: readonly string[] = [];
+  const look = async (): Promise<void> => {
+    const present = new X509Certificate(await readFile(file)).toString();
+    if (present !== known[0]) known = [present, ...known.slice(0, 1)];
+  };
+  // It may be renewed before the first request. With LEAT_TLS=local it may be yet to be made.
+  await look().catch(() => {});
+  return async () => {
+    await look();
+    return { ca: [...known], allowPartialTrustChain: true, checkServerIdentity: () => undefined };
   };
 }

@@ -4,7 +4,7 @@ import { createPrivateKey } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { request } from 'node:https';
+import { globalAgent, request } from 'node:https';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
@@ -170,14 +170,14 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
   });
 
   test('has it on every address of localhost, a renewed one too', async (t) => {
-    const clock = hourlyByHand();
+    const clock = looksByHand();
     const { port, paths } = await startOnLocalhost(t, clock);
     const subjects = (): Promise<string[]> =>
       Promise.all(localhosts.map((host) => subjectAt({ port, host })));
     assert.deepEqual(await subjects(), ['trusted', 'trusted']);
     await writeFile(paths.cert, selfSigned.cert);
     await writeFile(paths.key, selfSigned.key);
-    await clock.hour();
+    await clock.minute();
     await waitFor('the renewed one everywhere', async () =>
       (await subjects()).every((subject) => subject === '127.0.0.1'),
     );
@@ -245,19 +245,19 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     await assert.rejects(ask({ port, ca: authority, path: '/healthz' }), { code });
   });
 
-  test('takes a renewed one within the hour, and keeps the former until it is whole', async (t) => {
-    const clock = hourlyByHand();
+  test('takes a renewed one within a minute, and keeps the former until it is whole', async (t) => {
+    const clock = looksByHand();
     const { port, paths, logged } = await startWith(t, trusted, {}, { clock });
     const subject = async (): Promise<string> => subjectAt({ port, host: '127.0.0.1' });
     assert.equal(await subject(), 'trusted');
 
     await writeFile(paths.cert, selfSigned.cert);
-    await clock.hour();
+    await clock.minute();
     await waitFor('the warning', () => logged().some((line) => /former one stays/.test(line)));
     assert.equal(await subject(), 'trusted');
 
     await writeFile(paths.key, selfSigned.key);
-    await clock.hour();
+    await clock.minute();
     await waitFor('the renewed one', async () => (await subject()) === '127.0.0.1');
   });
 
@@ -278,6 +278,31 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     const other = `${paths.cert}.other`;
     await writeFile(other, trusted.cert);
     assert.equal(await statusOfMessages(t, { ...issuer, keySetCertificate: other }, token), 500);
+  });
+
+  test('is known to the message API before and after it takes a renewed one', async (t) => {
+    const clock = looksByHand();
+    const { port, config, paths } = await startWith(t, trusted, {}, { clock });
+    const token = await tokenAt({ port, ca: authority });
+    const days = daysByHand();
+    const statusOf = await startMessages(t, issuerFor(noIssuer, config), days);
+    const askLater = (): Promise<number> => {
+      days.pass(2);
+      // A connection that is kept would go on with the certificate that it began with.
+      globalAgent.destroy();
+      return statusOf(token);
+    };
+    const subject = async (): Promise<string> => subjectAt({ port, host: '127.0.0.1' });
+
+    await writeFile(paths.cert, selfSigned.cert);
+    await writeFile(paths.key, selfSigned.key);
+    assert.equal(await statusOf(token), 200, 'the first time it asks');
+    assert.equal(await askLater(), 200, 'and again');
+    assert.equal(await subject(), 'trusted');
+
+    await clock.minute();
+    await waitFor('the renewed one', async () => (await subject()) === '127.0.0.1');
+    assert.equal(await askLater(), 200, 'with the renewed one');
   });
 
   const cases: [what: string, files: Partial<Record<'cert' | 'key', string>>, line: RegExp][] = [
@@ -571,19 +596,41 @@ function depsOf(config: Config): ServiceDeps {
   return { config, clock: systemClock, random: systemRandom, log, version: 'test' };
 }
 
-/** The machine's clock, but for the look at the certificate, whose hours pass by hand. */
-function hourlyByHand(): Clock & { hour(): Promise<void> } {
+/** The machine's clock, but for the look at the certificate, whose minutes pass by hand. */
+function looksByHand(): Clock & { minute(): Promise<void> } {
   const manual = createManualClock();
   return {
     ...systemClock,
     after: (delayMs, action) =>
       (delayMs === limits.tls.everyMs ? manual : systemClock).after(delayMs, action),
-    hour: () => manual.advance(limits.tls.everyMs),
+    minute: () => manual.advance(limits.tls.everyMs),
+  };
+}
+
+/** A clock by which keys that were fetched get old, and tokens do not. */
+function daysByHand(): Clock & { pass(days: number): void } {
+  let passedMs = 0;
+  return {
+    ...systemClock,
+    elapsedMs: () => systemClock.elapsedMs() + passedMs,
+    pass: (days) => {
+      passedMs += days * 86_400_000;
+    },
   };
 }
 
 /** What a message API of its own answers to a token. */
 async function statusOfMessages(t: TestContext, issuer: Issuer, token: string): Promise<number> {
+  const statusOf = await startMessages(t, issuer);
+  return statusOf(token);
+}
+
+/** A message API of its own; answers what it answers to a token. */
+async function startMessages(
+  t: TestContext,
+  issuer: Issuer,
+  clock: Clock = systemClock,
+): Promise<(token: string) => Promise<number>> {
   const settings = {
     host: '127.0.0.1',
     port: await freePort(),
@@ -592,10 +639,12 @@ async function statusOfMessages(t: TestContext, issuer: Issuer, token: string): 
     audience: `${issuer.issuer}api/v2/`,
   };
   const log = pino({ level: 'silent' });
-  const messages = await startMessageService({ settings, issuer, clock: systemClock, log });
+  const messages = await startMessageService({ settings, issuer, clock, log });
   t.after(() => messages.stop());
-  const headers = { authorization: `Bearer ${token}` };
-  return (await fetch(`${messages.url}/api/messages/protected`, { headers })).status;
+  return async (token) => {
+    const headers = { authorization: `Bearer ${token}` };
+    return (await fetch(`${messages.url}/api/messages/protected`, { headers })).status;
+  };
 }
 
 /** PEM around something else. */
