@@ -35,8 +35,11 @@ export async function startCluster(
   const proxy = await startTcpProxy(pooler?.port ?? server.port);
   const url = await server.createDatabase();
   const proxied = behindPort(url, proxy.port);
-  const nodes: Running[] = [];
+  const starts: Promise<Running>[] = [];
   t.after(async () => {
+    // Of several that start at once one may fail before the others are there.
+    const ended = await Promise.allSettled(starts);
+    const nodes = ended.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []));
     for (const node of nodes) node.child.kill('SIGCONT');
     await Promise.all(nodes.map((node) => node.kill()));
     await proxy.close();
@@ -47,14 +50,14 @@ export async function startCluster(
   return {
     server,
     proxy,
-    start: async (settings = {}) => {
-      const node = await startLeat(place, {
+    start: (settings = {}) => {
+      const starting = startLeat(place, {
         LEAT_STORE: proxied,
         LEAT_TENANT_DOMAIN: 'localhost:4444',
         ...settings,
       });
-      nodes.push(node);
-      return node;
+      starts.push(starting);
+      return starting;
     },
     ask: (sql) => query(url, sql),
   };
