@@ -49,7 +49,10 @@ export async function startWorld(t: TestContext, nodeCount: number): Promise<Wor
     nodes,
     acknowledged,
     publishAt: (node) => {
-      publishing.push(publishOn(node, acknowledged, { until: ending.signal, pauseMs: 20 }));
+      const gone = new AbortController();
+      node.child.once('exit', () => gone.abort());
+      const until = AbortSignal.any([ending.signal, gone.signal]);
+      publishing.push(publishOn(node, acknowledged, { until, pauseMs: 20 }));
     },
     end: async () => {
       ending.abort();
