@@ -101,15 +101,15 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
   const tls = await openTls(store.tenants, deps);
 
   const ending = new AbortController();
+  const { signal } = ending;
   const egress = createEgressRule({ allow: config.egressAllow });
   const transport = createServiceTransport(deps, egress);
   const dispatcher = createServiceDispatcher(store, transport, deps);
   const pruner = createServicePruner(store, deps);
-  const around = { egress, ending: ending.signal, tls: tls?.server };
+  const around = { egress, ending: signal, tls: tls?.server };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
   const { url, closeOthers } = await listen(app, deps);
-  const renewal = tls?.follow();
-  const work = Promise.all([dispatcher.run(ending.signal), pruner.run(ending.signal)]);
+  const work = Promise.all([dispatcher.run(signal), pruner.run(signal), tls?.follow(signal)]);
 
   return {
     url,
@@ -118,7 +118,6 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
     work,
     stop: async () => {
       ending.abort();
-      renewal?.stop();
       try {
         await closeInTime(app, closeOthers, clock);
         await work;

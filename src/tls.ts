@@ -13,8 +13,8 @@ import type { Store } from './store/port.ts';
 /** TLS of a service. */
 export interface Tls {
   readonly server: TlsServer;
-  /** From now on takes a renewed certificate into use by itself. */
-  follow(): { stop(): void };
+  /** Takes a renewed certificate into use by itself, until aborted. */
+  follow(signal: AbortSignal): Promise<void>;
 }
 
 export interface TlsDeps {
@@ -60,7 +60,8 @@ export async function openTls(
   const { everyMs } = limits.tls;
   return {
     server,
-    follow: () => followCertificate({ identity, load, renew, report, clock, everyMs }),
+    follow: (signal) =>
+      followCertificate({ identity, load, renew, report, clock, everyMs }, signal),
   };
 }
 

@@ -1,5 +1,6 @@
 import type { Clock, Millis } from '../core/clock.ts';
 import type { Store } from '../store/port.ts';
+import { pause } from './pause.ts';
 
 export interface PruneSettings {
   /** Events published longer ago leave the log, once every enabled stream has passed them. */
@@ -64,21 +65,4 @@ export function createPruner({ store, clock, settings, report }: PruneDeps): Pru
 /** Whole days (UTC) go at once where the engine keeps them apart. */
 function startOfDay(at: Millis): Millis {
   return at - (at % 86_400_000);
-}
-
-/** Ends after `delayMs`, or at once when aborted. */
-function pause(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) {
-      resolve();
-      return;
-    }
-    const timer = clock.after(delayMs, done);
-    signal.addEventListener('abort', done, { once: true });
-    function done(): void {
-      timer.cancel();
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-  });
 }

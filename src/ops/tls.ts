@@ -4,6 +4,7 @@ import { createSecureContext } from 'node:tls';
 import type { Clock, Millis } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
 import { printable } from '../core/setting.ts';
+import { pause } from './pause.ts';
 import type { Identity } from './x509.ts';
 
 /** Where the operator keeps a certificate and its key: LEAT_TLS_CERT and LEAT_TLS_KEY. */
@@ -52,30 +53,20 @@ export interface RenewalDeps {
   readonly everyMs: number;
 }
 
-/** Looks for another certificate from time to time, until it is stopped. */
-export function followCertificate(deps: RenewalDeps): { stop(): void } {
-  const { clock, everyMs } = deps;
+/** Looks for another certificate from time to time, until aborted. Ends after the look under way. */
+export async function followCertificate(deps: RenewalDeps, signal: AbortSignal): Promise<void> {
   let { identity } = deps;
-  let stopped = false;
   const look = async (): Promise<void> => {
-    try {
-      const found = await deps.load();
-      if (stopped || (found.cert === identity.cert && found.key === identity.key)) return;
-      deps.renew(found);
-      identity = found;
-    } catch (error) {
-      deps.report(error);
-    } finally {
-      if (!stopped) timer = clock.after(everyMs, () => void look());
-    }
+    const found = await deps.load();
+    if (signal.aborted || (found.cert === identity.cert && found.key === identity.key)) return;
+    deps.renew(found);
+    identity = found;
   };
-  let timer = clock.after(everyMs, () => void look());
-  return {
-    stop: () => {
-      stopped = true;
-      timer.cancel();
-    },
-  };
+  await pause(deps.clock, deps.everyMs, signal);
+  while (!signal.aborted) {
+    await look().catch(deps.report);
+    await pause(deps.clock, deps.everyMs, signal);
+  }
 }
 
 interface FileSetting {
