@@ -28,7 +28,7 @@ import {
   type MessageSettings,
   readMessageSettings,
 } from './messages/settings.ts';
-import { credentialsFile, keepCredentials, keptSecretKey } from './ops/data-folder.ts';
+import { credentialsFile, keepCredentials, presentSecretKey } from './ops/data-folder.ts';
 import { type Service, startService } from './service.ts';
 import { describeMoved, moveStore } from './store/move.ts';
 import { createMoveProgress } from './store/move-progress.ts';
@@ -155,18 +155,11 @@ function storeOf(option: string, text: string): StoreLocation {
 
 /** Never makes a key: a new one opens nothing. */
 async function keptKey(folder: string): Promise<Uint8Array> {
-  const missing = new Error('no key is kept');
-  const make = (): never => {
-    throw missing;
-  };
-  try {
-    return await keptSecretKey(folder, make);
-  } catch (error) {
-    if (error !== missing) throw error;
-    throw new StartRefused(
-      `LEAT_SECRET_KEY: is not set and ${folder} has no secret.key, set the key the source was first started with`,
-    );
-  }
+  const key = await presentSecretKey(folder);
+  if (key !== undefined) return key;
+  throw new StartRefused(
+    `LEAT_SECRET_KEY: is not set and ${folder} has no secret.key, set the key the source was first started with`,
+  );
 }
 
 /** The management API and, in a second process, the message API: both, or neither. */

@@ -5,6 +5,9 @@ import { StartRefused } from '../core/errors.ts';
 import { key32 } from '../core/value.ts';
 
 const KEY_BYTES = 32;
+const OWNER_ALONE = 0o600;
+
+const names = { secretKey: 'secret.key', credentials: 'bootstrap.json' };
 
 /**
  * The key that seals stored secrets, from `secret.key` in the folder; made there when it is missing
@@ -14,17 +17,22 @@ const KEY_BYTES = 32;
  * Throws `StartRefused` when the folder cannot be used or the file holds something else.
  */
 export async function keptSecretKey(folder: string, random: RandomBytes): Promise<Uint8Array> {
-  const file = join(folder, 'secret.key');
-  const text = await usable(folder, async () => {
-    const present = await readIfThere(file);
-    if (present !== undefined) return present;
-    const made = `${Buffer.from(random(KEY_BYTES)).toString('base64')}\n`;
-    // A link never replaces a file that is there already, as a rename would.
-    await writeWhole(file, made, { random, place: linkUnlessThere });
-    return readFile(file, 'utf8');
-  });
+  const present = await presentSecretKey(folder);
+  if (present !== undefined) return present;
+  const made = `${Buffer.from(random(KEY_BYTES)).toString('base64')}\n`;
+  return keyIn(folder, await keepFirst({ folder, name: names.secretKey, text: made }, random));
+}
+
+/** The key of {@link keptSecretKey}; `undefined` when there is none, and none is made. */
+export async function presentSecretKey(folder: string): Promise<Uint8Array | undefined> {
+  const text = await readKept(folder, names.secretKey);
+  return text === undefined ? undefined : keyIn(folder, text);
+}
+
+function keyIn(folder: string, text: string): Uint8Array {
   const parsed = key32(text.trim());
   if ('value' in parsed) return parsed.value;
+  const file = join(folder, names.secretKey);
   throw new StartRefused(
     `LEAT_SECRET_KEY: ${file} does not hold 32 bytes in base64; put the key back that was there`,
   );
@@ -38,7 +46,7 @@ export interface KeptCredentials {
 
 /** Where the credentials of the first start are kept. */
 export function credentialsFile(folder: string): string {
-  return join(folder, 'bootstrap.json');
+  return join(folder, names.credentials);
 }
 
 /**
@@ -51,16 +59,13 @@ export async function keepCredentials(
   { management, sample }: { management?: KeptCredentials; sample?: KeptCredentials },
   random: RandomBytes,
 ): Promise<void> {
-  const file = credentialsFile(folder);
-  await usable(folder, async () => {
-    const below = sample === undefined ? await keptSample(file) : membersOf(sample);
-    const members = {
-      ...(management === undefined ? {} : membersOf(management)),
-      ...(below === undefined ? {} : { messages_sample: below }),
-    };
-    const text = `${JSON.stringify(members, undefined, 2)}\n`;
-    await writeWhole(file, text, { random, place: rename });
-  });
+  const below = sample === undefined ? await keptSample(folder) : membersOf(sample);
+  const members = {
+    ...(management === undefined ? {} : membersOf(management)),
+    ...(below === undefined ? {} : { messages_sample: below }),
+  };
+  const text = `${JSON.stringify(members, undefined, 2)}\n`;
+  await keep({ folder, name: names.credentials, text }, random);
 }
 
 /** The text of a file in the folder; `undefined` when there is none. */
@@ -76,7 +81,7 @@ export async function keep(
   { folder, name, text, forAll = false }: KeptFile,
   random: RandomBytes,
 ): Promise<void> {
-  const mode = forAll ? 0o644 : 0o600;
+  const mode = forAll ? 0o644 : OWNER_ALONE;
   await usable(folder, () => writeWhole(join(folder, name), text, { random, place: rename, mode }));
 }
 
@@ -90,7 +95,8 @@ export async function keepFirst(
 ): Promise<string> {
   const file = join(folder, name);
   return usable(folder, async () => {
-    await writeWhole(file, text, { random, place: linkUnlessThere });
+    // A link never replaces a file that is there already, as a rename would.
+    await writeWhole(file, text, { random, place: linkUnlessThere, mode: OWNER_ALONE });
     return readFile(file, 'utf8');
   });
 }
@@ -107,9 +113,9 @@ function membersOf({ clientId, clientSecret }: KeptCredentials): object {
 }
 
 /** What is no JSON was not written here and is not kept. */
-async function keptSample(file: string): Promise<unknown> {
+async function keptSample(folder: string): Promise<unknown> {
+  const text = await readKept(folder, names.credentials);
   try {
-    const text = await readIfThere(file);
     return text === undefined ? undefined : Object(JSON.parse(text))['messages_sample'];
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
@@ -147,12 +153,12 @@ async function writeWhole(
   deps: {
     random: RandomBytes;
     place: (from: string, to: string) => Promise<void>;
-    mode?: number;
+    mode: number;
   },
 ): Promise<void> {
   const draft = `${file}.${Buffer.from(deps.random(8)).toString('hex')}`;
   try {
-    const handle = await open(draft, 'wx', deps.mode ?? 0o600);
+    const handle = await open(draft, 'wx', deps.mode);
     try {
       await handle.writeFile(text);
       await handle.sync();

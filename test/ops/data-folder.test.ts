@@ -6,7 +6,12 @@ import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import type { RandomBytes } from '../../src/core/clock.ts';
 import { StartRefused } from '../../src/core/errors.ts';
-import { credentialsFile, keepCredentials, keptSecretKey } from '../../src/ops/data-folder.ts';
+import {
+  credentialsFile,
+  keepCredentials,
+  keptSecretKey,
+  presentSecretKey,
+} from '../../src/ops/data-folder.ts';
 
 const random: RandomBytes = (count) => randomBytes(count);
 const credentials = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
@@ -20,6 +25,14 @@ describe('the secret key', () => {
     assert.deepEqual(await readdir(folder), ['secret.key']);
     assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
     assert.equal((await stat(folder)).mode & 0o777, 0o700);
+  });
+
+  test('is looked for without being made', async (t) => {
+    const folder = await freshFolder(t);
+    assert.equal(await presentSecretKey(folder), undefined);
+    assert.deepEqual(await readdir(folder), []);
+    const made = await keptSecretKey(folder, random);
+    assert.deepEqual(await presentSecretKey(folder), made);
   });
 
   test('is one, however many starts make it at the same time', async (t) => {
