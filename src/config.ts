@@ -123,14 +123,19 @@ export function tenantDomainOf(
   return config.tenantDomain ?? publicDomain ?? `localhost:${config.port}`;
 }
 
+/** Whether TLS ends in this process. */
+export function endsTls({ tls, tlsCertPath }: Pick<Config, 'tls' | 'tlsCertPath'>): boolean {
+  return tls !== undefined || tlsCertPath !== undefined;
+}
+
 /**
  * Whether a tenant is reached over plain HTTP: a local trial, without TLS, proxy and public URL,
  * under a name of the machine itself. Its issuer then begins with `http://`.
  */
 export function usesPlainHttp(config: Reach, tenantDomain: string): boolean {
-  const { tls, tlsCertPath, publicUrl, trustProxy } = config;
-  const untouched = tls === undefined && tlsCertPath === undefined && publicUrl === undefined;
-  return untouched && trustProxy.length === 0 && isLoopback(tenantDomain.replace(/:[0-9]+$/, ''));
+  const { publicUrl, trustProxy } = config;
+  const untouched = !endsTls(config) && publicUrl === undefined && trustProxy.length === 0;
+  return untouched && isLoopback(tenantDomain.replace(/:[0-9]+$/, ''));
 }
 
 /** What tells how a tenant is reached from outside. */

@@ -9,12 +9,12 @@ import type { Logger } from 'pino';
 import type { DocumentDeps } from './auth/document.ts';
 import { createRemoteKeys, keySetAt } from './auth/remote-keys.ts';
 import { issuerOf } from './auth/issuer.ts';
-import { type Config, tenantDomainOf, usesPlainHttp } from './config.ts';
+import { type Config, endsTls, tenantDomainOf, usesPlainHttp } from './config.ts';
 import type { Clock } from './core/clock.ts';
 import { listenRefusal, urlOf } from './listening.ts';
 import { createMessageServer } from './messages/server.ts';
 import type { MessageSettings } from './messages/settings.ts';
-import { endsTls, trustedFileOf } from './tls.ts';
+import { trustedFileOf } from './tls.ts';
 
 /** A running message API. */
 export interface MessageService {

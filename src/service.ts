@@ -13,7 +13,14 @@ import { createKeyring } from './auth/keys.ts';
 import { createTrustedIssuers } from './auth/remote-keys.ts';
 import { createTokenEndpoint } from './auth/token.ts';
 import { createVerifier } from './auth/verify.ts';
-import { type Config, dataFolderOf, limits, tenantDomainOf, usesPlainHttp } from './config.ts';
+import {
+  type Config,
+  dataFolderOf,
+  endsTls,
+  limits,
+  tenantDomainOf,
+  usesPlainHttp,
+} from './config.ts';
 import { literalAddress } from './core/address.ts';
 import type { Clock, RandomBytes } from './core/clock.ts';
 import { createDispatcher } from './delivery/dispatcher.ts';
@@ -25,7 +32,7 @@ import { createPruner } from './ops/prune.ts';
 import { logReport } from './ops/telemetry.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/port.ts';
-import { authorityFileOf, endsTls, openTls, refuseWrongTlsFiles } from './tls.ts';
+import { authorityFileOf, openTls, refuseWrongTlsFiles } from './tls.ts';
 
 /** A running Leat: the management API and the dispatcher over one store. */
 export interface Service {

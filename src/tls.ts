@@ -1,7 +1,7 @@
 /** TLS that ends in this process: LEAT_TLS_CERT with LEAT_TLS_KEY, or LEAT_TLS=local. */
 import type { Logger } from 'pino';
 import { createTlsServer, type TlsServer } from './api/tls.ts';
-import { type Config, dataFolderOf, limits } from './config.ts';
+import { type Config, dataFolderOf, endsTls, limits } from './config.ts';
 import type { Clock, RandomBytes } from './core/clock.ts';
 import { literalAddress } from './core/address.ts';
 import { reachableHost } from './listening.ts';
@@ -22,10 +22,6 @@ export interface TlsDeps {
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly log: Logger;
-}
-
-export function endsTls({ tls, tlsCertPath }: Pick<Config, 'tls' | 'tlsCertPath'>): boolean {
-  return tls !== undefined || tlsCertPath !== undefined;
 }
 
 /** Asked before a start makes anything. Throws `StartRefused`. */
