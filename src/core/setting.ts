@@ -30,7 +30,10 @@ export function badValue(setting: Setting, text: string, problem: string): strin
 }
 
 /** The one line that ends a start: the variable, what is wrong, an example. */
-export function problemLine(setting: Setting, problem: string): string {
+export function problemLine(
+  setting: Pick<Setting, 'variable' | 'example' | 'fallback'>,
+  problem: string,
+): string {
   const example = setting.example ?? setting.fallback ?? '';
   return `${setting.variable}: ${problem}, for example ${setting.variable}=${example}`;
 }

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import type { Clock, Millis } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
-import { printable } from '../core/setting.ts';
+import { printable, problemLine, type Setting } from '../core/setting.ts';
 import { pause } from './pause.ts';
 import type { Identity } from './x509.ts';
 
@@ -69,10 +69,7 @@ export async function followCertificate(deps: RenewalDeps, signal: AbortSignal):
   }
 }
 
-interface FileSetting {
-  readonly variable: string;
-  readonly example: string;
-}
+type FileSetting = Pick<Setting, 'variable' | 'example'>;
 
 const certSetting: FileSetting = { variable: 'LEAT_TLS_CERT', example: '/etc/leat/cert.pem' };
 const keySetting: FileSetting = { variable: 'LEAT_TLS_KEY', example: '/etc/leat/key.pem' };
@@ -106,9 +103,8 @@ function privateKeyIn(text: string, path: string): KeyObject {
   }
 }
 
-function refusal({ variable, example }: FileSetting, path: string, problem: string): StartRefused {
-  const line = `"${printable(path)}" ${problem}, for example ${variable}=${example}`;
-  return new StartRefused(`${variable}: ${line}`);
+function refusal(setting: FileSetting, path: string, problem: string): StartRefused {
+  return new StartRefused(problemLine(setting, `"${printable(path)}" ${problem}`));
 }
 
 function codeOf(error: unknown): string {
