@@ -7,7 +7,7 @@ import {
   X509Certificate,
 } from 'node:crypto';
 import { promisify } from 'node:util';
-import { BitString, fromBER, Integer, OctetString, Utf8String } from 'asn1js';
+import { BitString, Integer, OctetString, Utf8String } from 'asn1js';
 import {
   AltName,
   AttributeTypeAndValue,
@@ -65,16 +65,16 @@ export async function makeServerCertificate(
   const pair = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
   const subject = nameOf('Leat');
   const certificate = draft({ subject, publicKey: pair.publicKey, validity, random });
-  const issuer = issuerIn(authority.cert);
+  const issuer = new X509Certificate(authority.cert);
   const serverAuth = new ExtKeyUsage({ keyPurposes: [oids.serverAuth] });
-  certificate.issuer = issuer.subject;
+  certificate.issuer = Certificate.fromBER(issuer.raw).subject;
   certificate.extensions = [
     extension(oids.basicConstraints, new BasicConstraints({ cA: false }), true),
     extension(oids.keyUsage, keyUsage({ byte: 0b1000_0000, unusedBits: 7 }), true),
     extension(oids.extKeyUsage, serverAuth),
     extension(oids.subjectAltName, new AltName({ altNames: hosts.map(generalName) })),
     subjectKey(pair.publicKey),
-    authorityKey(new X509Certificate(authority.cert).publicKey),
+    authorityKey(issuer.publicKey),
   ];
   return signed(certificate, pair.privateKey, createPrivateKey(authority.key));
 }
@@ -102,15 +102,15 @@ function draft(wish: {
     subject: wish.subject,
     notBefore: timeOf(wish.validity.from),
     notAfter: timeOf(wish.validity.until),
-    subjectPublicKeyInfo: new PublicKeyInfo({ schema: fromBER(spkiOf(wish.publicKey)).result }),
+    subjectPublicKeyInfo: PublicKeyInfo.fromBER(spkiOf(wish.publicKey)),
   });
 }
 
 /** Positive, not zero and without an empty first byte, as DER has it. */
-function serialNumber(random: RandomBytes): ArrayBuffer {
+function serialNumber(random: RandomBytes): Uint8Array {
   const bytes = Uint8Array.from(random(16));
   bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;
-  return bytes.buffer;
+  return bytes;
 }
 
 /** RFC 5280 section 4.1.2.5: whole seconds; two digits of the year until 2049, then four. */
@@ -133,12 +133,12 @@ function generalName(host: string): GeneralName {
   if (bytes === undefined) return new GeneralName({ type: 2, value: host });
   return new GeneralName({
     type: 7,
-    value: new OctetString({ valueHex: Uint8Array.from(bytes).buffer }),
+    value: new OctetString({ valueHex: Uint8Array.from(bytes) }),
   });
 }
 
 function keyUsage({ byte, unusedBits }: { byte: number; unusedBits: number }): Encodable {
-  const bits = new BitString({ valueHex: Uint8Array.of(byte).buffer, unusedBits });
+  const bits = new BitString({ valueHex: Uint8Array.of(byte), unusedBits });
   return { toSchema: () => bits };
 }
 
@@ -154,10 +154,8 @@ function authorityKey(publicKey: KeyObject): Extension {
 
 /** RFC 7093 section 2, method 4: no more than a name for the key. */
 function keyId(publicKey: KeyObject): OctetString {
-  const hash = createHash('sha256')
-    .update(new Uint8Array(spkiOf(publicKey)))
-    .digest();
-  return new OctetString({ valueHex: Uint8Array.from(hash.subarray(0, 20)).buffer });
+  const hash = createHash('sha256').update(spkiOf(publicKey)).digest();
+  return new OctetString({ valueHex: hash.subarray(0, 20) });
 }
 
 interface Encodable {
@@ -166,11 +164,6 @@ interface Encodable {
 
 function extension(extnID: string, value: Encodable, critical = false): Extension {
   return new Extension({ extnID, critical, extnValue: value.toSchema().toBER() });
-}
-
-function issuerIn(pem: string): Certificate {
-  const der = Uint8Array.from(new X509Certificate(pem).raw).buffer;
-  return new Certificate({ schema: fromBER(der).result });
 }
 
 async function signed(
@@ -187,6 +180,6 @@ async function signed(
   };
 }
 
-function spkiOf(publicKey: KeyObject): ArrayBuffer {
-  return Uint8Array.from(publicKey.export({ type: 'spki', format: 'der' })).buffer;
+function spkiOf(publicKey: KeyObject): Buffer {
+  return publicKey.export({ type: 'spki', format: 'der' });
 }
