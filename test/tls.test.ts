@@ -21,6 +21,7 @@ import { authority, expired, ofAnotherHost, selfSigned, trusted } from './helper
 import { createManualClock } from './helpers/clock.ts';
 import {
   bootstrapClient,
+  end,
   freePort,
   makePlace,
   type Place,
@@ -43,7 +44,7 @@ describe('a program with LEAT_TLS=local', () => {
     ca = await readFile(authorityFile(place), 'utf8');
   });
   after(async () => {
-    await end(program);
+    await stop(program);
     await place.remove();
   });
 
@@ -132,15 +133,15 @@ describe('the files of LEAT_TLS=local', () => {
     const place = await makePlace();
     t.after(() => place.remove());
     const port = await freePort();
-    await end(await startProgram(place, 'serve', { port }));
+    await stop(await startProgram(place, 'serve', { port }));
     const first = await filesOf(place);
     const again = await startProgram(place, 'serve', { port });
     assert.deepEqual(await filesOf(place), first);
-    await end(again);
+    await stop(again);
 
     const domain = 'leat.example.com';
     const moved = await startProgram(place, 'serve', { port, LEAT_TENANT_DOMAIN: domain });
-    t.after(() => end(moved));
+    t.after(() => stop(moved));
     const second = await filesOf(place);
     assert.equal(second.ca, first.ca);
     assert.notEqual(second.cert, first.cert);
@@ -151,7 +152,7 @@ describe('the files of LEAT_TLS=local', () => {
   test('hold private keys for their owner alone', async (t) => {
     const place = await makePlace();
     t.after(() => place.remove());
-    await end(await startProgram(place, 'serve', { port: await freePort() }));
+    await stop(await startProgram(place, 'serve', { port: await freePort() }));
     for (const name of ['tls-key.pem', 'tls-ca-key.pem']) {
       assert.equal((await stat(join(place.folder, name))).mode & 0o777, 0o600);
     }
@@ -483,11 +484,16 @@ async function startProgram(
     ...(env as Record<string, string>),
   });
   const sign = command === 'start' ? ' is up.\n' : 'NODE_EXTRA_CA_CERTS=';
-  await waitFor('the program to be up', () => {
-    const { exitCode } = program.child;
-    assert.equal(exitCode, null, program.output());
-    return program.output().includes(sign);
-  });
+  const { child, output } = program;
+  try {
+    await waitFor('the program to be up', () => {
+      assert.equal(child.exitCode ?? child.signalCode, null, output());
+      return output().includes(sign);
+    });
+  } catch (error) {
+    await end(child, 'SIGKILL');
+    throw error;
+  }
   return program;
 }
 
@@ -501,12 +507,8 @@ function settingsOf({ file }: Place): Record<string, string> {
   };
 }
 
-async function end({ child }: ReturnType<typeof spawnLeat>): Promise<void> {
-  if (child.exitCode !== null) return;
-  const closed = once(child, 'close');
-  child.kill('SIGINT');
-  await closed;
-  assert.equal(child.exitCode, 0);
+async function stop({ child }: ReturnType<typeof spawnLeat>): Promise<void> {
+  assert.equal(await end(child, 'SIGINT'), 0);
 }
 
 function authorityFile({ folder }: Place): string {

@@ -63,12 +63,20 @@ export async function startLeat(
   });
   const { child, output } = started;
   const url = `http://127.0.0.1:${port}`;
-  await ready(child, url, output);
-  const running = { url, port, child, output, kill: () => end(child, 'SIGKILL').then(noop) };
-  const token = await fetchToken(url, bootstrapClient);
+  const kill = (): Promise<void> => end(child, 'SIGKILL').then(noop);
+  const token = await ready(child, url, output)
+    .then(() => fetchToken(url, bootstrapClient))
+    .catch(async (error: unknown) => {
+      await kill();
+      throw error;
+    });
   return {
-    ...running,
+    url,
+    port,
+    child,
+    output,
     token,
+    kill,
     send: (method, path, body, headers) => send(url, token, method, path, body, headers),
     stop: () => end(child, 'SIGINT'),
   };
@@ -183,7 +191,8 @@ async function ready(child: ChildProcess, url: string, output: () => string): Pr
   });
 }
 
-async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+/** Ends a program that has not ended yet; answers its exit code, `null` after a signal. */
+export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode === null && child.signalCode === null) {
     const ended = once(child, 'close');
     child.kill(signal);
