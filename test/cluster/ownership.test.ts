@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { nodesOf, settled, startCluster } from '../helpers/cluster.ts';
-import { runLeat, secretKey, waitFor } from '../helpers/leat.ts';
+import { runLeat, type Running, secretKey, waitFor } from '../helpers/leat.ts';
 import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
 const timeout = 120_000;
@@ -15,7 +15,10 @@ describe('nodes on one PostgreSQL', () => {
       const nodes = await Promise.all(Array.from({ length: 10 }, () => cluster.start()));
       const [first] = nodes;
       assert.ok(first);
-      assert.equal((await nodesOf(first)).length, 10);
+      await settled(
+        first,
+        nodes.map(() => 0),
+      );
       const [count] = await cluster.ask<{ tenants: number }>(
         'select count(*)::int as tenants from tenants',
       );
@@ -56,6 +59,7 @@ describe('nodes on one PostgreSQL', () => {
       await two.kill();
       await settled(one, [6]);
       const later = await publish(one, 7);
+      assert.equal(later.length, 7);
       await waitFor('events after a takeover', () => receiver.sawAll(streams, later));
     },
   );
@@ -105,20 +109,29 @@ describe('nodes on one PostgreSQL', () => {
     async (t) => {
       const cluster = await startCluster(t);
       const receiver = await startCountingReceiver(t);
-      const [owner, other] = [await cluster.start(), await cluster.start()];
-      const id = await createStream(owner, receiver.url, 'changing');
-      await settled(owner, [1, 0]);
-      for (let round = 0; round < 10; round++) {
-        const disabled = { status: 'disabled' };
-        const answer = await other.send('PATCH', `/api/v2/event-streams/${id}`, disabled);
+      const first = await cluster.start();
+      const id = await createStream(first, receiver.url, 'changing');
+      await settled(first, [1]);
+      const [shown] = await nodesOf(first);
+      const second = await cluster.start();
+      const patch = async (node: Running, status: 'enabled' | 'disabled'): Promise<void> => {
+        const answer = await node.send('PATCH', `/api/v2/event-streams/${id}`, { status });
         assert.equal(answer.status, 200);
+      };
+      for (let round = 0; round < 10; round++) {
+        // While the stream is disabled its owner gives it up, and then either may have it.
+        await settled(first, [1, 0]);
+        const owning = (await nodesOf(first)).find(({ streams }) => streams === 1);
+        const [owner, other] = owning?.id === shown?.id ? [first, second] : [second, first];
+        await patch(other, 'disabled');
         const before = receiver.total();
         const unwanted = await publish(owner, 7);
         assert.equal(unwanted.length, 7);
-        await owner.send('PATCH', `/api/v2/event-streams/${id}`, { status: 'enabled' });
-        assert.equal(receiver.total(), before, 'nothing of the disabled time was sent');
+        await patch(owner, 'enabled');
         const wanted = await publish(other, 1);
+        assert.equal(wanted.length, 1);
         await waitFor('an event of the enabled time', () => receiver.sawAll(['changing'], wanted));
+        assert.equal(receiver.total(), before + 1, 'nothing of the disabled time was sent');
       }
     },
   );
