@@ -85,7 +85,7 @@ export const postgresPooled: Engine = {
 let ready: Promise<string> | undefined;
 
 /** A copy of a database that has its schema already: the tests of migrations make their own. */
-async function newDatabase(): Promise<string> {
+export async function newDatabase(): Promise<string> {
   const server = await sharedPostgres();
   ready ??= (async () => {
     const url = await server.createDatabase();
@@ -95,7 +95,8 @@ async function newDatabase(): Promise<string> {
   return server.createDatabase(await ready);
 }
 
-function openUrl(url: string): Promise<Store> {
+/** Several may be open on one database: all have the same secret key. */
+export function openUrl(url: string): Promise<Store> {
   const location = { engine: 'postgres', url } as const;
   const report = (): void => undefined;
   return openStore({ location, secretKey, random, clock: systemClock, report });

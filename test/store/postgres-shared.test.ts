@@ -1,25 +1,18 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
-import { systemClock } from '../../src/clock.ts';
 import type { LogEvent } from '../../src/core/types.ts';
-import { openStore } from '../../src/store/open.ts';
 import type { Hint, Store } from '../../src/store/port.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { behindPort, sharedPostgres } from '../helpers/postgres.ts';
 import { startTcpProxy } from '../helpers/tcp-proxy.ts';
 import { addTenant, newEvent, newStream, start } from './contract/scene.ts';
-
-const secretKey = randomBytes(32);
+import { newDatabase, openUrl } from './engines.ts';
 
 describe('PostgreSQL: many processes on one database', () => {
   test('an append waits for one that has an offset and has not committed', async (t) => {
-    const { stores, url } = await openShared(t, 3);
-    const [one, two, reader] = stores;
-    assert.ok(one && two && reader);
-    const tenant = (await addTenant(one, 'main')).id;
-    const slow = await connect(t, url);
+    const { first: reader, others, tenant, connect } = await openShared(t, 3);
+    const slow = await connect();
     await slow.query('begin');
     const held = newEvent();
     await slow.query(
@@ -28,7 +21,7 @@ describe('PostgreSQL: many processes on one database', () => {
     );
     let committed = false;
     const order: string[] = [];
-    const later = [one, two].map(async (store) => {
+    const later = others.map(async (store) => {
       const [appended] = await store.log.append(tenant, [newEvent()], start);
       order.push(committed ? 'after' : 'before');
       return appended?.offset;
@@ -56,10 +49,7 @@ describe('PostgreSQL: many processes on one database', () => {
   });
 
   test('a reader at the head sees every event of many publishers, in order', async (t) => {
-    const { stores } = await openShared(t, 4);
-    const [reader, ...publishers] = stores;
-    assert.ok(reader);
-    const tenant = (await addTenant(reader, 'main')).id;
+    const { first: reader, others: publishers, tenant } = await openShared(t, 4);
     const published = new Set<string>();
     const traffic = { isOver: false };
     const work = publishers.map(async (store) => {
@@ -87,10 +77,7 @@ describe('PostgreSQL: many processes on one database', () => {
   });
 
   test('of one chosen id that several publish at once, one is the first', async (t) => {
-    const { stores } = await openShared(t, 4);
-    const [first] = stores;
-    assert.ok(first);
-    const tenant = (await addTenant(first, 'main')).id;
+    const { stores, tenant } = await openShared(t, 4);
     for (let round = 0; round < 20; round++) {
       const event = newEvent({ chosen: true });
       const answers = await Promise.all(
@@ -103,10 +90,7 @@ describe('PostgreSQL: many processes on one database', () => {
   });
 
   test('a stream that is free is claimed by one of those that ask at once', async (t) => {
-    const { stores } = await openShared(t, 4);
-    const [first] = stores;
-    assert.ok(first);
-    const tenant = (await addTenant(first, 'main')).id;
+    const { stores, first, tenant } = await openShared(t, 4);
     for (let made = 0; made < 40; made++) {
       await first.streams.create(newStream(tenant, start), { streamsMax: 100 });
     }
@@ -122,20 +106,15 @@ describe('PostgreSQL: many processes on one database', () => {
   });
 
   test('hints reach the others, not oneself, and a break in between is told', async (t) => {
-    const server = await sharedPostgres();
-    const proxy = await startTcpProxy(server.port);
+    const { first: one, tenant, openBehind } = await openShared(t, 1);
+    const proxy = await startTcpProxy((await sharedPostgres()).port);
     t.after(() => proxy.close());
-    const { stores, url } = await openShared(t, 1);
-    const [one] = stores;
-    assert.ok(one);
-    const proxied = behindPort(url, proxy.port);
-    const other = await open(t, proxied);
+    const other = await openBehind(proxy.port);
     const heard: Hint[] = [];
     other.watch((hint) => heard.push(hint));
     const own: Hint[] = [];
     one.watch((hint) => own.push(hint));
 
-    const tenant = (await addTenant(one, 'main')).id;
     const stream = newStream(tenant, start);
     await one.streams.create(stream, { streamsMax: 1 });
     await one.log.append(tenant, [newEvent(), newEvent()], start);
@@ -158,11 +137,9 @@ describe('PostgreSQL: many processes on one database', () => {
 
 describe('PostgreSQL: partitions', () => {
   test('whole days are dropped once every tenant has pruned them, and bodies are kept', async (t) => {
-    const { stores, url } = await openShared(t, 1);
-    const [store] = stores;
-    assert.ok(store);
-    const [one, two] = [await addTenant(store, 'main'), await addTenant(store, 'other')];
-    const client = await connect(t, url);
+    const { first: store, tenant: one, connect } = await openShared(t, 1);
+    const two = (await addTenant(store, 'other')).id;
+    const client = await connect();
     const days = async () => {
       const { rows } = await client.query<{ name: string }>(
         `select inhrelid::regclass::text as name from pg_inherits
@@ -171,30 +148,32 @@ describe('PostgreSQL: partitions', () => {
       return rows.length;
     };
     const event = newEvent({ body: '{"kept":true}' });
-    await store.log.append(one.id, [event], start);
-    await store.log.append(two.id, [newEvent()], start);
+    await store.log.append(one, [event], start);
+    await store.log.append(two, [newEvent()], start);
     assert.equal(await days(), 1);
-    const stream = newStream(one.id, start, { id: 'est_waits' });
+    const stream = newStream(one, start, { id: 'est_waits' });
     await store.streams.create(stream, { streamsMax: 1 });
     await client.query(
       `insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt, failed_at)
        values ($1, 'est_waits', $2, 1, 'user.created', $3, 'first', 'failed', 4, $3)`,
-      [one.id, event.id, start],
+      [one, event.id, start],
     );
     const before = start + 3 * 86_400_000;
-    assert.equal(await store.log.prune(one.id, { before, take: 10 }), 1);
+    assert.equal(await store.log.prune(one, { before, take: 10 }), 1);
     assert.equal(await days(), 1, 'another tenant has an event there');
-    assert.equal(await store.log.prune(two.id, { before, take: 10 }), 1);
+    assert.equal(await store.log.prune(two, { before, take: 10 }), 1);
     assert.equal(await days(), 0);
-    const failure = await store.deliveries.failure(one.id, 'est_waits', event.id);
+    const failure = await store.deliveries.failure(one, 'est_waits', event.id);
     assert.equal(failure?.event.body, event.body);
-    const [appended] = await store.log.append(one.id, [newEvent()], start);
+    const [appended] = await store.log.append(one, [newEvent()], start);
     assert.equal(appended?.offset, 2, 'the day is made again when it is needed');
   });
 
   test('days are made ahead', async (t) => {
-    const { url } = await openShared(t, 1);
-    const client = await connect(t, url);
+    // Not a copy of one in which they have been made.
+    const empty = await (await sharedPostgres()).createDatabase();
+    const { connect } = await openShared(t, 1, empty);
+    const client = await connect();
     const { rows } = await client.query<{ table: string; ahead: number }>(`
       select inhparent::regclass::text as table,
         count(*) filter (where substring(inhrelid::regclass::text from '\\d+$')::int
@@ -208,29 +187,48 @@ describe('PostgreSQL: partitions', () => {
   });
 });
 
-async function openShared(
-  t: TestContext,
-  count: number,
-): Promise<{ stores: Store[]; url: string }> {
-  const server = await sharedPostgres();
-  const url = await server.createDatabase();
-  t.after(() => server.dropDatabase(url));
+interface Shared {
+  /** Of processes on one database: the first, the others, and all of them. */
+  readonly first: Store;
+  readonly others: readonly Store[];
+  readonly stores: readonly Store[];
+  readonly tenant: number;
+  /** One more, that reaches the database by another port. */
+  openBehind(port: number): Promise<Store>;
+  connect(): Promise<pg.Client>;
+}
+
+/** Stores on one database, with a tenant. Whoever uses it is gone before it is dropped. */
+async function openShared(t: TestContext, count: number, database?: string): Promise<Shared> {
+  const url = database ?? (await newDatabase());
   const stores: Store[] = [];
-  for (let opened = 0; opened < count; opened++) stores.push(await open(t, url));
-  return { stores, url };
-}
-
-async function open(t: TestContext, url: string): Promise<Store> {
-  const location = { engine: 'postgres', url } as const;
-  const store = await openStore({ location, secretKey, random: randomBytes, clock: systemClock });
-  t.after(() => store.close());
-  return store;
-}
-
-async function connect(t: TestContext, url: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  client.on('error', () => undefined);
-  t.after(() => client.end());
-  return client;
+  const clients: pg.Client[] = [];
+  t.after(async () => {
+    // First those whose transactions stores may wait for.
+    await Promise.all(clients.map((client) => client.end()));
+    await Promise.all(stores.map((store) => store.close()));
+    await (await sharedPostgres()).dropDatabase(url);
+  });
+  const open = async (at: string): Promise<Store> => {
+    const store = await openUrl(at);
+    stores.push(store);
+    return store;
+  };
+  const first = await open(url);
+  const others: Store[] = [];
+  while (others.length < count - 1) others.push(await open(url));
+  return {
+    first,
+    others,
+    stores: [first, ...others],
+    tenant: (await addTenant(first, 'main')).id,
+    openBehind: (port) => open(behindPort(url, port)),
+    connect: async () => {
+      const client = new pg.Client({ connectionString: url });
+      client.on('error', () => undefined);
+      await client.connect();
+      clients.push(client);
+      return client;
+    },
+  };
 }
