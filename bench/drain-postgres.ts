@@ -1,11 +1,11 @@
-import type { NodeShown } from '../test/helpers/cluster.ts';
+import { nodesOf } from '../test/helpers/cluster.ts';
 import { waitFor } from '../test/helpers/leat.ts';
 import type { Bench, Figure, RunOptions } from './bench.ts';
 import { arrivalRate, startReceiver, type Receiver } from './child.ts';
 import { bareOnce, drainEvents } from './drain.ts';
 import { addStream, endNodes, fill, type Running, startNodes, withStore } from './leat.ts';
 import { type Database, withClient, withPostgres } from './postgres.ts';
-import { rateFigure } from './report.ts';
+import { nodesText, rateFigure } from './report.ts';
 import { alternate } from './rounds.ts';
 import { countWrites, type Written, writtenFigures } from './written.ts';
 
@@ -21,7 +21,7 @@ export const drainPostgres: Bench = {
         for (const nodes of options.nodes) {
           figures.push(...(await drainFigures(database, receiver, nodes, options, progress)));
         }
-        return figures.map((figure) => ({ ...figure, under: database.under }));
+        return figures;
       } finally {
         await receiver.end();
       }
@@ -47,9 +47,9 @@ async function drainFigures(
       return ended.rate;
     },
     () => bareOnce(receiver, events),
-    (text) => progress(`${nodes} nodes, ${text}`),
+    (text) => progress(`${nodesText(nodes)}, ${text}`),
   );
-  const name = `drain ${nodes} node${nodes === 1 ? '' : 's'}`;
+  const name = `drain ${nodesText(nodes)}`;
   const bar = nodes === 1 ? { least: 0.45, goal: 0.75 } : undefined;
   return [rateFigure(name, rounds, bar), ...writtenFigures(name, written)];
 }
@@ -116,8 +116,7 @@ async function shared(nodes: readonly Running[], streams: number): Promise<void>
   if (first === undefined) return;
   const share = Math.ceil(streams / nodes.length);
   await waitFor('the nodes to share the streams out', async () => {
-    const answer = await fetch(`${first.url}/readyz`);
-    const { nodes: shown } = (await answer.json()) as { nodes: readonly NodeShown[] };
+    const shown = await nodesOf(first);
     const owned = shown.reduce((sum, node) => sum + node.streams, 0);
     return owned === streams && shown.every((node) => node.streams <= share);
   });

@@ -52,11 +52,15 @@ async function drainOnce(
 /** Deliveries per second of the bare pool. */
 export async function bareOnce(receiver: Receiver, events: number): Promise<number> {
   await receiver.reset();
-  const body = deliveryBody(makeEvent().body, 'svc', 'est_MASi45ub7Qe4ZE36UT5G6c');
   const sender = startChild('./bare-sender.ts', [receiver.port, events, connections].map(String));
-  sender.send({ body, headers: signedHeaders });
+  sender.send({ body: deliveredBytes(), headers: signedHeaders });
   await once(sender, 'exit');
   return arrivalRate(await receiver.report());
+}
+
+/** The bytes that a delivery posts. */
+export function deliveredBytes(): string {
+  return deliveryBody(makeEvent().body, 'svc', 'est_MASi45ub7Qe4ZE36UT5G6c');
 }
 
 /** As long as the headers of a delivery; what is in them does not matter to the receiver. */

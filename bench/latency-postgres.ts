@@ -2,6 +2,7 @@ import type { Bench, Figure } from './bench.ts';
 import { startReceiver } from './child.ts';
 import { latencyFigures } from './latency.ts';
 import { withPostgres } from './postgres.ts';
+import { nodesText } from './report.ts';
 
 /**
  * The latency on PostgreSQL; with several nodes most events are published to one that is not the
@@ -10,17 +11,17 @@ export const latencyPostgres: Bench = {
   name: 'latency-postgres',
   what: 'the latency with a PostgreSQL store, published to the nodes by turns; against a bare POST to that receiver',
   run: (progress, options) =>
-    withPostgres(async ({ makePlace, under }) => {
+    withPostgres(async ({ makePlace }) => {
       const receiver = await startReceiver('--seq');
       try {
         const figures: Figure[] = [];
         for (const nodes of options.nodes) {
-          const name = `latency ${nodes} node${nodes === 1 ? '' : 's'}`;
+          const name = `latency ${nodesText(nodes)}`;
           const setup = { makePlace, nodes };
           const measured = await latencyFigures(name, setup, receiver, options, progress);
           figures.push(...measured.map((figure) => barOfOne(figure, nodes)));
         }
-        return figures.map((figure) => ({ ...figure, under }));
+        return figures;
       } finally {
         await receiver.end();
       }

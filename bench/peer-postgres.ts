@@ -1,23 +1,19 @@
 import type { ChildProcess } from 'node:child_process';
 import { Logger, makeWorkerUtils } from 'graphile-worker';
 import { systemRandom } from '../src/clock.ts';
-import { deliveryBody } from '../src/core/envelope.ts';
 import { makeSecret } from '../src/core/sign.ts';
 import type { Bench, Figure, RunOptions } from './bench.ts';
 import { endChild, message, startChild, startReceiver, type Receiver } from './child.ts';
 import { type Drained, drainOnce, openAndCount } from './drain-postgres.ts';
-import { signedHeaders } from './drain.ts';
+import { deliveredBytes, signedHeaders } from './drain.ts';
 import type { GraphileOrder } from './graphile.ts';
-import { makeEvent } from './leat.ts';
 import { type Database, type PostgresPlace, withClient, withPostgres } from './postgres.ts';
-import { publishOneRate } from './publish.ts';
+import { connections as lanes, publishOneRate, seconds } from './publish.ts';
 import { rateFigure } from './report.ts';
 import { alternate } from './rounds.ts';
 import { type Written, writtenFigures } from './written.ts';
 
 const peerEvents = 50_000;
-const seconds = 4;
-const lanes = 64;
 
 /** The job done the usual way: a queue of jobs in PostgreSQL, each of which posts one event. */
 export const peerPostgres: Bench = {
@@ -30,10 +26,7 @@ export const peerPostgres: Bench = {
         const recorded = await drainFigures(database, receiver, options, progress, true);
         const bare = await drainFigures(database, receiver, options, progress, false);
         const published = await publishFigure(database, options, progress);
-        return [...recorded, ...bare, published].map((figure) => ({
-          ...figure,
-          under: database.under,
-        }));
+        return [...recorded, ...bare, published];
       } finally {
         await receiver.end();
       }
@@ -119,7 +112,7 @@ async function addJobs({ url }: PostgresPlace, count: number): Promise<void> {
       await utils.addJobs(
         Array.from({ length: Math.min(1000, count - done) }, () => ({
           identifier: 'deliver',
-          payload: JSON.parse(payload()),
+          payload: JSON.parse(deliveredBytes()),
         })),
       );
     }
@@ -145,7 +138,13 @@ async function publishFigure(
 
 async function addRate(database: Database): Promise<number> {
   const place = await database.makePlace();
-  const child = startGraphile({ kind: 'add', url: place.url, payload: payload(), lanes, seconds });
+  const child = startGraphile({
+    kind: 'add',
+    url: place.url,
+    payload: deliveredBytes(),
+    lanes,
+    seconds,
+  });
   const { perSecond } = await message<{ perSecond: number }>(child);
   await endChild(child);
   await place.remove();
@@ -156,9 +155,4 @@ function startGraphile(order: GraphileOrder): ChildProcess {
   const child = startChild('./graphile.ts');
   child.send(order);
   return child;
-}
-
-/** The bytes that Leat posts. */
-function payload(): string {
-  return deliveryBody(makeEvent().body, 'svc', 'est_MASi45ub7Qe4ZE36UT5G6c');
 }

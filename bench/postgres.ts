@@ -1,13 +1,12 @@
 import pg from 'pg';
 import { startPostgres } from '../test/helpers/postgres.ts';
+import type { Figure } from './bench.ts';
 import { makeFolder, type Place } from './leat.ts';
 
 /** A PostgreSQL of the benchmark's own. */
 export interface Database {
   /** A fresh database on it. */
   makePlace(): Promise<PostgresPlace>;
-  /** Version and settings, as the server tells them: results depend on them. */
-  readonly under: string;
 }
 
 export interface PostgresPlace extends Place {
@@ -22,13 +21,14 @@ const settings = {
   shared_buffers: '256MB',
 };
 
-/** Runs `work` with a fresh server, which ends with it. */
-export async function withPostgres<T>(work: (database: Database) => Promise<T>): Promise<T> {
+/** Measures on a fresh server, which ends then. The figures say what it runs under. */
+export async function withPostgres(
+  measure: (database: Database) => Promise<Figure[]>,
+): Promise<Figure[]> {
   const server = await startPostgres({ settings });
   try {
     const under = await withClient(server.url(), settingsOf);
-    return await work({
-      under,
+    const figures = await measure({
       makePlace: async () => {
         const place = await makeFolder();
         const url = await server.createDatabase();
@@ -45,6 +45,7 @@ export async function withPostgres<T>(work: (database: Database) => Promise<T>):
         };
       },
     });
+    return figures.map((figure) => ({ ...figure, under }));
   } finally {
     await server.close();
   }
@@ -63,6 +64,7 @@ export async function withClient<T>(
   }
 }
 
+/** Version and settings, as the server tells them: results depend on them. */
 async function settingsOf(client: pg.Client): Promise<string> {
   const { rows } = await client.query<{ name: string; value: string }>(
     `select name, current_setting(name) as value from unnest($1::text[]) as u(name)`,

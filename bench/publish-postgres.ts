@@ -1,7 +1,7 @@
 import type { Bench, Figure } from './bench.ts';
 import { type Database, withPostgres } from './postgres.ts';
 import { insertRate, publishHundredRounds, publishOneRounds } from './publish.ts';
-import { rateFigure } from './report.ts';
+import { nodesText, rateFigure } from './report.ts';
 
 /** Publishing to a PostgreSQL store, singly and in arrays, through one node or several. */
 export const publishPostgres: Bench = {
@@ -9,17 +9,17 @@ export const publishPostgres: Bench = {
   what: 'publishes to a PostgreSQL store; singly against a Fastify route that only parses, in arrays of 100 against a bare loop that inserts the same rows, 100 a commit',
   run: (progress, options) =>
     withPostgres(async (database) => {
-      const { makePlace, under } = database;
+      const { makePlace } = database;
       const bare = (seconds: number): Promise<number> => bareInsertRate(database, seconds);
       const figures: Figure[] = [];
       for (const nodes of options.nodes) {
         const setup = { makePlace, nodes };
-        const at = `${nodes} node${nodes === 1 ? '' : 's'}`;
+        const at = nodesText(nodes);
         const bar = nodes === 1 ? { least: 0.4, goal: 0.8 } : undefined;
         const one = await publishOneRounds(setup, options, progress);
-        figures.push({ ...rateFigure(`publish one, ${at}`, one, bar), under });
+        figures.push(rateFigure(`publish one, ${at}`, one, bar));
         const hundred = await publishHundredRounds(setup, bare, options, progress);
-        figures.push({ ...rateFigure(`publish 100, ${at}`, hundred, bar), under });
+        figures.push(rateFigure(`publish 100, ${at}`, hundred, bar));
       }
       return figures;
     }),

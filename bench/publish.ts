@@ -19,8 +19,9 @@ import { load, post } from './load.ts';
 import { rateFigure } from './report.ts';
 import { alternate, type Rounds } from './rounds.ts';
 
-const seconds = 4;
-const connections = 64;
+/** How long and over how many connections single events are published. */
+export const seconds = 4;
+export const connections = 64;
 const one = JSON.stringify({ type: 'order.paid', data: orderData(1) });
 const hundred = `[${Array.from({ length: 100 }, () => one).join(',')}]`;
 
@@ -65,7 +66,7 @@ export function publishOneRounds(
   options: RunOptions,
   progress: (text: string) => void,
 ): Promise<Rounds> {
-  return alternate(options.rounds, () => publishRate(setup, one, 0), bareRouteRate, progress);
+  return alternate(options.rounds, () => publishOneRate(setup), bareRouteRate, progress);
 }
 
 /** Events per second in arrays of 100, and those of a bare loop. */

@@ -24,6 +24,10 @@ function perSecond(rounds: Rounds): string {
   return `${rate(rounds.ours)} against ${rate(rounds.theirs)}`;
 }
 
+export function nodesText(count: number): string {
+  return `${count} node${count === 1 ? '' : 's'}`;
+}
+
 /** Whether the median holds the bar; true where there is none. */
 export function holds(figure: Figure): boolean {
   const value = median(figure.values);

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { waitFor } from '../test/helpers/leat.ts';
 import type { Figure } from './bench.ts';
 import { median } from './rounds.ts';
 
@@ -141,11 +142,8 @@ const nobodyElse = `not exists (
     and backend_type = 'client backend' and pid <> pg_backend_pid())`;
 
 async function until(client: pg.Client, condition: string): Promise<void> {
-  const deadlineMs = performance.now() + 30_000;
-  for (;;) {
+  await waitFor(condition, async () => {
     const { rows } = await client.query<{ holds: boolean }>(`select ${condition} as holds`);
-    if (rows[0]?.holds === true) return;
-    if (performance.now() > deadlineMs) throw new Error(`waited in vain until ${condition}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+    return rows[0]?.holds;
+  });
 }

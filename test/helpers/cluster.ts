@@ -64,7 +64,7 @@ export async function startCluster(
 }
 
 /** The nodes as one of them tells. */
-export async function nodesOf(node: Running): Promise<readonly NodeShown[]> {
+export async function nodesOf(node: Pick<Running, 'url'>): Promise<readonly NodeShown[]> {
   const answer = await fetch(`${node.url}/readyz`);
   const { nodes } = (await answer.json()) as { nodes: readonly NodeShown[] };
   return nodes;
