@@ -141,6 +141,7 @@ async function migrateStore(ends: Record<'from' | 'to', string>): Promise<void> 
     clock: systemClock,
     progress: createMoveProgress(process.stderr, systemClock.elapsedMs),
   });
+  if (moved.wasComplete) return print(describeMoved(moved));
   const key =
     secretKey === undefined ? ` and LEAT_SECRET_KEY to what ${folder}/secret.key has` : '';
   print(`${describeMoved(moved)}\nNext: set LEAT_STORE to the database${key}, then leat start.`);

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused, StoreUnavailable } from '../core/errors.ts';
 import type { StoreLocation } from '../core/value.ts';
@@ -156,7 +155,10 @@ async function compareTable(
  * event loop, so it waits for the turn in which what is asked of the database has been sent.
  */
 function besides<A, B>(database: Promise<A>, work: () => B): Promise<[A, B]> {
-  return Promise.all([database, setImmediate().then(work)]);
+  const sent = new Promise<void>((resolve) => {
+    setImmediate(resolve);
+  });
+  return Promise.all([database, sent.then(work)]);
 }
 
 function lastKey(table: MovedTable, rows: readonly MovedRow[]): MovedKey | undefined {
@@ -202,7 +204,7 @@ function endsOf({ from, to }: MoveOptions): { file: string; url: string } {
 /** What to print after a move. */
 export function describeMoved({ target, wasComplete, tables, copied, copyMs }: Moved): string {
   if (wasComplete) {
-    return `Nothing was done: this store came to ${target} before. What the source took in since then is not there.`;
+    return `Nothing was done: this store came to ${target} before. What the source took in since then is not there; it takes a move to another, empty database.`;
   }
   const lines = tables.map(
     ({ name, rows, checksum }) =>
