@@ -4,7 +4,8 @@ import { createServer } from 'node:net';
 import os from 'node:os';
 import type { Logger } from 'pino';
 import { buildApp } from './api/app.ts';
-import { type CloseAddresses, openOtherAddresses, type TlsServer } from './api/tls.ts';
+import { type CloseAddresses, openOtherAddresses } from './api/addresses.ts';
+import type { TlsServer } from './api/tls.ts';
 import { bootstrap, type Bootstrapped } from './auth/bootstrap.ts';
 import type { HandOver } from './auth/clients.ts';
 import type { SampleWish } from './auth/sample.ts';
@@ -143,12 +144,12 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
  */
 async function closeInTime(
   app: ReturnType<typeof buildApp>,
-  closeOthers: CloseAddresses | undefined,
+  closeOthers: CloseAddresses,
   clock: Clock,
 ): Promise<void> {
   const cutOff = clock.after(limits.http.closingMs, () => app.server.closeAllConnections());
   try {
-    await Promise.all([app.close(), closeOthers?.()]);
+    await Promise.all([app.close(), closeOthers()]);
   } finally {
     cutOff.cancel();
   }
@@ -275,7 +276,7 @@ function createServicePruner(
 
 interface Listener {
   readonly url: string;
-  readonly closeOthers: CloseAddresses | undefined;
+  readonly closeOthers: CloseAddresses;
 }
 
 async function listen(
@@ -285,9 +286,9 @@ async function listen(
   const { host, port } = config;
   const url = urlOf(config, { tls: endsTls(config) });
   try {
-    await app.listen({ host, port });
-    if (host !== 'localhost' || !endsTls(config)) return { url, closeOthers: undefined };
-    return { url, closeOthers: await openOtherAddresses(app.server, await addressesOf(host)) };
+    const [first = host, ...others] = host === 'localhost' ? await addressesOf(host) : [];
+    await app.listen({ host: first, port });
+    return { url, closeOthers: await openOtherAddresses(app.server, others) };
   } catch (error) {
     await app.close();
     throw listenRefusal(error, listeningOf(config));

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import pino from 'pino';
 import { systemClock, systemRandom } from '../src/clock.ts';
 import { limits, readConfig } from '../src/config.ts';
 import type { Clock } from '../src/core/clock.ts';
-import { startService, type Service } from '../src/service.ts';
-import { freePort } from './helpers/leat.ts';
+import { type Service, type ServiceDeps, startService } from '../src/service.ts';
+import { freePort, waitFor } from './helpers/leat.ts';
 
 describe('a service that is told to stop', () => {
   test('does not wait for a request that never ends', async () => {
@@ -63,9 +64,52 @@ describe('work in the background that ends by itself', () => {
   });
 });
 
+describe('a service on localhost', () => {
+  test('answers what is under way on a further address of it before it stops', async (t) => {
+    const addressesOf = async (): Promise<string[]> => ['127.0.0.1', '127.0.0.2'];
+    const service = await start({ clock: systemClock, host: 'localhost', addressesOf });
+    t.after(() => service.stop().catch(() => {}));
+    const { port } = new URL(service.url);
+    assert.equal((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200);
+    const sent = request({
+      host: '127.0.0.2',
+      port,
+      path: '/oauth/token',
+      method: 'POST',
+      agent: false,
+      headers: { 'content-type': 'application/json', expect: '100-continue' },
+    });
+    sent.flushHeaders();
+    await once(sent, 'continue');
+    const stopped = service.stop();
+    await waitFor('the first address to be closed', () =>
+      fetch(`http://127.0.0.1:${port}/healthz`).then(
+        () => false,
+        () => true,
+      ),
+    );
+    const body = {
+      grant_type: 'client_credentials',
+      client_id: 'operator',
+      client_secret: 'secret-of-the-operator',
+      audience: '/api/v2/',
+    };
+    sent.end(JSON.stringify(body));
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    assert.equal(answer.statusCode, 200);
+    answer.resume();
+    await stopped;
+  });
+});
+
 /** A service in memory on a free port. */
-async function start({ clock }: { clock: Clock }): Promise<Service> {
+async function start({
+  clock,
+  host = '127.0.0.1',
+  ...rest
+}: Pick<ServiceDeps, 'clock' | 'addressesOf'> & { readonly host?: string }): Promise<Service> {
   const read = readConfig({
+    LEAT_HOST: host,
     LEAT_PORT: String(await freePort()),
     LEAT_STORE: 'sqlite::memory:',
     LEAT_BOOTSTRAP_CLIENT_ID: 'operator',
@@ -73,5 +117,12 @@ async function start({ clock }: { clock: Clock }): Promise<Service> {
   });
   if ('problems' in read) throw new Error(read.problems.join('\n'));
   const log = pino({ level: 'silent' });
-  return startService({ config: read.config, clock, random: systemRandom, log, version: 'test' });
+  return startService({
+    config: read.config,
+    clock,
+    random: systemRandom,
+    log,
+    version: 'test',
+    ...rest,
+  });
 }
