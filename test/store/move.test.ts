@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
-import pg from 'pg';
 import { systemClock, systemRandom } from '../../src/clock.ts';
 import { StartRefused } from '../../src/core/errors.ts';
 import { storeLocation } from '../../src/core/value.ts';
@@ -26,7 +25,7 @@ import {
   spawnLeat,
   startLeat,
 } from '../helpers/leat.ts';
-import { sharedPostgres } from '../helpers/postgres.ts';
+import { query, sharedPostgres } from '../helpers/postgres.ts';
 import {
   addTenant,
   delivered,
@@ -655,16 +654,6 @@ function change(file: string, sql: string): void {
   const db = new DatabaseSync(file);
   db.exec(sql);
   db.close();
-}
-
-async function query<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query<Row>(sql)).rows;
-  } finally {
-    await client.end();
-  }
 }
 
 async function countOf(url: string, table: string): Promise<number> {
