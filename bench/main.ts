@@ -1,14 +1,11 @@
 /**
- * `npm run bench [-- names…] [--json]`: measures Leat against bare counterparts on this machine.
- * Figures are ratios of one run, because the machine's own speed says nothing about Leat.
- *
- * `--nodes 1,2,4` runs those on PostgreSQL with so many servers each; `--rounds` and `--events`
- * make a run shorter, for a look.
+ * `npm run bench [-- names…]`: measures Leat against bare counterparts on this machine. Figures are
+ * ratios of one run, because the machine's own speed says nothing about Leat.
  */
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { Argument, Command, InvalidArgumentError } from 'commander';
 import { backlog } from './backlog.ts';
 import type { Bench, Figure, RunOptions } from './bench.ts';
 import { drainPostgres } from './drain-postgres.ts';
@@ -40,27 +37,17 @@ const benches: readonly Bench[] = [
   peerPostgres,
 ];
 
-const { values: flags, positionals: names } = parseArgs({
-  allowPositionals: true,
-  options: {
-    json: { type: 'boolean', default: false },
-    nodes: { type: 'string', default: '1' },
-    rounds: { type: 'string', default: '5' },
-    events: { type: 'string' },
-  },
-});
-const { json } = flags;
-const options: RunOptions = {
-  nodes: flags.nodes.split(',').map(Number),
-  rounds: Number(flags.rounds),
-  events: flags.events === undefined ? undefined : Number(flags.events),
-};
-const unknown = names.filter((name) => !benches.some((bench) => bench.name === name));
-if (unknown.length > 0) {
-  const known = benches.map((bench) => bench.name).join(', ');
-  process.stderr.write(`No benchmark is called ${unknown.join(', ')}; there are ${known}.\n`);
-  process.exit(1);
-}
+const program = new Command('bench')
+  .description('Measures Leat against bare counterparts on this machine, all of it or some.')
+  .addArgument(new Argument('[names...]').choices(benches.map(({ name }) => name)))
+  .option('--json', 'prints the figures for machines', false)
+  .option('--nodes <counts>', 'how many servers those on PostgreSQL have', counts, [1])
+  .option('--rounds <count>', 'how often each side is measured', count, 5)
+  .option('--events <count>', 'how many events those that drain have', count)
+  .addHelpText('after', '\nExample: npm run bench -- drain-postgres --nodes 1,2,4 --rounds 3')
+  .parse();
+const names = program.args;
+const { json, ...options } = program.opts<RunOptions & { readonly json: boolean }>();
 
 // What runs for a benchmark ends when this process exits by itself.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
@@ -86,6 +73,18 @@ for (const bench of benches.filter(({ name }) => names.length === 0 || names.inc
 }
 if (json) process.stdout.write(`${JSON.stringify({ machine, figures }, undefined, 2)}\n`);
 process.exit(figures.every((figure) => figure.holds) ? 0 : 1);
+
+function count(text: string): number {
+  const number = Number(text);
+  if (!Number.isSafeInteger(number) || number < 1) {
+    throw new InvalidArgumentError('It is not a whole number from 1.');
+  }
+  return number;
+}
+
+function counts(text: string): number[] {
+  return text.split(',').map(count);
+}
 
 function say(text: string): void {
   (json ? process.stderr : process.stdout).write(text);
