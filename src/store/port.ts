@@ -95,6 +95,11 @@ export interface LogStore {
    */
   page(tenant: number, query: LogQuery): Promise<LogPage>;
   /**
+   * The oldest event that the log has of those accepted at or after `since`; one past the head when
+   * there is none. With 0 that is the oldest of all.
+   */
+  firstSince(tenant: number, since: Millis): Promise<Offset>;
+  /**
    * Removes the oldest events published before `before`, at most `take`, never one that an enabled
    * stream's cursor has not passed. Bodies that open rows still need are copied to them first.
    * Answers how many were removed.

@@ -174,6 +174,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       append: (...args) => command('append', () => log.append(...args)),
       head: inTurn('head', log.head),
       page: inTurn('page', log.page),
+      firstSince: inTurn('firstSince', log.firstSince),
       prune: inTurn('prune', log.prune, (count, _, { before, take }) =>
         ledger.pruned(before, take, count),
       ),

@@ -29,6 +29,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     append: appender.append,
     head: async (tenant) => (await tipOf(db, tenant)).head,
     page: (tenant, query) => page(db, tenant, query),
+    firstSince: (tenant, since) => firstSince(db, tenant, since),
     prune: async (tenant, query) => {
       const pruned = await db.transact('relaxed', (tx) => prune(tx, tenant, query));
       // Once a look, not for each of its steps.
@@ -168,6 +169,12 @@ async function page(db: Queries, tenant: number, query: LogQuery): Promise<LogPa
 function eventOf(row: PageRow): LogEvent {
   const { offset, id, type, time, published_at: publishedAt, body } = row;
   return { offset, id, type, time, publishedAt, body };
+}
+
+async function firstSince(db: Queries, tenant: number, since: Millis): Promise<Offset> {
+  const { head, prunedTo } = await tipOf(db, tenant);
+  if (since <= 0) return prunedTo + 1;
+  return (await lastBefore(db, tenant, { after: prunedTo, upTo: head }, since)) + 1;
 }
 
 /**

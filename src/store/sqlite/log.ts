@@ -28,6 +28,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     append: appender.append,
     head: async (tenant) => headOf(db, tenant),
     page: async (tenant, query) => page(db, tenant, query),
+    firstSince: async (tenant, since) => firstSince(db, tenant, since),
     prune: async (tenant, query) => db.transact('relaxed', () => prune(db, tenant, query)),
   };
 }
@@ -103,6 +104,20 @@ export function oldestAfter(db: Database, tenant: number, after: Offset): Offset
   const row = db.get<{ offset: Offset | null }>`
     select min(offset) as offset from events where tenant = ${tenant} and offset > ${after}`;
   return row?.offset ?? Math.max(headOf(db, tenant), after) + 1;
+}
+
+/** Halves the log, as `published_at` never falls along it: an index on it would cost every publish. */
+function firstSince(db: Database, tenant: number, since: Millis): Offset {
+  let first = oldestAfter(db, tenant, 0);
+  let end = headOf(db, tenant) + 1;
+  while (first < end && since > 0) {
+    const probe = Math.floor((first + end) / 2);
+    const row = db.get<{ published_at: Millis }>`
+      select published_at from events where tenant = ${tenant} and offset = ${probe}`;
+    if ((row?.published_at ?? -Infinity) < since) first = probe + 1;
+    else end = probe;
+  }
+  return first;
 }
 
 interface EventRow {

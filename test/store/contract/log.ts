@@ -20,6 +20,7 @@ export function logContract(engine: Engine): void {
   describe(`${engine.name}: log.append`, () => appendContract(engine));
   describe(`${engine.name}: log.append of chosen ids`, () => chosenContract(engine));
   describe(`${engine.name}: log.page`, () => pageContract(engine));
+  describe(`${engine.name}: log.firstSince`, () => firstSinceContract(engine));
   describe(`${engine.name}: log.prune`, () => pruneContract(engine));
 }
 
@@ -346,6 +347,38 @@ function pageContract(engine: Engine): void {
     await scene.publish('a.a');
     const page = await scene.store.log.page(scene.tenant, everything);
     assert.deepEqual([offsets(page.events), page.scannedTo], [[3], 3]);
+  });
+}
+
+function firstSinceContract(engine: Engine): void {
+  test('the oldest event accepted at or after an instant is found, wherever it lies', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    for (const seconds of [0, 1, 1, 5, 5, 5, 9]) {
+      await store.log.append(tenant, [newEvent()], start + seconds * 1000);
+    }
+    const asked = [-1, 0, 0.5, 1, 2, 5, 6, 9, 10];
+    const found = asked.map((seconds) => store.log.firstSince(tenant, start + seconds * 1000));
+    assert.deepEqual(await Promise.all(found), [1, 1, 2, 2, 4, 4, 7, 7, 8]);
+  });
+
+  test('what was pruned is not found any more', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    for (const seconds of [0, 1, 2, 3]) {
+      await store.log.append(tenant, [newEvent()], start + seconds * 1000);
+    }
+    await store.log.prune(tenant, { before: start + 2000, take: 10 });
+    assert.equal(await store.log.firstSince(tenant, 0), 3);
+    assert.equal(await store.log.firstSince(tenant, start), 3);
+    assert.equal(await store.log.firstSince(tenant, start + 2001), 4);
+  });
+
+  test('in a log without events it is the next offset', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    assert.equal(await store.log.firstSince(tenant, 0), 1);
+    await store.log.append(tenant, [newEvent(), newEvent()], start);
+    await store.log.prune(tenant, { before: start + 1, take: 10 });
+    assert.equal(await store.log.firstSince(tenant, 0), 3);
+    assert.equal(await store.log.firstSince(tenant, start), 3);
   });
 }
 
