@@ -54,9 +54,9 @@ export function eventOperations(deps: EventDeps): Operation[] {
       success: 202,
       response: published,
       errors: [400, 413, 415],
-      handle: async ({ tenant, body, mediaType, now }) => {
+      handle: async ({ tenant, body, mediaType, now, trace }) => {
         const partsOf = mediaType === 'application/json' ? ownParts : cloudParts;
-        const publishing = { ...deps, writeTime, tenant, now, partsOf };
+        const publishing = { ...deps, writeTime, tenant, now, trace, partsOf };
         if (!Array.isArray(body)) {
           const [appended] = await deps.store.log.append(
             tenant.id,
@@ -77,6 +77,7 @@ export function eventOperations(deps: EventDeps): Operation[] {
 interface Publishing extends EventDeps {
   readonly tenant: Tenant;
   readonly now: Millis;
+  readonly trace: string | undefined;
   readonly writeTime: (time: Millis) => string;
   readonly partsOf: (event: Sent, settings: EventDeps['settings'], at: string) => Parts;
 }
@@ -106,7 +107,7 @@ function cloudParts(event: Sent, settings: EventDeps['settings'], at: string): P
 
 /** The event as the log keeps it; `at` is the place of the event in the body, for refusals. */
 function newEvent(publishing: Publishing, sent: Sent, at: string): NewEvent {
-  const { settings, random, tenant, now } = publishing;
+  const { settings, random, tenant, now, trace } = publishing;
   const { type, data, time: sentTime, key, extensions } = publishing.partsOf(sent, settings, at);
   const time = sentTime === undefined ? now : timeOf(sentTime, at);
   const id = key === undefined ? makeId('evt_', now, random) : idOf(key);
@@ -117,7 +118,7 @@ function newEvent(publishing: Publishing, sent: Sent, at: string): NewEvent {
   };
   const body = makeBody({ id, type, time, data, extensions, ...names }, publishing.writeTime);
   if (isTooLarge(body, sent, settings.limits.eventBytesMax)) throw tooLarge();
-  return { id, chosen: key !== undefined, type, time, body };
+  return { id, chosen: key !== undefined, type, time, body, trace };
 }
 
 /** One text is an event id or a key; source and id of a CloudEvent are a key together. */

@@ -78,6 +78,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly mediaType: string;
   /** When the request came; the one time of everything it does. */
   readonly now: Millis;
+  /** The `traceparent` to hand on with the events that it publishes, where it sent a valid one. */
+  readonly trace: string | undefined;
 }
 
 /** The client that a verified token names. */

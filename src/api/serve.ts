@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
+import { traceOf } from '../core/trace.ts';
 import {
   ClientGone,
   parseBody,
@@ -101,8 +102,15 @@ function checkerOf(deps: ServeDeps, operation: Operation): Checker {
     const { tenant, now } = visit;
     const { params } = request;
     const body = raw && bodyOf?.parse(raw);
-    return { tenant, caller, now, params, query: sent, body, mediaType: raw?.mediaType ?? '' };
+    const mediaType = raw?.mediaType ?? '';
+    const trace = traceOf(onlyOne(request.headers['traceparent']));
+    return { tenant, caller, now, trace, params, query: sent, body, mediaType };
   };
+}
+
+/** Of a header that was sent twice Node makes a list, or one text that is not valid. */
+function onlyOne(header: string | string[] | undefined): string | undefined {
+  return typeof header === 'string' ? header : undefined;
 }
 
 interface BodyReader {

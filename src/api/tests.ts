@@ -41,14 +41,14 @@ export function testOperations({ store, random, settings }: TestDeps): Operation
       success: 202,
       response: delivery,
       errors: [400, 404, 409, 413, 415],
-      handle: async ({ tenant, params, body, now }) => {
+      handle: async ({ tenant, params, body, now, trace }) => {
         const type = body.event_type;
         const issuer = issuerOf(tenant.domain, settings.plainHttp(tenant.domain));
         const data = body.data ?? sampleData(type, { now, service, issuer });
         const id = makeId('evt_', now, random);
         const parts = { id, type, time: now, data, tenantName: tenant.name, service, prefix };
         const text = makeBody({ ...parts, purpose: 'test' });
-        const event = { id, type, time: now, body: text };
+        const event = { id, type, time: now, body: text, trace };
         const answer = await store.deliveries.addTest(tenant.id, params.id, event, now);
         if (answer === 'unknown') throw noStream();
         if (answer === 'disabled') {

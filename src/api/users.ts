@@ -76,7 +76,7 @@ function createUser(deps: Deps): Operation {
 
 async function create(
   deps: Deps,
-  { tenant, body, now }: Call<unknown, unknown, UserCreate>,
+  { tenant, body, now, trace }: Call<unknown, unknown, UserCreate>,
 ): Promise<object> {
   const { email, password, connection, user_id: sentId, username } = body;
   checkEmail(email);
@@ -94,7 +94,7 @@ async function create(
     issuer: issuerOf(tenant.domain, settings.plainHttp(tenant.domain)),
     now,
   });
-  const event = userEvent('created', made, eventFacts(deps, { tenant, now }));
+  const event = userEvent('created', made, eventFacts(deps, { tenant, now, trace }));
   const answer = await store.users.create(made, event, now);
   if ('refused' in answer) throw duplicate(settings);
   return userObject(answer.created);
@@ -143,7 +143,7 @@ function updateUser(deps: Deps): Operation {
 
 async function update(
   deps: Deps,
-  { tenant, params, body, now }: Call<{ id: string }, unknown, UserPatchSent>,
+  { tenant, params, body, now, trace }: Call<{ id: string }, unknown, UserPatchSent>,
 ): Promise<object> {
   checkPatch(body);
   const { email, username, password } = body;
@@ -158,7 +158,10 @@ async function update(
       if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
       const after = applyUserPatch(before, patch, now);
       if (JSON.stringify(after.profile).length > profileLengthMax) return { refused: 'too_long' };
-      return { after, event: userEvent('updated', after, eventFacts(deps, { tenant, now })) };
+      return {
+        after,
+        event: userEvent('updated', after, eventFacts(deps, { tenant, now, trace })),
+      };
     },
     now,
   );
@@ -204,9 +207,9 @@ function deleteUser(deps: Deps): Operation {
     params: userParams,
     success: 204,
     errors: [400],
-    handle: async ({ tenant, params, now }) => {
+    handle: async ({ tenant, params, now, trace }) => {
       const emit = (before: User) =>
-        userEvent('deleted', before, eventFacts(deps, { tenant, now }));
+        userEvent('deleted', before, eventFacts(deps, { tenant, now, trace }));
       await deps.store.users.delete(tenant.id, params.id, emit, now);
       return {};
     },
@@ -229,10 +232,10 @@ const elsewhere = new Set([
 
 function eventFacts(
   { random, settings }: Deps,
-  { tenant, now }: Pick<Call, 'tenant' | 'now'>,
+  { tenant, now, trace }: Pick<Call, 'tenant' | 'now' | 'trace'>,
 ): UserEventFacts {
   const { serviceName: service, attributePrefix: prefix } = settings;
-  return { id: makeId('evt_', now, random), tenant, service, prefix, now };
+  return { id: makeId('evt_', now, random), tenant, service, prefix, now, trace };
 }
 
 function checkEmail(email: string): void {

@@ -30,6 +30,8 @@ export interface NewEvent {
   readonly time: Millis;
   /** The whole envelope of contract section 10 without the stream's member, as JSON text. */
   readonly body: string;
+  /** The `traceparent` of the request that published it, where it had a valid one. */
+  readonly trace?: string | undefined;
 }
 
 /** An event in the log. */
@@ -41,6 +43,7 @@ export interface LogEvent {
   /** When Leat accepted it; never falls along the log. */
   readonly publishedAt: Millis;
   readonly body: string;
+  readonly trace?: string | undefined;
 }
 
 /** The answer to one published event: where it stands in the log. */

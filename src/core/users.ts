@@ -121,20 +121,22 @@ export interface UserEventFacts {
   /** LEAT_ATTRIBUTE_PREFIX. */
   readonly prefix: string;
   readonly now: Millis;
+  /** The `traceparent` of the request that changed the user. */
+  readonly trace?: string | undefined;
 }
 
 /** The event that tells of a change; `user` is as the change leaves it, a deleted one as it was. */
 export function userEvent(
   change: 'created' | 'updated' | 'deleted',
   user: User,
-  { id, tenant, service, prefix, now }: UserEventFacts,
+  { id, tenant, service, prefix, now, trace }: UserEventFacts,
 ): NewEvent {
   const shown = userObject(user);
   const object = change === 'deleted' ? { ...shown, deleted_at: formatTime(now) } : shown;
   const type = `user.${change}`;
   const data = { object };
   const body = makeBody({ id, type, time: now, data, tenantName: tenant.name, service, prefix });
-  return { id, chosen: false, type, time: now, body };
+  return { id, chosen: false, type, time: now, body, trace };
 }
 
 /**

@@ -71,7 +71,7 @@ export function targetOf(
  */
 export function prepareRequest(
   target: Target,
-  event: Pick<DeliveredEvent, 'id' | 'body'>,
+  event: Pick<DeliveredEvent, 'id' | 'body' | 'trace'>,
   now: Millis,
 ): WebhookRequest {
   const body = deliveryBody(event.body, target.attributePrefix, target.stream);
@@ -84,12 +84,9 @@ export function prepareRequest(
     body,
   );
   const signed = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
-  return {
-    origin: target.origin,
-    path: target.path,
-    headers: [...target.headers, ...signed, 'webhook-signature', signature],
-    body,
-  };
+  const headers = [...target.headers, ...signed, 'webhook-signature', signature];
+  if (event.trace !== undefined) headers.push('traceparent', event.trace);
+  return { origin: target.origin, path: target.path, headers, body };
 }
 
 /** What is recorded of an attempt that has ended. */

@@ -170,6 +170,7 @@ export const movedTables: readonly MovedTable[] = [
       integer('version'),
       integer('created_at'),
       integer('updated_at'),
+      integer('disabled_at'),
     ],
   },
   {
@@ -215,6 +216,7 @@ export const movedTables: readonly MovedTable[] = [
       integer('due_at'),
       integer('failed_at'),
       text('body'),
+      text('trace'),
     ],
   },
   {
@@ -247,8 +249,10 @@ export const movedTables: readonly MovedTable[] = [
       integer('time'),
       integer('published_at'),
       text('body'),
+      text('trace'),
     ],
   },
+  { name: 'looks', keyColumns: 1, columns: [integer('tenant'), integer('at'), text('state')] },
   { name: 'key_proof', keyColumns: 1, columns: [integer('id'), bytes('sealed')] },
 ];
 

@@ -27,6 +27,7 @@ import type {
   Role,
   SigningKey,
   Stream,
+  StreamStatus,
   Tenant,
   User,
 } from '../core/types.ts';
@@ -43,6 +44,7 @@ export interface Store {
   readonly grants: GrantStore;
   readonly roles: RoleStore;
   readonly users: UserStore;
+  readonly looks: LookStore;
   /**
    * Calls `listener` right after each commit that others may wait for, in commit order. Hints may
    * be lost or repeated; whoever acts on them also looks by itself from time to time.
@@ -606,4 +608,45 @@ export interface UserStore {
     emit: (before: User) => NewEvent,
     now: Millis,
   ): Promise<boolean>;
+}
+
+// Looks at the failures
+
+/** What operators were told, so that they are told of each thing once (contract section 17). */
+export interface LookStore {
+  /** What the last look at a tenant left behind; `undefined` before the first. */
+  last(tenant: number): Promise<Look | undefined>;
+  /**
+   * Leaves behind what the next look has to know, unless another process did so since: `after` is
+   * the instant of the look that was read. False then, and nothing is written.
+   */
+  record(tenant: number, after: Millis | undefined, look: Look): Promise<boolean>;
+  /**
+   * Streams that somebody may have to be told of, in order of id: with failures that are open or in
+   * a row, or disabled by a limit within the window.
+   */
+  troubled(tenant: number, window: LookWindow): Promise<readonly TroubledStream[]>;
+}
+
+export interface Look {
+  readonly at: Millis;
+  /** A text of the caller's. */
+  readonly state: string;
+}
+
+/** After `since`, up to `upTo`. */
+export interface LookWindow {
+  readonly since: Millis;
+  readonly upTo: Millis;
+}
+
+export interface TroubledStream {
+  readonly id: string;
+  readonly name: string;
+  readonly status: StreamStatus;
+  readonly health: Health;
+  /** When a limit disabled it; `undefined` when it is enabled or was disabled by hand. */
+  readonly disabledAt: Millis | undefined;
+  /** Open failures that were recorded within the window. */
+  readonly newFailures: number;
 }

@@ -185,6 +185,7 @@ describe('an event', () => {
     service: 'leat',
     prefix: 'svc',
     now,
+    trace: 'trace of the request',
   };
 
   test('carries the whole user as its object', () => {
@@ -200,7 +201,14 @@ describe('an event', () => {
     });
     assert.deepEqual(
       { ...event, body: '' },
-      { id: facts.id, chosen: false, type: 'user.created', time: now, body: '' },
+      {
+        id: facts.id,
+        chosen: false,
+        type: 'user.created',
+        time: now,
+        body: '',
+        trace: facts.trace,
+      },
     );
   });
 

@@ -552,7 +552,9 @@ function fillAccess(file: string): void {
     put('role_permissions', 1, `role ${key}`, 'management', `${text}.`);
     put('role_clients', 1, `role ${key}`, 'client 1');
     put('role_users', 1, `role ${key}`, 'user 1');
+    put('looks', index + 1, start, text);
   }
+  db.exec(`update streams set disabled_at = ${start}; update deliveries set trace = 'kept'`);
   db.exec('delete from signing_keys where number = (select max(number) from signing_keys)');
   db.close();
 }
@@ -562,7 +564,7 @@ function fillLog(file: string, count: number): void {
   const db = new DatabaseSync(file);
   db.exec('begin');
   const head = Number(db.prepare('select head from tenants where id = 1').get()?.['head']);
-  const event = db.prepare(`insert into events values (1, ?, ?, 'user.created', ?, ?, ?)`);
+  const event = db.prepare(`insert into events values (1, ?, ?, 'user.created', ?, ?, ?, ?)`);
   const attempt = db.prepare('insert into attempts values (2, ?, null, ?, ?, 1, 200, null)');
   const dayMs = 86_400_000;
   for (let index = 1; index <= count; index += 1) {
@@ -572,7 +574,8 @@ function fillLog(file: string, count: number): void {
       text: hardTexts[index % hardTexts.length],
       pad: 'x'.repeat(500),
     });
-    event.run(offset, `evt_log_${String(offset).padStart(14, '0')}`, at, at, body);
+    const trace = index % 3 === 0 ? `trace ${index}` : null;
+    event.run(offset, `evt_log_${String(offset).padStart(14, '0')}`, at, at, body, trace);
     if (index % 5 === 0) attempt.run(offset, at, index / 7);
   }
   db.prepare('update tenants set head = ?, last_published_at = ? where id = 1').run(

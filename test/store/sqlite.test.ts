@@ -1,5 +1,6 @@
 import { deliveriesContract } from './contract/deliveries.ts';
 import { logContract } from './contract/log.ts';
+import { looksContract } from './contract/looks.ts';
 import { ownershipContract } from './contract/ownership.ts';
 import { settleContract } from './contract/settle.ts';
 import { streamsContract } from './contract/streams.ts';
@@ -11,4 +12,5 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   deliveriesContract(engine);
   ownershipContract(engine);
   settleContract(engine);
+  looksContract(engine);
 }

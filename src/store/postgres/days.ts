@@ -108,7 +108,7 @@ export async function dropEventDays(db: Database, before: Millis): Promise<void>
           select 1 from tenants t where exists (
             select 1 from events_d${day} e where e.tenant = t.id and e."offset" > t.pruned_to)
         ) then return; end if;
-        update deliveries d set body = e.body from events_d${day} e
+        update deliveries d set body = e.body, trace = e.trace from events_d${day} e
           where d.body is null and e.tenant = d.tenant and e.id = d.event_id
             and e."offset" = d."offset";
         drop table events_d${day};

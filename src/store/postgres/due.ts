@@ -57,8 +57,7 @@ async function dueRows(tx: Queries, asks: readonly DueAsk[]): Promise<DueRow[]> 
   if (asks.length === 0) return [];
   return tx.all`
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.attempt, d.due_at,
-      coalesce(d.body, (
-        select e.body from events e where e.tenant = d.tenant and e."offset" = d."offset")) as body
+      coalesce(d.body, e.body) as body, coalesce(d.trace, e.trace) as trace
     from unnest(${numbers(asks.map(({ tenant }) => tenant))}::int[],
       ${asks.map(({ stream }) => stream)}::text[], ${numbers(asks.map(({ take }) => take))}::int[])
       as ask(tenant, stream, take)
@@ -69,6 +68,9 @@ async function dueRows(tx: Queries, asks: readonly DueAsk[]): Promise<DueRow[]> 
         and (s.status = 'enabled' or kind = 'redelivery')
       order by due_at, event_id limit ask.take + 1
     ) as d
+    left join lateral (
+      select body, trace from events where tenant = d.tenant and "offset" = d."offset" limit 1
+    ) as e on true
     order by d.due_at, d.event_id`;
 }
 

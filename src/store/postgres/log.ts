@@ -3,6 +3,7 @@ import { StoreContentRefused } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
+import { traced } from '../rows/delivered-event.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { dropEventDays, makeDaysAhead } from './days.ts';
 
@@ -78,12 +79,18 @@ export async function appendWithin(
       ${different.map(({ chosen }) => chosen)}::boolean[],
       ${different.map(({ type }) => type)}::text[],
       ${numbers(different.map(({ time }) => time))}::bigint[],
-      ${different.map(({ body }) => body)}::text[])`;
+      ${different.map(({ body }) => body)}::text[], ${tracesOf(different)}::text[])`;
   if (row === undefined || row.head === null) {
     throw new StoreContentRefused(`There is no tenant ${tenant}.`);
   }
   const known = new Map(row.known?.map((id, index) => [id, Number(row.known_at?.[index])]));
   return placed(events, row.head, row.published_at, known);
+}
+
+/** Hardly any event has a trace: what none has is not sent. */
+function tracesOf(events: readonly NewEvent[]): (string | undefined)[] {
+  const isTraced = events.some(({ trace }) => trace !== undefined);
+  return isTraced ? events.map(({ trace }) => trace) : [];
 }
 
 /** Where each event stands: those that are new follow the head in their order. */
@@ -96,7 +103,7 @@ function placed(
   const appended: Appended[] = [];
   const written: LogEvent[] = [];
   let head = formerHead;
-  for (const { id, type, time, body } of events) {
+  for (const { id, type, time, body, trace } of events) {
     const first = known.get(id);
     if (first !== undefined) {
       appended.push({ id, offset: first, repeated: true });
@@ -105,7 +112,7 @@ function placed(
     const offset = (head += 1);
     known.set(id, offset);
     appended.push({ id, offset, repeated: false });
-    written.push({ offset, id, type, time, publishedAt, body });
+    written.push({ offset, id, type, time, publishedAt, body, ...traced(trace) });
   }
   return { appended, written };
 }
@@ -132,6 +139,7 @@ interface PageRow {
   readonly time: Millis;
   readonly published_at: Millis;
   readonly body: string;
+  readonly trace: string | null;
   /** Rows of the stretch before the limit on bytes, at most as many as asked for. */
   readonly found: number;
 }
@@ -148,11 +156,11 @@ async function page(db: Queries, tenant: number, query: LogQuery): Promise<LogPa
   if (end <= after) return { events: [], scannedTo: Math.max(query.after, end) };
   const bytesMax = Number.isFinite(query.bytesMax) ? Math.floor(query.bytesMax) : undefined;
   const rows = await db.all<PageRow>`
-    select "offset", id, type, time, published_at, body, found from (
+    select "offset", id, type, time, published_at, body, trace, found from (
       select stretch.*, count(*) over () as found, row_number() over (order by "offset") as place,
         sum(octet_length(body)) over (order by "offset") as bytes
       from (
-        select "offset", id, type, time, published_at, body from events
+        select "offset", id, type, time, published_at, body, trace from events
         where tenant = ${tenant} and "offset" > ${after} and "offset" <= ${end}
           and (${types}::text[] is null or type = any(${types}::text[]))
         order by "offset" limit ${take}
@@ -167,8 +175,8 @@ async function page(db: Queries, tenant: number, query: LogQuery): Promise<LogPa
 }
 
 function eventOf(row: PageRow): LogEvent {
-  const { offset, id, type, time, published_at: publishedAt, body } = row;
-  return { offset, id, type, time, publishedAt, body };
+  const { offset, id, type, time, published_at: publishedAt, body, trace } = row;
+  return { offset, id, type, time, publishedAt, body, ...traced(trace) };
 }
 
 async function firstSince(db: Queries, tenant: number, since: Millis): Promise<Offset> {

@@ -12,8 +12,9 @@ export interface Row extends StreamRef {
   readonly type: string;
   readonly time: Millis;
   readonly kind: DeliveryKind;
-  /** Of a row that was not there before. */
+  /** Of a row that was not there before, as the next. */
   readonly body: string | undefined;
+  readonly trace: string | undefined;
   readonly after: RowAfter | 'gone';
 }
 
@@ -43,6 +44,7 @@ function rowOf(columns: RowColumns): Row {
     time,
     kind,
     body: undefined,
+    trace: undefined,
     after,
   };
 }
@@ -110,12 +112,13 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
   const after = rows.map((row) => (row.after === 'gone' ? undefined : row.after));
   await tx.run`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
-      due_at, failed_at, body)
+      due_at, failed_at, body, trace)
     select u.tenant, u.stream, u.event_id, u."offset", u.type, u.time, u.kind, u.state, u.attempt,
-      u.due_at, u.failed_at,
-      case when u.body is not null and not exists (
-        select 1 from events e where e.tenant = u.tenant and e."offset" = u."offset") then u.body end
-    from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
+      u.due_at, u.failed_at, case when u.unlogged then u.body end,
+      case when u.unlogged then u.trace end
+    from (select given.*, given.body is not null and not exists (
+        select 1 from events e where e.tenant = given.tenant and e."offset" = given."offset"
+      ) as unlogged from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
       ${rows.map(({ stream }) => stream)}::text[], ${rows.map(({ eventId }) => eventId)}::text[],
       ${numbers(rows.map(({ offset }) => offset))}::bigint[],
       ${rows.map(({ type }) => type)}::text[], ${numbers(rows.map(({ time }) => time))}::bigint[],
@@ -123,8 +126,9 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
       ${numbers(after.map((row) => row?.attempt))}::int[],
       ${numbers(after.map((row) => row?.dueAt))}::bigint[],
       ${numbers(after.map((row) => row?.failedAt))}::bigint[],
-      ${rows.map(({ body }) => body)}::text[]) as u(tenant, stream, event_id, "offset", type, time,
-        kind, state, attempt, due_at, failed_at, body)
+      ${rows.map(({ body }) => body)}::text[], ${rows.map(({ trace }) => trace)}::text[])
+      as given(tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at,
+        failed_at, body, trace)) as u
     on conflict (tenant, stream, event_id) do update set state = excluded.state,
       attempt = excluded.attempt, due_at = excluded.due_at, failed_at = excluded.failed_at`;
 }

@@ -126,7 +126,8 @@ const isGone = (row: Row): boolean => row.after === 'gone';
 async function disable(tx: Queries, runs: readonly Run[], now: Millis): Promise<void> {
   if (runs.length === 0) return;
   await tx.run`
-    update streams set status = 'disabled', version = version + 1, updated_at = ${now}
+    update streams set status = 'disabled', version = version + 1, updated_at = ${now},
+      disabled_at = ${now}
     where (tenant, id) in (select * from unnest(
       ${numbers(runs.map(({ tenant }) => tenant))}::int[],
       ${runs.map(({ stream }) => stream)}::text[]))`;

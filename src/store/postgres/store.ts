@@ -10,6 +10,7 @@ import { createDeliveryStore } from './deliveries.ts';
 import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
+import { createLookStore } from './looks.ts';
 import { refuseHalfMoved } from './move.ts';
 import { openNotices } from './notices.ts';
 import { createOwnershipStore } from './ownership.ts';
@@ -83,6 +84,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     grants: createGrantStore(shared),
     roles: createRoleStore(shared),
     users: createUserStore(shared),
+    looks: createLookStore(shared),
     watch,
     ping: async () => {
       await db.get`select 1`;

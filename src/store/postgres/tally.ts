@@ -62,8 +62,8 @@ function rowBefore({ after }: Row): RowBefore | undefined {
 }
 
 function newRow({ tenant, stream }: Run, { event, kind }: Outcome): Omit<Row, 'after'> {
-  const { id: eventId, offset, type, time, body } = event;
-  return { tenant, stream, eventId, offset, type, time, kind, body };
+  const { id: eventId, offset, type, time, body, trace } = event;
+  return { tenant, stream, eventId, offset, type, time, kind, body, trace };
 }
 
 /** The stream was disabled: what waits for a retry, before this batch or by it, is over. */

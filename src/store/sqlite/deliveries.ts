@@ -55,8 +55,9 @@ function addTest(
   if (run === undefined) return 'unknown';
   if (run.status === 'disabled') return 'disabled';
   db.run`
-    insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at, body)
+    insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at, body,
+      trace)
     values (${tenant}, ${stream}, ${event.id}, ${event.type}, ${event.time}, 'test', 'retrying', 1,
-      ${now}, ${event.body})`;
+      ${now}, ${event.body}, ${event.trace})`;
   return 'accepted';
 }

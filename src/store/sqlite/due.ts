@@ -36,7 +36,7 @@ interface DueRow extends EventColumns {
 function dueRows(db: Database, run: Run, take: number): DueRow[] {
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
-      coalesce(d.body, e.body) as body
+      coalesce(d.body, e.body) as body, coalesce(d.trace, e.trace) as trace
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.due_at is not null
       and (${run.status === 'enabled'} or d.kind = 'redelivery')

@@ -3,6 +3,7 @@ import { StoreContentRefused } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
+import { traced } from '../rows/delivered-event.ts';
 import type { Database } from './database.ts';
 
 /** Offsets that one page looks at: about 3 ms of scanning for a type that never comes. */
@@ -62,7 +63,7 @@ export function appendWithin(
   const appended: Appended[] = [];
   const written: LogEvent[] = [];
   let head = tip.head;
-  for (const { id, chosen, type, time, body } of events) {
+  for (const { id, chosen, type, time, body, trace } of events) {
     // The look-up also finds what this loop has inserted, so it answers repeats in the batch too.
     const first = chosen ? offsetOf(db, tenant, id) : undefined;
     if (first !== undefined) {
@@ -70,10 +71,10 @@ export function appendWithin(
       continue;
     }
     const offset = (head += 1);
-    db.run`insert into events (tenant, offset, id, type, time, published_at, body)
-      values (${tenant}, ${offset}, ${id}, ${type}, ${time}, ${publishedAt}, ${body})`;
+    db.run`insert into events (tenant, offset, id, type, time, published_at, body, trace)
+      values (${tenant}, ${offset}, ${id}, ${type}, ${time}, ${publishedAt}, ${body}, ${trace})`;
     appended.push({ id, offset, repeated: false });
-    written.push({ offset, id, type, time, publishedAt, body });
+    written.push({ offset, id, type, time, publishedAt, body, ...traced(trace) });
   }
   if (written.length > 0) {
     db.run`update tenants set head = ${head}, last_published_at = ${publishedAt}
@@ -109,8 +110,9 @@ export function oldestAfter(db: Database, tenant: number, after: Offset): Offset
 /** Halves the log, as `published_at` never falls along it: an index on it would cost every publish. */
 function firstSince(db: Database, tenant: number, since: Millis): Offset {
   let first = oldestAfter(db, tenant, 0);
+  if (since <= 0) return first;
   let end = headOf(db, tenant) + 1;
-  while (first < end && since > 0) {
+  while (first < end) {
     const probe = Math.floor((first + end) / 2);
     const row = db.get<{ published_at: Millis }>`
       select published_at from events where tenant = ${tenant} and offset = ${probe}`;
@@ -127,6 +129,7 @@ interface EventRow {
   readonly time: Millis;
   readonly published_at: Millis;
   readonly body: string;
+  readonly trace: string | null;
 }
 
 /**
@@ -140,7 +143,7 @@ function page(db: Database, tenant: number, query: LogQuery): LogPage {
   const end = Math.min(upTo, from + scanMax - 1);
   const types = query.types === undefined ? undefined : JSON.stringify(query.types);
   const rows = db.each<EventRow>`
-    select offset, id, type, time, published_at, body from events
+    select offset, id, type, time, published_at, body, trace from events
     where tenant = ${tenant} and offset between ${from} and ${end}
       and (${types} is null or type in (select value from json_each(${types})))
     order by offset limit ${query.take}`;
@@ -166,8 +169,8 @@ function takeBodies(
 }
 
 function eventOf(row: EventRow): LogEvent {
-  const { offset, id, type, time, published_at: publishedAt, body } = row;
-  return { offset, id, type, time, publishedAt, body };
+  const { offset, id, type, time, published_at: publishedAt, body, trace } = row;
+  return { offset, id, type, time, publishedAt, body, ...traced(trace) };
 }
 
 function prune(db: Database, tenant: number, query: Parameters<LogStore['prune']>[1]): number {
@@ -179,8 +182,9 @@ function prune(db: Database, tenant: number, query: Parameters<LogStore['prune']
   const last = oldest.at(keep === -1 ? -1 : keep - 1);
   if (keep === 0 || last === undefined) return 0;
   db.run`
-    update deliveries set body =
-      (select e.body from events e where e.tenant = deliveries.tenant and e.id = deliveries.event_id)
+    update deliveries set (body, trace) =
+      (select e.body, e.trace from events e
+        where e.tenant = deliveries.tenant and e.id = deliveries.event_id)
     where tenant = ${tenant} and body is null and event_id in
       (select id from events where tenant = ${tenant} and offset <= ${last.offset})`;
   return db.run`delete from events where tenant = ${tenant} and offset <= ${last.offset}`;

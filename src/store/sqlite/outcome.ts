@@ -55,11 +55,13 @@ function writeRow(
 ): void {
   db.run`
     insert into deliveries (tenant, stream, event_id, offset, type, time, kind, state, attempt,
-      due_at, failed_at, body)
-    values (${run.tenant}, ${run.stream}, ${event.id}, ${event.offset}, ${event.type},
+      due_at, failed_at, body, trace)
+    select ${run.tenant}, ${run.stream}, ${event.id}, ${event.offset}, ${event.type},
       ${event.time}, ${kind}, ${state}, ${attempt}, ${dueAt}, ${failedAt},
-      iif(exists (select 1 from events where tenant = ${run.tenant} and offset = ${event.offset}),
-        null, ${event.body}))
+      iif(logged, null, ${event.body}), iif(logged, null, ${event.trace})
+    from (select exists (
+      select 1 from events where tenant = ${run.tenant} and offset = ${event.offset}) as logged)
+    where true
     on conflict do update set state = excluded.state, attempt = excluded.attempt,
       due_at = excluded.due_at, failed_at = excluded.failed_at`;
 }

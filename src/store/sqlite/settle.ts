@@ -66,7 +66,8 @@ function settleOne(db: Database, batch: SettleBatch, settlement: Settlement): Se
   addStats(db, run, score, now);
   if (score.disabledBy !== undefined) {
     db.run`
-      update streams set status = 'disabled', version = version + 1, updated_at = ${now}
+      update streams set status = 'disabled', version = version + 1, updated_at = ${now},
+        disabled_at = ${now}
       where tenant = ${run.tenant} and id = ${run.stream}`;
     noteChange(db, run);
   }

@@ -11,6 +11,7 @@ import { createDeliveryStore } from './deliveries.ts';
 import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
+import { createLookStore } from './looks.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { createRoleStore } from './roles.ts';
 import { prepareSchema } from './schema.ts';
@@ -73,6 +74,7 @@ export function createSqliteStore(connection: DatabaseSync, deps: SqliteStoreDep
     grants: createGrantStore(shared),
     roles: createRoleStore(shared),
     users: createUserStore(shared),
+    looks: createLookStore(shared),
     watch,
     ping: async () => ping(db),
     close: async () => {

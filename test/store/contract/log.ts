@@ -24,6 +24,8 @@ export function logContract(engine: Engine): void {
   describe(`${engine.name}: log.prune`, () => pruneContract(engine));
 }
 
+const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+
 /** Content that no engine stores: a member that must be text is none. */
 const broken = { ...newEvent(), type: null as unknown as string };
 
@@ -48,6 +50,21 @@ function appendContract(engine: Engine): void {
     const { chosen, ...written } = event;
     assert.equal(chosen, false);
     assert.deepEqual(events, [{ ...written, offset: 1, publishedAt: start }]);
+  });
+
+  test('the trace of an event is told of and read with it', async (t) => {
+    const { store, tenant, hints } = await createScene(engine, t);
+    const events = [newEvent(), newEvent({ trace }), newEvent()];
+    await store.log.append(tenant, events, start);
+    const { events: read } = await store.log.page(tenant, everything);
+    assert.deepEqual(
+      read.map((event) => event.trace),
+      [undefined, trace, undefined],
+    );
+    assert.deepEqual(
+      hints.flatMap((hint) => (hint.kind === 'appended' ? hint.events : [])),
+      read,
+    );
   });
 
   test('each tenant has its own offsets', async (t) => {
@@ -451,6 +468,30 @@ function pruneContract(engine: Engine): void {
     assert.deepEqual(
       due?.rows.map((row) => row.event),
       [second],
+    );
+  });
+
+  test('what waits for a retry keeps its trace, before and after its event was pruned', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const stream = await scene.addStream();
+    const events = [newEvent({ trace }), newEvent({ trace })];
+    await store.log.append(tenant, events, start);
+    const [first, second] = (await store.log.page(tenant, everything)).events;
+    assert.ok(first && second);
+    const owned = await scene.own(stream);
+    const outcomes = [retry(first, { dueAt: start }), retry(second, { dueAt: start })];
+    await scene.settle(owned, { cursor: 2, outcomes });
+    const ask = { tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
+    const [before] = await store.deliveries.claimDue([ask], later, later + 1);
+    await store.log.prune(tenant, { before: later, take: 10 });
+    const [after] = await store.deliveries.claimDue([ask], later, later + 1);
+    assert.deepEqual(
+      [before, after].flatMap((due) => due?.rows.map(({ event }) => [event.id, event.trace])),
+      [
+        [first.id, trace],
+        [second.id, trace],
+      ],
     );
   });
 

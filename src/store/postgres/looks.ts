@@ -1,0 +1,36 @@
+import type { Look, LookStore } from '../port.ts';
+import { troubledOf, type TroubledRow } from '../rows/troubled.ts';
+import type { Database } from './database.ts';
+
+/** What operators were told. */
+export function createLookStore({ db }: { readonly db: Database }): LookStore {
+  return {
+    last: (tenant) => db.get<Look>`select at, state from looks where tenant = ${tenant}`,
+    record: (tenant, after, look) =>
+      db.transact('durable', async (tx) => {
+        const { at, state } = look;
+        const written =
+          after === undefined
+            ? await tx.run`
+                insert into looks (tenant, at, state) values (${tenant}, ${at}, ${state})
+                on conflict do nothing`
+            : await tx.run`
+                update looks set at = ${at}, state = ${state}
+                where tenant = ${tenant} and at = ${after}`;
+        return written > 0;
+      }),
+    troubled: async (tenant, { since, upTo }) => {
+      const rows = await db.all<TroubledRow>`
+        select s.id, s.name, s.status, r.consecutive_failures as consecutive,
+          r.total_failures as total, s.disabled_at, (
+            select count(*) from deliveries d
+            where d.tenant = s.tenant and d.stream = s.id
+              and d.failed_at > ${since} and d.failed_at <= ${upTo}) as new_failures
+        from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
+        where s.tenant = ${tenant} and (r.total_failures > 0 or r.consecutive_failures > 0
+          or (s.disabled_at > ${since} and s.disabled_at <= ${upTo}))
+        order by s.id`;
+      return rows.map(troubledOf);
+    },
+  };
+}

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
+import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import { answered, createStream, failuresOf, freshType } from '../helpers/story.ts';
+
+/** A publisher's `traceparent` reaches the destination (W3C Trace Context, contract section 7). */
+
+const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+
+let place: Place;
+let leat: Running;
+let endpoint: Endpoint;
+
+before(async () => {
+  place = await makePlace();
+  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '10' });
+  endpoint = await startEndpoint();
+});
+after(async () => {
+  await leat.kill();
+  await endpoint.close();
+  await place.remove();
+});
+
+describe('the traceparent of a request', () => {
+  test('goes along with every attempt and redelivery of its events, and no other', async () => {
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    endpoint.answer(500);
+    const traced = await publishWith({ traceparent: trace }, [event(type), event(type)]);
+    const [plain = ''] = await publishWith({}, [event(type)]);
+    await waitFor('the failures', async () => {
+      const failures = await failuresOf(leat, stream.id);
+      return failures.length === 3 ? failures : undefined;
+    });
+    endpoint.answer(204);
+    await leat.send('POST', `/api/v2/event-streams/${stream.id}/redeliver`);
+    const sent = async (id: string): Promise<unknown[]> =>
+      waitFor(`three attempts of ${id}`, () => {
+        const arrivals = endpoint.of(id);
+        return arrivals.length === 3
+          ? arrivals.map(({ headers }) => headers['traceparent'])
+          : undefined;
+      });
+    for (const id of traced) assert.deepEqual(await sent(id), [trace, trace, trace]);
+    assert.deepEqual(await sent(plain), [undefined, undefined, undefined]);
+  });
+
+  test('is left out where it is not valid', async () => {
+    const type = freshType();
+    await createStream(leat, endpoint.url, { types: [type] });
+    const [id = ''] = await publishWith({ traceparent: trace.toUpperCase() }, [event(type)]);
+    const arrival = await waitFor('the event', () => endpoint.of(id)[0]);
+    assert.equal(arrival.headers['traceparent'], undefined);
+  });
+
+  test('goes along with what a change of a user and a test event send', async () => {
+    const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
+    const headers = { traceparent: trace };
+    const user = {
+      email: 'ada@example.com',
+      password: 'correct-horse-battery',
+      connection: 'Username-Password-Authentication',
+    };
+    await answered(201, leat.send('POST', '/api/v2/users', user, headers));
+    const path = `/api/v2/event-streams/${stream.id}/test`;
+    await answered(202, leat.send('POST', path, { event_type: 'user.created' }, headers));
+    const arrivals = await waitFor('both events', () => {
+      const found = endpoint.arrivals.filter((arrival) => arrival.event.type === 'user.created');
+      return found.length === 2 ? found : undefined;
+    });
+    assert.deepEqual(
+      arrivals.map((arrival) => arrival.headers['traceparent']),
+      [trace, trace],
+    );
+  });
+
+  test('is not part of the envelope', async () => {
+    assert.ok(endpoint.arrivals.length > 0);
+    for (const { body } of endpoint.arrivals) assert.doesNotMatch(body, /traceparent|4bf92f/);
+  });
+});
+
+const event = (type: string): object => ({ type, data: { object: {} } });
+
+async function publishWith(headers: object, events: readonly object[]): Promise<string[]> {
+  const stored = await answered<{ id: string }[]>(
+    202,
+    leat.send('POST', '/api/v2/events', events, headers),
+  );
+  return stored.map(({ id }) => id);
+}

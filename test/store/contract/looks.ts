@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Stream } from '../../../src/core/types.ts';
+import type { Engine } from './engine.ts';
+import { addTenant, createScene, delivered, failed, start, type Scene } from './scene.ts';
+
+const always = { since: 0, upTo: start + 1_000_000 };
+
+export function looksContract(engine: Engine): void {
+  describe(`${engine.name}: looks.record`, () => recordContract(engine));
+  describe(`${engine.name}: looks.troubled`, () => troubledContract(engine));
+}
+
+function recordContract(engine: Engine): void {
+  test('a look is read as it was left, each tenant its own', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const other = await addTenant(store, 'other');
+    const look = { at: start, state: '{"told": "ä𝄞"}' };
+    assert.equal(await store.looks.last(tenant), undefined);
+    assert.equal(await store.looks.record(tenant, undefined, look), true);
+    assert.deepEqual(await store.looks.last(tenant), look);
+    assert.equal(await store.looks.last(other.id), undefined);
+  });
+
+  test('of several that saw the same look one alone goes on', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    for (const [after, at] of [
+      [undefined, start],
+      [start, start + 1],
+    ] as const) {
+      const looks = ['a', 'b', 'c'].map((state) => ({ at, state }));
+      const written = await Promise.all(
+        looks.map((look) => store.looks.record(tenant, after, look)),
+      );
+      assert.deepEqual(
+        looks.filter((_, index) => written[index]),
+        [await store.looks.last(tenant)],
+      );
+    }
+  });
+
+  test('what another has gone on from is out of date', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    await store.looks.record(tenant, undefined, { at: start, state: 'one' });
+    await store.looks.record(tenant, start, { at: start + 1, state: 'two' });
+    assert.equal(await store.looks.record(tenant, start, { at: start + 2, state: 'late' }), false);
+    assert.equal(await store.looks.record(tenant, undefined, { at: start, state: 'no' }), false);
+    assert.deepEqual(await store.looks.last(tenant), { at: start + 1, state: 'two' });
+  });
+}
+
+function troubledContract(engine: Engine): void {
+  test('a stream without trouble is not named', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    await end(scene, stream, 'delivered');
+    assert.deepEqual(await scene.store.looks.troubled(scene.tenant, always), []);
+  });
+
+  test('counters and the failures of the window are told', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream({ name: 'crm' });
+    for (const seconds of [0, 1, 2, 3]) {
+      scene.now = start + seconds * 1000;
+      await end(scene, stream, 'failed');
+    }
+    await end(scene, stream, 'delivered');
+    const window = { since: start, upTo: start + 2000 };
+    assert.deepEqual(await scene.store.looks.troubled(scene.tenant, window), [
+      {
+        id: stream.id,
+        name: 'crm',
+        status: 'enabled',
+        health: { consecutive: 0, total: 4 },
+        disabledAt: undefined,
+        newFailures: 2,
+      },
+    ]);
+  });
+
+  test('another tenant is not told of', async (t) => {
+    const scene = await createScene(engine, t);
+    const other = await addTenant(scene.store, 'other');
+    await end(scene, await scene.addStream(), 'failed');
+    assert.deepEqual(await scene.store.looks.troubled(other.id, always), []);
+  });
+
+  test('a stream that a limit disabled says when, until somebody changes its status', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    scene.limits = { consecutive: 1, total: 100 };
+    await end(scene, stream, 'failed');
+    const disabledAt = async () => {
+      const [found] = await scene.store.looks.troubled(scene.tenant, always);
+      return found?.disabledAt;
+    };
+    assert.equal(await disabledAt(), start);
+    await change(scene, stream, { name: 'renamed' });
+    assert.equal(await disabledAt(), start);
+    await change(scene, stream, { status: 'enabled' });
+    assert.equal(await disabledAt(), undefined);
+    await change(scene, stream, { status: 'disabled' });
+    assert.equal(await disabledAt(), undefined);
+  });
+}
+
+/** One event of the stream ends so. */
+async function end(scene: Scene, stream: Stream, how: 'delivered' | 'failed'): Promise<void> {
+  const [event] = await scene.publish('user.created');
+  assert.ok(event);
+  const { epoch, run, cursor } = await ownedOf(scene, stream);
+  const { tenant, id, version } = stream;
+  const outcomes = [how === 'failed' ? failed(event) : delivered(event)];
+  const settlement = { tenant, stream: id, epoch, run, version, cursor, outcomes };
+  const answer = await scene.settleMany([settlement]);
+  assert.equal(answer.streams[0]?.result, 'recorded');
+}
+
+async function ownedOf(scene: Scene, stream: Stream) {
+  const ref = { tenant: stream.tenant, stream: stream.id };
+  const node = await scene.node();
+  const [owned] = await scene.store.ownership.owned(node, [ref], scene.now);
+  return owned ?? scene.own(stream);
+}
+
+async function change(scene: Scene, stream: Stream, to: Partial<Stream>): Promise<void> {
+  const answer = await scene.store.streams.update(
+    scene.tenant,
+    stream.id,
+    (before) => ({ after: { ...before, ...to } }),
+    scene.now,
+  );
+  assert.ok('updated' in answer);
+}
