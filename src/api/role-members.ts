@@ -133,7 +133,7 @@ function listUsers(deps: RoleMemberDeps): Operation {
       const page = pageOf(query, deps.settings.limits.pageItems, isUserId);
       await requireRole(deps, tenant, params.id);
       const { items, next } = await deps.store.roles.users(tenant.id, params.id, page);
-      return { body: { users: items, ...nextOf(next) } };
+      return { body: { users: items.map((id) => ({ user_id: id })), ...nextOf(next) } };
     },
   });
 }

@@ -104,8 +104,11 @@ const userId = Type.String({ minLength: 1, maxLength: 300, description: 'Id of t
 /** Query of the list of users. */
 export const roleUsersQuery = closed(pageQuery);
 
-/** A page of users: their ids. */
-export const roleUsers = closed({ users: Type.Array(userId), next });
+/**
+ * A page of users: objects that hold the id, as the npm package `auth0` reads them. More of a user
+ * takes the scope read:users.
+ */
+export const roleUsers = closed({ users: Type.Array(closed({ user_id: userId })), next });
 
 /** Body that gives users a role, or takes it from them. */
 export const usersSent = named(

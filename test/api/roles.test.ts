@@ -183,12 +183,13 @@ describe('who holds a role', () => {
     const path = `/roles/${role}/users`;
     const users = [await addUser(), await addUser(), await addUser()].toSorted();
     assert.deepEqual(await post(path, { users }, 200), {});
-    const first = (await get(`${path}?take=2`)) as { users: string[]; next: string };
-    assert.deepEqual(first.users, users.slice(0, 2));
-    assert.deepEqual(await get(`${path}?take=2&from=${first.next}`), { users: users.slice(2) });
+    const listed = users.map((id) => ({ user_id: id }));
+    const first = (await get(`${path}?take=2`)) as { users: object[]; next: string };
+    assert.deepEqual(first.users, listed.slice(0, 2));
+    assert.deepEqual(await get(`${path}?take=2&from=${first.next}`), { users: listed.slice(2) });
     const removed = await site.send('DELETE', path, { users: users.slice(1) });
     assert.equal(removed.status, 204);
-    assert.deepEqual(await get(path), { users: users.slice(0, 1) });
+    assert.deepEqual(await get(path), { users: listed.slice(0, 1) });
     const unknown = await site.send('POST', path, { users: ['leat|none'] });
     assertRefused(unknown, 404, 'The user does not exist.', 'inexistent_user');
     const from = await site.send('GET', `${path}?from=nonsense`);
