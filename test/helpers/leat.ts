@@ -1,9 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 
 /** The real program as a process of its own, on a store in a fresh folder. */
 
@@ -41,7 +42,10 @@ export async function makePlace(): Promise<Place> {
   };
 }
 
-/** Starts `leat serve` on a place and waits until it is ready; throws with its output otherwise. */
+/**
+ * Starts `leat serve` on a place and waits until it is ready; throws with its output otherwise.
+ * With `LEAT_TLS=local` this process trusts from then on the authority that the program names.
+ */
 export async function startLeat(
   place: Place,
   settings: Readonly<Record<string, string>> = {},
@@ -62,9 +66,12 @@ export async function startLeat(
     LEAT_PORT: String(port),
   });
   const { child, output } = started;
-  const url = `http://127.0.0.1:${port}`;
+  const secure = settings['LEAT_TLS'] === 'local';
+  const url = secure ? `https://localhost:${port}` : `http://127.0.0.1:${port}`;
   const kill = (): Promise<void> => end(child, 'SIGKILL').then(noop);
-  const token = await ready(child, url, output)
+  const trusted = secure ? trustAnnounced(child, output) : Promise.resolve();
+  const token = await trusted
+    .then(() => ready(child, url, output))
     .then(() => fetchToken(url, bootstrapClient))
     .catch(async (error: unknown) => {
       await kill();
@@ -181,11 +188,28 @@ async function send(
   });
 }
 
+/** The file that the program tells its clients to trust, once it has said so. */
+export function announcedAuthority(output: string): string | undefined {
+  return /^NODE_EXTRA_CA_CERTS=(?<file>.+)\n/m.exec(output)?.groups?.['file'];
+}
+
+async function trustAnnounced(child: ChildProcess, output: () => string): Promise<void> {
+  const file = await waitFor('the authority to be named', () => {
+    assertRunning(child, output);
+    return announcedAuthority(output());
+  });
+  // What NODE_EXTRA_CA_CERTS does for a process that is started with it.
+  setDefaultCACertificates([...getCACertificates('default'), await readFile(file, 'utf8')]);
+}
+
+function assertRunning({ exitCode, signalCode }: ChildProcess, output: () => string): void {
+  if (exitCode === null && signalCode === null) return;
+  throw new Error(`the server ended with ${exitCode ?? signalCode}:\n${output()}`);
+}
+
 async function ready(child: ChildProcess, url: string, output: () => string): Promise<void> {
   await waitFor(`the server to be ready`, async () => {
-    if (child.exitCode !== null || child.signalCode !== null) {
-      throw new Error(`the server ended with ${child.exitCode ?? child.signalCode}:\n${output()}`);
-    }
+    assertRunning(child, output);
     const answer = await fetch(`${url}/readyz`).catch(() => undefined);
     return answer?.ok;
   });

@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict';
+import { readdir, readFile, unlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
+import {
+  answered,
+  createStream,
+  freshName,
+  freshType,
+  publish,
+  readStream,
+  type StreamBody,
+  token,
+} from '../helpers/story.ts';
+import { bootstrapClient, type Ended, type House, openHouse, runProgram } from './house.ts';
+
+/**
+ * The command line tool as it is, as a process of its own that trusts the certificate by
+ * NODE_EXTRA_CA_CERTS. An import takes it some seconds of reckoning before its first request.
+ */
+
+const program = fileURLToPath(import.meta.resolve('auth0-deploy-cli'));
+
+let house: House;
+
+before(async () => {
+  house = await openHouse();
+});
+after(() => house?.close());
+
+function deploy(
+  words: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Ended> {
+  const settings = {
+    NODE_EXTRA_CA_CERTS: house.caFile,
+    AUTH0_DOMAIN: house.domain,
+    AUTH0_CLIENT_ID: bootstrapClient.id,
+    AUTH0_CLIENT_SECRET: bootstrapClient.secret,
+    AUTH0_INCLUDED_ONLY: '["eventStreams"]',
+    NO_COLOR: '1',
+    ...env,
+  };
+  // It reads a config.json of the folder it runs in, when there is one.
+  return runProgram(process.execPath, [program, ...words], settings, house.place.folder);
+}
+
+function exporting(format: 'yaml' | 'directory', folder: string): string[] {
+  return ['export', '--format', format, '--output_folder', folder];
+}
+
+/** Exports into a fresh folder and answers it. */
+async function exported(format: 'yaml' | 'directory'): Promise<string> {
+  const folder = join(house.place.folder, freshName());
+  const { code, stdout, stderr } = await deploy(exporting(format, folder));
+  assert.equal(code, 0, stdout + stderr);
+  return folder;
+}
+
+async function imported(
+  input: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const { code, stdout, stderr } = await deploy(['import', '--input_file', input], env);
+  assert.equal(code, 0, stdout + stderr);
+  return stdout;
+}
+
+async function endpointOf(t: TestContext): Promise<Endpoint> {
+  const endpoint = await startEndpoint();
+  t.after(() => endpoint.close());
+  return endpoint;
+}
+
+async function streamNamed(name: string): Promise<StreamBody | undefined> {
+  const { eventStreams } = await answered<{ eventStreams: StreamBody[] }>(
+    200,
+    house.send('GET', '/api/v2/event-streams?take=100'),
+  );
+  return eventStreams.find((stream) => stream.name === name);
+}
+
+/** Each test begins with a tenant without streams: an import looks at all of them. */
+async function deleteStreams(): Promise<void> {
+  for (;;) {
+    const { eventStreams } = await answered<{ eventStreams: StreamBody[] }>(
+      200,
+      house.send('GET', '/api/v2/event-streams?take=100'),
+    );
+    if (eventStreams.length === 0) return;
+    for (const { id } of eventStreams) await house.send('DELETE', `/api/v2/event-streams/${id}`);
+  }
+}
+
+describe('event streams as code', () => {
+  test('YAML: an import creates, changes, leaves alone and deletes', async (t) => {
+    await deleteStreams();
+    const endpoint = await endpointOf(t);
+    const type = freshType();
+    const kept = await createStream(house, endpoint.url, { name: 'kept', types: [type] });
+    const changed = await createStream(house, 'https://hooks.example.net/old', {
+      name: 'changed',
+      types: [type],
+      authorization: { method: 'basic', username: 'ada', password: 'first' },
+    });
+    const gone = await createStream(house, 'https://hooks.example.net/gone', { name: 'gone' });
+
+    const file = join(await exported('yaml'), 'tenant.yaml');
+    const written = await readFile(file, 'utf8');
+    assert.ok(!/est_|first|created_at/.test(written) && !written.includes(token), written);
+    const [, ...items] = written.split(/^(?= {2}- name: )/m);
+    const named = (name: string): string => {
+      const item = items.find((text) => text.startsWith(`  - name: ${name}\n`));
+      assert.ok(item !== undefined, written);
+      return item;
+    };
+    const edited = named('changed')
+      .replace('https://hooks.example.net/old', endpoint.url)
+      .replace(/password: .*/, 'password: second');
+    const made = named('kept')
+      .replace('name: kept', 'name: made')
+      .replace(/token: .*/, 'token: of the new one');
+    await writeFile(file, `eventStreams:\n${named('kept')}${edited}${made}`);
+    const said = await imported(file, { AUTH0_ALLOW_DELETE: 'true' });
+    assert.match(said, /Import Successful/);
+
+    const answer = await house.send('GET', `/api/v2/event-streams/${gone.id}`);
+    assert.equal(answer.status, 404);
+    const { updated_at } = await readStream(house, kept.id);
+    assert.deepEqual(await readStream(house, kept.id), { ...kept, updated_at });
+    const { destination, subscriptions } = await readStream(house, changed.id);
+    assert.equal(destination.configuration.webhook_endpoint, endpoint.url);
+    assert.deepEqual(subscriptions, changed.subscriptions);
+
+    const id = await publish(house, type);
+    await endpoint.arrival(3);
+    assert.deepEqual(
+      new Set(endpoint.of(id).map(({ headers }) => headers.authorization)),
+      new Set([
+        `Bearer ${token}`,
+        `Basic ${Buffer.from('ada:second').toString('base64')}`,
+        'Bearer of the new one',
+      ]),
+    );
+  });
+
+  test('directory: an import deletes nothing unless it is allowed to', async () => {
+    await deleteStreams();
+    await createStream(house, 'https://hooks.example.net/a', { name: 'quiet' });
+    await createStream(house, 'https://hooks.example.net/b', { name: 'absent' });
+    const folder = await exported('directory');
+    const streams = join(folder, 'event-streams');
+    assert.deepEqual((await readdir(streams)).toSorted(), ['absent.json', 'quiet.json']);
+    await unlink(join(streams, 'absent.json'));
+    const file = join(streams, 'quiet.json');
+    const stream = JSON.parse(await readFile(file, 'utf8')) as StreamBody;
+    await writeFile(file, JSON.stringify({ ...stream, status: 'disabled' }));
+
+    assert.match(await imported(folder), /Updated \[eventStreams\]: "quiet"/);
+    assert.equal((await streamNamed('quiet'))?.status, 'disabled');
+    assert.equal((await streamNamed('absent'))?.status, 'enabled');
+  });
+
+  test('an export holds more streams than one page', async () => {
+    await deleteStreams();
+    const names = Array.from({ length: 51 }, (_, number) => `stream-${number + 10}`);
+    for (const name of names) {
+      await createStream(house, 'https://hooks.example.net/', { name });
+    }
+    const listed = await readFile(join(await exported('yaml'), 'tenant.yaml'), 'utf8');
+    assert.deepEqual(
+      [...listed.matchAll(/^ {2}- name: (?<name>.+)$/gm)].map((match) => match.groups?.['name']),
+      names,
+    );
+  });
+});
+
+describe('a refusal', () => {
+  test('of a changed destination without its secret says what is missing', async () => {
+    await deleteStreams();
+    await createStream(house, 'https://hooks.example.net/a', { name: 'crm' });
+    const folder = await exported('directory');
+    const file = join(folder, 'event-streams', 'crm.json');
+    const text = await readFile(file, 'utf8');
+    await writeFile(file, text.replace('https://hooks.example.net/a', 'https://evil.example.net/'));
+    const { code, stdout, stderr } = await deploy(['import', '--input_file', folder]);
+    assert.equal(code, 1, stdout);
+    assert.match(
+      stdout + stderr,
+      /Missing required property: token \(required because the destination changes\)/,
+    );
+    const { destination } = (await streamNamed('crm')) ?? {};
+    assert.equal(destination?.configuration.webhook_endpoint, 'https://hooks.example.net/a');
+  });
+
+  test('of a client without the scope is shown without the scopes', async () => {
+    const made = await answered<{ client_id: string; client_secret: string }>(
+      201,
+      house.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
+    );
+    const { client_id, client_secret } = made;
+    const audience = `https://${house.domain}/api/v2/`;
+    await answered(
+      201,
+      house.send('POST', '/api/v2/client-grants', { client_id, audience, scope: ['read:users'] }),
+    );
+    const folder = join(house.place.folder, freshName());
+    const { stdout, stderr } = await deploy(exporting('yaml', folder), {
+      AUTH0_CLIENT_ID: client_id,
+      AUTH0_CLIENT_SECRET: client_secret,
+    });
+    // The tool takes the part behind a comma of the message for the scopes: contract section 19.
+    assert.match(stdout + stderr, /Cannot retrieve eventStreams due to missing scopes: *\n/);
+  });
+
+  test('of a certificate that is not trusted ends it', async () => {
+    const folder = join(house.place.folder, freshName());
+    const { code, stdout, stderr } = await deploy(exporting('yaml', folder), {
+      NODE_EXTRA_CA_CERTS: '',
+    });
+    assert.notEqual(code, 0, stdout);
+    assert.match(stdout + stderr, /Problem running command export\n.*The request failed/);
+  });
+});

@@ -1,0 +1,595 @@
+import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { readFile } from 'node:fs/promises';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { Management, ManagementClient, ManagementError } from 'auth0';
+import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
+import { startLeat } from '../helpers/leat.ts';
+import {
+  freshName,
+  narrowToken,
+  streamBody,
+  waitForFailures,
+  waitForStats,
+} from '../helpers/story.ts';
+import { bootstrapClient, type House, openHouse, runProgram } from './house.ts';
+
+/** The npm package `auth0` as it is, against the real program over TLS. */
+
+let house: House;
+let client: ManagementClient;
+const requests = recordRequests();
+
+before(async () => {
+  house = await openHouse();
+  client = clientOf(house);
+});
+after(async () => {
+  await house?.close();
+  requests.stop();
+  assert.deepEqual(await operationsNotCalled(), notInThePackage);
+});
+
+function clientOf({ domain }: Pick<House, 'domain'>): ManagementClient {
+  const { id: clientId, secret: clientSecret } = bootstrapClient;
+  return new ManagementClient({ domain, clientId, clientSecret });
+}
+
+async function endpointOf(t: TestContext): Promise<Endpoint> {
+  const endpoint = await startEndpoint();
+  t.after(() => endpoint.close());
+  return endpoint;
+}
+
+/** The package's types know no secret of a webhook, and only the types of its own events. */
+function streamRequest(
+  url: string,
+  wish: Parameters<typeof streamBody>[1] = {},
+): Management.CreateEventStreamWebHookRequestContent {
+  const types = ['user.created'];
+  return streamBody(url, {
+    types,
+    ...wish,
+  }) as unknown as Management.CreateEventStreamWebHookRequestContent;
+}
+
+async function createStream(
+  url: string,
+  wish: Parameters<typeof streamBody>[1] = {},
+): Promise<Management.CreateEventStreamResponseContent & { id: string }> {
+  const stream = await client.eventStreams.create(streamRequest(url, wish));
+  assert.ok(stream.id !== undefined);
+  return { ...stream, id: stream.id };
+}
+
+const connection = 'Username-Password-Authentication';
+
+function createUser(
+  more: Partial<Management.CreateUserRequestContent> = {},
+): Promise<Management.CreateUserResponseContent & { user_id: string }> {
+  const email = `${freshName()}@example.com`;
+  const password = 'a long word and 4711';
+  return client.users.create({ connection, email, password, ...more }).then((user) => {
+    assert.ok(user.user_id !== undefined);
+    return { ...user, user_id: user.user_id };
+  });
+}
+
+async function all<T>(pages: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of pages) found.push(item);
+  return found;
+}
+
+describe('event streams', () => {
+  test('are created, read, changed and deleted', async () => {
+    const made = await createStream('https://hooks.example.net/leat', { name: 'crm' });
+    assert.match(made.id, /^est_[1-9A-HJ-NP-Za-km-z]{22}$/);
+    assert.equal(made.name, 'crm');
+    assert.deepEqual(made.destination, {
+      type: 'webhook',
+      configuration: {
+        webhook_endpoint: 'https://hooks.example.net/leat',
+        webhook_authorization: { method: 'bearer' },
+      },
+    });
+    assert.deepEqual(await client.eventStreams.get(made.id), made);
+
+    const changed = await client.eventStreams.update(made.id, { status: 'disabled' });
+    assert.equal(changed.status, 'disabled');
+    assert.deepEqual(changed.destination, made.destination);
+
+    assert.equal(await client.eventStreams.delete(made.id), undefined);
+    await assert.rejects(
+      async () => client.eventStreams.get(made.id),
+      (error) => error instanceof Management.NotFoundError,
+    );
+    assert.equal(await client.eventStreams.delete(made.id), undefined);
+  });
+
+  test('are listed over as many pages as there are', async () => {
+    const names: (string | undefined)[] = [];
+    for (let number = 0; number < 7; number++) {
+      names.push((await createStream('https://hooks.example.net/')).name);
+    }
+    for (const take of [1, 3, 100]) {
+      const listed = await all(await client.eventStreams.list({ take }));
+      const ours = listed.map(({ name }) => name).filter((name) => names.includes(name));
+      assert.deepEqual(ours, names, `take ${take}`);
+    }
+    const page = await client.eventStreams.list({ take: 100 });
+    assert.equal(page.hasNextPage(), false);
+    assert.ok(!('next' in page.response));
+  });
+});
+
+describe('deliveries', () => {
+  test('that failed are listed, read, and redelivered one by one', async (t) => {
+    const endpoint = await endpointOf(t);
+    endpoint.answer(text(503, 'busy'));
+    const { id } = await createStream(endpoint.url);
+    const user = await createUser();
+    const [failure] = await waitForFailures(house, id, 1);
+    assert.ok(failure !== undefined);
+
+    const listed = await all(await client.eventStreams.deliveries.list(id));
+    assert.deepEqual(listed, [failure]);
+    const read = await client.eventStreams.deliveries.getHistory(id, failure.id);
+    assert.deepEqual(read, failure);
+    assert.equal(read.attempts.length, 4);
+    assert.equal(read.attempts[0]?.error_message, '503 - busy');
+    assert.deepEqual(read.event?.data?.['object'], user);
+
+    endpoint.answer(204);
+    await client.eventStreams.redeliveries.createById(id, failure.id);
+    await waitForFailures(house, id, 0);
+    await assert.rejects(
+      async () => client.eventStreams.redeliveries.createById(id, failure.id),
+      (error) => isRefusal(error, Management.ConflictError, 409, 'not_redeliverable'),
+    );
+  });
+
+  test('are listed over pages and by filters, and redelivered all at once', async (t) => {
+    const endpoint = await endpointOf(t);
+    endpoint.answer(400);
+    const { id } = await createStream(endpoint.url, { types: ['user.created', 'user.deleted'] });
+    for (let number = 0; number < 4; number++) {
+      const user = await createUser();
+      await client.users.delete(user.user_id);
+    }
+    await waitForFailures(house, id, 8);
+    const { deliveries } = client.eventStreams;
+    assert.equal((await all(await deliveries.list(id, { take: 3 }))).length, 8);
+    const some = await all(
+      await deliveries.list(id, {
+        take: 3,
+        event_types: 'user.deleted',
+        statuses: 'failed',
+        date_from: '2020-01-01T00:00:00Z',
+      }),
+    );
+    assert.deepEqual(
+      some.map((one) => one.event_type),
+      Array.from({ length: 4 }, () => 'user.deleted'),
+    );
+
+    endpoint.answer(204);
+    const filter = { event_types: ['user.deleted' as const] };
+    const { data, rawResponse } = await client.eventStreams.redeliveries
+      .create(id, filter)
+      .withRawResponse();
+    assert.deepEqual([rawResponse.status, data], [202, filter]);
+    await waitForFailures(house, id, 4);
+    assert.deepEqual(await client.eventStreams.redeliveries.create(id), {});
+    await waitForFailures(house, id, 0);
+    await waitForStats(house, id, { delivered: 8 });
+  });
+
+  test('of a test event carry its mark', async (t) => {
+    const endpoint = await endpointOf(t);
+    const { id } = await createStream(endpoint.url);
+    const sent = await client.eventStreams.test(id, { event_type: 'organization.member.added' });
+    assert.deepEqual([sent.status, sent.attempts], ['pending', []]);
+    const { event } = await endpoint.arrival(1);
+    assert.deepEqual(event, sent.event);
+    assert.equal(event['svcpurpose'], 'test');
+
+    const data = { object: { user_id: 'anything' } };
+    await client.eventStreams.test(id, { event_type: 'user.updated', data });
+    assert.deepEqual((await endpoint.arrival(2)).event.data, data);
+  });
+});
+
+describe('users', () => {
+  test('are created, read, found by their e-mail, changed and deleted', async () => {
+    const made = await createUser({ given_name: 'Ada', user_metadata: { plan: 'free' } });
+    const { user_id: id, email = '' } = made;
+    assert.deepEqual(await client.users.get(id), made);
+    assert.deepEqual(await client.users.listUsersByEmail({ email: email.toUpperCase() }), [made]);
+
+    const changed = await client.users.update(id, { name: 'Ada', user_metadata: { lang: 'en' } });
+    assert.deepEqual([changed.name, changed.user_metadata], ['Ada', { plan: 'free', lang: 'en' }]);
+    assert.deepEqual(await client.users.get(id, { fields: 'name' }), { name: 'Ada' });
+
+    assert.equal(await client.users.delete(id), undefined);
+    await assert.rejects(
+      async () => client.users.get(id),
+      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_user'),
+    );
+    assert.deepEqual(await client.users.listUsersByEmail({ email }), []);
+  });
+
+  test('are listed until a page is empty', async () => {
+    const made = new Set<string>();
+    for (let number = 0; number < 5; number++) made.add((await createUser()).user_id);
+    for (const per_page of [2, 5, 100]) {
+      const listed = await all(await client.users.list({ per_page, sort: 'created_at:1' }));
+      const ours = listed.filter(({ user_id: id }) => id !== undefined && made.has(id));
+      assert.deepEqual(new Set(ours.map((user) => user.user_id)), made, `per_page ${per_page}`);
+      assert.equal(ours.length, made.size);
+    }
+  });
+});
+
+describe('access', () => {
+  test('clients are created, read, listed, changed, given another secret and deleted', async () => {
+    const name = freshName();
+    const made = await client.clients.create({ name });
+    const { client_id: id = '', client_secret: secret = '' } = made;
+    assert.ok(id !== '' && secret !== '');
+    assert.equal((await client.clients.get(id)).name, name);
+    const listed = await all(await client.clients.list({ per_page: 1 }));
+    assert.ok(listed.some((one) => one.client_id === id));
+    assert.equal((await client.clients.update(id, { name: 'Other' })).name, 'Other');
+    const rotated = await client.clients.rotateSecret(id);
+    assert.ok(rotated.client_secret !== undefined && rotated.client_secret !== secret);
+    assert.equal(await client.clients.delete(id), undefined);
+    await assert.rejects(
+      async () => client.clients.get(id),
+      (error) => error instanceof Management.NotFoundError,
+    );
+  });
+
+  test('APIs are created, read by id and identifier, listed, changed and deleted', async () => {
+    const identifier = `https://${freshName()}.example.com/api`;
+    const made = await client.resourceServers.create({
+      identifier,
+      name: 'Orders',
+      scopes: [{ value: 'read:orders', description: 'Read orders' }],
+    });
+    const { id = '' } = made;
+    assert.deepEqual(made.scopes, [{ value: 'read:orders', description: 'Read orders' }]);
+    assert.deepEqual(await client.resourceServers.get(id), made);
+    assert.deepEqual(await client.resourceServers.get(identifier), made);
+    const listed = await all(await client.resourceServers.list({ per_page: 1 }));
+    assert.ok(listed.some((one) => one.identifier === identifier));
+    assert.ok(listed.some((one) => one.is_system));
+    const changed = await client.resourceServers.update(id, {
+      enforce_policies: true,
+      token_dialect: 'access_token_authz',
+      token_lifetime: 3600,
+    });
+    assert.deepEqual(
+      [changed.enforce_policies, changed.token_dialect, changed.token_lifetime],
+      [true, 'access_token_authz', 3600],
+    );
+    assert.equal(await client.resourceServers.delete(id), undefined);
+    await assert.rejects(
+      async () => client.resourceServers.get(id),
+      (error) => error instanceof Management.NotFoundError,
+    );
+  });
+
+  test('client grants are created, listed over pages, changed and deleted', async () => {
+    const { client_id = '' } = await client.clients.create({ name: freshName() });
+    const made: string[] = [];
+    for (let number = 0; number < 3; number++) {
+      const audience = `https://${freshName()}.example.com`;
+      await client.resourceServers.create({ identifier: audience, scopes: [{ value: 'read' }] });
+      const grant = await client.clientGrants.create({ client_id, audience, scope: ['read'] });
+      made.push(grant.id ?? '');
+    }
+    for (const take of [1, 50]) {
+      const listed = await all(await client.clientGrants.list({ client_id, take }));
+      assert.equal(listed.length, 3);
+      assert.deepEqual(new Set(listed.map(({ id }) => id)), new Set(made));
+    }
+    const [id = ''] = made;
+    assert.deepEqual((await client.clientGrants.update(id, { scope: [] })).scope, []);
+    assert.equal(await client.clientGrants.delete(id), undefined);
+    assert.equal((await all(await client.clientGrants.list({ client_id }))).length, 2);
+  });
+
+  test('roles are created, read, listed, changed, filled and deleted', async () => {
+    const resource_server_identifier = `https://${freshName()}.example.com`;
+    await client.resourceServers.create({
+      identifier: resource_server_identifier,
+      scopes: [{ value: 'read:orders' }, { value: 'write:orders' }],
+    });
+    const name = freshName();
+    const { id = '' } = await client.roles.create({ name, description: 'Sees orders' });
+    assert.deepEqual(await client.roles.get(id), { id, name, description: 'Sees orders' });
+    const listed = await all(await client.roles.list({ per_page: 1 }));
+    assert.ok(listed.some((role) => role.id === id));
+    assert.equal((await client.roles.update(id, { description: 'All' })).description, 'All');
+
+    const permissions = ['read:orders', 'write:orders'].map((permission_name) => ({
+      resource_server_identifier,
+      permission_name,
+    }));
+    await client.roles.permissions.add(id, { permissions });
+    const held = await all(await client.roles.permissions.list(id, { per_page: 1 }));
+    assert.deepEqual(
+      new Set(held.map((one) => one.permission_name)),
+      new Set(['read:orders', 'write:orders']),
+    );
+    await client.roles.permissions.delete(id, { permissions: permissions.slice(1) });
+    assert.equal((await all(await client.roles.permissions.list(id))).length, 1);
+
+    const users = [(await createUser()).user_id, (await createUser()).user_id];
+    await client.roles.users.assign(id, { users });
+    const members = await all(await client.roles.users.list(id, { take: 1 }));
+    assert.deepEqual(new Set(members.map((member) => member.user_id)), new Set(users));
+
+    assert.equal(await client.roles.delete(id), undefined);
+    await assert.rejects(
+      async () => client.roles.get(id),
+      (error) => error instanceof Management.NotFoundError,
+    );
+  });
+
+  test('there are no actions', async () => {
+    const { response, data } = await client.actions.list();
+    assert.deepEqual(data, []);
+    assert.deepEqual(response, { actions: [], total: 0, page: 0, per_page: 100 });
+  });
+});
+
+type Refusal = new (body?: unknown) => ManagementError;
+
+/** Whether it is this class of the package, with the status and the body that Leat sent. */
+function isRefusal(error: unknown, kind: Refusal, statusCode: number, errorCode?: string): boolean {
+  assert.ok(error instanceof kind, String(error));
+  assert.equal(error.statusCode, statusCode);
+  const body = error.body as { statusCode?: number; message?: string; errorCode?: string };
+  assert.equal(body.statusCode, statusCode);
+  assert.ok(body.message !== undefined && body.message !== '');
+  assert.equal(body.errorCode, errorCode);
+  return true;
+}
+
+describe('a refusal', () => {
+  test('of a bad request', async () => {
+    await assert.rejects(
+      async () => client.eventStreams.get('est_short'),
+      (error) => {
+        assert.ok(error instanceof ManagementError);
+        const { message, errorCode } = error.body as Record<string, string>;
+        assert.match(message ?? '', /^Path validation error: /);
+        return error.statusCode === 400 && errorCode === 'invalid_uri';
+      },
+    );
+    const wrong = { ...streamRequest('https://hooks.example.net/'), status: 'asleep' };
+    await assert.rejects(
+      async () => client.eventStreams.create(wrong as never),
+      (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_body'),
+    );
+    await assert.rejects(
+      async () => client.eventStreams.list({ take: 1000 }),
+      (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_query_string'),
+    );
+  });
+
+  test('of a token that is none', async () => {
+    const stranger = new ManagementClient({ domain: house.domain, token: 'no-token' });
+    await assert.rejects(
+      async () => stranger.eventStreams.list(),
+      (error) => isRefusal(error, Management.UnauthorizedError, 401),
+    );
+  });
+
+  test('of a scope that is missing', async () => {
+    const token = await narrowToken(house, 'read:event_streams');
+    const reader = new ManagementClient({ domain: house.domain, token });
+    assert.ok((await reader.eventStreams.list()).data.length >= 0);
+    await assert.rejects(
+      async () => reader.eventStreams.create(streamRequest('https://hooks.example.net/')),
+      (error) => isRefusal(error, Management.ForbiddenError, 403, 'insufficient_scope'),
+    );
+  });
+
+  test('of a name that is taken', async () => {
+    const name = freshName();
+    await createStream('https://hooks.example.net/', { name });
+    await assert.rejects(
+      () => createStream('https://hooks.example.net/', { name }),
+      (error) => isRefusal(error, Management.ConflictError, 409, 'stream_name_in_use'),
+    );
+  });
+
+  test('of a secret that is wrong', async () => {
+    const { domain } = house;
+    const wrong = { domain, clientId: bootstrapClient.id, clientSecret: 'wrong' };
+    await assert.rejects(
+      async () => new ManagementClient(wrong).eventStreams.list(),
+      (error) => {
+        assert.ok(error instanceof ManagementError);
+        assert.equal(error.statusCode, 401);
+        assert.deepEqual(error.body, {
+          error: 'invalid_client',
+          error_description: 'Client authentication failed',
+        });
+        return true;
+      },
+    );
+  });
+});
+
+describe('a rate limit', () => {
+  test('is waited for as Retry-After says, and the request repeated', async (t) => {
+    const narrow = await openHouse({ LEAT_RATE_LIMIT_BURST: '3', LEAT_RATE_LIMIT_PER_SECOND: '2' });
+    t.after(() => narrow.close());
+    const limited = clientOf(narrow);
+    for (let number = 0; number < 5; number++) await limited.eventStreams.list();
+    assert.ok(requests.answers(narrow, 429) >= 1);
+  });
+
+  test('that is told to nobody twice is a class of its own', async (t) => {
+    const narrow = await openHouse({ LEAT_RATE_LIMIT_BURST: '2', LEAT_RATE_LIMIT_PER_SECOND: '1' });
+    t.after(() => narrow.close());
+    const limited = clientOf(narrow);
+    const twenty = Array.from({ length: 20 }, () =>
+      limited.eventStreams.list({}, { maxRetries: 0 }),
+    );
+    const refused = (await Promise.allSettled(twenty)).find((one) => one.status === 'rejected');
+    assert.ok(refused !== undefined);
+    isRefusal(refused.reason, Management.TooManyRequestsError, 429, 'too_many_requests');
+    const { rawResponse } = refused.reason as Management.TooManyRequestsError;
+    assert.equal(rawResponse?.headers.get('x-ratelimit-limit'), '2');
+    assert.equal(rawResponse.headers.get('x-ratelimit-remaining'), '0');
+    assert.match(rawResponse.headers.get('retry-after') ?? '', /^[1-9][0-9]*$/);
+  });
+});
+
+describe('a token', () => {
+  test('is had by a signed assertion as well', async () => {
+    const { privateKey, jwk } = await makeSigningKey();
+    const body = { name: freshName(), global: true, jwks: { keys: [jwk] } };
+    const { client_id = '' } = await client.clients.create(body);
+    const audience = `https://${house.domain}/api/v2/`;
+    await client.clientGrants.create({ client_id, audience, scope: ['read:event_streams'] });
+    const signer = new ManagementClient({
+      domain: house.domain,
+      clientId: client_id,
+      clientAssertionSigningKey: privateKey,
+    });
+    assert.ok(Array.isArray((await signer.eventStreams.list()).data));
+  });
+});
+
+async function makeSigningKey(): Promise<{ privateKey: string; jwk: object }> {
+  const pair = await crypto.subtle.generateKey(
+    {
+      name: 'RSASSA-PKCS1-v1_5',
+      modulusLength: 2048,
+      publicExponent: new Uint8Array([1, 0, 1]),
+      hash: 'SHA-256',
+    },
+    true,
+    ['sign', 'verify'],
+  );
+  const der = Buffer.from(await crypto.subtle.exportKey('pkcs8', pair.privateKey));
+  const privateKey = `-----BEGIN PRIVATE KEY-----\n${der.toString('base64')}\n-----END PRIVATE KEY-----`;
+  const { kty, n, e } = await crypto.subtle.exportKey('jwk', pair.publicKey);
+  return { privateKey, jwk: { kty, n, e } };
+}
+
+describe('as a user runs it', () => {
+  test('a program of its own trusts the certificate by NODE_EXTRA_CA_CERTS alone', async () => {
+    const program = new URL('process/auth0.ts', import.meta.url).pathname;
+    const env = {
+      AUTH0_DOMAIN: house.domain,
+      AUTH0_CLIENT_ID: bootstrapClient.id,
+      AUTH0_CLIENT_SECRET: bootstrapClient.secret,
+    };
+    const trusting = await runProgram(process.execPath, [program], {
+      ...env,
+      NODE_EXTRA_CA_CERTS: house.caFile,
+    });
+    assert.equal(trusting.code, 0, trusting.stderr);
+    assert.match(trusting.stdout, /^\[.*\]\n$/s);
+
+    const distrusting = await runProgram(process.execPath, [program], env);
+    assert.notEqual(distrusting.code, 0);
+    assert.match(distrusting.stderr, /UNABLE_TO_VERIFY_LEAF_SIGNATURE|self-signed/i);
+  });
+
+  test('it works over plain HTTP with a fetch that says http', async (t) => {
+    const place = house.place.folder;
+    const plain = await startLeat({ ...house.place, file: `${place}/plain.db` });
+    t.after(() => plain.kill());
+    const { id: clientId, secret: clientSecret } = bootstrapClient;
+    const local = new ManagementClient({
+      domain: `localhost:${plain.port}`,
+      clientId,
+      clientSecret,
+      fetch: (input, init) => {
+        const url = input instanceof Request ? input.url : String(input);
+        return fetch(url.replace(/^https:/, 'http:'), init);
+      },
+    });
+    const made = await local.eventStreams.create(streamRequest('https://hooks.example.net/'));
+    const listed = await all(await local.eventStreams.list({ take: 1 }));
+    assert.deepEqual(listed, [made]);
+  });
+});
+
+/**
+ * The package has no call for these; everything else that the reference lists is called above.
+ */
+const notInThePackage = [
+  'GET /event-streams/{id}/signing-secret',
+  'POST /event-streams/{id}/signing-secret/rotate',
+  'GET /event-streams/{id}/stats',
+  'POST /events',
+  'DELETE /roles/{id}/users',
+  'GET /roles/{id}/clients',
+  'POST /roles/{id}/clients',
+  'DELETE /roles/{id}/clients',
+];
+
+interface Recorded {
+  readonly origin: string;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+}
+
+/** Notes every answer that the package gets in this process, without standing between. */
+function recordRequests(): {
+  readonly seen: readonly Recorded[];
+  answers(of: Pick<House, 'domain'>, status: number): number;
+  stop(): void;
+} {
+  const seen: Recorded[] = [];
+  const note = (message: unknown): void => {
+    const { request, response } = message as {
+      request: Pick<Recorded, 'origin' | 'method' | 'path'> & { headers: readonly string[] };
+      response: { statusCode: number };
+    };
+    const { origin, method, path, headers } = request;
+    // The package says of itself what it is.
+    if (!headers.some((name) => name.toLowerCase() === 'auth0-client')) return;
+    seen.push({ origin, method, path, status: response.statusCode });
+  };
+  subscribe('undici:request:headers', note);
+  return {
+    seen,
+    answers: ({ domain }, status) =>
+      seen.filter((one) => one.origin === `https://${domain}` && one.status === status).length,
+    stop: () => unsubscribe('undici:request:headers', note),
+  };
+}
+
+/** The operations of the reference that no test above had a good answer from. */
+async function operationsNotCalled(): Promise<string[]> {
+  const file = new URL('../../docs/openapi.json', import.meta.url);
+  const { paths } = JSON.parse(await readFile(file, 'utf8')) as {
+    paths: Record<string, Record<string, object>>;
+  };
+  const methods = ['get', 'post', 'patch', 'delete'];
+  return Object.entries(paths).flatMap(([template, operations]) => {
+    const pattern = new RegExp(
+      `^/api/v2${template.replaceAll(/\{[a-z_]+\}/g, '[^/]+')}(?:\\?.*)?$`,
+    );
+    return methods
+      .filter((method) => method in operations)
+      .map((method) => method.toUpperCase())
+      .filter((method) => !requests.seen.some((one) => isGood(one, method, pattern)))
+      .map((method) => `${method} ${template}`);
+  });
+}
+
+function isGood({ method, path, status }: Recorded, wanted: string, pattern: RegExp): boolean {
+  return method === wanted && pattern.test(path) && status < 300;
+}

@@ -1,0 +1,75 @@
+import { execFile, type ExecFileException } from 'node:child_process';
+import {
+  announcedAuthority,
+  bootstrapClient,
+  makePlace,
+  type Place,
+  type Running,
+  startLeat,
+} from '../helpers/leat.ts';
+
+/**
+ * The real program on a fresh folder with `LEAT_TLS=local`, as a client of somebody else meets it:
+ * by https, under the name `localhost:<port>`, with a certificate that has to be trusted first.
+ */
+
+export interface House extends Running {
+  readonly place: Place;
+  /** `localhost:<port>`, the domain of the tenant. */
+  readonly domain: string;
+  /** What clients are told to trust: the value of NODE_EXTRA_CA_CERTS. */
+  readonly caFile: string;
+  close(): Promise<void>;
+}
+
+export { bootstrapClient };
+
+/** Starts it; the retries come soon, so that a failure is there without long waiting. */
+export async function openHouse(settings: Readonly<Record<string, string>> = {}): Promise<House> {
+  const place = await makePlace();
+  const leat = await startLeat(place, {
+    LEAT_TLS: 'local',
+    LEAT_RETRY_DELAYS_MS: '10,20,30',
+    ...settings,
+  }).catch(async (error: unknown) => {
+    await place.remove();
+    throw error;
+  });
+  return {
+    ...leat,
+    place,
+    domain: `localhost:${leat.port}`,
+    caFile: announcedAuthority(leat.output()) ?? '',
+    close: async () => {
+      await leat.kill();
+      await place.remove();
+    },
+  };
+}
+
+export interface Ended {
+  /** Its exit code; `null` after a signal. */
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a program to its end with nothing in its environment but the path and what is given. */
+export function runProgram(
+  file: string,
+  words: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  cwd?: string,
+): Promise<Ended> {
+  const options = {
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+    timeout: 120_000,
+    ...(cwd === undefined ? {} : { cwd }),
+  };
+  return new Promise((resolve) => {
+    execFile(file, words, options, (error: ExecFileException | null, stdout, stderr) => {
+      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : null;
+      resolve({ code, stdout, stderr });
+    });
+  });
+}
