@@ -54,6 +54,43 @@ export function loadTexts(): Texts | { readonly problems: readonly string[] } {
 }
 
 /**
+ * What the environment says to the commands that work over HTTP. `.env` is not read: a folder that
+ * somebody else filled must not decide where secrets go.
+ */
+export function loadCliEnv(): CliEnv {
+  const text = (variable: string): string | undefined => process.env[variable] || undefined;
+  const texts = {
+    url: text('LEAT_URL'),
+    clientId: text('LEAT_CLIENT_ID'),
+    clientSecret: text('LEAT_CLIENT_SECRET'),
+    caFile: text('LEAT_CA'),
+    configHome: text('XDG_CONFIG_HOME'),
+  };
+  const given = Object.entries(texts).filter((entry) => entry[1] !== undefined);
+  // Any text that is not empty forbids colours (no-color.org).
+  return { ...Object.fromEntries(given), noColor: text('NO_COLOR') !== undefined };
+}
+
+/** Variables of the commands that work over HTTP. A member that is not set is absent. */
+export interface CliEnv {
+  /** LEAT_URL */
+  readonly url?: string;
+  /** LEAT_CLIENT_ID */
+  readonly clientId?: string;
+  /** LEAT_CLIENT_SECRET */
+  readonly clientSecret?: string;
+  /** LEAT_CA */
+  readonly caFile?: string;
+  /** XDG_CONFIG_HOME */
+  readonly configHome?: string;
+  /** NO_COLOR */
+  readonly noColor: boolean;
+}
+
+/** The service has no use for them and finds nothing wrong with them. */
+const ofTheCommandLine = ['LEAT_URL', 'LEAT_CLIENT_ID', 'LEAT_CLIENT_SECRET', 'LEAT_CA'];
+
+/**
  * The settings that these texts make. `env` wins over `dotenvText`; an empty text counts as not
  * set. Never throws: each wrong value is one line, and then there is no configuration.
  */
@@ -161,7 +198,10 @@ function textsOf(env: Env, dotenvText: string): Texts {
 }
 
 function unknownVariables(texts: ReadonlyMap<string, string>): string[] {
-  const known = new Set(allSettings.map(([, setting]) => setting.variable));
+  const known = new Set([
+    ...allSettings.map(([, setting]) => setting.variable),
+    ...ofTheCommandLine,
+  ]);
   return [...texts.keys()]
     .filter((variable) => variable.startsWith('LEAT_') && !known.has(variable))
     .map((variable) => `${printable(variable)} is not a setting and has no effect`);

@@ -3,12 +3,14 @@
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
-import { Command } from 'commander';
-import pino from 'pino';
+import { Command, CommanderError } from 'commander';
+import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
-import { createAdmin, type Admin } from './admin.ts';
-import { openapiDocument } from './api/openapi.ts';
+import type { Admin } from './admin.ts';
 import type { Credentials, HandOver } from './auth/clients.ts';
+import type { CliDeps } from './cli/command.ts';
+import { CommandFailed, exitCodes } from './cli/failure.ts';
+import { addClientCommands } from './cli/program.ts';
 import { systemClock, systemRandom } from './clock.ts';
 import { companionCommand, type Order, runCompanion, startCompanion } from './companion.ts';
 import {
@@ -16,29 +18,33 @@ import {
   dataFolderOf,
   describeConfig,
   type Loaded,
+  loadCliEnv,
   loadConfig,
   loadTexts,
   type Texts,
 } from './config.ts';
 import { type LeatError, StartRefused, StoreUnavailable } from './core/errors.ts';
 import { type StoreLocation, storeLocation } from './core/value.ts';
-import { issuerFor, type MessageService, startMessageService } from './message-service.ts';
+import type { MessageService } from './message-service.ts';
 import {
   describeMessageSettings,
   type MessageSettings,
   readMessageSettings,
 } from './messages/settings.ts';
 import { credentialsFile, keepCredentials, presentSecretKey } from './ops/data-folder.ts';
-import { type Service, startService } from './service.ts';
-import { describeMoved, moveStore } from './store/move.ts';
-import { createMoveProgress } from './store/move-progress.ts';
+import type { Service } from './service.ts';
 
 const { version } = packageJson;
+
+// What only some commands need is loaded by them: a command of the client must not wait until the
+// whole service and its libraries are read, which takes three times as long as all the rest.
 
 function buildProgram(): Command {
   const program = new Command('leat')
     .description('Self-hosted event streams: a durable event log, delivered to webhooks.')
-    .version(version);
+    .version(version)
+    // Inherited by every command that is added: wrong words end with another code than a refusal.
+    .exitOverride();
   program
     .command('start')
     .description('run the management API and the message API, and print how to reach them')
@@ -62,7 +68,10 @@ function buildProgram(): Command {
   program
     .command('openapi')
     .description('print the OpenAPI document of the management API')
-    .action(() => print(JSON.stringify(openapiDocument(), undefined, 2)));
+    .action(async () => {
+      const { openapiDocument } = await import('./api/openapi.ts');
+      print(JSON.stringify(openapiDocument(), undefined, 2));
+    });
   program
     .command('nodes')
     .description('print the nodes on this store and how many streams each works for')
@@ -75,7 +84,25 @@ function buildProgram(): Command {
     .requiredOption('--from <store>', 'what is carried over, and stays as it is: sqlite:<path>')
     .requiredOption('--to <store>', 'an empty database: postgres://user@host/database')
     .action((ends: Record<'from' | 'to', string>) => migrateStore(ends));
+  addClientCommands(program, clientDeps());
   return program;
+}
+
+function clientDeps(): CliDeps {
+  return {
+    clock: systemClock,
+    random: systemRandom,
+    version,
+    env: loadCliEnv(),
+    streams: process,
+    interruption: () => {
+      const interruption = new AbortController();
+      process.on('SIGINT', () => interruption.abort());
+      // Whoever reads the output may have read enough, as head does.
+      process.stdout.on('error', () => process.exit(exitCodes.done));
+      return interruption.signal;
+    },
+  };
 }
 
 function addTenantCommands(tenants: Command): void {
@@ -123,6 +150,7 @@ function addKeyCommands(keys: Command): void {
 
 async function administer(work: (admin: Admin) => Promise<string>): Promise<void> {
   const { config } = load();
+  const { createAdmin } = await import('./admin.ts');
   print(await work(createAdmin({ config, clock: systemClock, random: systemRandom })));
 }
 
@@ -133,6 +161,8 @@ async function migrateStore(ends: Record<'from' | 'to', string>): Promise<void> 
   const { config } = load();
   const { secretKey } = config;
   const folder = dataFolderOf({ store: from });
+  const { describeMoved, moveStore } = await import('./store/move.ts');
+  const { createMoveProgress } = await import('./store/move-progress.ts');
   const moved = await moveStore({
     from,
     to,
@@ -170,6 +200,7 @@ async function start(): Promise<void> {
   const settings = readMessages(loaded.texts, { alone: false });
   refuseSamePort(loaded.config, settings);
   const { logLevel } = loaded.config;
+  const { issuerFor } = await import('./message-service.ts');
   const order = { settings, issuer: issuerFor(settings, loaded.config), logLevel };
   const program = fileURLToPath(import.meta.url);
   // First, because it makes nothing: where it cannot start, nothing was begun.
@@ -200,9 +231,10 @@ async function startManagement(
   { config, warnings }: Loaded,
   sampleAudience?: string,
 ): Promise<Service> {
-  const log = openLog(config.logLevel);
+  const log = await openLog(config.logLevel);
   for (const warning of warnings) log.warn(warning);
   const hands = handsOf(config);
+  const { startService } = await import('./service.ts');
   const service = await startService({
     config,
     clock: systemClock,
@@ -229,6 +261,7 @@ async function messages(): Promise<void> {
   const texts = loadTexts();
   if ('problems' in texts) throw new StartRefused(texts.problems.join('\n'));
   const settings = readMessages(texts, { alone: true });
+  const { issuerFor } = await import('./message-service.ts');
   const order = { settings, issuer: issuerFor(settings), logLevel: 'info' };
   const service = await startMessages(order);
   signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
@@ -243,8 +276,10 @@ async function companion(): Promise<void> {
   process.exit(0);
 }
 
-function startMessages(order: Order): Promise<MessageService> {
-  return startMessageService({ ...order, clock: systemClock, log: openLog(order.logLevel) });
+async function startMessages(order: Order): Promise<MessageService> {
+  const { startMessageService } = await import('./message-service.ts');
+  const log = await openLog(order.logLevel);
+  return startMessageService({ ...order, clock: systemClock, log });
 }
 
 function readMessages(texts: Texts, rule: { readonly alone: boolean }): MessageSettings {
@@ -261,7 +296,8 @@ function refuseSamePort(config: Config, { port, portVariable }: MessageSettings)
   );
 }
 
-function openLog(level: string): pino.Logger {
+async function openLog(level: string): Promise<Logger> {
+  const { default: pino } = await import('pino');
   return pino({ level, base: null }, pino.destination({ fd: 2, sync: true }));
 }
 
@@ -363,6 +399,12 @@ function print(text: string): void {
 
 /** Errors to exit codes: one line for what the operator can mend, the whole trace for a bug. */
 function fail(error: unknown): never {
+  // The parser has said already what is wrong with the words, or shown the help that was asked for.
+  if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : exitCodes.usage);
+  if (error instanceof CommandFailed) {
+    if (error.message !== '') process.stderr.write(`${error.message}\n`);
+    process.exit(error.exitCode);
+  }
   const text = isMendable(error) ? error.message : inspect(error);
   process.stderr.write(`${text}\n`);
   process.exit(1);

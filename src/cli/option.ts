@@ -1,0 +1,40 @@
+import { readFile } from 'node:fs/promises';
+import { InvalidArgumentError } from 'commander';
+import { CommandFailed, exitCodes, usageError } from './failure.ts';
+import type { Terminal } from './terminal.ts';
+
+/** Parsers for options; they throw what commander turns into one line and exit code 2. */
+
+/** Names with commas between, or the option repeated. */
+export function listOption(text: string, before: readonly string[] = []): readonly string[] {
+  const items = text.split(',').map((item) => item.trim());
+  if (items.includes(''))
+    throw new InvalidArgumentError('Names with commas between, for example a,b');
+  return [...before, ...items];
+}
+
+/**
+ * The text of a file an option names, `-` for the standard input. Throws {@link CommandFailed} when
+ * it cannot be read.
+ */
+async function fileOption(option: string, file: string, terminal: Terminal): Promise<string> {
+  if (file === '-') return terminal.readInput();
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable';
+    const message = `${option}: ${file} cannot be read (${code}).`;
+    throw new CommandFailed(exitCodes.usage, message, { cause: error });
+  }
+}
+
+/** A secret in a file: its text without the white space around it, which must not be empty. */
+export async function secretOption(
+  option: string,
+  file: string,
+  terminal: Terminal,
+): Promise<string> {
+  const secret = (await fileOption(option, file, terminal)).trim();
+  if (secret !== '') return secret;
+  throw usageError(`${option}: ${file === '-' ? 'the standard input' : file} is empty.`);
+}

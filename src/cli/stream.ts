@@ -1,0 +1,35 @@
+import type { StreamShown } from '../schemas/streams.ts';
+import { printable } from '../core/setting.ts';
+import { type Api, pathOf } from './api.ts';
+import { CommandFailed, exitCodes } from './failure.ts';
+import { allPages } from './pages.ts';
+
+/** Every event stream, oldest first. */
+export function allStreams(api: Api): Promise<StreamShown[]> {
+  return allPages<StreamShown>(api, '/event-streams', 'eventStreams');
+}
+
+/** The id of the stream a person names by its id or its name. */
+export async function streamIdOf(api: Api, idOrName: string): Promise<string> {
+  return isStreamId(idOrName) ? idOrName : (await streamNamed(api, idOrName)).id;
+}
+
+/** The stream a person names by its id or its name; throws {@link CommandFailed} without one. */
+export async function findStream(api: Api, idOrName: string): Promise<StreamShown> {
+  if (!isStreamId(idOrName)) return streamNamed(api, idOrName);
+  const answer = await api.send({ method: 'GET', path: pathOf`/event-streams/${idOrName}` });
+  return answer.body as StreamShown;
+}
+
+function isStreamId(text: string): boolean {
+  return /^est_[A-Za-z0-9]{22}$/.test(text);
+}
+
+async function streamNamed(api: Api, name: string): Promise<StreamShown> {
+  const found = (await allStreams(api)).find((stream) => stream.name === name);
+  if (found !== undefined) return found;
+  throw new CommandFailed(
+    exitCodes.notFound,
+    `No event stream has the id or the name "${printable(name)}": leat streams list shows them.`,
+  );
+}

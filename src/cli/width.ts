@@ -1,0 +1,32 @@
+/** How many columns of a terminal texts take. */
+
+const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
+/** Scripts of East Asia in full width, and pictures (Unicode Standard Annex 11). */
+const wide =
+  /[\p{Emoji_Presentation}\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\u3000-\u303E\uFF01-\uFF60\uFFE0-\uFFE6]|\uFE0F/u;
+const ascii = /^[\u0020-\u007E]*$/;
+
+/** Columns of a text that is printable. */
+export function widthOf(text: string): number {
+  if (ascii.test(text)) return text.length;
+  let width = 0;
+  for (const { segment } of graphemes.segment(text)) width += graphemeWidth(segment);
+  return width;
+}
+
+/** A text of at most `width` columns; one that was longer ends with `…`. */
+export function cutTo(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  let cut = '';
+  let used = 0;
+  for (const { segment } of graphemes.segment(text)) {
+    used += graphemeWidth(segment);
+    if (used > width - 1) break;
+    cut += segment;
+  }
+  return width < 1 ? '' : `${cut}…`;
+}
+
+function graphemeWidth(grapheme: string): number {
+  return wide.test(grapheme) ? 2 : 1;
+}

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { CommandFailed, exitCodeOf, failureOf } from '../../src/cli/failure.ts';
+import { connectionFailure } from '../../src/cli/http.ts';
+import { retryDelayMs, sendPatiently } from '../../src/cli/retry.ts';
+import { createManualClock } from '../helpers/clock.ts';
+
+const whom = { url: 'http://localhost:8080', clientId: 'operator' };
+
+function refused(status: number, message: string, errorCode?: string): CommandFailed {
+  const text = JSON.stringify({ statusCode: status, error: 'x', message, errorCode });
+  return failureOf({ status, text }, whom);
+}
+
+describe('the exit code of a status', () => {
+  const cases: [number, number][] = [
+    [400, 1],
+    [401, 3],
+    [403, 3],
+    [404, 4],
+    [405, 1],
+    [409, 5],
+    [410, 4],
+    [413, 1],
+    [429, 6],
+    [500, 1],
+    [502, 1],
+    [503, 6],
+  ];
+  for (const [status, code] of cases) {
+    test(`${status} ends with ${code}`, () => assert.equal(exitCodeOf(status), code));
+  }
+});
+
+describe('what a refusal says', () => {
+  test('is the message of the server and the way out', () => {
+    const { exitCode, message } = refused(409, 'The event stream is disabled.', 'stream_disabled');
+    assert.equal(exitCode, 5);
+    assert.equal(
+      message,
+      'The event stream is disabled.\nEnable it first: leat streams enable <stream>',
+    );
+  });
+
+  test('names a missing scope and how it is granted', () => {
+    const said = 'Insufficient scope; expected any of: read:event_streams,read:event_deliveries';
+    assert.equal(
+      refused(403, said, 'insufficient_scope').message,
+      `${said}\nLet a client that has the scope grant it: leat clients grant operator --scope read:event_streams`,
+    );
+  });
+
+  test('says how a client becomes global, and when to log in again', () => {
+    assert.match(
+      refused(401, 'Client is not global.').message,
+      /leat clients update operator --global$/,
+    );
+    assert.match(
+      refused(401, 'Invalid token').message,
+      /Log in again: leat login http:\/\/localhost:8080$/,
+    );
+  });
+
+  test('is harmless on a terminal, and short for what is no problem document', () => {
+    assert.match(refused(404, 'a\u001B[31m').message, /^a\\u\{1b\}\[31m$/);
+    for (const text of ['', '<html>', '[]', 'null', '{"message": {"a": 1}}']) {
+      const { message } = failureOf({ status: 502, text }, whom);
+      assert.equal(message, 'http://localhost:8080 answered 502.');
+    }
+    const oauth = '{"error":"access_denied","error_description":"Client has not been granted"}';
+    assert.equal(
+      failureOf({ status: 403, text: oauth }, whom).message,
+      'Client has not been granted',
+    );
+  });
+});
+
+describe('an error of a connection', () => {
+  const cases: [code: string, exitCode: number, text: RegExp][] = [
+    ['ECONNREFUSED', 6, /cannot be reached: nothing listens there .* Is the server running\?/],
+    ['ENOTFOUND', 6, /no host of that name/],
+    ['EHOSTUNREACH', 6, /the connection failed \(EHOSTUNREACH\)/],
+    ['SELF_SIGNED_CERT_IN_CHAIN', 1, /is not trusted .* --ca <file> or NODE_EXTRA_CA_CERTS/],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 1, /is not trusted/],
+    ['EPROTO', 1, /does not speak HTTP: check the scheme/],
+  ];
+  for (const [code, exitCode, text] of cases) {
+    test(`${code} says what to do, and ends with ${exitCode}`, () => {
+      const error = Object.assign(new Error('x'), { code });
+      const failure = connectionFailure('http://localhost:8080', error);
+      assert.ok(failure instanceof CommandFailed);
+      assert.equal(failure.exitCode, exitCode);
+      assert.match(failure.message, text);
+    });
+  }
+
+  test('that nobody knows stays what it is', () => {
+    const bug = new TypeError('x');
+    assert.equal(connectionFailure('http://localhost:8080', bug), bug);
+  });
+});
+
+describe('a repeat', () => {
+  test('waits as long as Retry-After asks for, in seconds or by a date', () => {
+    const now = Date.parse('2026-03-01T09:30:00Z');
+    const delay = (status: number, retryAfter?: string) =>
+      retryDelayMs({ status, headers: retryAfter ? { 'retry-after': retryAfter } : {} }, now);
+    assert.equal(delay(429, '3'), 3000);
+    assert.equal(delay(503), 1000);
+    assert.equal(delay(503, 'Sun, 01 Mar 2026 09:30:07 GMT'), 7000);
+    assert.equal(delay(503, 'Sun, 01 Mar 2026 09:29:00 GMT'), 0);
+    assert.equal(delay(429, 'soon'), 1000);
+    assert.equal(delay(429, '61'), undefined);
+    assert.equal(delay(200, '3'), undefined);
+    assert.equal(delay(500, '3'), undefined);
+  });
+
+  test('is sent twice at most', async () => {
+    const clock = createManualClock();
+    const notes: string[] = [];
+    let sent = 0;
+    const answered = sendPatiently(
+      async () => {
+        sent++;
+        return { status: 429, headers: { 'retry-after': '2' }, text: '' };
+      },
+      { clock, note: (text) => notes.push(text) },
+    );
+    await clock.advance(2000);
+    await clock.advance(2000);
+    assert.equal((await answered).status, 429);
+    assert.equal(sent, 3);
+    assert.deepEqual(notes, Array(2).fill('Too many requests; trying again in 2 s.'));
+  });
+});

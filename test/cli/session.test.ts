@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { dirname } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { bootstrapClient, freePort } from '../helpers/leat.ts';
+import { logIn, openServer, openShell, type Shell } from './shell.ts';
+
+describe('leat login', { concurrency: 2 }, () => {
+  let leat: Awaited<ReturnType<typeof openServer>>;
+  before(async () => {
+    leat = await openServer();
+  });
+  after(() => leat.close());
+
+  test('keeps the credentials where only their owner can read them', async (t) => {
+    const shell = await openShell(t);
+    const { code, stdout, stderr } = await logIn(shell, leat);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, new RegExp(`^Logged in to ${leat.url} as operator; kept in `));
+    assert.equal((await stat(shell.credentials)).mode & 0o777, 0o600);
+    assert.equal((await stat(dirname(shell.credentials))).mode & 0o777, 0o700);
+    assert.ok(!`${stdout}${stderr}`.includes(bootstrapClient.secret));
+    const list = await shell.leat(['streams', 'list', '--json']);
+    assert.deepEqual([list.code, list.stdout, list.stderr], [0, '[]\n', '']);
+  });
+
+  test('keeps the token until shortly before it ends, and asks for a new one when it is refused', async (t) => {
+    const shell = await openShell(t);
+    await logIn(shell, leat);
+    const tokenNow = async () => (await kept(shell)).profiles['default']?.token.value ?? '';
+    const first = await tokenNow();
+    assert.equal((await shell.leat(['streams', 'list'])).code, 0);
+    assert.equal(await tokenNow(), first);
+    const profiles = await kept(shell);
+    assert.ok(profiles.profiles['default']);
+    profiles.profiles['default'].token.value = `${first.slice(0, -8)}AAAAAAAA`;
+    await writeFile(shell.credentials, JSON.stringify(profiles));
+    const { code, stderr } = await shell.leat(['streams', 'list']);
+    assert.equal(code, 0, stderr);
+    assert.notEqual(await tokenNow(), `${first.slice(0, -8)}AAAAAAAA`);
+  });
+
+  test('takes the secret from a file or the environment', async (t) => {
+    const shell = await openShell(t);
+    const file = `${shell.home}/secret.txt`;
+    await writeFile(file, `${bootstrapClient.secret}\n`);
+    const words = ['login', leat.url, '--client-id', bootstrapClient.id];
+    const fromFile = await shell.leat([...words, '--client-secret-file', file]);
+    assert.equal(fromFile.code, 0, fromFile.stderr);
+    const env = { LEAT_CLIENT_ID: bootstrapClient.id, LEAT_CLIENT_SECRET: bootstrapClient.secret };
+    const fromEnv = await shell.leat(['login', `${leat.url}/api/v2/`], { env });
+    assert.equal(fromEnv.code, 0, fromEnv.stderr);
+    const missing = await shell.leat([...words, '--client-secret-file', '/no/such/file']);
+    assert.equal(missing.code, 2);
+    assert.equal(missing.stderr, '--client-secret-file: /no/such/file cannot be read (ENOENT).\n');
+  });
+
+  test('keeps several logins apart by their names, and forgets one or all', async (t) => {
+    const shell = await openShell(t);
+    const words = ['login', leat.url, '--client-id', bootstrapClient.id, '--profile', 'live'];
+    const named = await shell.leat(words, { input: bootstrapClient.secret });
+    assert.equal(named.code, 0, named.stderr);
+    const other = await shell.leat(['streams', 'list']);
+    assert.equal(other.code, 3);
+    assert.match(other.stderr, /No login is called "default" \(there is live\)/);
+    assert.equal((await shell.leat(['streams', 'list', '--profile', 'live'])).code, 0);
+    await logIn(shell, leat);
+    const out = await shell.leat(['logout', '--profile', 'live']);
+    assert.deepEqual([out.code, out.stdout], [0, 'Logged out (live).\n']);
+    assert.deepEqual(Object.keys((await kept(shell)).profiles), ['default']);
+    assert.equal((await shell.leat(['logout', '--all'])).code, 0);
+    assert.deepEqual((await kept(shell)).profiles, {});
+  });
+
+  test('refuses a wrong secret with code 3 and keeps nothing', async (t) => {
+    const shell = await openShell(t);
+    const words = ['login', leat.url, '--client-id', bootstrapClient.id];
+    const { code, stderr } = await shell.leat(words, { input: 'not-the-secret' });
+    assert.equal(code, 3);
+    assert.match(stderr, /refuses client operator: check its id and secret/);
+    assert.equal((await shell.leat(['streams', 'list'])).code, 3);
+    await assert.rejects(stat(shell.credentials), { code: 'ENOENT' });
+  });
+
+  test('refuses an empty secret, a missing id and what is no address, with code 2', async (t) => {
+    const shell = await openShell(t);
+    const empty = await shell.leat(['login', leat.url, '--client-id', 'a']);
+    assert.deepEqual([empty.code, empty.stderr.includes('The secret is empty')], [2, true]);
+    const nobody = await shell.leat(['login', leat.url]);
+    assert.deepEqual([nobody.code, nobody.stderr.includes('--client-id')], [2, true]);
+    for (const url of ['localhost:8080', 'ftp://a', 'https://a/b', 'http://u:p@a', 'x']) {
+      const { code, stderr } = await shell.leat(['login', url, '--client-id', 'a']);
+      assert.equal(code, 2, url);
+      assert.match(stderr, /is not the address of a server, for example http:\/\/localhost:8080/);
+      assert.ok(!stderr.includes('u:p'), stderr);
+    }
+  });
+});
+
+describe('a command without a usable login', { concurrency: 2 }, () => {
+  test('says how to log in', async (t) => {
+    const shell = await openShell(t);
+    const { code, stdout, stderr } = await shell.leat(['streams', 'list']);
+    assert.deepEqual([code, stdout], [3, '']);
+    assert.equal(stderr, 'Not logged in: run `leat login http://localhost:8080`.\n');
+  });
+
+  test('refuses a file that others can read, and one that holds something else', async (t) => {
+    const shell = await openShell(t);
+    await shell.leat(['login', 'http://127.0.0.1:1', '--client-id', 'a'], { input: 'b' });
+    await mkdir(dirname(shell.credentials), { recursive: true });
+    await writeFile(shell.credentials, '{"version": 1, "profiles": {}}', { mode: 0o644 });
+    const open = await shell.leat(['streams', 'list']);
+    assert.equal(open.code, 3);
+    assert.match(open.stderr, /open to others \(mode 0644\): .* run `chmod 600 /);
+    await chmod(shell.credentials, 0o600);
+    for (const text of ['no json', '{}', '{"version": 2}', '{"version":1,"profiles":{"a":{}}}']) {
+      await writeFile(shell.credentials, text);
+      const other = await shell.leat(['streams', 'list']);
+      assert.equal(other.code, 1, text);
+      assert.match(other.stderr, /is not what leat login writes: remove it and log in again/);
+    }
+  });
+
+  test('uses the environment alone when it names server, client and secret', async (t) => {
+    const leat = await openServer();
+    t.after(() => leat.close());
+    const shell = await openShell(t);
+    const env = {
+      LEAT_URL: leat.url.replace('127.0.0.1', 'localhost'),
+      LEAT_CLIENT_ID: bootstrapClient.id,
+      LEAT_CLIENT_SECRET: bootstrapClient.secret,
+    };
+    const { code, stdout, stderr } = await shell.leat(['streams', 'list', '--json'], { env });
+    assert.deepEqual([code, stdout], [0, '[]\n'], stderr);
+    await assert.rejects(stat(shell.credentials), { code: 'ENOENT' });
+    const half = await shell.leat(['streams', 'list'], { env: { LEAT_CLIENT_ID: 'a' } });
+    assert.deepEqual([half.code, half.stderr.includes('together, or none')], [2, true]);
+    const elsewhere = await shell.leat(['streams', 'list'], { env: { LEAT_URL: leat.url } });
+    assert.equal(elsewhere.code, 3);
+    assert.match(elsewhere.stderr, /^Not logged in to http:\/\/127/);
+  });
+
+  test('tells what is wrong with a connection', async (t) => {
+    const shell = await openShell(t);
+    const port = await freePort();
+    const login = (url: string) => shell.leat(['login', url, '--client-id', 'a'], { input: 'b' });
+    const refused = await login(`http://127.0.0.1:${port}`);
+    assert.equal(refused.code, 6);
+    assert.match(refused.stderr, /cannot be reached: nothing listens there .* running\?/);
+    const unknown = await login('http://no-such-host.invalid');
+    assert.equal(unknown.code, 6);
+    assert.match(unknown.stderr, /cannot be reached/);
+    const page = createServer((_request, response) => response.end('<html>')).listen(
+      0,
+      '127.0.0.1',
+    );
+    await once(page, 'listening');
+    t.after(() => page.close());
+    const { port: pagePort } = page.address() as { port: number };
+    const strange = await login(`http://127.0.0.1:${pagePort}`);
+    assert.equal(strange.code, 1);
+    assert.match(strange.stderr, /answered without a token: is it the address of a Leat server\?/);
+    const scheme = await login(`https://127.0.0.1:${pagePort}`);
+    assert.equal(scheme.code, 1);
+    assert.match(scheme.stderr, /does not speak HTTPS: check the scheme and the port/);
+  });
+});
+
+interface Kept {
+  readonly profiles: Record<string, { token: { value: string } }>;
+}
+
+async function kept(shell: Shell): Promise<Kept> {
+  return JSON.parse(await readFile(shell.credentials, 'utf8')) as Kept;
+}

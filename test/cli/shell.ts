@@ -1,0 +1,98 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { bootstrapClient, end, makePlace, startLeat, type Running } from '../helpers/leat.ts';
+
+/** A person at a shell: the real program as a child process, with a home folder of its own. */
+export interface Shell {
+  readonly home: string;
+  /** Where the credentials of a login are. */
+  readonly credentials: string;
+  /** Runs `leat` with words to its end. */
+  leat(words: readonly string[], options?: Wishes): Promise<Ended>;
+  /** Starts it and lets it run; the test's end ends it. */
+  start(words: readonly string[], options?: Wishes): Started;
+}
+
+export interface Wishes {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly input?: string;
+}
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Started {
+  readonly child: ChildProcess;
+  stdout(): string;
+  stderr(): string;
+  ended(): Promise<Ended>;
+}
+
+const program = new URL('../../src/main.ts', import.meta.url).pathname;
+
+/** A shell in a fresh folder that the test's end removes. */
+export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
+  const home = await mkdtemp(join(tmpdir(), 'leat-cli-'));
+  t.after(() => rm(home, { recursive: true, force: true }));
+  const start = (words: readonly string[], { env, input = '' }: Wishes = {}): Started => {
+    const child = spawn(process.execPath, [program, ...words], {
+      cwd: home,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      env: {
+        PATH: process.env['PATH'] ?? '',
+        HOME: home,
+        XDG_CONFIG_HOME: join(home, 'x'),
+        ...env,
+      },
+    });
+    t.after(() => end(child, 'SIGKILL'));
+    let stdout = '';
+    let stderr = '';
+    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+    // Whoever ends without reading closes it under our hands.
+    child.stdin.on('error', () => undefined).end(input);
+    const closed = once(child, 'close');
+    return {
+      child,
+      stdout: () => stdout,
+      stderr: () => stderr,
+      ended: async () => {
+        await closed;
+        return { code: child.exitCode, stdout, stderr };
+      },
+    };
+  };
+  return {
+    home,
+    credentials: join(home, 'x', 'leat', 'credentials.json'),
+    start,
+    leat: (words, options) => start(words, options).ended(),
+  };
+}
+
+/** A server on a fresh place. */
+export async function openServer(
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Running & { close(): Promise<void> }> {
+  const place = await makePlace();
+  const leat = await startLeat(place, settings);
+  const close = async (): Promise<void> => {
+    await leat.kill();
+    await place.remove();
+  };
+  return { ...leat, close };
+}
+
+/** Logs in as the client that may do everything. */
+export function logIn(shell: Shell, { url }: Pick<Running, 'url'>): Promise<Ended> {
+  const words = ['login', url, '--client-id', bootstrapClient.id];
+  return shell.leat(words, { input: `${bootstrapClient.secret}\n` });
+}
