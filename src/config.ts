@@ -207,7 +207,7 @@ function unknownVariables(texts: ReadonlyMap<string, string>): string[] {
     .map((variable) => `${printable(variable)} is not a setting and has no effect`);
 }
 
-/** Settings of alerts, metrics and the pull: they are checked already, but nothing reads them yet. */
+/** Settings of alerts and metrics: they are checked already, but nothing reads them yet. */
 const unbuilt: readonly Name[] = [
   'alertWebhookUrl',
   'alertEmail',
@@ -215,7 +215,6 @@ const unbuilt: readonly Name[] = [
   'monitorIntervalSeconds',
   'metricsHost',
   'metricsPort',
-  'sseMaxConnections',
 ];
 
 /** An operator who set one would wait for alerts that never come. */
@@ -566,6 +565,27 @@ export const limits = {
     heartbeatMs: 2500,
     /** The backstop of wake-ups that got lost. */
     pollMs: 5000,
+  },
+  /** Clients that read the log as server-sent events. */
+  pull: {
+    heartbeatMs: 15_000,
+    /** A healthy connection ends between these two times. */
+    lifetimeMs: 300_000,
+    spreadMs: 30_000,
+    /** What may wait for a client, and how long nothing of it may move. */
+    waitingBytesMax: MIB,
+    stalledMs: 5_000,
+    /** Readers are sent away when the store is away for so long. */
+    outageMs: 30_000,
+    /** Events in memory per tenant with readers, by count and by bytes. */
+    tailEventsMax: 2_000,
+    tailBytesMax: 4 * MIB,
+    /** Events read from the store at once for one reader, by count and by bytes. */
+    pageEvents: 500,
+    pageBytes: 128 * KIB,
+    /** Clients without the right to read are cut off within 2 s: their rows are at most 1 s old. */
+    tickMs: 500,
+    pollMs: 5_000,
   },
   /** The certificate of the service itself. */
   tls: {

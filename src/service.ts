@@ -30,10 +30,13 @@ import { createTransport, type Transport } from './delivery/transport.ts';
 import { type Listening, listenRefusal, urlOf } from './listening.ts';
 import { keptSecretKey } from './ops/data-folder.ts';
 import { createPruner } from './ops/prune.ts';
+import { createPulls, type Pulls } from './pull/pulls.ts';
 import { logReport } from './ops/telemetry.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/port.ts';
 import { authorityFileOf, openTls, refuseWrongTlsFiles } from './tls.ts';
+
+const dayMs = 86_400_000;
 
 /** A running Leat: the management API and the dispatcher over one store. */
 export interface Service {
@@ -179,9 +182,11 @@ function buildServiceApp(
   );
   const { clients } = store;
   const verifier = createVerifier({ keyring, clients, watch, clock, plainHttp, trusted });
+  const pulls = createServicePulls(store, deps);
   const app = buildApp({
     store,
     verifier,
+    pulls,
     keyring,
     tokenEndpoint: createTokenEndpoint({ store, keyring, plainHttp }),
     settings: {
@@ -212,6 +217,21 @@ function buildServiceApp(
       keyring.close();
     },
   };
+}
+
+function createServicePulls(store: Store, deps: ServiceDeps): Pulls {
+  const { config, clock, random, log } = deps;
+  return createPulls({
+    store,
+    clock,
+    random,
+    settings: {
+      ...limits.pull,
+      connectionsMax: config.sseMaxConnections,
+      eventRetentionMs: config.eventRetentionDays * dayMs,
+    },
+    log,
+  });
 }
 
 function createServiceTransport({ config, clock }: ServiceDeps, egress: EgressRule): Transport {
@@ -261,7 +281,6 @@ function createServicePruner(
   store: Store,
   { config, clock, log }: ServiceDeps,
 ): ReturnType<typeof createPruner> {
-  const dayMs = 86_400_000;
   return createPruner({
     store,
     clock,

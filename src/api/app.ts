@@ -4,6 +4,7 @@ import type { TokenEndpoint } from '../auth/token.ts';
 import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
+import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port.ts';
 import { createGate, type Gate } from './gate.ts';
 import type { Log } from './log.ts';
@@ -29,6 +30,8 @@ export interface AppDeps {
   readonly tokenEndpoint: TokenEndpoint;
   readonly keyring: Pick<Keyring, 'jwks'>;
   readonly settings: ApiSettings;
+  /** Ended when the app closes: they would hold it up for minutes. */
+  readonly pulls: Pulls;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly log: Log;
@@ -53,6 +56,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { bodyBytesMax } = settings.limits;
 
   app.addHook('onReady', tenants.open);
+  app.addHook('preClose', async () => deps.pulls.close());
   app.addHook('onClose', async () => tenants.close());
   leaveBodiesUnread(app);
   const operations = allOperations({ ...deps, random: poolRandom(deps.random) });

@@ -40,6 +40,11 @@ export interface Gate {
    * Throws 429, 503, or 404 for a host of no tenant.
    */
   admit(request: FastifyRequest, reply: FastifyReply, operation?: Operation): Promise<Visit>;
+  /**
+   * Whether a token would still be admitted to what was authorized with it; takes nothing off any
+   * bucket. Rejects with `StoreUnavailable` when that cannot be found out.
+   */
+  holds(tenant: Tenant, authorization: string | undefined): boolean | Promise<boolean>;
 }
 
 /** Creates the gate. */
@@ -58,6 +63,10 @@ export function createGate(deps: GateDeps): Gate {
       if ('failed' in found) throw found.failed;
       return { tenant, authentication: found, now };
     },
+    holds: (tenant, authorization) => {
+      const found = deps.verifier.verify(tenant, authorization, deps.clock.now());
+      return found instanceof Promise ? found.then(isGlobal) : isGlobal(found);
+    },
   };
 }
 
@@ -74,6 +83,11 @@ export function authorize(
   if (!token.global) throw unauthorized(tenant.domain, 'Client is not global.');
   if (!scopes.some((scope) => token.scopes.includes(scope))) throw forbiddenScope(scopes);
   return token;
+}
+
+/** The scopes of a token are in the token: they cannot have changed. */
+function isGlobal(found: Authentication): boolean {
+  return found.kind === 'verified' && found.token.global;
 }
 
 /** A token that could not be looked up: the answer waits until its bucket is known. */

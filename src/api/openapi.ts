@@ -59,6 +59,7 @@ function describe(operation: Operation, schemaOf: SchemaOf): object {
   const parameters = [
     ...parametersOf(operation.params, 'path', schemaOf),
     ...parametersOf(operation.query, 'query', schemaOf),
+    ...parametersOf(operation.headers, 'header', schemaOf),
   ];
   return {
     operationId,
@@ -86,7 +87,7 @@ function contentOf(body: NonNullable<Operation['body']>, schemaOf: SchemaOf): ob
 
 function parametersOf(
   schema: TSchema | undefined,
-  place: 'path' | 'query',
+  place: 'path' | 'query' | 'header',
   schemaOf: SchemaOf,
 ): object[] {
   const { properties = {}, required = [] }: Schema = schema ?? {};
@@ -103,11 +104,9 @@ function parametersOf(
 }
 
 function responsesOf(operation: Operation, schemaOf: SchemaOf): object {
-  const { success, response, errors } = operation;
+  const { success, response, responseType = 'application/json', errors } = operation;
   const content =
-    response === undefined
-      ? {}
-      : { content: { 'application/json': { schema: schemaOf(response) } } };
+    response === undefined ? {} : { content: { [responseType]: { schema: schemaOf(response) } } };
   const answers: Record<string, object> = {
     [success]: { description: 'Success', headers: headerReferences, ...content },
   };

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import type { Millis } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
 import type { Static, TSchema } from '../schemas/schema.ts';
@@ -19,6 +20,8 @@ export interface Operation extends Description {
   readonly params?: TSchema | undefined;
   readonly query?: TSchema | undefined;
   readonly body?: BodyRule | undefined;
+  /** Refuses a caller before anything of the request is checked; throws a 403. */
+  admit?(call: Pick<Call, 'tenant' | 'caller'>): void;
   handle(call: Call): Answer | Promise<Answer>;
 }
 
@@ -40,8 +43,12 @@ export interface Description {
   readonly extension?: boolean | undefined;
   /** Status of success. */
   readonly success: number;
+  /** Headers that it reads; only the reference goes by this. */
+  readonly headers?: TSchema | undefined;
   /** Body of success; absent when there is none. */
   readonly response?: TSchema | undefined;
+  /** Its media type, `application/json` unless said. */
+  readonly responseType?: string | undefined;
   /** Whether its requests come off the tenant's bucket of events instead of the client's. */
   readonly countsEvents?: boolean | undefined;
   /** Statuses of failure besides those that every operation has. */
@@ -80,6 +87,18 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly now: Millis;
   /** The `traceparent` to hand on with the events that it publishes, where it sent a valid one. */
   readonly trace: string | undefined;
+  /** Names in lower case; each is sent once, or its values are joined. */
+  header(name: string): string | undefined;
+  /** Judges the caller's token again, for an answer that goes on for a while. */
+  readonly permit: Permit;
+}
+
+/** Whether a caller may still do what the operation does. */
+export interface Permit {
+  /** The header that carries it; equal for equal tokens. */
+  readonly token: string;
+  /** Rejects with `StoreUnavailable` when that cannot be found out. */
+  holds(): boolean | Promise<boolean>;
 }
 
 /** The client that a verified token names. */
@@ -96,14 +115,25 @@ export interface Answer {
   readonly body?: unknown;
   /** The body as JSON text, where it is text already. */
   readonly json?: string | undefined;
+  /** A body that is written as it comes; its media type is among the headers. */
+  readonly live?: LiveBody | undefined;
   /** Events beyond the first that a publish takes off the tenant's bucket. */
   readonly extraEvents?: number | undefined;
+}
+
+/** Exactly one of the two is called. */
+export interface LiveBody {
+  /** The head of the answer was written. */
+  begin(response: ServerResponse): void;
+  /** Nobody waits for the body: the client has gone, or asked for the head alone. */
+  drop(): void;
 }
 
 type Definition<P extends TSchema, Q extends TSchema, B extends BodyRule> = Description & {
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
+  admit?(call: Pick<Call, 'tenant' | 'caller'>): void;
   handle(call: Call<Static<P>, Static<Q>, StaticBody<B>>): Answer | Promise<Answer>;
 };
 

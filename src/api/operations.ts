@@ -8,6 +8,8 @@ import { grantOperations } from './grants.ts';
 import type { Log } from './log.ts';
 import type { Operation } from './operation.ts';
 import { actionOperations } from './ops.ts';
+import { pullOperations } from './pull.ts';
+import type { Pulls } from '../pull/pulls.ts';
 import type { ApiSettings } from './settings.ts';
 import { roleMemberOperations } from './role-members.ts';
 import { roleOperations } from './roles.ts';
@@ -24,6 +26,7 @@ export interface OperationDeps {
   readonly random: RandomBytes;
   readonly log: Log;
   readonly settings: ApiSettings;
+  readonly pulls: Pulls;
 }
 
 /** Every operation of the management API, in the order of the reference. */
@@ -35,6 +38,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...statsOperations(deps),
     ...deliveryOperations(deps),
     ...eventOperations(deps),
+    ...pullOperations(deps),
     ...userOperations(deps),
     ...clientOperations(deps),
     ...apiOperations(deps),

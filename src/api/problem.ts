@@ -89,6 +89,24 @@ export function quoted(value: string): string {
   return value.length <= quotedCharactersMax ? value : value.slice(0, quotedCharactersMax);
 }
 
+/** 403 for one pull too many. */
+export function tooManyConnections(): Problem {
+  return new Problem(
+    403,
+    'Maximum concurrent event stream connections reached. Please close existing connections.',
+    'too_many_connections',
+  );
+}
+
+/** 410: what a client would go on from is not there any more. */
+export function cursorExpired(): Problem {
+  return new Problem(
+    410,
+    'Cursor points to data no longer available in the stream.',
+    'cursor_expired',
+  );
+}
+
 /** 404; the message names what there is not. */
 export function notFound(message: string, errorCode?: string): Problem {
   return new Problem(404, message, errorCode);

@@ -1,3 +1,4 @@
+import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
 import { traceOf } from '../core/trace.ts';
@@ -11,7 +12,7 @@ import {
 } from './body.ts';
 import { authorize, type Gate, type Visit } from './gate.ts';
 import type { Log } from './log.ts';
-import type { Answer, BodyRule, Call, Operation } from './operation.ts';
+import type { Answer, BodyRule, Call, LiveBody, Operation } from './operation.ts';
 import { badBody, type Problem, problemBody, problemOf } from './problem.ts';
 import { parseQuery, queryText } from './query.ts';
 import { rateHeaders, type RateLimiter } from './rate.ts';
@@ -43,8 +44,35 @@ export function serve(deps: ServeDeps, operation: Operation): RouteHandler {
       const rate = deps.limiter.spendOfTenant(visit.tenant.id, answer.extraEvents);
       reply.headers(rateHeaders(rate, visit.now));
     }
-    return send(reply, answer.status ?? operation.success, answer);
+    const status = answer.status ?? operation.success;
+    if (answer.live !== undefined) return sendLive(reply, status, answer.headers, answer.live);
+    return send(reply, status, answer);
   });
+}
+
+/**
+ * Answers with a body that goes on. It is written to the connection itself: Fastify would put a
+ * stream between, which counts what waits for the client a second time.
+ */
+function sendLive(
+  reply: FastifyReply,
+  status: number,
+  headers: Answer['headers'],
+  live: LiveBody,
+): FastifyReply {
+  const response = reply.headers({ ...commonHeaders, ...headers }).hijack().raw;
+  if (response.destroyed) {
+    live.drop();
+    return reply;
+  }
+  response.writeHead(status, reply.getHeaders() as OutgoingHttpHeaders);
+  if (reply.request.method === 'HEAD') {
+    live.drop();
+    response.end();
+  } else {
+    live.begin(response);
+  }
+  return reply;
 }
 
 /** Serves whatever ends in a problem instead of an answer, with the common headers of all. */
@@ -95,16 +123,37 @@ function checkerOf(deps: ServeDeps, operation: Operation): Checker {
   const bodyOf = operation.body && bodyReader(deps, operation.body);
   return async (request, reply, visit) => {
     const caller = authorize(visit, operation);
+    const { tenant, now } = visit;
+    operation.admit?.({ tenant, caller });
     const raw = await bodyOf?.read(request, reply);
     checkPath?.(request.params);
     const sent = query === undefined ? {} : parseQuery(query, queryText(request.raw.url ?? ''));
     checkQuery?.(sent);
-    const { tenant, now } = visit;
-    const { params } = request;
     const body = raw && bodyOf?.parse(raw);
-    const mediaType = raw?.mediaType ?? '';
-    const trace = traceOf(onlyOne(request.headers['traceparent']));
-    return { tenant, caller, now, trace, params, query: sent, body, mediaType };
+    return {
+      tenant,
+      caller,
+      now,
+      params: request.params,
+      query: sent,
+      body,
+      mediaType: raw?.mediaType ?? '',
+      ...headersOf(deps, request, visit),
+    };
+  };
+}
+
+/** What few operations ask of the headers. */
+function headersOf(
+  { gate }: ServeDeps,
+  { headers }: FastifyRequest,
+  { tenant }: Visit,
+): Pick<Call, 'trace' | 'header' | 'permit'> {
+  const { authorization } = headers;
+  return {
+    trace: traceOf(onlyOne(headers['traceparent'])),
+    header: (name) => headers[name]?.toString(),
+    permit: { token: authorization ?? '', holds: () => gate.holds(tenant, authorization) },
   };
 }
 

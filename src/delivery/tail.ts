@@ -27,8 +27,10 @@ export class Tail<Follower> {
   #head: Offset;
   /** The head at the last {@link age}. */
   #agedTo: Offset;
-  readonly #followers = new Map<Follower, readonly string[]>();
+  readonly #followers = new Map<Follower, readonly string[] | undefined>();
   readonly #byType = new Map<string, Set<Follower>>();
+  /** Those that want every type. */
+  readonly #ofAll = new Set<Follower>();
 
   constructor(limits: TailLimits, head: Offset) {
     this.#limits = limits;
@@ -58,7 +60,8 @@ export class Tail<Follower> {
     this.#events.push(event);
     this.#bytes += event.body.length;
     while (this.#isFull()) this.#dropOldest();
-    return this.#byType.get(event.type) ?? [];
+    const waiting = this.#byType.get(event.type) ?? [];
+    return this.#ofAll.size === 0 ? waiting : [...this.#ofAll, ...waiting];
   }
 
   #isFull(): boolean {
@@ -84,6 +87,7 @@ export class Tail<Follower> {
     const followers = [...this.#followers.keys()];
     this.#followers.clear();
     this.#byType.clear();
+    this.#ofAll.clear();
     this.#events.clear();
     this.#bytes = 0;
     this.#head = Math.max(head, this.#head);
@@ -96,13 +100,13 @@ export class Tail<Follower> {
   }
 
   /**
-   * Events after `after`, which must be covered, up to `upTo`, of the wanted types, until
-   * `bytesMax` characters of bodies are reached.
+   * Events after `after`, which must be covered, up to `upTo`, of the wanted types (all types when
+   * absent), until `bytesMax` characters of bodies are reached.
    */
   read(
     after: Offset,
     upTo: Offset | undefined,
-    types: readonly string[],
+    types: readonly string[] | undefined,
     bytesMax: number,
   ): TailPage {
     assert(this.covers(after), 'what is read here is here');
@@ -112,7 +116,7 @@ export class Tail<Follower> {
     let bytes = 0;
     for (let offset = after + 1; offset <= end; offset += 1) {
       const event = this.#events.at(offset - first);
-      if (event === undefined || !types.includes(event.type)) continue;
+      if (event === undefined || types?.includes(event.type) === false) continue;
       if (bytes >= bytesMax) return { events, scannedTo: offset - 1 };
       bytes += event.body.length;
       events.push(event);
@@ -120,10 +124,14 @@ export class Tail<Follower> {
     return { events, scannedTo: Math.max(after, end) };
   }
 
-  /** From now on `push` names the follower for events of these types. */
-  join(follower: Follower, types: readonly string[]): void {
+  /** From now on `push` names the follower for events of these types, of all when absent. */
+  join(follower: Follower, types: readonly string[] | undefined): void {
     this.leave(follower);
     this.#followers.set(follower, types);
+    if (types === undefined) {
+      this.#ofAll.add(follower);
+      return;
+    }
     for (const type of types) {
       const waiting = this.#byType.get(type);
       if (waiting === undefined) this.#byType.set(type, new Set([follower]));
@@ -137,6 +145,7 @@ export class Tail<Follower> {
       waiting?.delete(follower);
       if (waiting?.size === 0) this.#byType.delete(type);
     }
+    this.#ofAll.delete(follower);
     this.#followers.delete(follower);
   }
 }

@@ -3,6 +3,9 @@ import type { FastifyInstance } from 'fastify';
 import { buildApp } from '../../src/api/app.ts';
 import type { ApiSettings } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
+import { limits as programLimits } from '../../src/config.ts';
+import { createPulls } from '../../src/pull/pulls.ts';
+import type { PullSettings } from '../../src/pull/settings.ts';
 import type { Store } from '../../src/store/port.ts';
 import { type House, openHouse, plainHttp, random } from '../auth/house.ts';
 
@@ -68,21 +71,35 @@ const generous: ApiSettings = {
   limits,
 };
 
+const pullSettings: PullSettings = {
+  ...programLimits.pull,
+  connectionsMax: 100,
+  eventRetentionMs: 7 * 86_400_000,
+};
+
 /** Opens a site; settings that are not given are generous. */
 export async function openSite(
   settings: Partial<ApiSettings> = {},
-  options: { around?: (store: Store) => Store; domain?: string } = {},
+  options: { around?: (store: Store) => Store; domain?: string; pull?: Partial<PullSettings> } = {},
 ): Promise<Site> {
   const house = await openHouse(options);
   const state = { ready: true };
   const logged: Site['logged'][number][] = [];
   const hear = (facts: object, message: string): void => void logged.push({ facts, message });
+  const log = { error: hear, warn: hear };
+  const pulls = createPulls({
+    ...house,
+    random,
+    log,
+    settings: { ...pullSettings, ...options.pull },
+  });
   const app = buildApp({
     ...house,
+    pulls,
     tokenEndpoint: house.endpoint,
     settings: { ...generous, ...settings },
     random,
-    log: { error: hear, warn: hear },
+    log,
     ready: () => state.ready,
   });
   await app.listen({ host: '127.0.0.1', port: 0 });

@@ -107,10 +107,16 @@ const rules: readonly Rule[] = [
     packages: ['undici', ...NETWORK],
   },
   { files: 'delivery/', own: ['core/', 'store/port.ts'], packages: NETWORK },
+  // The end of a log in memory is one thing, whoever waits there.
+  {
+    files: 'pull/',
+    own: ['core/', 'store/port.ts', 'delivery/deque.ts', 'delivery/tail.ts'],
+    builtins: ASSERT,
+  },
   { files: 'auth/', own: ['core/', 'store/port.ts'], packages: ['jose'] },
   {
     files: 'api/',
-    own: ['core/', 'store/port.ts', 'auth/', 'schemas/'],
+    own: ['core/', 'store/port.ts', 'auth/', 'pull/', 'schemas/'],
     packages: [...FASTIFY, ...NETWORK, ...HTTP],
   },
   {

@@ -1,0 +1,47 @@
+import { formatOffset } from './offset.ts';
+import type { LogEvent, Offset } from './types.ts';
+
+/**
+ * The texts of a pull (contract section 12), each a whole block of server-sent events (HTML Living
+ * Standard, section 9.2): what is written is complete, or the client never sees it.
+ */
+
+/** What every pull begins with. A client waits 2 s before it comes back. */
+export const greeting = ':connected\n\nretry: 2000\n\n';
+
+/** Tells the client, and whatever lies between, that the connection lives. */
+export const heartbeat = ': heartbeat\n\n';
+
+/**
+ * An event. Its body is the JSON text that `core/envelope.ts` made, which has no line break: JSON
+ * escapes them.
+ */
+export function eventFrame({
+  offset,
+  type,
+  body,
+}: Pick<LogEvent, 'offset' | 'type' | 'body'>): string {
+  const id = formatOffset(offset);
+  return `event: ${type}\nid: ${id}\ndata: {"offset":"${id}","event":${body}}\n\n`;
+}
+
+/** The client has everything it asked for up to here. */
+export function offsetFrame(offset: Offset): string {
+  const id = formatOffset(offset);
+  return `event: offset-only\nid: ${id}\ndata: {"offset":"${id}"}\n\n`;
+}
+
+/** Why a pull ends before its time. */
+export type PullErrorCode = 'cursor_expired' | 'processing_error' | 'service_unavailable';
+
+const messages: Readonly<Record<PullErrorCode, string>> = {
+  cursor_expired: 'Cursor points to data no longer available in the stream.',
+  processing_error: 'Internal Server Error',
+  service_unavailable: 'Service Unavailable',
+};
+
+/** The last text of a pull that cannot go on; the client had everything up to `offset`. */
+export function errorFrame(code: PullErrorCode, offset: Offset): string {
+  const error = { code, message: messages[code], offset: formatOffset(offset) };
+  return `event: error\ndata: ${JSON.stringify({ error })}\n\n`;
+}

@@ -1,0 +1,354 @@
+import assert from 'node:assert/strict';
+import type { Clock } from '../core/clock.ts';
+import { StoreUnavailable } from '../core/errors.ts';
+import { errorFrame, eventFrame, heartbeat, offsetFrame, type PullErrorCode } from '../core/sse.ts';
+import type { LogEvent, Offset } from '../core/types.ts';
+import { Tail } from '../delivery/tail.ts';
+import type { LogPage, LogStore } from '../store/port.ts';
+import { Audience } from './audience.ts';
+import type { Reader } from './reader.ts';
+import type { Reads } from './reads.ts';
+import type { PullSettings } from './settings.ts';
+
+/** Pages in a row that are read for all live readers; a log that grows faster is read by each. */
+const pagesMax = 4;
+
+export interface HubDeps {
+  readonly tenant: number;
+  readonly log: Pick<LogStore, 'head' | 'page' | 'firstSince'>;
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+  readonly settings: PullSettings;
+  readonly reads: Reads;
+  /** A reader was closed because its client did not read. */
+  readonly slow: (reader: Reader, position: Offset) => void;
+  /** An error that is no outage of the store: a bug. */
+  readonly unexpected: (error: unknown) => void;
+  /** A reader has ended, by whatever. */
+  readonly ended: (reader: Reader) => void;
+}
+
+/**
+ * The end of one tenant's log on this node, and its readers. It exists as long as it has any. A
+ * reader at the end of the log is handed what joins it, and costs nothing while nothing does. One
+ * that is behind, or whose client takes no more, reads on by itself as fast as the client does.
+ */
+export class Hub {
+  readonly readers = new Set<Reader>();
+  readonly #deps: HubDeps;
+  readonly #audiences = new Map<string, Audience>();
+  /** Absent until the store was asked where the log ends. */
+  #tail: Tail<Audience> | undefined;
+  /** The log is known to reach this offset. */
+  #reach: Offset = 0;
+  #isLooking = false;
+  #isReading = false;
+  #isClosed = false;
+  /** Since when the store fails, in elapsed milliseconds. */
+  #failingSinceMs: number | undefined;
+
+  constructor(deps: HubDeps) {
+    this.#deps = deps;
+  }
+
+  /** The readers of these types; several hubs never share one. */
+  audienceOf(types: readonly string[] | undefined): Audience {
+    const wanted = types && [...new Set(types)].toSorted();
+    const key = wanted?.join(',') ?? '*';
+    const audience = this.#audiences.get(key) ?? new Audience(wanted);
+    this.#audiences.set(key, audience);
+    return audience;
+  }
+
+  /** Begins to serve a reader. */
+  add(reader: Reader): void {
+    this.readers.add(reader);
+    reader.audience.readers.add(reader);
+    if (this.#tail === undefined) return this.lookForEvents();
+    // The store knew of more than this node had heard of when the reader asked where to begin.
+    if (reader.position > this.#tail.head) this.#skip(this.#tail, reader.position);
+    this.advance(reader);
+  }
+
+  /** Events joined the log by this process. */
+  appended(events: readonly LogEvent[]): void {
+    const [first, last] = [events[0], events.at(-1)];
+    if (first === undefined || last === undefined) return;
+    // Others have appended before these: all of it is read in order.
+    if (this.#tail === undefined || first.offset > this.#tail.head + 1) this.reached(last.offset);
+    else this.#push(this.#tail, events);
+  }
+
+  /** The log reaches this offset. */
+  reached(head: Offset): void {
+    this.#reach = Math.max(this.#reach, head);
+    this.#catchUp();
+  }
+
+  /** Asks the store how far the log reaches; hints of it may have been lost. */
+  lookForEvents(): void {
+    if (!this.#isLooking) void this.#look();
+  }
+
+  /** Forgets events that were in memory already the last time. */
+  age(): void {
+    this.#tail?.age();
+  }
+
+  /** What time has brought: signs of life, ends, and another try where the store has failed. */
+  look(): void {
+    const nowMs = this.#deps.clock.elapsedMs();
+    const { outageMs } = this.#deps.settings;
+    const isAway = nowMs - (this.#failingSinceMs ?? Infinity) >= outageMs;
+    if (this.#tail === undefined && this.readers.size > 0) this.lookForEvents();
+    this.#catchUp();
+    for (const reader of this.readers) {
+      if (isAway) this.fail(reader, 'service_unavailable');
+      else if (nowMs >= reader.endsAtMs) this.end(reader);
+      else {
+        if (nowMs >= reader.beatAtMs) this.#beat(reader, nowMs);
+        this.advance(reader);
+      }
+    }
+  }
+
+  /** Reads on for a reader that is behind, as far as its client takes it. */
+  advance(reader: Reader): void {
+    const { tenant, settings, reads } = this.#deps;
+    const tail = this.#tail;
+    if (tail === undefined) return;
+    while (reader.state === 'behind' && !reader.isReading) {
+      if (reader.sink.isBlocked) return;
+      if (reader.position >= tail.head) return this.#follow(tail, reader);
+      if (!tail.covers(reader.position)) {
+        reader.isReading = true;
+        reads.want(() => this.#readPage(reader, tenant));
+        return;
+      }
+      const { types } = reader.audience;
+      give(reader, tail.read(reader.position, undefined, types, settings.pageBytes));
+    }
+  }
+
+  /** The client takes more, after it had not for a while. */
+  drained(reader: Reader): void {
+    if (reader.state === 'ended') return;
+    reader.sink.stallsAfter(undefined);
+    this.advance(reader);
+  }
+
+  /** What waits for the client does not move. */
+  stalled(reader: Reader): void {
+    if (reader.state === 'ended') return reader.sink.cut();
+    const position = this.#positionOf(reader);
+    this.#remove(reader);
+    reader.sink.cut();
+    this.#deps.slow(reader, position);
+  }
+
+  /** Ends a pull as a matter of course: the client comes back and reads on. */
+  end(reader: Reader): void {
+    if (!this.#remove(reader)) return;
+    reader.sink.end();
+  }
+
+  /** Ends a pull with the reason why it cannot go on. */
+  fail(reader: Reader, code: PullErrorCode): void {
+    const position = this.#positionOf(reader);
+    if (!this.#remove(reader)) return;
+    reader.sink.write(errorFrame(code, position));
+    reader.sink.end();
+  }
+
+  /** The connection is gone. */
+  gone(reader: Reader): void {
+    this.#remove(reader);
+  }
+
+  /** Ends every pull. */
+  close(): void {
+    this.#isClosed = true;
+    for (const reader of this.readers) this.end(reader);
+  }
+
+  async #look(): Promise<void> {
+    this.#isLooking = true;
+    await this.#ask(async () => {
+      const head = await this.#deps.log.head(this.#deps.tenant);
+      if (this.#tail === undefined) {
+        this.#tail = new Tail<Audience>(this.#deps.settings, head);
+        for (const reader of this.readers) this.advance(reader);
+      }
+      this.reached(head);
+    });
+    this.#isLooking = false;
+  }
+
+  #remove(reader: Reader): boolean {
+    if (reader.state === 'ended') return false;
+    this.#leave(reader);
+    reader.state = 'ended';
+    const { audience } = reader;
+    audience.readers.delete(reader);
+    if (audience.readers.size === 0) this.#audiences.delete(audience.types?.join(',') ?? '*');
+    this.readers.delete(reader);
+    this.#deps.ended(reader);
+    return true;
+  }
+
+  #positionOf(reader: Reader): Offset {
+    return reader.state === 'live' ? (this.#tail?.head ?? reader.position) : reader.position;
+  }
+
+  #follow(tail: Tail<Audience>, reader: Reader): void {
+    assert.equal(reader.position, tail.head, 'who follows stands at the end of the log');
+    const { live, types } = reader.audience;
+    if (live.size === 0) tail.join(reader.audience, types);
+    live.add(reader);
+    reader.state = 'live';
+  }
+
+  #leave(reader: Reader): void {
+    const { audience } = reader;
+    if (!audience.live.delete(reader)) return;
+    if (audience.live.size === 0) this.#tail?.leave(audience);
+  }
+
+  #beat(reader: Reader, nowMs: number): void {
+    while (reader.beatAtMs <= nowMs) reader.beatAtMs += this.#deps.settings.heartbeatMs;
+    // It would lie behind what the client does not take, and nobody would see it.
+    if (reader.sink.isBlocked) return;
+    const position = this.#positionOf(reader);
+    const isNews = position > reader.toldOffset;
+    reader.sink.write(isNews ? heartbeat + offsetFrame(position) : heartbeat);
+    reader.toldOffset = position;
+  }
+
+  #push(tail: Tail<Audience>, events: readonly LogEvent[]): void {
+    const gathered = new Set<Audience>();
+    const sendAll = (): void => {
+      for (const audience of gathered) this.#send(audience);
+      gathered.clear();
+    };
+    for (const event of events) {
+      if (event.offset <= tail.head) continue;
+      if (event.offset > tail.head + 1) {
+        sendAll();
+        this.#skip(tail, event.offset - 1);
+      }
+      let frame: string | undefined;
+      for (const audience of tail.push(event)) {
+        gathered.add(audience);
+        frame ??= eventFrame(event);
+        if (audience.gather(event, frame)) this.#send(audience);
+      }
+    }
+    sendAll();
+  }
+
+  /** Writes what was gathered to all that have room for it; the others go on by themselves. */
+  #send(audience: Audience): void {
+    const piece = audience.takePiece();
+    if (piece === undefined) return;
+    const { waitingBytesMax, stalledMs } = this.#deps.settings;
+    for (const reader of audience.live) {
+      if (reader.sink.waiting + piece.bytes.length > waitingBytesMax) {
+        this.#leave(reader);
+        reader.state = 'behind';
+        reader.position = piece.after;
+        reader.sink.stallsAfter(stalledMs);
+      } else {
+        reader.sink.write(piece.bytes);
+        reader.toldOffset = piece.last;
+      }
+    }
+  }
+
+  /** Goes on after `head`: readers that were live read for themselves from where they stood. */
+  #skip(tail: Tail<Audience>, head: Offset): void {
+    const stoodAt = tail.head;
+    for (const audience of tail.skipTo(head)) {
+      for (const reader of audience.live) {
+        reader.state = 'behind';
+        reader.position = stoodAt;
+      }
+      audience.live.clear();
+    }
+    for (const reader of this.readers) this.advance(reader);
+  }
+
+  /** Reads what other processes appended, once for all live readers. */
+  #catchUp(): void {
+    const tail = this.#tail;
+    if (this.#isReading || tail === undefined || tail.head >= this.#reach) return;
+    if (!tail.hasFollowers) return this.#skip(tail, this.#reach);
+    void this.#readForAll(tail);
+  }
+
+  async #readForAll(tail: Tail<Audience>): Promise<void> {
+    this.#isReading = true;
+    await this.#ask(() => this.#readPages(tail));
+    this.#isReading = false;
+  }
+
+  async #readPages(tail: Tail<Audience>): Promise<void> {
+    const { tenant, log, settings } = this.#deps;
+    const { pageEvents: take, pageBytes: bytesMax } = settings;
+    for (let pages = 0; pages < pagesMax && tail.head < this.#reach; pages += 1) {
+      const page = await log.page(tenant, { after: tail.head, upTo: this.#reach, take, bytesMax });
+      if (this.#isClosed) return;
+      this.#push(tail, page.events);
+      // The oldest may have been pruned.
+      if (page.scannedTo > tail.head) this.#skip(tail, page.scannedTo);
+    }
+    if (tail.head < this.#reach) this.#skip(tail, this.#reach);
+  }
+
+  async #readPage(reader: Reader, tenant: number): Promise<void> {
+    const { log, settings } = this.#deps;
+    const { position: after } = reader;
+    const { pageEvents: take, pageBytes: bytesMax } = settings;
+    const { types } = reader.audience;
+    if (reader.state !== 'ended') {
+      await this.#ask(async () => {
+        const page = await log.page(tenant, { after, types, take, bytesMax });
+        if (await this.#isOvertaken(after, page)) this.fail(reader, 'cursor_expired');
+        else if (reader.state === 'behind') give(reader, page);
+      }, reader);
+    }
+    reader.isReading = false;
+    // A log that ends before the head it told of is asked again at the next look, not at once.
+    if (reader.position > after) this.advance(reader);
+  }
+
+  /** Whether an event after `after` may have been pruned before the page was read. */
+  async #isOvertaken(after: Offset, { events }: LogPage): Promise<boolean> {
+    if (events[0]?.offset === after + 1) return false;
+    return (await this.#deps.log.firstSince(this.#deps.tenant, 0)) > after + 1;
+  }
+
+  /** Asks the store; what fails for an outage is tried again by and by. */
+  async #ask(work: () => Promise<void>, reader?: Reader): Promise<void> {
+    try {
+      await work();
+      this.#failingSinceMs = undefined;
+    } catch (error) {
+      if (error instanceof StoreUnavailable) {
+        this.#failingSinceMs ??= this.#deps.clock.elapsedMs();
+        return;
+      }
+      this.#deps.unexpected(error);
+      const failed = reader === undefined ? this.readers : [reader];
+      for (const each of failed) this.fail(each, 'processing_error');
+    }
+  }
+}
+
+/** Writes a page and moves the reader on. */
+function give(reader: Reader, page: LogPage): void {
+  const last = page.events.at(-1);
+  if (last !== undefined) {
+    reader.sink.write(page.events.map(eventFrame).join(''));
+    reader.toldOffset = last.offset;
+  }
+  reader.position = Math.max(reader.position, page.scannedTo);
+}

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+
+/** One block of server-sent events: a comment, or fields. */
+export interface Block {
+  readonly comment: string | undefined;
+  readonly event: string | undefined;
+  readonly id: string | undefined;
+  readonly retry: string | undefined;
+  // oxlint-disable-next-line typescript/no-explicit-any -- a test reads what it expects.
+  readonly data: any;
+}
+
+/** A pull over a connection of its own, read block by block. */
+export interface OpenPull {
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  /** Every block so far, comments too. */
+  readonly blocks: readonly Block[];
+  /** The text so far, as it came. */
+  text(): string;
+  /** Waits until so many events have come, those of progress and errors aside. */
+  events(count: number): Promise<readonly Block[]>;
+  /** Waits until the text so far fits. */
+  until(fits: (pull: OpenPull) => boolean, what?: string): Promise<void>;
+  /** Resolves when the answer has ended: whether it was complete. */
+  readonly ended: Promise<'complete' | 'cut'>;
+  /** Stops taking what comes, and goes on. */
+  pause(): void;
+  resume(): void;
+  close(): void;
+}
+
+const deadlineMs = 30_000;
+
+/** Opens a pull at a URL and waits for the head of the answer. */
+export async function openPull(
+  url: string,
+  token: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<OpenPull> {
+  const request = get(url, {
+    agent: false,
+    headers: { authorization: `Bearer ${token}`, ...headers },
+  });
+  const [answer] = (await once(request, 'response')) as [IncomingMessage];
+  const blocks: Block[] = [];
+  const waiting = new Set<() => void>();
+  let text = '';
+  let rest = '';
+  answer.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk;
+    const parts = (rest + chunk).split('\n\n');
+    rest = parts.pop() ?? '';
+    blocks.push(...parts.map(blockOf));
+    for (const look of waiting) look();
+  });
+  const ended = new Promise<'complete' | 'cut'>((resolve) => {
+    answer
+      .on('error', () => {})
+      .on('close', () => {
+        for (const look of waiting) look();
+        resolve(answer.complete ? 'complete' : 'cut');
+      });
+  });
+  const pull: OpenPull = {
+    status: answer.statusCode ?? 0,
+    headers: answer.headers,
+    blocks,
+    text: () => text,
+    ended,
+    until: (fits, what = 'a pull') =>
+      new Promise((resolve, reject) => {
+        const end = (error?: Error): void => {
+          clearTimeout(timer);
+          waiting.delete(look);
+          if (error === undefined) resolve();
+          else reject(error);
+        };
+        const look = (): void => {
+          if (fits(pull)) end();
+          else if (answer.closed) end(new Error(`${what} ended early: ${text.slice(-500)}`));
+        };
+        const timer = setTimeout(() => {
+          end(new Error(`waited in vain for ${what}: ${text.slice(-500)}`));
+        }, deadlineMs);
+        waiting.add(look);
+        look();
+      }),
+    events: async (count) => {
+      await pull.until(() => eventsOf(pull).length >= count, `${count} events`);
+      return eventsOf(pull);
+    },
+    pause: () => void answer.pause(),
+    resume: () => void answer.resume(),
+    close: () => void request.destroy(),
+  };
+  return pull;
+}
+
+/** The events among the blocks. */
+export function eventsOf({ blocks }: Pick<OpenPull, 'blocks'>): Block[] {
+  return blocks.filter(({ event }) => event !== undefined && event.includes('.'));
+}
+
+function blockOf(text: string): Block {
+  const fields = new Map<string, string>();
+  for (const line of text.split('\n')) {
+    const match = /^(?<name>[a-z]*):\s?(?<value>.*)$/s.exec(line)?.groups;
+    assert.ok(match !== undefined, `no line of server-sent events: ${line}`);
+    fields.set(match['name'] ?? '', match['value'] ?? '');
+  }
+  const data = fields.get('data');
+  return {
+    comment: fields.get(''),
+    event: fields.get('event'),
+    id: fields.get('id'),
+    retry: fields.get('retry'),
+    data: data === undefined ? undefined : JSON.parse(data),
+  };
+}
