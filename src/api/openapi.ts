@@ -1,4 +1,5 @@
 import { problem, type TSchema } from '../schemas/schema.ts';
+import { bodyExamples } from './examples.ts';
 import type { Operation } from './operation.ts';
 import { describedOperations } from './operations.ts';
 import type { Schema } from './violation.ts';
@@ -73,16 +74,24 @@ function describe(operation: Operation, schemaOf: SchemaOf): object {
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined
       ? {}
-      : { requestBody: { required: body.required, content: contentOf(body, schemaOf) } }),
+      : {
+          requestBody: { required: body.required, content: contentOf(operationId, body, schemaOf) },
+        }),
     responses: responsesOf(operation, schemaOf),
   };
 }
 
-function contentOf(body: NonNullable<Operation['body']>, schemaOf: SchemaOf): object {
+function contentOf(
+  operationId: string,
+  body: NonNullable<Operation['body']>,
+  schemaOf: SchemaOf,
+): object {
   const types = { 'application/json': body.schema, ...body.mediaTypes };
-  return Object.fromEntries(
-    Object.entries(types).map(([type, schema]) => [type, { schema: schemaOf(schema) }]),
-  );
+  const content = Object.entries(types).map(([type, schema]) => {
+    const example = bodyExamples[operationId]?.[type];
+    return [type, { schema: schemaOf(schema), ...(example === undefined ? {} : { example }) }];
+  });
+  return Object.fromEntries(content);
 }
 
 function parametersOf(
@@ -163,6 +172,7 @@ function securitySchemes(base: string, operations: readonly Operation[]): object
   return {
     oauth2: {
       type: 'oauth2',
+      description: 'Ask for the audience `/api/v2/` beside client_id and client_secret.',
       flows: {
         clientCredentials: {
           tokenUrl: `${base}/oauth/token`,
@@ -170,7 +180,12 @@ function securitySchemes(base: string, operations: readonly Operation[]): object
         },
       },
     },
-    bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+    bearer: {
+      type: 'http',
+      scheme: 'bearer',
+      bearerFormat: 'JWT',
+      description: 'An access token of the token endpoint, or of a trusted issuer.',
+    },
   };
 }
 

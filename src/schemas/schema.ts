@@ -45,6 +45,7 @@ export const streamId = Type.String({
   ...idLength,
   pattern: '^est_[A-Za-z0-9]{22}$',
   format: 'event-stream-id',
+  examples: ['est_MASi45ub7Qe4ZE36UT5G6c'],
   description: 'Unique identifier for the event stream',
 });
 
@@ -56,6 +57,7 @@ export const eventId = Type.String({
   ...idLength,
   pattern: '^evt_[A-Za-z0-9]{22}$',
   format: 'event-id',
+  examples: ['evt_b8dLcukC7edhDQ7cn5d4gE'],
   description: 'Unique identifier for the event',
 });
 
@@ -64,6 +66,7 @@ export const eventType = Type.String({
   maxLength: 128,
   pattern: '^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$',
   format: 'event-type',
+  examples: ['user.created'],
   description: 'Event type: two or more segments of a-z, 0-9 and _, joined by dots',
 });
 
@@ -74,6 +77,7 @@ export const sentTime = (description: string): ReturnType<typeof Type.String> =>
 /** An instant that Leat writes. */
 export const time = Type.String({
   format: 'date-time',
+  examples: ['2026-03-01T09:30:00.000Z'],
   description: 'ISO 8601, UTC, with milliseconds',
 });
 

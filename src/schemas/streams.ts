@@ -17,6 +17,7 @@ const secret = (description: string): ReturnType<typeof Type.String> =>
     maxLength: 4096,
     pattern: '^\\P{Cc}*$',
     writeOnly: true,
+    examples: ['a secret of yours'],
     description,
   });
 
@@ -27,12 +28,14 @@ const username = Type.String({
   minLength: 1,
   maxLength: 128,
   pattern: '^[^:\\p{Cc}]*$',
+  examples: ['leat'],
   description: 'User name without a colon',
 });
 const headerKey = Type.String({
   minLength: 1,
   maxLength: 256,
   pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z\\-]+$",
+  examples: ['X-Api-Key'],
   description: 'Name of the header',
 });
 const password = secret('Password');
@@ -79,6 +82,7 @@ const authorizationShown = Type.Union(
 const endpoint = Type.String({
   minLength: 1,
   maxLength: 2048,
+  examples: ['https://hooks.example.com/leat'],
   description: 'https URL that events are posted to, without user info and fragment',
 });
 

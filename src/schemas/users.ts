@@ -3,7 +3,7 @@ import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 import { closed, named, next, pageQuery, time } from './schema.ts';
 
 /** Whether it is one is for the handler to say: what it refuses, it quotes as `format email`. */
-const email = Type.String({ description: "The user's e-mail" });
+const email = Type.String({ examples: ['ada@example.com'], description: "The user's e-mail" });
 
 const text = (lengthMax: number, description: string): TString =>
   Type.String({ minLength: 1, maxLength: lengthMax, description });
@@ -12,12 +12,14 @@ const username = Type.String({
   minLength: 1,
   maxLength: 128,
   pattern: '^\\P{Cc}*$',
+  examples: ['ada'],
   description: "The user's user name",
 });
 
 const phone = Type.String({
   pattern: '^\\+[0-9]{1,15}$',
   format: 'phone-number',
+  examples: ['+441632960123'],
   description: "The user's phone number: + and 1 to 15 digits",
 });
 
@@ -27,6 +29,7 @@ const picture = Type.String({
   maxLength: 2048,
   pattern: '^(?:[hH][tT]{2}[pP][sS]?://[^\\s\\p{Cc}]+|(?!\\s|[^/?#]*:)[^\\p{Cc}]+)$',
   format: 'picture',
+  examples: ['https://example.com/ada.png'],
   description: "The user's picture: a URL or a file name",
 });
 
@@ -45,6 +48,7 @@ const localId = Type.String({
   maxLength: 255,
   pattern: '^[\\x21-\\x7E]*$',
   format: 'user-id',
+  examples: ['65e1a0b2c3d4e5f60718293a'],
   description: 'Id of the user without its provider, without spaces',
 });
 
