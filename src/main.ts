@@ -334,6 +334,7 @@ function welcome(
   return `
 Leat ${version} is up.
   management API   ${url}/api/v2
+  reference        ${url}/docs
   OpenAPI          ${url}/api/v2/openapi.json
   token endpoint   ${url}/oauth/token
   message API      ${messagesUrl}/api/messages/public

@@ -167,7 +167,7 @@ function buildServiceApp(
   },
   deps: ServiceDeps,
 ): { app: ReturnType<typeof buildApp>; close: () => void } {
-  const { config, clock, random, log } = deps;
+  const { config, clock, random, log, version } = deps;
   const { egress, ending, tls } = around;
   const plainHttp = (domain: string): boolean => usesPlainHttp(config, domain);
   const watch = store.watch.bind(store);
@@ -202,6 +202,7 @@ function buildServiceApp(
     random,
     log,
     ready: () => !ending.aborted,
+    version,
     tls,
   });
   // A connection that stayed open after its answer would hold up the end until it is cut off.

@@ -52,6 +52,7 @@ describe('a program with LEAT_TLS=local', () => {
     const output = program.output();
     assert.ok(output.includes(`\nNODE_EXTRA_CA_CERTS=${authorityFile(place)}\n`), output);
     assert.ok(output.includes(`https://127.0.0.1:${port}/api/v2\n`), output);
+    assert.ok(output.includes(`  reference        https://127.0.0.1:${port}/docs\n`), output);
     assert.ok(output.includes(`curl --cacert ${authorityFile(place)} -X POST https://`), output);
     assert.doesNotMatch(output, /plain HTTP/);
   });

@@ -3,22 +3,21 @@ import type { Keyring } from '../auth/keys.ts';
 import type { TokenEndpoint } from '../auth/token.ts';
 import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
-import type { Tenant } from '../core/types.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port.ts';
-import { createGate, type Gate } from './gate.ts';
+import { createGate } from './gate.ts';
 import type { Log } from './log.ts';
 import { type Route, serveMissing } from './missing.ts';
 import { registerOauth } from './oauth.ts';
-import { openapiDocument } from './openapi.ts';
 import { allOperations } from './operations.ts';
 import type { Operation } from './operation.ts';
 import { registerOps } from './ops.ts';
 import { poolRandom } from './pool.ts';
 import { Problem } from './problem.ts';
 import { createRateLimiter } from './rate.ts';
-import { createRemoteReader } from './remote.ts';
-import { answering, send, sendProblem, serve, type ServeDeps } from './serve.ts';
+import { registerReference } from './reference.ts';
+import { createRemoteReader, createSecureReader } from './remote.ts';
+import { answering, sendProblem, serve, type ServeDeps } from './serve.ts';
 import type { ApiSettings } from './settings.ts';
 import { answerBrokenRequest, boundServer, literalPath, serverLimits } from './server.ts';
 import { createTenantDirectory } from './tenants.ts';
@@ -37,6 +36,8 @@ export interface AppDeps {
   readonly log: Log;
   /** False from the moment the process is to end: new requests are answered with 503. */
   readonly ready: () => boolean;
+  /** Of the program, as the reference page shows it. */
+  readonly version: string;
   /** Makes the server, where it ends TLS itself. */
   readonly tls?: Pick<TlsServer, 'factory'> | undefined;
 }
@@ -61,7 +62,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   leaveBodiesUnread(app);
   const operations = allOperations({ ...deps, random: poolRandom(deps.random) });
   mount(app, operations, { gate, limiter, clock, log, bodyBytesMax });
-  registerReference(app, operations, settings, { gate, log });
+  const isSecure = createSecureReader(settings.trustProxy);
+  const { version } = deps;
+  registerReference(app, { gate, log, operations, settings, remoteOf, isSecure, version });
   registerOps(app, { store, log, open });
   registerOauth(app, { ...deps, tenants, limiter, remoteOf, open });
   const missing = serveMissing({ gate, limiter, remoteOf, clock, log, routes });
@@ -128,30 +131,4 @@ function mount(app: FastifyInstance, operations: readonly Operation[], deps: Ser
       handler: () => Promise.reject(new Error('The hook has answered.')),
     });
   }
-}
-
-/** The OpenAPI document; it needs no token and counts against the remote address. */
-function registerReference(
-  app: FastifyInstance,
-  operations: readonly Operation[],
-  settings: ApiSettings,
-  deps: { readonly gate: Gate; readonly log: ServeDeps['log'] },
-): void {
-  const texts = new Map<string, string>();
-  const textOf = ({ domain }: Tenant): string => {
-    const text =
-      texts.get(domain) ??
-      JSON.stringify(
-        openapiDocument({ operations, domain, plainHttp: settings.plainHttp(domain) }),
-      );
-    texts.set(domain, text);
-    return text;
-  };
-  app.get(
-    '/api/v2/openapi.json',
-    answering(deps, async (request, reply) => {
-      const { tenant } = await deps.gate.admit(request, reply);
-      return send(reply, 200, { json: textOf(tenant) });
-    }),
-  );
 }

@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 import type { IncomingMessage } from 'node:http';
+import type { TLSSocket } from 'node:tls';
 import { Problem } from './problem.ts';
 
 /** Who sent a request and which host they asked for, as far as the proxies are to be believed. */
@@ -33,6 +34,21 @@ export function createRemoteReader(
     const forwardedHost = entriesOf(headers['x-forwarded-host']).at(-1);
     const hops = entriesOf(headers['x-forwarded-for']);
     return { address: clientOf(proxies, hops, peer), host: forwardedHost ?? host };
+  };
+}
+
+/**
+ * Creates the reader of whether a request came over TLS: to here, or to a proxy of `trusted` that
+ * says so in `X-Forwarded-Proto`.
+ */
+export function createSecureReader(
+  trusted: readonly string[],
+): (request: IncomingMessage) => boolean {
+  const proxies = blockListOf(trusted);
+  return ({ socket, headers }) => {
+    if ((socket as Partial<TLSSocket>).encrypted === true) return true;
+    if (!isListed(proxies, socket.remoteAddress ?? '')) return false;
+    return entriesOf(headers['x-forwarded-proto']).at(-1)?.toLowerCase() === 'https';
   };
 }
 

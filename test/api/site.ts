@@ -101,6 +101,7 @@ export async function openSite(
     random,
     log,
     ready: () => state.ready,
+    version: '1.2.3',
   });
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as AddressInfo;

@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+
+/** A file that a page needs, under a path that changes with its bytes. */
+export interface StaticFile {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly bytes: Buffer;
+}
+
+/** Makes `docs.js` below `/docs/` into `/docs/docs.<hash>.js`, which may be kept for ever. */
+export function staticFile(folder: string, name: string, bytes: Buffer): StaticFile {
+  const dot = name.lastIndexOf('.');
+  const extension = name.slice(dot);
+  const type = types[extension];
+  if (type === undefined) throw new Error(`${name}: no media type is known for ${extension}`);
+  return {
+    path: `${folder}${name.slice(0, dot)}.${hashOf(bytes)}${extension}`,
+    headers: {
+      'content-type': type,
+      'cache-control': 'public, max-age=31536000, immutable',
+      'x-content-type-options': 'nosniff',
+      'cross-origin-resource-policy': 'same-origin',
+    },
+    bytes,
+  };
+}
+
+const types: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+
+/** 60 bits: enough to tell two versions of a file apart. */
+export function hashOf(bytes: Buffer | string): string {
+  return createHash('sha256').update(bytes).digest('hex').slice(0, 15);
+}
+
+/**
+ * Takes the pictures out of a style sheet that has them within it (`url("data:image/svg+xml,…")`),
+ * which the policy of our pages forbids. `place` gets each picture once and answers its path.
+ * Pictures of any other type are dropped.
+ */
+export function withoutDataUrls(css: string, place: (svg: string) => string): string {
+  const paths = new Map<string, string>();
+  return css.replaceAll(DATA_URL, (_whole, quoted?: string) => {
+    const svg = quoted === undefined ? undefined : svgOf(quoted);
+    if (svg === undefined) return 'none';
+    const path = paths.get(svg) ?? place(svg);
+    paths.set(svg, path);
+    return `url("${path}")`;
+  });
+}
+
+const DATA_URL = /url\(\s*(?:"(data:(?:[^"\\]|\\.)*)"|'?data:[^)]*)\s*\)/gs;
+
+/** The text of a picture written as `data:image/svg+xml;charset=utf-8,<svg …>`, as a CSS string. */
+function svgOf(url: string): string | undefined {
+  const text = /^data:image\/svg\+xml(?:;charset=utf-8)?,(?<svg>.*)$/s.exec(url)?.groups?.['svg'];
+  return text === undefined ? undefined : decodeURIComponent(text.replaceAll(/\\(.)/gs, '$1'));
+}

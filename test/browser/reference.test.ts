@@ -1,0 +1,248 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
+import packageJson from '../../package.json' with { type: 'json' };
+import { describedOperations } from '../../src/api/operations.ts';
+import { type RunningBrowser, startBrowser } from '../helpers/browser.ts';
+import {
+  bootstrapClient,
+  end,
+  fetchToken,
+  freePort,
+  makePlace,
+  type Place,
+  type Running,
+  secretKey,
+  spawnLeat,
+  startLeat,
+  waitFor,
+} from '../helpers/leat.ts';
+
+let running: RunningBrowser;
+let place: Place;
+let leat: Running;
+
+before(async () => {
+  running = await startBrowser();
+  place = await makePlace();
+  // The limits are those of an operator who has set none.
+  leat = await startLeat(place, {
+    LEAT_RATE_LIMIT_BURST: '100',
+    LEAT_RATE_LIMIT_PER_SECOND: '50',
+  });
+});
+after(async () => {
+  await running.close();
+  await leat.kill();
+  await place.remove();
+});
+
+/** The reference in a browser, and what Chromium says on its console: errors, refusals of the policy. */
+interface Opened {
+  readonly page: Page;
+  readonly said: readonly string[];
+  /** Addresses of every request. */
+  readonly asked: readonly string[];
+}
+
+async function open(
+  t: TestContext,
+  url = `${leat.url}/docs`,
+  options: BrowserContextOptions = {},
+): Promise<Opened> {
+  const context = await running.browser.newContext(options);
+  t.after(() => context.close());
+  const page = await context.newPage();
+  const said: string[] = [];
+  const asked: string[] = [];
+  page.on('console', (line) => said.push(line.text()));
+  page.on('pageerror', (error) => said.push(String(error)));
+  page.on('request', (request) => asked.push(request.url()));
+  await page.goto(url);
+  await page.locator('.opblock').first().waitFor();
+  return { page, said, asked };
+}
+
+async function authorize(page: Page, secret = bootstrapClient.secret): Promise<void> {
+  await page.getByLabel('Client id').fill(bootstrapClient.id);
+  await page.getByLabel('Client secret').fill(secret);
+  await page.getByRole('button', { name: 'Get a token' }).click();
+}
+
+/** Opens an operation, executes it and answers the status that the page shows. */
+async function execute(page: Page, id: string, body?: object): Promise<string> {
+  const block = page.locator(`#operations-${id}`);
+  await block.locator('.opblock-summary-control').click();
+  await block.locator('.try-out__btn').click();
+  if (body !== undefined) await block.locator('textarea').fill(JSON.stringify(body));
+  await block.locator('.execute').click();
+  return shownStatus(block);
+}
+
+async function shownStatus(block: Locator): Promise<string> {
+  return (await block.locator('.live-responses-table .response-col_status').last().innerText())
+    .trim()
+    .slice(0, 3);
+}
+
+/** Everything that a page can leave in the browser. */
+function kept(page: Page): Promise<unknown> {
+  return page.evaluate(`(async () => [
+    localStorage.length,
+    sessionStorage.length,
+    document.cookie,
+    (await indexedDB.databases()).length,
+    (await caches.keys()).length,
+  ])()`);
+}
+
+describe('the reference page in Chromium', () => {
+  for (const path of ['/docs', '/docs/']) {
+    test(`${path} shows every operation with its stage, in order, and breaks no rule of the policy`, async (t) => {
+      const { page, said, asked } = await open(t, leat.url + path);
+      assert.equal(await page.title(), `Leat ${packageJson.version} API reference`);
+      const shown = await page.locator('.opblock').evaluateAll((blocks) =>
+        blocks.map((block) => {
+          const text = (selector: string): string =>
+            block.querySelector(selector)?.textContent.replaceAll('\u200B', '') ?? '';
+          return `${text('.opblock-summary-method')} ${text('.opblock-summary-path')} ${text('.stage')}`;
+        }),
+      );
+      const operations = describedOperations();
+      const tags = [...new Set(operations.map(({ tag }) => tag))];
+      const expected = operations.map(
+        ({ method, path: at, lifecycle }) =>
+          `${method} ${at.replaceAll(/:([a-z_]+)/g, '{$1}')} ${lifecycle}`,
+      );
+      assert.deepEqual(shown.toSorted(), expected.toSorted());
+      const headings = await page.locator('h3.opblock-tag').allInnerTexts();
+      assert.deepEqual(headings, tags);
+      assert.deepEqual(await page.locator('#contents button').allInnerTexts(), tags);
+      assert.deepEqual(said, []);
+      for (const url of asked) assert.ok(url.startsWith(`${leat.url}/`), url);
+    });
+  }
+
+  test('has its icons, from here', async (t) => {
+    const { page, said, asked } = await open(t);
+    await page.getByRole('button', { name: 'Schemas' }).click();
+    await page.getByRole('button', { name: 'Client grants', exact: true }).click();
+    await page.locator('#operations-Events-publishEvents .opblock-summary-control').click();
+    await page.locator('#operations-Events-publishEvents select').first().waitFor();
+    await waitFor('the icons', () => asked.filter((url) => url.includes('/docs/icon.')).length > 1);
+    assert.deepEqual(said, []);
+  });
+
+  for (const colorScheme of ['light', 'dark'] as const) {
+    test(`is ${colorScheme} where the system is`, async (t) => {
+      const { page } = await open(t, undefined, { colorScheme });
+      const colour = await page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
+      const brightness = Number(/\d+/.exec(colour)?.[0]);
+      assert.equal(brightness > 128 ? 'light' : 'dark', colorScheme);
+      assert.equal(await page.locator('html.dark-mode').count(), colorScheme === 'dark' ? 1 : 0);
+      const other = colorScheme === 'dark' ? 'light' : 'dark';
+      await page.emulateMedia({ colorScheme: other });
+      await page.locator(`html${other === 'dark' ? '.dark-mode' : ':not(.dark-mode)'}`).waitFor();
+    });
+  }
+
+  test('gets a token and sends requests with it, and keeps it nowhere', async (t) => {
+    const { page, said, asked } = await open(t);
+    await authorize(page);
+    await page.locator('#status.good').waitFor();
+    assert.match(await page.locator('#status').innerText(), /^Token of operator with \d+ scopes/);
+    assert.equal(await page.getByLabel('Client secret').inputValue(), '');
+    assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');
+    const event = { type: 'order.paid', data: { object: { order_id: '42' } } };
+    assert.equal(await execute(page, 'Events-publishEvents', event), '202');
+    assert.deepEqual(await kept(page), [0, 0, '', 0, 0]);
+    for (const url of asked) assert.doesNotMatch(url, /secret|eyJ/);
+    assert.deepEqual(said, []);
+
+    await page.reload();
+    await page.locator('.opblock').first().waitFor();
+    assert.match(await page.locator('#status').innerText(), /^No token/);
+    assert.equal(await execute(page, 'Event_streams-listEventStreams'), '401');
+    assert.deepEqual(await page.context().storageState(), { cookies: [], origins: [] });
+  });
+
+  test('offers a body that the service takes as it stands', async (t) => {
+    const { page } = await open(t);
+    await authorize(page);
+    await page.locator('#status.good').waitFor();
+    assert.equal(await execute(page, 'Events-publishEvents'), '202');
+    assert.equal(await execute(page, 'Users-createUser'), '201');
+    assert.equal(await execute(page, 'Event_streams-createEventStream'), '201');
+    assert.equal(await execute(page, 'APIs-createResourceServer'), '201');
+  });
+
+  test('uses a token that is pasted, and forgets it when told to', async (t) => {
+    const { page } = await open(t);
+    const token = await fetchToken(leat.url, bootstrapClient);
+    await page.getByLabel('Access token').fill(`Bearer ${token}`);
+    await page.getByRole('button', { name: 'Use it' }).click();
+    await page.locator('#status.good').waitFor();
+    assert.equal(await execute(page, 'Users-listUsers'), '200');
+    await page.getByRole('button', { name: 'Forget it' }).click();
+    const block = page.locator('#operations-Users-listUsers');
+    await block.locator('.execute').click();
+    await waitFor('the other answer', async () => (await shownStatus(block)) === '401');
+  });
+
+  test('does not offer to try what answers without end', async (t) => {
+    const { page } = await open(t);
+    const block = page.locator('#operations-Events-pullEvents');
+    await block.locator('.opblock-summary-control').click();
+    await block.getByText('It cannot be tried here').waitFor();
+    assert.equal(await block.locator('.try-out__btn').count(), 0);
+  });
+
+  test('says why there is no token', async (t) => {
+    const { page } = await open(t);
+    await authorize(page, 'wrong');
+    await page.locator('#status.bad').waitFor();
+    const status = page.locator('#status');
+    assert.equal(await status.innerText(), 'No token: Client authentication failed');
+    await page.getByLabel('Access token').fill('nonsense');
+    await page.getByRole('button', { name: 'Use it' }).click();
+    await page.getByText('That is not a token').waitFor();
+  });
+
+  test('sends nothing away that was typed in where its script does not run', async (t) => {
+    const context = await running.browser.newContext({ javaScriptEnabled: false });
+    t.after(() => context.close());
+    const page = await context.newPage();
+    await page.goto(`${leat.url}/docs`);
+    await authorize(page);
+    await page.waitForURL(/\?/);
+    assert.equal(page.url(), `${leat.url}/docs?`);
+  });
+});
+
+test('over LEAT_TLS=local the page works and asks for strict transport', async (t) => {
+  const own = await makePlace();
+  t.after(() => own.remove());
+  const port = await freePort();
+  const { child, output } = spawnLeat(['serve'], {
+    LEAT_STORE: `sqlite:${own.file}`,
+    LEAT_SECRET_KEY: secretKey.toString('base64'),
+    LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
+    LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
+    LEAT_LOG_LEVEL: 'warn',
+    LEAT_TLS: 'local',
+    LEAT_PORT: String(port),
+  });
+  t.after(() => end(child, 'SIGINT'));
+  await waitFor('the program to be up', () => {
+    assert.equal(child.exitCode, null, output());
+    return output().includes('NODE_EXTRA_CA_CERTS=');
+  });
+  const url = `https://localhost:${port}/docs`;
+  const { page, said } = await open(t, url, { ignoreHTTPSErrors: true });
+  const answer = await page.reload();
+  assert.equal(answer?.headers()['strict-transport-security'], 'max-age=300');
+  await authorize(page);
+  await page.locator('#status.good').waitFor();
+  assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');
+  assert.deepEqual(said, []);
+});
