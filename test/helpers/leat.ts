@@ -72,7 +72,7 @@ export async function startLeat(
   const trusted = secure ? trustAnnounced(child, output) : Promise.resolve();
   const token = await trusted
     .then(() => ready(child, url, output))
-    .then(() => fetchToken(url, bootstrapClient))
+    .then(() => fetchToken(url, operatorOf(settings)))
     .catch(async (error: unknown) => {
       await kill();
       throw error;
@@ -186,6 +186,13 @@ async function send(
     },
     ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   });
+}
+
+function operatorOf(settings: Readonly<Record<string, string>>): typeof bootstrapClient {
+  return {
+    id: settings['LEAT_BOOTSTRAP_CLIENT_ID'] ?? bootstrapClient.id,
+    secret: settings['LEAT_BOOTSTRAP_CLIENT_SECRET'] ?? bootstrapClient.secret,
+  };
 }
 
 /** The file that the program tells its clients to trust, once it has said so. */

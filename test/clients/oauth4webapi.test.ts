@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { createRemoteJWKSet, jwtVerify } from 'jose';
+import * as oauth from 'oauth4webapi';
+import { answered, bearer, freshName } from '../helpers/story.ts';
+import { type House, openHouse } from './house.ts';
+
+/**
+ * The package as it is, over TLS: without its option for insecure requests. What it makes of
+ * refusals and of every algorithm stands with the token service itself.
+ */
+
+/** Every one of these is written in another way inside a Basic header. */
+const operator = { id: 'operator/of:all%20+&=~', secret: 'secret: 100 %+of/the=operator?&é' };
+
+let house: House;
+let issuer: URL;
+
+before(async () => {
+  house = await openHouse({
+    LEAT_BOOTSTRAP_CLIENT_ID: operator.id,
+    LEAT_BOOTSTRAP_CLIENT_SECRET: operator.secret,
+  });
+  issuer = new URL(`https://${house.domain}/`);
+});
+after(() => house?.close());
+
+async function discover(algorithm: 'oidc' | 'oauth2'): Promise<oauth.AuthorizationServer> {
+  return oauth.processDiscoveryResponse(
+    issuer,
+    await oauth.discoveryRequest(issuer, { algorithm }),
+  );
+}
+
+async function tokenBy(
+  clientId: string,
+  authentication: oauth.ClientAuth,
+  parameters: Record<string, string> = { audience: `${issuer.href}api/v2/` },
+): Promise<oauth.TokenEndpointResponse> {
+  const server = await discover('oauth2');
+  const client = { client_id: clientId };
+  const answer = await oauth.clientCredentialsGrantRequest(
+    server,
+    client,
+    authentication,
+    parameters,
+  );
+  assert.equal(answer.headers.get('cache-control'), 'no-store');
+  return oauth.processClientCredentialsResponse(server, client, answer);
+}
+
+async function assertManages(token: oauth.TokenEndpointResponse): Promise<void> {
+  assert.deepEqual([token.token_type, token.expires_in], ['bearer', 86_400]);
+  const headers = bearer(token.access_token);
+  await answered(200, house.send('GET', '/api/v2/event-streams', undefined, headers));
+}
+
+describe('discovery', () => {
+  for (const algorithm of ['oidc', 'oauth2'] as const) {
+    test(`by the ${algorithm} document names the issuer as it was asked for`, async () => {
+      const document = await discover(algorithm);
+      assert.equal(document.issuer, issuer.href);
+      assert.equal(document.token_endpoint, `${issuer.href}oauth/token`);
+      assert.equal(document.jwks_uri, `${issuer.href}.well-known/jwks.json`);
+      assert.deepEqual(document.token_endpoint_auth_methods_supported?.toSorted(), [
+        'client_secret_basic',
+        'client_secret_post',
+        'private_key_jwt',
+      ]);
+    });
+  }
+
+  test('under another name of the machine is refused: the issuer is one and exact', async () => {
+    const other = new URL(`https://127.0.0.1:${house.port}/`);
+    const answer = await oauth.discoveryRequest(other, { algorithm: 'oidc' });
+    await assert.rejects(oauth.processDiscoveryResponse(other, answer), /issuer/);
+  });
+});
+
+describe('client credentials', () => {
+  test('by a secret in the body', async () => {
+    await assertManages(await tokenBy(operator.id, oauth.ClientSecretPost(operator.secret)));
+  });
+
+  test('by a secret in the header, with every character that has to be written otherwise', async () => {
+    await assertManages(await tokenBy(operator.id, oauth.ClientSecretBasic(operator.secret)));
+  });
+
+  test('by an assertion, signed with RSA and with an elliptic curve', async () => {
+    const imports = {
+      RS256: { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' },
+      ES256: { name: 'ECDSA', namedCurve: 'P-256' },
+    };
+    const pairs: Record<keyof typeof imports, { privateKey: KeyObject; publicKey: KeyObject }> = {
+      RS256: generateKeyPairSync('rsa', { modulusLength: 2048 }),
+      ES256: generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+    };
+    const jwks = {
+      keys: Object.values(pairs).map(({ publicKey }) => publicKey.export({ format: 'jwk' })),
+    };
+    const { client_id } = await answered<{ client_id: string }>(
+      201,
+      house.send('POST', '/api/v2/clients', { name: freshName(), global: true, jwks }),
+    );
+    const audience = `${issuer.href}api/v2/`;
+    const grant = { client_id, audience, scope: ['read:event_streams'] };
+    await answered(201, house.send('POST', '/api/v2/client-grants', grant));
+
+    for (const name of ['RS256', 'ES256'] as const) {
+      const der = pairs[name].privateKey.export({ type: 'pkcs8', format: 'der' });
+      const key = await crypto.subtle.importKey(
+        'pkcs8',
+        Uint8Array.from(der),
+        imports[name],
+        false,
+        ['sign'],
+      );
+      const token = await tokenBy(client_id, oauth.PrivateKeyJwt(key));
+      assert.equal(token.scope, 'read:event_streams', name);
+      await assertManages(token);
+    }
+  });
+
+  test('asked for fewer scopes gives those, in a token that the published keys verify', async () => {
+    const { access_token: token, scope } = await tokenBy(
+      operator.id,
+      oauth.ClientSecretPost(operator.secret),
+      { audience: '/api/v2/', scope: 'read:users' },
+    );
+    assert.equal(scope, 'read:users');
+    const { jwks_uri = '' } = await discover('oidc');
+    const { payload } = await jwtVerify(token, createRemoteJWKSet(new URL(jwks_uri)), {
+      algorithms: ['RS256'],
+      issuer: issuer.href,
+      audience: `${issuer.href}api/v2/`,
+    });
+    assert.deepEqual([payload['azp'], payload['scope']], [operator.id, 'read:users']);
+  });
+});
