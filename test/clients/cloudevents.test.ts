@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { CloudEvent, HTTP, type Message } from 'cloudevents';
+import { catalogue } from '../../src/core/catalogue.ts';
+import { startEndpoint, type Arrival, type Endpoint } from '../helpers/endpoint.ts';
+import {
+  answered,
+  createStream,
+  failuresOf,
+  type FailureBody,
+  freshName,
+  freshType,
+  publish,
+  redeliver,
+  type StreamBody,
+  waitForFailures,
+} from '../helpers/story.ts';
+import { type House, openHouse } from './house.ts';
+
+/** The library of CloudEvents, in strict mode, on every envelope that the real program sends. */
+
+let house: House;
+let endpoint: Endpoint;
+let stream: StreamBody;
+let type: string;
+
+before(async () => {
+  house = await openHouse();
+});
+after(() => house?.close());
+beforeEach(async () => {
+  endpoint = await startEndpoint();
+  type = freshType();
+  stream = await createStream(house, endpoint.url, { types: [type] });
+});
+// Streams of other tests do not hear of the users of the next one.
+afterEach(async () => {
+  await house.send('DELETE', `/api/v2/event-streams/${stream.id}`);
+  await endpoint?.close();
+});
+
+/** Parses in both ways that the library has, and loses nothing by it. */
+function parse(body: string): CloudEvent<unknown> {
+  const sent = JSON.parse(body) as Record<string, unknown>;
+  const built = new CloudEvent<unknown>(sent, true);
+  assert.equal(built.validate(), true);
+  assert.deepEqual(JSON.parse(built.toString()), sent);
+  const read = HTTP.toEvent<unknown>({
+    headers: { 'content-type': 'application/cloudevents+json' },
+    body,
+  });
+  assert.ok(read instanceof CloudEvent);
+  assert.equal(read.validate(), true);
+  assert.deepEqual(JSON.parse(read.toString()), sent);
+  return built;
+}
+
+async function testEvent(body: object): Promise<FailureBody> {
+  return answered(202, house.send('POST', `/api/v2/event-streams/${stream.id}/test`, body));
+}
+
+async function send(message: Message<unknown>): Promise<{ id: string; offset: string }[]> {
+  const headers = message.headers as Record<string, string>;
+  const answer = house.send('POST', '/api/v2/events', message.body, headers);
+  const stored = await answered<{ id: string; offset: string } | { id: string; offset: string }[]>(
+    202,
+    answer,
+  );
+  return [stored].flat();
+}
+
+describe('what Leat delivers is a CloudEvent', () => {
+  test('of a user who is created, changed and deleted', async () => {
+    const subscriptions = ['user.created', 'user.updated', 'user.deleted'].map((event_type) => ({
+      event_type,
+    }));
+    await answered(
+      200,
+      house.send('PATCH', `/api/v2/event-streams/${stream.id}`, { subscriptions }),
+    );
+    const made = await answered<{ user_id: string }>(
+      201,
+      house.send('POST', '/api/v2/users', {
+        connection: 'Username-Password-Authentication',
+        email: `${freshName()}@example.com`,
+        password: 'a long word and 4711',
+        user_metadata: { a: [1, null, { b: 'ü' }] },
+      }),
+    );
+    const path = `/api/v2/users/${encodeURIComponent(made.user_id)}`;
+    await answered(200, house.send('PATCH', path, { given_name: 'Ada' }));
+    await answered(204, house.send('DELETE', path));
+    await endpoint.arrival(3);
+    const events = endpoint.arrivals.map(({ body }) => parse(body));
+    assert.deepEqual(
+      new Set(events.map((event) => event.type)),
+      new Set(['user.created', 'user.updated', 'user.deleted']),
+    );
+    for (const event of events) {
+      assert.equal(event.source, 'urn:leat:');
+      assert.deepEqual([event['svctenant'], event['svcstream']], ['main', stream.id]);
+    }
+  });
+
+  test('of a test event of each type that the catalogue has, and of an own type', async () => {
+    const types = [...catalogue, type];
+    for (const event_type of types) {
+      const { event } = await testEvent({ event_type });
+      assert.equal(parse(JSON.stringify(event)).type, event_type);
+    }
+    await endpoint.arrival(types.length);
+    const events = endpoint.arrivals.map(({ body }) => parse(body));
+    assert.deepEqual(new Set(events.map((event) => event.type)), new Set(types));
+    for (const event of events) assert.equal(event['svcpurpose'], 'test');
+  });
+
+  test('of an own event, at the first attempt, as a failure, and when it is delivered again', async () => {
+    endpoint.answer(500);
+    const id = await publish(house, type, { number: 1.5, nothing: null, text: '\u2028' });
+    const [failure] = await waitForFailures(house, stream.id, 1);
+    assert.equal(parse(JSON.stringify(failure?.event)).id, id);
+    endpoint.answer(204);
+    assert.equal((await redeliver(house, stream.id, id)).status, 202);
+    await waitForFailures(house, stream.id, 0);
+    const bodies = new Set(endpoint.arrivals.map(({ body }) => body));
+    assert.equal(bodies.size, 1);
+    for (const body of bodies) assert.equal(parse(body).id, id);
+    assert.deepEqual(await failuresOf(house, stream.id), []);
+  });
+});
+
+describe('what the library makes is published', () => {
+  test('one event with all attributes and extensions of every kind', async () => {
+    const event = new CloudEvent({
+      id: 'order-42',
+      source: 'https://shop.example.com/orders',
+      type,
+      subject: 'orders/42',
+      time: '2026-03-01T09:30:00.123Z',
+      datacontenttype: 'application/json',
+      dataschema: 'https://shop.example.com/schemas/order.json',
+      region: 'eu',
+      sequence: 7,
+      urgent: true,
+      data: { object: { order_id: '42' } },
+    });
+    const [stored] = await send(HTTP.structured(event));
+    const asSent = JSON.parse(event.toString()) as Record<string, unknown>;
+    const arrival = await endpoint.arrival(1);
+    const { id, source, svctenant, svcstream, ...kept } = asObject(arrival);
+    assert.equal(id, stored?.id);
+    assert.deepEqual([source, svctenant, svcstream], ['urn:leat:', 'main', stream.id]);
+    assert.deepEqual({ ...kept, id, source }, { ...asSent, id, source });
+
+    assert.deepEqual(await send(HTTP.structured(event)), [stored]);
+  });
+
+  test('a batch, in its order', async () => {
+    const events = [1, 2, 3].map(
+      (number) => new CloudEvent({ source: '/shop', type, data: { object: { number } } }),
+    );
+    const stored = await send({
+      headers: { 'content-type': 'application/cloudevents-batch+json' },
+      body: JSON.stringify(events),
+    });
+    await endpoint.arrival(3);
+    const numbers = new Map(
+      endpoint.arrivals.map((arrival) => {
+        const { id, data } = parse(arrival.body) as CloudEvent<{ object: { number: number } }>;
+        return [id, data?.object.number];
+      }),
+    );
+    assert.deepEqual(
+      stored.map(({ id }) => numbers.get(id)),
+      [1, 2, 3],
+    );
+  });
+});
+
+/** The envelope as an object, once the library has accepted it. */
+function asObject({ body }: Arrival): Record<string, unknown> {
+  return JSON.parse(parse(body).toString()) as Record<string, unknown>;
+}
