@@ -18,6 +18,8 @@ export interface Attempt extends WindowEntry {
   readonly fresh: boolean;
   /** The event's offset; 0 for what is not {@link fresh} and moves no cursor. */
   readonly offset: Offset;
+  /** When the event was accepted; `undefined` where this runner did not take it from the log. */
+  readonly publishedAt: Millis | undefined;
   readonly at: Millis;
   /** Monotonic start. */
   readonly startedMs: number;

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../core/clock.ts';
+import type { Backlog } from './backlog.ts';
 import type { Store } from '../store/port.ts';
 import { createPatience } from './patience.ts';
 import type { DeliveryReport } from './report.ts';
@@ -16,6 +17,8 @@ export interface Dispatcher {
   /** Ends at once, as a crash does: attempts are cut off and nothing is recorded any more. */
   kill(): void;
   state(): DispatcherState;
+  /** What is before each enabled stream that this node works for. */
+  backlogs(): readonly Backlog[];
   /** Resolves when there is nothing to do now; what is due later does not count. */
   idle(): Promise<void>;
 }
@@ -109,6 +112,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
       killed.resolve();
     },
     state: () => workshop?.state() ?? nothing,
+    backlogs: () => workshop?.backlogs() ?? [],
     idle: async () => {
       await Promise.race([opened.promise, killed.promise]);
       await Promise.race([workshop?.idle(), killed.promise]);

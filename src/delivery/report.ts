@@ -56,6 +56,11 @@ export type AttemptReport = StreamReport & {
   /** The error message of contract section 7; `undefined` when delivered. */
   readonly error: string | undefined;
   readonly durationMs: number;
+  /**
+   * From the acceptance of the event to the end of the attempt; `undefined` where this node did not
+   * take the event from the log.
+   */
+  readonly sincePublishedMs: number | undefined;
 };
 
 interface StreamReport {

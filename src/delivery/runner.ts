@@ -30,6 +30,7 @@ export class Runner {
   readonly id: string;
   readonly epoch: number;
   readonly tail: Tail<Runner>;
+  tenantName: string;
 
   /**
    * `stale`: a change was announced, so nothing begins until the stream was read again. `gone`: it
@@ -65,6 +66,8 @@ export class Runner {
   unsettled = 0;
   /** Those of them that are in the batch under way. */
   recording = 0;
+  /** When events were accepted whose retries this node is to send; absent without any. */
+  acceptedAt: Map<string, Millis> | undefined;
 
   /** When the next row is due, as far as known. */
   nextDueAt: Millis | undefined;
@@ -87,6 +90,7 @@ export class Runner {
     this.id = owned.stream.id;
     this.epoch = owned.epoch;
     this.tail = tail;
+    this.tenantName = owned.tenantName;
     this.stream = owned.stream;
     this.run = owned.run;
     this.window = new Window(owned.cursor);
@@ -188,10 +192,12 @@ export class Runner {
   update(owned: OwnedStream): void {
     if (owned.stream.version !== this.stream.version) this.target = undefined;
     this.stream = owned.stream;
+    this.tenantName = owned.tenantName;
     this.rows = owned.waiting;
     this.#rowsAbove = setOf(owned.rowsAbove);
     if (owned.run === this.run) return;
     this.run = owned.run;
+    this.acceptedAt = undefined;
     this.window = this.window.reopened(owned.cursor);
     this.scannedTo = Math.max(owned.cursor, this.scannedTo);
   }

@@ -54,15 +54,18 @@ class WebhookSender implements Sender {
     const event = runner.queue.shift();
     assert(event !== undefined, 'a slot is given to a runner that has something to send');
     runner.freshInFlight += 1;
-    const begun = { event, kind: 'first', attempt: 1, fresh: true, hasRow: false } as const;
-    const flight = this.#begin(runner, begun);
+    const { publishedAt } = event;
+    const begun = { event, publishedAt, kind: 'first', attempt: 1 } as const;
+    const flight = this.#begin(runner, { ...begun, fresh: true, hasRow: false });
     runner.window.take(flight);
     this.#parking.watch(flight);
     this.#deps.taken(runner, event.body.length);
   }
 
   beginDue(runner: Runner, { event, kind, attempt }: Delivery): void {
-    this.#begin(runner, { event, kind, attempt, fresh: false, hasRow: true });
+    const publishedAt = runner.acceptedAt?.get(event.id);
+    runner.acceptedAt?.delete(event.id);
+    this.#begin(runner, { event, publishedAt, kind, attempt, fresh: false, hasRow: true });
   }
 
   cutOff(runner: Runner): void {
@@ -83,6 +86,7 @@ class WebhookSender implements Sender {
       fresh: begun.fresh,
       hasRow: begun.hasRow,
       offset: begun.fresh ? (begun.event.offset ?? 0) : 0,
+      publishedAt: begun.publishedAt,
       at: clock.now(),
       startedMs: clock.elapsedMs(),
       settled: false,
@@ -140,14 +144,23 @@ class WebhookSender implements Sender {
       runner.window.settle(flight);
       this.#parking.settled(flight);
     }
+    const { publishedAt, event } = flight;
+    if (outcome.result === 'retry' && publishedAt !== undefined) {
+      (runner.acceptedAt ??= new Map()).set(event.id, publishedAt);
+    }
     settler.add(runner, outcome);
-    report(reportOf(runner, outcome));
+    const sincePublishedMs = publishedAt === undefined ? undefined : ended.now - publishedAt;
+    report(reportOf(runner, outcome, sincePublishedMs));
   }
 }
 
-type Begun = Pick<Attempt, 'event' | 'kind' | 'attempt' | 'fresh' | 'hasRow'>;
+type Begun = Pick<Attempt, 'event' | 'publishedAt' | 'kind' | 'attempt' | 'fresh' | 'hasRow'>;
 
-function reportOf({ tenant, id: stream }: Runner, outcome: Ended): DeliveryReport {
+function reportOf(
+  { tenant, id: stream }: Runner,
+  outcome: Ended,
+  sincePublishedMs: number | undefined,
+): DeliveryReport {
   return {
     kind: 'attempt',
     tenant,
@@ -160,5 +173,6 @@ function reportOf({ tenant, id: stream }: Runner, outcome: Ended): DeliveryRepor
     status: outcome.status,
     error: 'error' in outcome ? outcome.error : undefined,
     durationMs: outcome.durationMs,
+    sincePublishedMs,
   };
 }

@@ -94,6 +94,12 @@ export class Tail<Follower> {
     return followers;
   }
 
+  /** The event after `offset`, or the first of those behind it that are in memory. */
+  next(offset: Offset): LogEvent | undefined {
+    const first = this.#head - this.#events.length + 1;
+    return this.#events.at(Math.max(0, offset + 1 - first));
+  }
+
   /** Whether every event after `offset` is in memory. */
   covers(offset: Offset): boolean {
     return offset >= this.#head - this.#events.length;

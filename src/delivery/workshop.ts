@@ -1,5 +1,6 @@
 import type { Hint, Node, SettledStream } from '../store/port.ts';
 import { rowsMore } from './attempt.ts';
+import { type Backlog, backlogOf } from './backlog.ts';
 import { createClaims, type Claims } from './claims.ts';
 import type { DispatcherDeps, DispatcherState } from './dispatcher.ts';
 import { createDue, type Due } from './due.ts';
@@ -26,6 +27,7 @@ export interface Workshop {
   /** Stops everything at once, without a word to the store. */
   close(): void;
   state(): DispatcherState;
+  backlogs(): readonly Backlog[];
   idle(): Promise<void>;
 }
 
@@ -84,6 +86,7 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
       tailBytes: sum([...ownership.tails.values()].map(({ bytes }) => bytes)),
       storeFails: deps.patience.isTried,
     }),
+    backlogs: () => [...ownership.runners.values()].filter(isEnabled).map(backlogOf),
     idle: () => waiters.until(isIdle),
   };
 }
@@ -227,6 +230,8 @@ function createWaiters(): Waiters {
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }
+
+const isEnabled = ({ enabled }: Runner): boolean => enabled;
 
 function countBehind(runners: Iterable<Runner>): number {
   let behind = 0;

@@ -35,6 +35,7 @@ function attemptOf(given: Partial<Attempt> = {}): Attempt {
     attempt: 1,
     fresh: true,
     offset: 7,
+    publishedAt: now - 60,
     at: now - 40,
     startedMs: 1000,
     hasRow: false,

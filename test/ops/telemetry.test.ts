@@ -26,6 +26,7 @@ const attempt = {
   attempt: 4,
   status: 503,
   durationMs: 3,
+  sincePublishedMs: 5,
 } as const;
 
 test('a failure is a warning that has nothing of what the receiver said', () => {
