@@ -207,14 +207,12 @@ function unknownVariables(texts: ReadonlyMap<string, string>): string[] {
     .map((variable) => `${printable(variable)} is not a setting and has no effect`);
 }
 
-/** Settings of alerts and metrics: they are checked already, but nothing reads them yet. */
+/** Settings of alerts: they are checked already, but nothing reads them yet. */
 const unbuilt: readonly Name[] = [
   'alertWebhookUrl',
   'alertEmail',
   'smtpUrl',
   'monitorIntervalSeconds',
-  'metricsHost',
-  'metricsPort',
 ];
 
 /** An operator who set one would wait for alerts that never come. */
@@ -232,6 +230,12 @@ function conflictsOf(config: Config): string[] {
     ...bothOrNone(config, 'alertEmail', 'smtpUrl'),
     ...bothOrNone(config, 'bootstrapClientId', 'bootstrapClientSecret'),
   ];
+  if (config.metricsPort === config.port) {
+    const other = config.port === 9090 ? 9091 : 9090;
+    problems.push(
+      `LEAT_METRICS_PORT: ${config.port} is LEAT_PORT too, choose another, for example LEAT_METRICS_PORT=${other}`,
+    );
+  }
   if (config.tls !== undefined && config.tlsCertPath !== undefined) {
     problems.push('LEAT_TLS: "local" does not go with LEAT_TLS_CERT, for example LEAT_TLS=');
   }
@@ -591,6 +595,10 @@ export const limits = {
   tls: {
     /** A renewed one is found within this time. */
     everyMs: 60_000,
+  },
+  metrics: {
+    /** Streams whose lag is told of each, at the most. */
+    streamsMax: 200,
   },
   /** Removing what is older than its retention. */
   prune: {

@@ -6,6 +6,8 @@ export interface Listening {
   readonly host: string;
   readonly port: number;
   readonly portVariable: string;
+  /** The variable that chooses its host; LEAT_HOST unless told otherwise. */
+  readonly hostVariable?: string;
 }
 
 /** `http://host:port`, as a client on the same machine writes it; `https://` where TLS ends here. */
@@ -29,7 +31,10 @@ export function reachableHost(host: string): string {
 }
 
 /** The line for the operator where the system refuses to listen; other errors stay as they are. */
-export function listenRefusal(error: unknown, { host, port, portVariable }: Listening): unknown {
+export function listenRefusal(
+  error: unknown,
+  { host, port, portVariable, hostVariable = 'LEAT_HOST' }: Listening,
+): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'EADDRINUSE') {
     const next = port === 65_535 ? 8080 : port + 1;
@@ -44,7 +49,7 @@ export function listenRefusal(error: unknown, { host, port, portVariable }: List
   }
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
     return new StartRefused(
-      `LEAT_HOST: "${host}" is not an address of this machine, for example LEAT_HOST=127.0.0.1`,
+      `${hostVariable}: "${host}" is not an address of this machine, for example ${hostVariable}=127.0.0.1`,
     );
   }
   return error;

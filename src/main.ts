@@ -224,6 +224,7 @@ async function serve(): Promise<void> {
   const signals = listenForSignals();
   const service = await startManagement(load());
   service.work.catch(fail);
+  if (service.metricsUrl !== undefined) print(`Metrics are at ${service.metricsUrl}`);
   signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
 }
 
@@ -325,11 +326,12 @@ function shownOnce(what: string, { clientId, clientSecret }: Credentials): strin
 }
 
 function welcome(
-  { url, authorityFile, bootstrapped: { generated } }: Service,
+  { url, authorityFile, metricsUrl, bootstrapped: { generated } }: Service,
   messagesUrl: string,
   { audience }: MessageSettings,
 ): string {
   const id = generated?.clientId ?? '<client id>';
+  const metrics = metricsUrl === undefined ? '' : `\n  metrics          ${metricsUrl}`;
   const curl = authorityFile === undefined ? 'curl' : `curl --cacert ${authorityFile}`;
   return `
 Leat ${version} is up.
@@ -337,7 +339,7 @@ Leat ${version} is up.
   reference        ${url}/docs
   OpenAPI          ${url}/api/v2/openapi.json
   token endpoint   ${url}/oauth/token
-  message API      ${messagesUrl}/api/messages/public
+  message API      ${messagesUrl}/api/messages/public${metrics}
 
 The first three requests, with the client's id and secret in place:
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import os from 'node:os';
 import type { Logger } from 'pino';
-import { buildApp } from './api/app.ts';
+import { type AppDeps, buildApp } from './api/app.ts';
 import { type CloseAddresses, openOtherAddresses } from './api/addresses.ts';
 import type { TlsServer } from './api/tls.ts';
 import { bootstrap, type Bootstrapped } from './auth/bootstrap.ts';
@@ -28,6 +28,7 @@ import { createDispatcher } from './delivery/dispatcher.ts';
 import { createEgressRule, type EgressRule } from './delivery/egress.ts';
 import { createTransport, type Transport } from './delivery/transport.ts';
 import { type Listening, listenRefusal, urlOf } from './listening.ts';
+import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { keptSecretKey } from './ops/data-folder.ts';
 import { createPruner } from './ops/prune.ts';
 import { createPulls, type Pulls } from './pull/pulls.ts';
@@ -44,6 +45,8 @@ export interface Service {
   readonly url: string;
   /** The authority to trust, where the service made its own (LEAT_TLS=local). */
   readonly authorityFile: string | undefined;
+  /** Of the metrics, where LEAT_METRICS_PORT is set. */
+  readonly metricsUrl: string | undefined;
   /** What the start made or changed. */
   readonly bootstrapped: Bootstrapped;
   /**
@@ -76,9 +79,12 @@ export interface ServiceDeps {
 /** Opens the store, makes what the first start needs, and listens. Throws `StartRefused`. */
 export async function startService(deps: ServiceDeps): Promise<Service> {
   const store = await openServiceStore(deps);
+  let metrics: ServiceMetrics | undefined;
   try {
-    return await startOn(store, deps);
+    metrics = await openMetrics(store, deps);
+    return await startOn(store, metrics, deps);
   } catch (error) {
+    await metrics?.close();
     await store.close();
     throw error;
   }
@@ -94,7 +100,11 @@ export async function openServiceStore(
   return openStore({ location: config.store, secretKey, random, clock, report });
 }
 
-async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
+async function startOn(
+  store: Store,
+  metrics: ServiceMetrics | undefined,
+  deps: ServiceDeps,
+): Promise<Service> {
   const { config, clock, random, log } = deps;
   await refuseTakenAddress(config);
   await refuseWrongTlsFiles(config);
@@ -115,9 +125,10 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
   const { signal } = ending;
   const egress = createEgressRule({ allow: config.egressAllow });
   const transport = createServiceTransport(deps, egress);
-  const dispatcher = createServiceDispatcher(store, transport, deps);
+  const dispatcher = createServiceDispatcher(store, transport, metrics, deps);
+  metrics?.follow(dispatcher);
   const pruner = createServicePruner(store, deps);
-  const around = { egress, ending: signal, tls: tls?.server };
+  const around = { egress, ending: signal, tls: tls?.server, meter: metrics?.meter };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
   const { url, closeOthers } = await listen(app, deps);
   const work = Promise.all([dispatcher.run(signal), pruner.run(signal), tls?.follow(signal)]);
@@ -125,6 +136,7 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
   return {
     url,
     authorityFile: authorityFileOf(config),
+    metricsUrl: metrics?.url,
     bootstrapped,
     work,
     stop: async () => {
@@ -135,6 +147,7 @@ async function startOn(store: Store, deps: ServiceDeps): Promise<Service> {
       } finally {
         closeAccess();
         await transport.close();
+        await metrics?.close();
         await store.close();
       }
     },
@@ -164,11 +177,12 @@ function buildServiceApp(
     readonly egress: EgressRule;
     readonly ending: AbortSignal;
     readonly tls: TlsServer | undefined;
+    readonly meter: AppDeps['meter'];
   },
   deps: ServiceDeps,
 ): { app: ReturnType<typeof buildApp>; close: () => void } {
   const { config, clock, random, log, version } = deps;
-  const { egress, ending, tls } = around;
+  const { egress, ending, tls, meter } = around;
   const plainHttp = (domain: string): boolean => usesPlainHttp(config, domain);
   const watch = store.watch.bind(store);
   const keyring = createKeyring({ keys: store.keys, watch, clock });
@@ -204,6 +218,7 @@ function buildServiceApp(
     ready: () => !ending.aborted,
     version,
     tls,
+    meter,
   });
   // A connection that stayed open after its answer would hold up the end until it is cut off.
   // Not an async function: that would cost every answer a promise.
@@ -248,6 +263,7 @@ function createServiceTransport({ config, clock }: ServiceDeps, egress: EgressRu
 function createServiceDispatcher(
   store: Store,
   transport: Transport,
+  metrics: ServiceMetrics | undefined,
   { config, clock, random, log, version }: ServiceDeps,
 ): ReturnType<typeof createDispatcher> {
   return createDispatcher({
@@ -266,7 +282,10 @@ function createServiceDispatcher(
       userAgent: `Leat/${version}`,
       attributePrefix: config.attributePrefix,
     },
-    report: (report) => logReport(log, report),
+    report: (report) => {
+      logReport(log, report);
+      metrics?.report(report);
+    },
   });
 }
 

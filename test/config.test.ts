@@ -509,6 +509,16 @@ describe('settings that belong together', () => {
       'LEAT_TLS: "local" does not go with LEAT_TLS_CERT, for example LEAT_TLS=',
     ],
     [
+      'the metrics need a port of their own',
+      { LEAT_METRICS_PORT: '8080' },
+      'LEAT_METRICS_PORT: 8080 is LEAT_PORT too, choose another, for example LEAT_METRICS_PORT=9090',
+    ],
+    [
+      'the metrics need a port of their own, also where that is the usual one',
+      { LEAT_PORT: '9090', LEAT_METRICS_PORT: '9090' },
+      'LEAT_METRICS_PORT: 9090 is LEAT_PORT too, choose another, for example LEAT_METRICS_PORT=9091',
+    ],
+    [
       'an alert address needs a mail server',
       { LEAT_ALERT_EMAIL: 'ops@example.com' },
       'LEAT_SMTP_URL: is required with LEAT_ALERT_EMAIL, for example LEAT_SMTP_URL=smtp://mail.example.com:587',

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
-import { connect } from 'node:net';
+import { connect, createServer, type Server } from 'node:net';
 import { describe, test } from 'node:test';
 import pino from 'pino';
 import { systemClock, systemRandom } from '../src/clock.ts';
@@ -9,6 +10,7 @@ import { limits, readConfig } from '../src/config.ts';
 import type { Clock } from '../src/core/clock.ts';
 import { type Service, type ServiceDeps, startService } from '../src/service.ts';
 import { freePort, waitFor } from './helpers/leat.ts';
+import { readExposition } from './helpers/prometheus.ts';
 
 describe('a service that is told to stop', () => {
   test('does not wait for a request that never ends', async () => {
@@ -102,18 +104,63 @@ describe('a service on localhost', () => {
   });
 });
 
+describe('the listener of the metrics', () => {
+  test('is not there without LEAT_METRICS_PORT', async (t) => {
+    const ports = new Set<number>();
+    const hear = (message: unknown): void => {
+      const address = (message as { server: Server }).server.address();
+      if (typeof address === 'object' && address !== null) ports.add(address.port);
+    };
+    const heard = 'tracing:net.server.listen:asyncEnd';
+    subscribe(heard, hear);
+    t.after(() => unsubscribe(heard, hear));
+    const settings = { LEAT_METRICS_HOST: '127.0.0.1' };
+    const service = await start({ clock: systemClock, settings });
+    t.after(() => service.stop());
+    assert.equal(service.metricsUrl, undefined);
+    assert.deepEqual([...ports], [Number(new URL(service.url).port)]);
+  });
+
+  test('ends with the service', async () => {
+    const url = `http://127.0.0.1:${await freePort()}/metrics`;
+    const settings = { LEAT_METRICS_PORT: new URL(url).port };
+    const service = await start({ clock: systemClock, settings });
+    assert.equal(service.metricsUrl, url);
+    const text = readExposition(await (await fetch(url)).text());
+    assert.equal(text.value('leat_build_info', { version: 'test' }), 1);
+    await service.stop();
+    await assert.rejects(fetch(url));
+  });
+
+  test('ends where the service cannot listen', async (t) => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    t.after(() => taken.close());
+    await once(taken, 'listening');
+    const { port } = taken.address() as { port: number };
+    const metricsPort = await freePort();
+    const settings = { LEAT_PORT: String(port), LEAT_METRICS_PORT: String(metricsPort) };
+    await assert.rejects(start({ clock: systemClock, settings }), { code: 'start_refused' });
+    await assert.rejects(fetch(`http://127.0.0.1:${metricsPort}/metrics`));
+  });
+});
+
 /** A service in memory on a free port. */
 async function start({
   clock,
   host = '127.0.0.1',
+  settings = {},
   ...rest
-}: Pick<ServiceDeps, 'clock' | 'addressesOf'> & { readonly host?: string }): Promise<Service> {
+}: Pick<ServiceDeps, 'clock' | 'addressesOf'> & {
+  readonly host?: string;
+  readonly settings?: Readonly<Record<string, string>>;
+}): Promise<Service> {
   const read = readConfig({
     LEAT_HOST: host,
     LEAT_PORT: String(await freePort()),
     LEAT_STORE: 'sqlite::memory:',
     LEAT_BOOTSTRAP_CLIENT_ID: 'operator',
     LEAT_BOOTSTRAP_CLIENT_SECRET: 'secret-of-the-operator',
+    ...settings,
   });
   if ('problems' in read) throw new Error(read.problems.join('\n'));
   const log = pino({ level: 'silent' });

@@ -7,6 +7,7 @@ import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port.ts';
 import { createGate } from './gate.ts';
 import type { Log } from './log.ts';
+import { measureRequests, type RequestMeter } from './meter.ts';
 import { type Route, serveMissing } from './missing.ts';
 import { registerOauth } from './oauth.ts';
 import { allOperations } from './operations.ts';
@@ -40,6 +41,8 @@ export interface AppDeps {
   readonly version: string;
   /** Makes the server, where it ends TLS itself. */
   readonly tls?: Pick<TlsServer, 'factory'> | undefined;
+  /** Counts answers; absent where nobody asks for the numbers, and then nothing is measured. */
+  readonly meter?: RequestMeter | undefined;
 }
 
 /** Creates the management API and the token service; the caller lets it listen and closes it. */
@@ -47,6 +50,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { store, settings, clock, log } = deps;
   const app = Fastify(serverOptions(deps.tls));
   boundServer(app.server);
+  if (deps.meter !== undefined) measureRequests(app, deps.meter);
   const tenants = createTenantDirectory({ tenants: store.tenants, clock });
   const limiter = createRateLimiter({ clock, settings });
   const remoteOf = createRemoteReader(settings.trustProxy);

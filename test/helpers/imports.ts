@@ -128,7 +128,7 @@ const rules: readonly Rule[] = [
   {
     files: 'ops/',
     own: ['core/', 'store/port.ts'],
-    types: ['delivery/report.ts'],
+    types: ['delivery/report.ts', 'delivery/backlog.ts', 'delivery/dispatcher.ts'],
     packages: ['pino', 'prom-client', ...NETWORK, ...HTTP],
   },
   { files: 'cli/', own: ['core/', 'schemas/'], packages: ['commander', ...NETWORK, ...HTTP] },
@@ -136,6 +136,12 @@ const rules: readonly Rule[] = [
   { files: 'config.ts', own: ['core/'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
   { files: 'listening.ts', own: ['core/'] },
+  {
+    files: 'metrics.ts',
+    own: ['core/', 'ops/', 'config.ts', 'listening.ts'],
+    types: ['api/meter.ts', 'delivery/report.ts', 'store/port.ts'],
+    packages: ['pino'],
+  },
   {
     files: 'tls.ts',
     own: ['core/', 'store/port.ts', 'ops/', 'api/tls.ts', 'config.ts', 'listening.ts'],

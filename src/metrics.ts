@@ -1,0 +1,59 @@
+import type { Logger } from 'pino';
+import type { RequestMeter } from './api/meter.ts';
+import { type Config, limits } from './config.ts';
+import type { Clock } from './core/clock.ts';
+import type { DeliveryReport } from './delivery/report.ts';
+import { listenRefusal, urlOf } from './listening.ts';
+import type { Standing } from './ops/metrics.ts';
+import { openMetricsServer } from './ops/metrics-server.ts';
+import type { Store } from './store/port.ts';
+
+/** The metrics of a service, on a listener of their own. */
+export interface ServiceMetrics {
+  /** Where they are, for a client on the same machine. */
+  readonly url: string;
+  readonly meter: RequestMeter;
+  report(report: DeliveryReport): void;
+  /** From now on they tell how this dispatcher stands. */
+  follow(dispatcher: Standing): void;
+  close(): Promise<void>;
+}
+
+export interface ServiceMetricsDeps {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly version: string;
+}
+
+/**
+ * Listens where the settings say; `undefined` where they say nothing, and then nothing is counted
+ * and the library is not even loaded. Throws `StartRefused` when it cannot listen.
+ */
+export async function openMetrics(
+  store: Pick<Store, 'watch'>,
+  { config, clock, log, version }: ServiceMetricsDeps,
+): Promise<ServiceMetrics | undefined> {
+  const { metricsHost: host, metricsPort: port, serviceName } = config;
+  if (port === undefined) return undefined;
+  const { createMetrics } = await import('./ops/metrics.ts');
+  const metrics = createMetrics({ serviceName, version, clock, ...limits.metrics });
+  const report = (error: unknown): void => log.error({ err: error }, 'the metrics were not made');
+  const server = await openMetricsServer({ metrics, report }, { host, port }).catch(
+    (error: unknown) => {
+      const variables = { hostVariable: 'LEAT_METRICS_HOST', portVariable: 'LEAT_METRICS_PORT' };
+      throw listenRefusal(error, { host, port, ...variables });
+    },
+  );
+  const unwatch = store.watch(metrics.hint);
+  return {
+    url: `${urlOf({ host, port }, { tls: false })}/metrics`,
+    meter: metrics,
+    report: metrics.report,
+    follow: metrics.follow,
+    close: async () => {
+      unwatch();
+      await server.close();
+    },
+  };
+}

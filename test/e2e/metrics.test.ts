@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
+import {
+  freePort,
+  makePlace,
+  runLeat,
+  spawnLeat,
+  startLeat,
+  waitFor,
+  type Place,
+  type Running,
+} from '../helpers/leat.ts';
+import { type Exposition, readExposition } from '../helpers/prometheus.ts';
+import {
+  createStream,
+  eventsOf,
+  freshType,
+  publishAll,
+  readStream,
+  redeliver,
+  waitForFailures,
+} from '../helpers/story.ts';
+
+let place: Place;
+let leat: Running;
+let endpoint: Endpoint;
+let metricsPort: number;
+
+before(async () => {
+  place = await makePlace();
+  endpoint = await startEndpoint();
+  metricsPort = await freePort();
+  leat = await startLeat(place, {
+    LEAT_RETRY_DELAYS_MS: '10,20',
+    LEAT_DISABLE_CONSECUTIVE: '3',
+    LEAT_METRICS_PORT: String(metricsPort),
+  });
+});
+after(async () => {
+  await leat.kill();
+  await endpoint.close();
+  await place.remove();
+});
+
+async function scrape(port = metricsPort): Promise<Exposition> {
+  const answer = await fetch(`http://127.0.0.1:${port}/metrics`);
+  assert.equal(answer.status, 200);
+  assert.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
+  return readExposition(await answer.text());
+}
+
+/** Waits until the numbers say so, and answers them. */
+function scrapeUntil(what: string, holds: (text: Exposition) => boolean): Promise<Exposition> {
+  return waitFor(what, async () => {
+    const text = await scrape();
+    return holds(text) && text;
+  });
+}
+
+/** How much counters have grown between two scrapes; one that is absent has counted nothing. */
+function growth(earlier: Exposition, later: Exposition) {
+  const at = (text: Exposition, name: string, labels: Readonly<Record<string, string>>): number =>
+    text.has(name, labels) ? text.value(name, labels) : 0;
+  return (name: string, labels: Readonly<Record<string, string>> = {}): number =>
+    at(later, name, labels) - at(earlier, name, labels);
+}
+
+describe('the metrics of a running service', () => {
+  test('count what is published, delivered, tried again and failed', async () => {
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const start = await scrape();
+    const attempts = (kind: string, outcome: string) => (text: Exposition) =>
+      growth(start, text)('leat_attempts_total', { kind, outcome });
+    endpoint.answer(204);
+    await publishAll(leat, eventsOf(type, 20));
+    const delivered = growth(
+      start,
+      await scrapeUntil('20 deliveries', (text) => attempts('first', 'delivered')(text) === 20),
+    );
+    assert.equal(delivered('leat_events_published_total'), 20);
+    assert.equal(delivered('leat_append_batch_events_sum'), 20);
+    assert.equal(delivered('leat_delivery_latency_seconds_count'), 20);
+    assert.ok(delivered('leat_delivery_latency_seconds_sum') > 0);
+    assert.equal(delivered('leat_attempt_duration_seconds_count', { outcome: 'delivered' }), 20);
+
+    endpoint.answer(503);
+    const [failing = ''] = await publishAll(leat, eventsOf(type, 1));
+    await waitForFailures(leat, stream.id, 1);
+    endpoint.answer(204);
+    await redeliver(leat, stream.id, failing);
+    const end = await scrapeUntil(
+      'the redelivery to be recorded',
+      (text) => growth(start, text)('leat_settle_batch_results_sum') === 24,
+    );
+    assert.equal(attempts('redelivery', 'delivered')(end), 1);
+    assert.equal(attempts('first', 'retry')(end), 2);
+    assert.equal(attempts('first', 'failed')(end), 1);
+    const latency = growth(start, end)('leat_delivery_latency_seconds_count');
+    assert.equal(latency, 20, 'a redelivery has none');
+  });
+
+  test('tell the lag of a stream whose receiver holds it up, and its end', async () => {
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const labels = { tenant: 'main', stream: stream.id };
+    const held = Promise.withResolvers<void>();
+    endpoint.answer((response) => void held.promise.then(() => response.writeHead(204).end()));
+    await publishAll(leat, eventsOf(type, 5));
+    await endpoint.arrival(1);
+    const late = await scrapeUntil('the lag', (text) => text.value('leat_lag_events') > 0);
+    assert.equal(late.value('leat_stream_lag_events', labels), 5);
+    assert.ok(late.value('leat_stream_lag_seconds', labels) > 0);
+    assert.equal(late.value('leat_attempts_in_flight'), 5);
+    assert.ok(late.value('leat_streams_owned') >= 1);
+    held.resolve();
+    endpoint.answer(204);
+    const end = await scrapeUntil(
+      'no lag',
+      (text) => text.value('leat_stream_lag_events', labels) === 0,
+    );
+    assert.equal(end.value('leat_stream_lag_seconds', labels), 0);
+  });
+
+  test('count a stream that was disabled by itself', async () => {
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    endpoint.answer(400);
+    const start = await scrape();
+    await publishAll(leat, eventsOf(type, 4));
+    const text = await scrapeUntil(
+      'the disabling',
+      (now) => growth(start, now)('leat_streams_disabled_total', { reason: 'consecutive' }) === 1,
+    );
+    assert.equal((await readStream(leat, stream.id)).status, 'disabled');
+    const told = text.samples('leat_stream_lag_events').map(({ labels }) => labels['stream']);
+    assert.ok(!told.includes(stream.id));
+  });
+
+  test('count requests by route and never by what was sent', async () => {
+    const start = await scrape();
+    await leat.send('GET', '/api/v2/event-streams/est_1111111111111111111111');
+    await leat.send('GET', '/api/v2/no-such-route');
+    await leat.send('PUT', '/api/v2/event-streams');
+    await fetch(`${leat.url}/healthz`, { method: 'HEAD' });
+    await publishAll(leat, eventsOf(freshType(), 3));
+    // An answer is counted once its last byte is on its way, which the client may see before that.
+    const timed = { method: 'POST', route: '/api/v2/events' };
+    const text = await scrapeUntil(
+      'the last answer',
+      (now) => growth(start, now)('leat_http_request_duration_seconds_count', timed) === 1,
+    );
+    const of = (method: string, route: string, status: string): number =>
+      growth(start, text)('leat_http_requests_total', { method, route, status });
+    assert.equal(of('GET', '/api/v2/event-streams/:id', '4xx'), 1);
+    assert.equal(of('GET', 'none', '4xx'), 1);
+    assert.equal(of('PUT', 'none', '4xx'), 1);
+    assert.equal(of('HEAD', '/healthz', '2xx'), 1);
+    assert.equal(of('POST', '/api/v2/events', '2xx'), 1);
+    assert.ok(text.value('leat_http_request_duration_seconds_sum', timed) > 0);
+    const routes = text.samples('leat_http_requests_total').map(({ labels }) => labels['route']);
+    assert.ok(
+      routes.every((route) => !/est_|no-such/.test(route ?? '')),
+      routes.join(' '),
+    );
+  });
+
+  test('are not on the main listener', async () => {
+    for (const host of ['127.0.0.1', `127.0.0.1:${metricsPort}`]) {
+      const answer = await leat.send('GET', '/metrics', undefined, { 'x-forwarded-host': host });
+      assert.equal(answer.status, 404);
+    }
+    const api = await fetch(`http://127.0.0.1:${metricsPort}/api/v2/openapi.json`);
+    assert.equal(api.status, 404, 'nor is the API on theirs');
+  });
+});
+
+describe('a start with LEAT_METRICS_PORT', () => {
+  test('prints where the metrics are, under the name of the service', async (t) => {
+    const own = await makePlace();
+    const port = await freePort();
+    const [main, messages] = [await freePort(), await freePort()];
+    const { child, output } = spawnLeat(['start'], {
+      LEAT_STORE: `sqlite:${own.file}`,
+      LEAT_PORT: String(main),
+      PORT: String(messages),
+      LEAT_METRICS_PORT: String(port),
+      LEAT_SERVICE_NAME: 'my-events',
+    });
+    t.after(async () => {
+      const ended = once(child, 'close');
+      child.kill('SIGKILL');
+      await ended;
+      await own.remove();
+    });
+    await waitFor('the last line of the welcome', () => output().includes('Ctrl-C ends it'));
+    assert.match(output(), new RegExp(`^ +metrics +http://127\\.0\\.0\\.1:${port}/metrics$`, 'm'));
+    assert.ok((await scrape(port)).families.has('my_events_attempts_total'));
+  });
+
+  test('is refused where the port is taken, and makes nothing', async (t) => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    t.after(() => taken.close());
+    await once(taken, 'listening');
+    const { port } = taken.address() as { port: number };
+    const own = await makePlace();
+    t.after(() => own.remove());
+    const env = {
+      LEAT_STORE: `sqlite:${own.file}`,
+      LEAT_PORT: String(await freePort()),
+      LEAT_METRICS_PORT: String(port),
+    };
+    assert.deepEqual(await runLeat(['serve'], env), {
+      code: 1,
+      output:
+        `LEAT_METRICS_PORT: ${port} on 127.0.0.1 is in use, ` +
+        `choose another, for example LEAT_METRICS_PORT=${port + 1}\n`,
+    });
+    const next = await runLeat(['tenants', 'list'], env);
+    assert.doesNotMatch(next.output, /main/, 'no tenant was made');
+  });
+
+  test('is refused where the host is none of this machine', async (t) => {
+    const own = await makePlace();
+    t.after(() => own.remove());
+    const env = {
+      LEAT_STORE: `sqlite:${own.file}`,
+      LEAT_PORT: String(await freePort()),
+      LEAT_METRICS_PORT: String(await freePort()),
+      LEAT_METRICS_HOST: '203.0.113.1',
+    };
+    const { code, output } = await runLeat(['serve'], env);
+    assert.equal(code, 1);
+    assert.match(output, /^LEAT_METRICS_HOST: "203\.0\.113\.1" is not an address of this machine/);
+  });
+});
