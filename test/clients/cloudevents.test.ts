@@ -16,6 +16,7 @@ import {
   waitForFailures,
 } from '../helpers/story.ts';
 import { type House, openHouse } from './house.ts';
+import { openReader } from './reader.ts';
 
 /** The library of CloudEvents, in strict mode, on every envelope that the real program sends. */
 
@@ -55,6 +56,18 @@ function parse(body: string): CloudEvent<unknown> {
   return built;
 }
 
+/** Creates a user and answers the id. */
+async function createUser(): Promise<string> {
+  const body = {
+    connection: 'Username-Password-Authentication',
+    email: `${freshName()}@example.com`,
+    password: 'a long word and 4711',
+    user_metadata: { a: [1, null, { b: 'ü' }] },
+  };
+  const made = house.send('POST', '/api/v2/users', body);
+  return (await answered<{ user_id: string }>(201, made)).user_id;
+}
+
 async function testEvent(body: object): Promise<FailureBody> {
   return answered(202, house.send('POST', `/api/v2/event-streams/${stream.id}/test`, body));
 }
@@ -78,16 +91,7 @@ describe('what Leat delivers is a CloudEvent', () => {
       200,
       house.send('PATCH', `/api/v2/event-streams/${stream.id}`, { subscriptions }),
     );
-    const made = await answered<{ user_id: string }>(
-      201,
-      house.send('POST', '/api/v2/users', {
-        connection: 'Username-Password-Authentication',
-        email: `${freshName()}@example.com`,
-        password: 'a long word and 4711',
-        user_metadata: { a: [1, null, { b: 'ü' }] },
-      }),
-    );
-    const path = `/api/v2/users/${encodeURIComponent(made.user_id)}`;
+    const path = `/api/v2/users/${encodeURIComponent(await createUser())}`;
     await answered(200, house.send('PATCH', path, { given_name: 'Ada' }));
     await answered(204, house.send('DELETE', path));
     await endpoint.arrival(3);
@@ -126,6 +130,34 @@ describe('what Leat delivers is a CloudEvent', () => {
     assert.equal(bodies.size, 1);
     for (const body of bodies) assert.equal(parse(body).id, id);
     assert.deepEqual(await failuresOf(house, stream.id), []);
+  });
+});
+
+describe('what is pulled is a CloudEvent', () => {
+  test('of a user, of an own event and of a published CloudEvent, without a stream', async (t) => {
+    const types = ['user.created', type];
+    const { url, token } = house;
+    const reader = await openReader(t, { url, query: '', types, token: () => token });
+    const own = await publish(house, type, { text: 'ü\u2028' });
+    const source = 'https://shop.example.com/orders';
+    const data = { object: { order_id: '42' } };
+    const event = new CloudEvent({ source, type, subject: 'orders/42', sequence: 7, data });
+    const [published] = await send(HTTP.structured(event));
+    await createUser();
+
+    const events = (await reader.read(3)).map((message) =>
+      parse(JSON.stringify(message.data.event)),
+    );
+    assert.deepEqual(
+      events.map((one) => [one.type, one['svctenant'], one['svcstream']]),
+      [type, type, 'user.created'].map((name) => [name, 'main', undefined]),
+    );
+    assert.deepEqual(
+      events.slice(0, 2).map(({ id }) => id),
+      [own, published?.id],
+    );
+    const [, second] = events;
+    assert.deepEqual([second?.subject, second?.['sequence']], ['orders/42', 7]);
   });
 });
 

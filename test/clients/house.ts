@@ -27,13 +27,22 @@ export { bootstrapClient };
 /** Starts it; the retries come soon, so that a failure is there without long waiting. */
 export async function openHouse(settings: Readonly<Record<string, string>> = {}): Promise<House> {
   const place = await makePlace();
+  return openAt(place, settings).catch(async (error: unknown) => {
+    await place.remove();
+    throw error;
+  });
+}
+
+/** Starts it once more, with what it knew, where its clients look for it. */
+export function reopenHouse({ place, port }: House): Promise<House> {
+  return openAt(place, { LEAT_PORT: String(port) });
+}
+
+async function openAt(place: Place, settings: Readonly<Record<string, string>>): Promise<House> {
   const leat = await startLeat(place, {
     LEAT_TLS: 'local',
     LEAT_RETRY_DELAYS_MS: '10,20,30',
     ...settings,
-  }).catch(async (error: unknown) => {
-    await place.remove();
-    throw error;
   });
   return {
     ...leat,
