@@ -645,7 +645,7 @@ export interface TroubledStream {
   readonly name: string;
   readonly status: StreamStatus;
   readonly health: Health;
-  /** When a limit disabled it; `undefined` when it is enabled or was disabled by hand. */
+  /** When a limit disabled it last, also when somebody has enabled it since. */
   readonly disabledAt: Millis | undefined;
   /** Open failures that were recorded within the window. */
   readonly newFailures: number;

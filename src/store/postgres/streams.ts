@@ -196,8 +196,7 @@ async function writeStream(tx: Queries, seal: Seal, stream: Stream): Promise<voi
       subscriptions = ${JSON.stringify(stream.subscriptions)},
       destination = ${seal.seal(JSON.stringify(stream.destination))},
       signing_secrets = ${seal.seal(JSON.stringify(stream.signingSecrets))},
-      version = ${stream.version}, updated_at = ${stream.updatedAt},
-      disabled_at = case when status = ${stream.status} then disabled_at end
+      version = ${stream.version}, updated_at = ${stream.updatedAt}
     where tenant = ${stream.tenant} and id = ${stream.id}`;
 }
 

@@ -175,8 +175,7 @@ function writeStream({ db, seal }: StreamDeps, stream: Stream): void {
       subscriptions = ${JSON.stringify(stream.subscriptions)},
       destination = ${seal.seal(JSON.stringify(stream.destination))},
       signing_secrets = ${seal.seal(JSON.stringify(stream.signingSecrets))},
-      version = ${stream.version}, updated_at = ${stream.updatedAt},
-      disabled_at = iif(status = ${stream.status}, disabled_at, null)
+      version = ${stream.version}, updated_at = ${stream.updatedAt}
     where tenant = ${stream.tenant} and id = ${stream.id}`;
 }
 

@@ -4,7 +4,7 @@ alter table events add column trace text;       -- W3C traceparent of the reques
 
 alter table deliveries add column trace text;   -- only while the log does not have the event
 
--- When a limit disabled the stream; null when it was disabled by hand, or is enabled.
+-- When a limit disabled the stream last; it stays when somebody enables it, so that a look still sees it.
 alter table streams add column disabled_at bigint;
 
 create table looks (
