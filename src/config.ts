@@ -116,7 +116,7 @@ function configOf(texts: Texts): Reading {
   const config = values as unknown as Config;
   const conflicts = conflictsOf(config);
   if (conflicts.length > 0) return { problems: conflicts };
-  return { config, texts, warnings: [...unknownVariables(texts), ...unbuiltVariables(texts)] };
+  return { config, texts, warnings: unknownVariables(texts) };
 }
 
 /** A configuration, or the lines to show before the program ends with exit code 1. */
@@ -205,22 +205,6 @@ function unknownVariables(texts: ReadonlyMap<string, string>): string[] {
   return [...texts.keys()]
     .filter((variable) => variable.startsWith('LEAT_') && !known.has(variable))
     .map((variable) => `${printable(variable)} is not a setting and has no effect`);
-}
-
-/** Settings of alerts: they are checked already, but nothing reads them yet. */
-const unbuilt: readonly Name[] = [
-  'alertWebhookUrl',
-  'alertEmail',
-  'smtpUrl',
-  'monitorIntervalSeconds',
-];
-
-/** An operator who set one would wait for alerts that never come. */
-function unbuiltVariables(texts: ReadonlyMap<string, string>): string[] {
-  return unbuilt
-    .map((name) => settings[name].variable)
-    .filter((variable) => texts.has(variable))
-    .map((variable) => `${variable} has no effect in this version`);
 }
 
 /** What no single setting can know: which go together, and which do not. */
@@ -599,6 +583,27 @@ export const limits = {
   metrics: {
     /** Streams whose lag is told of each, at the most. */
     streamsMax: 200,
+  },
+  /** Looking at the failures, and telling of them. */
+  monitor: {
+    /** A node that died in the middle of a look is waited for so long. */
+    leaseMs: 30_000,
+    /** Failures read at once, each with its event. */
+    pageFailures: 50,
+  },
+  /** Sending alerts. */
+  alerts: {
+    /** Under way at once, for each place. */
+    atOnce: 4,
+    timeoutMs: 10_000,
+    /** After so many in a row a place is left alone until the next look. */
+    failuresInARowMax: 16,
+    /** A look sends so long; what is left waits for the next one. */
+    tourMs: 60_000,
+    /** What was sent is recorded so often. */
+    turnMs: 5_000,
+    /** When the service ends, alerts under way have this long to end too. */
+    closingMs: 3_000,
   },
   /** Removing what is older than its retention. */
   prune: {

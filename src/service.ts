@@ -29,7 +29,10 @@ import { createEgressRule, type EgressRule } from './delivery/egress.ts';
 import { createTransport, type Transport } from './delivery/transport.ts';
 import { type Listening, listenRefusal, urlOf } from './listening.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
+import { createCourier, logAlert } from './ops/alert-courier.ts';
+import { alertSendersOf } from './ops/alert-senders.ts';
 import { keptSecretKey } from './ops/data-folder.ts';
+import { createMonitor, type Monitor } from './ops/monitor.ts';
 import { createPruner } from './ops/prune.ts';
 import { createPulls, type Pulls } from './pull/pulls.ts';
 import { logReport } from './ops/telemetry.ts';
@@ -128,10 +131,16 @@ async function startOn(
   const dispatcher = createServiceDispatcher(store, transport, metrics, deps);
   metrics?.follow(dispatcher);
   const pruner = createServicePruner(store, deps);
+  const monitor = createServiceMonitor(store, deps);
   const around = { egress, ending: signal, tls: tls?.server, meter: metrics?.meter };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
   const { url, closeOthers } = await listen(app, deps);
-  const work = Promise.all([dispatcher.run(signal), pruner.run(signal), tls?.follow(signal)]);
+  const work = Promise.all([
+    dispatcher.run(signal),
+    pruner.run(signal),
+    monitor.run(signal),
+    tls?.follow(signal),
+  ]);
 
   return {
     url,
@@ -310,6 +319,28 @@ function createServicePruner(
       attemptRetentionMs: config.attemptRetentionDays * dayMs,
     },
     report: (error) => log.error({ err: error }, 'pruning was cut short; the next look goes on'),
+  });
+}
+
+function createServiceMonitor(store: Store, { config, clock, log, version }: ServiceDeps): Monitor {
+  const senders = alertSendersOf(config, { fetch, log, userAgent: `Leat/${version}` });
+  return createMonitor({
+    store,
+    clock,
+    courier: createCourier({
+      clock,
+      senders,
+      settings: limits.alerts,
+      report: (alert, place, reason) => logAlert(log, alert, place, reason),
+    }),
+    limits: { consecutive: config.disableConsecutive, total: config.disableTotal },
+    settings: {
+      ...limits.monitor,
+      everyMs: config.monitorIntervalSeconds * 1000,
+      alone: config.store.engine === 'sqlite',
+    },
+    log,
+    report: (error) => log.error({ err: error }, 'a look at the failures was cut short'),
   });
 }
 

@@ -621,11 +621,6 @@ describe('a variable that is no setting', () => {
     ]);
   });
 
-  test('is told from a setting that this version does not read yet, which is named too', () => {
-    const { warnings } = load({ LEAT_ALERT_WEBHOOK_URL: 'https://hooks.example.com/T0/B0' });
-    assert.deepEqual(warnings, ['LEAT_ALERT_WEBHOOK_URL has no effect in this version']);
-  });
-
   test('cannot be mistaken for one', () => {
     const hostile = Object.fromEntries(['__proto__', 'constructor', 'port'].map((n) => [n, 'x']));
     assert.deepEqual(load(hostile).warnings, []);

@@ -1,3 +1,4 @@
+import { causeOf } from '../core/alert.ts';
 import type { DeliveryReport } from '../delivery/report.ts';
 
 /** What of a logger is used: pino's, or a list in a test. */
@@ -17,7 +18,7 @@ export function logReport(log: ReportLog, report: DeliveryReport): void {
   switch (report.kind) {
     case 'attempt': {
       const { kind, error, ...fields } = report;
-      const entry = { ...fields, error: cause(error) };
+      const entry = { ...fields, error: error === undefined ? undefined : causeOf(error) };
       if (report.result === 'failed') log.warn(entry, 'delivery failed');
       else log.debug(entry, kind);
       return;
@@ -50,8 +51,4 @@ export function logReport(log: ReportLog, report: DeliveryReport): void {
       log.debug(fields, kind);
     }
   }
-}
-
-function cause(error: string | undefined): string | undefined {
-  return error?.split(/ - |: /, 1)[0];
 }

@@ -126,6 +126,11 @@ const rules: readonly Rule[] = [
   },
   { files: 'ops/x509.ts', own: ['core/'], packages: ['asn1js', 'pkijs'] },
   {
+    files: 'ops/alert-mail.ts',
+    own: ['core/', 'ops/'],
+    packages: ['nodemailer', ...NETWORK],
+  },
+  {
     files: 'ops/',
     own: ['core/', 'store/port.ts'],
     types: ['delivery/report.ts', 'delivery/backlog.ts', 'delivery/dispatcher.ts'],

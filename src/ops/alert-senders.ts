@@ -1,0 +1,25 @@
+import { type AlertLog, createAlertLog } from './alert-log.ts';
+import { createAlertMail } from './alert-mail.ts';
+import type { AlertSender } from './alert-sender.ts';
+import { type AlertWebhookDeps, createAlertWebhook } from './alert-webhook.ts';
+
+/** Where alerts shall go; the last two both or none. */
+export interface AlertPlaces {
+  readonly alertWebhookUrl?: string | undefined;
+  readonly alertEmail?: string | undefined;
+  readonly smtpUrl?: string | undefined;
+}
+
+export interface AlertSendersDeps extends Omit<AlertWebhookDeps, 'url'> {
+  readonly log: AlertLog;
+}
+
+/** A sender for each place that is set, else the log. */
+export function alertSendersOf(places: AlertPlaces, deps: AlertSendersDeps): AlertSender[] {
+  const { alertWebhookUrl: url, alertEmail: to, smtpUrl } = places;
+  const senders = [
+    ...(url === undefined ? [] : [createAlertWebhook({ ...deps, url })]),
+    ...(to === undefined || smtpUrl === undefined ? [] : [createAlertMail({ smtpUrl, to })]),
+  ];
+  return senders.length > 0 ? senders : [createAlertLog(deps.log)];
+}

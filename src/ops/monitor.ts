@@ -1,0 +1,309 @@
+import { type AlarmState, decideAlerts, nothingTold, type Observed } from '../core/alarm.ts';
+import { causeOf } from '../core/alert.ts';
+import type { Clock, Millis } from '../core/clock.ts';
+import { StoreUnavailable } from '../core/errors.ts';
+import { lookFrom, type Recent, type RecentFailure, rememberTold } from '../core/lookback.ts';
+import { addToOutbox, type Outbox } from '../core/outbox.ts';
+import type { Failure, HealthLimits, Tenant } from '../core/types.ts';
+import type { Store, TroubledStream } from '../store/port.ts';
+import type { Courier, Tour } from './alert-courier.ts';
+import { pause } from './pause.ts';
+import type { ReportLog } from './telemetry.ts';
+
+export interface MonitorSettings {
+  /** From one look at a tenant to the next, whichever node does it. */
+  readonly everyMs: number;
+  /**
+   * A node that looks at a tenant has it for itself so long, and says so anew before the time is
+   * over; when it ends without a word, another goes on after it.
+   */
+  readonly leaseMs: number;
+  /** Whether no other node can be at work on the store, so that nothing is left to wait for. */
+  readonly alone: boolean;
+  /** Failures read at once; each comes with its event. */
+  readonly pageFailures: number;
+}
+
+export interface MonitorDeps {
+  readonly store: {
+    readonly tenants: Pick<Store['tenants'], 'list'>;
+    readonly deliveries: Pick<Store['deliveries'], 'listFailures'>;
+    readonly looks: Store['looks'];
+  };
+  readonly clock: Clock;
+  readonly courier: Courier;
+  readonly limits: HealthLimits;
+  readonly settings: MonitorSettings;
+  readonly log: Pick<ReportLog, 'info' | 'warn'>;
+  /** Hears why a look was cut short; the next one tells what this one did not. */
+  readonly report: (error: unknown) => void;
+}
+
+/** Looks at the failures of every tenant and tells of them: contract section 17. */
+export interface Monitor {
+  /** Looks at once where a look is due and then from time to time, until aborted. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * What one look leaves to the next. An alert stands in `outbox` before it is sent and leaves it
+ * afterwards, so a crash repeats the alerts of its last seconds and loses none.
+ */
+interface Kept {
+  readonly version: 1;
+  /** When the last complete look began. */
+  readonly lookedAt?: Millis;
+  /** Until then a node may be at work on it. */
+  readonly busyUntil?: Millis;
+  readonly alarm: AlarmState;
+  readonly recent: Readonly<Record<string, Recent>>;
+  readonly outbox: Outbox;
+}
+
+const nothingKept: Kept = { version: 1, alarm: nothingTold, recent: {}, outbox: {} };
+
+export function createMonitor(deps: MonitorDeps): Monitor {
+  const { store, clock, courier, settings, report } = deps;
+  /** The tenant to begin with: where a tour ends too early, another comes first the next time. */
+  let first = 0;
+
+  const round = async (signal: AbortSignal): Promise<number> => {
+    const tenants = await store.tenants.list();
+    const tour = courier.begin(signal);
+    first = (first + 1) % Math.max(1, tenants.length);
+    let waitMs = settings.everyMs;
+    for (const tenant of [...tenants.slice(first), ...tenants.slice(0, first)]) {
+      if (signal.aborted) break;
+      const dueMs = await attend(deps, tenant, tour, signal).catch((error: unknown) => {
+        report(error);
+        return settings.everyMs;
+      });
+      waitMs = Math.min(waitMs, dueMs);
+    }
+    return waitMs;
+  };
+
+  return {
+    run: async (signal) => {
+      while (!signal.aborted) {
+        const waitMs = await round(signal).catch((error: unknown) => {
+          report(error);
+          return settings.everyMs;
+        });
+        await pause(clock, waitMs, signal);
+      }
+    },
+  };
+}
+
+/** Looks at one tenant if that is due; answers in how many milliseconds to come again. */
+async function attend(
+  deps: MonitorDeps,
+  tenant: Tenant,
+  tour: Tour,
+  signal: AbortSignal,
+): Promise<number> {
+  const { store, clock, courier, limits, settings, log } = deps;
+  const last = await store.looks.last(tenant.id);
+  const before = readKept(last?.state);
+  const waitMs = waitOf(before, clock.now(), settings);
+  if (waitMs > 0) return waitMs;
+  const hold = createHold(deps, tenant, last?.at);
+  if (!(await hold.keep(before))) return settings.everyMs;
+
+  const lookedAt = clock.now();
+  const news = await readNews(deps, tenant, before, () => hold.renew(before), signal);
+  if (news === undefined) {
+    await hold.leave(before);
+    return settings.everyMs;
+  }
+  const look = { tenant: tenant.name, at: lookedAt, streams: news.streams };
+  const { alerts, state: alarm } = decideAlerts(before.alarm, look, limits);
+  const { outbox, dropped } = addToOutbox(before.outbox, alerts, courier.places);
+  if (dropped > 0)
+    log.warn({ tenant: tenant.id, dropped }, 'alerts that could not be sent are dropped');
+  const after: Kept = {
+    version: 1,
+    lookedAt,
+    alarm,
+    recent: rememberTold(news.told, lookedAt),
+    outbox,
+  };
+  if (Object.keys(outbox).length === 0) {
+    await hold.leave(after);
+  } else if (await hold.keep(after)) {
+    const left = await tour.deliver(outbox, tenant.domain, (so) =>
+      hold.keep({ ...after, outbox: so }).catch(() => false),
+    );
+    await hold.leaveSurely({ ...after, outbox: left });
+  }
+  // Looks that take longer than the time between them leave some to other work.
+  return Math.max(settings.everyMs / 10, lookedAt + settings.everyMs - clock.now());
+}
+
+/** How long until a look is due. A clock that was set back far does not put looks off. */
+function waitOf(
+  { lookedAt, busyUntil }: Kept,
+  now: Millis,
+  { everyMs, leaseMs, alone }: MonitorSettings,
+): number {
+  const busyMs = alone || busyUntil === undefined ? 0 : busyUntil - now;
+  if (busyMs > 0 && busyMs <= leaseMs) return Math.min(busyMs, everyMs);
+  const sinceMs = lookedAt === undefined ? Infinity : now - lookedAt;
+  return sinceMs < -leaseMs ? 0 : Math.max(0, everyMs - Math.max(0, sinceMs));
+}
+
+// Being the one node that looks
+
+interface Hold {
+  /** Writes and goes on holding. False when another node has taken over. */
+  keep(kept: Kept): Promise<boolean>;
+  /** The same, if a good part of the time is over since it was written last. */
+  renew(kept: Kept): Promise<boolean>;
+  /** Writes and gives up. */
+  leave(kept: Kept): Promise<boolean>;
+  /** The same, again and again while the store is away: what it says was sent is sent. */
+  leaveSurely(kept: Kept): Promise<void>;
+}
+
+/** Each write stands on the one before, so of several nodes the first one goes on alone. */
+function createHold(
+  { store, clock, settings }: MonitorDeps,
+  tenant: Tenant,
+  readAt: Millis | undefined,
+): Hold {
+  let at = readAt;
+  let writtenMs = clock.elapsedMs();
+  const write = async (kept: Kept): Promise<boolean> => {
+    const next = Math.max(clock.now(), (at ?? 0) + 1);
+    const state = JSON.stringify(kept);
+    const written = await store.looks.record(tenant.id, at, { at: next, state });
+    if (!written) return false;
+    at = next;
+    writtenMs = clock.elapsedMs();
+    return true;
+  };
+  const keep = (kept: Kept): Promise<boolean> =>
+    write({ ...kept, busyUntil: clock.now() + settings.leaseMs });
+  const leave = ({ busyUntil: _free, ...kept }: Kept): Promise<boolean> => write(kept);
+  const heldMs = (): number => clock.elapsedMs() - writtenMs;
+  return {
+    keep,
+    leave,
+    renew: async (kept) => heldMs() < settings.leaseMs / 3 || keep(kept),
+    leaveSurely: async (kept) => {
+      for (;;) {
+        try {
+          await leave(kept);
+          return;
+        } catch (error) {
+          if (!(error instanceof StoreUnavailable) || heldMs() >= settings.leaseMs) throw error;
+        }
+        await pause(clock, 500, new AbortController().signal);
+      }
+    },
+  };
+}
+
+/** What cannot be read was written by a later version; a look then begins anew. */
+function readKept(state: string | undefined): Kept {
+  if (state === undefined) return nothingKept;
+  const kept = JSON.parse(state) as Kept;
+  return (kept.version as number) === 1 ? kept : nothingKept;
+}
+
+// Reading what is new
+
+interface News {
+  readonly streams: readonly Observed[];
+  /** By stream, newest first: what is told by now, as far as the next look may meet it. */
+  readonly told: ReadonlyMap<string, readonly RecentFailure[]>;
+}
+
+/** Answers nothing when aborted, or when `renew` says that another node has taken over. */
+async function readNews(
+  deps: MonitorDeps,
+  tenant: Tenant,
+  { lookedAt, recent }: Kept,
+  renew: () => Promise<boolean>,
+  signal: AbortSignal,
+): Promise<News | undefined> {
+  // A clock that was set back records failures before the last look. Better to tell of some twice.
+  const now = deps.clock.now();
+  const setBack = lookedAt !== undefined && now < lookedAt;
+  const since = lookFrom(setBack ? now : lookedAt);
+  // No end of the window: nodes whose clocks are ahead record failures of the future.
+  const window = { since, upTo: Number.MAX_SAFE_INTEGER };
+  const streams: Observed[] = [];
+  const told = new Map<string, readonly RecentFailure[]>();
+  for (const stream of await deps.store.looks.troubled(tenant.id, window)) {
+    if (signal.aborted || !(await renew())) return undefined;
+    const former = recent[stream.id];
+    const from = setBack ? since : (former?.from ?? since);
+    const news =
+      stream.newFailures === 0
+        ? noFailures
+        : await readFailures(deps, tenant, stream, { from, former }, renew);
+    if (news === undefined) return undefined;
+    const { newest, newFailures, lastError } = news;
+    told.set(
+      stream.id,
+      [...newest, ...(former?.told ?? [])].toSorted(([a], [b]) => b - a),
+    );
+    const { id, name, status, health } = stream;
+    const disabledAt = (stream.disabledAt ?? 0) > since ? stream.disabledAt : undefined;
+    streams.push({ id, name, status, ...health, newFailures, lastError, disabledAt });
+  }
+  return { streams, told };
+}
+
+interface NewFailures {
+  readonly newFailures: number;
+  /** The newest of them, as many as may be remembered. */
+  readonly newest: readonly RecentFailure[];
+  readonly lastError: string | undefined;
+}
+
+const noFailures: NewFailures = { newFailures: 0, newest: [], lastError: undefined };
+const newestMax = 1000;
+
+/** Logs each failure that no look has told, page by page, newest first. */
+async function readFailures(
+  { store, log, settings }: MonitorDeps,
+  tenant: Tenant,
+  stream: TroubledStream,
+  { from, former }: { readonly from: Millis; readonly former: Recent | undefined },
+  renew: () => Promise<boolean>,
+): Promise<NewFailures | undefined> {
+  const known = new Set(former?.told.map(([failedAt, eventId]) => `${failedAt} ${eventId}`));
+  const newest: RecentFailure[] = [];
+  let newFailures = 0;
+  let lastError: string | undefined;
+  let after: string | undefined;
+  do {
+    const page = await store.deliveries.listFailures(tenant.id, stream.id, {
+      after,
+      take: settings.pageFailures,
+    });
+    for (const failure of page.items) {
+      const { event, failedAt } = failure;
+      if (failedAt <= from) return { newFailures, newest, lastError };
+      if (known.has(`${failedAt} ${event.id}`)) continue;
+      const error = lastErrorOf(failure);
+      newFailures++;
+      lastError ??= error;
+      if (newest.length < newestMax) newest.push([failedAt, event.id]);
+      const about = { tenant: tenant.id, stream: stream.id, eventId: event.id };
+      const attempts = failure.attempts.filter(({ outcome }) => outcome !== 'redelivered').length;
+      log.info({ ...about, eventType: event.type, attempts, error }, 'open failure');
+    }
+    if (!(await renew())) return undefined;
+    after = page.next;
+  } while (after !== undefined);
+  return { newFailures, newest, lastError };
+}
+
+function lastErrorOf({ attempts }: Failure): string | undefined {
+  const error = attempts.findLast((attempt) => attempt.error !== undefined)?.error;
+  return error === undefined ? undefined : causeOf(error);
+}

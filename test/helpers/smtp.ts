@@ -1,0 +1,99 @@
+import { once } from 'node:events';
+import PostalMime, { type Email } from 'postal-mime';
+import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server';
+import { selfSigned, trusted } from './certificates.ts';
+import { waitFor } from './leat.ts';
+
+/** A real mail server on loopback that keeps what it gets. */
+export interface MailServer {
+  readonly port: number;
+  readonly mails: readonly ReceivedMail[];
+  /** Waits for the `count`-th mail (1-indexed). */
+  mail(count: number): Promise<ReceivedMail>;
+  /** Refuses every mail from now on with this answer, or takes them again. */
+  refuse(answer: { readonly code: number; readonly text: string } | undefined): void;
+  close(): Promise<void>;
+}
+
+export interface ReceivedMail {
+  readonly from: string;
+  readonly to: readonly string[];
+  /** Who logged in; absent without a login. */
+  readonly user: string | undefined;
+  readonly secure: boolean;
+  /** As it came over the line. */
+  readonly source: string;
+  readonly parsed: Email;
+}
+
+export interface MailServerWish {
+  /** TLS from the start, offered, or not at all; `none` unless given. */
+  readonly tls?: 'none' | 'starttls' | 'smtps';
+  /** Only who knows these may send. */
+  readonly login?: { readonly user: string; readonly pass: string };
+  /** Presents a certificate that nobody trusts. */
+  readonly selfSigned?: boolean;
+  /** 127.0.0.1 unless given. */
+  readonly host?: string;
+}
+
+export async function startMailServer(wish: MailServerWish = {}): Promise<MailServer> {
+  const { tls = 'none', login, host = '127.0.0.1' } = wish;
+  const mails: ReceivedMail[] = [];
+  let refusal: { readonly code: number; readonly text: string } | undefined;
+  const keep = async (
+    source: string,
+    { envelope, user, secure }: Pick<SMTPServerSession, 'envelope' | 'user' | 'secure'>,
+    done: () => void,
+  ): Promise<void> => {
+    const { mailFrom, rcptTo } = envelope;
+    const from = mailFrom === false ? '' : mailFrom.address;
+    const to = rcptTo.map(({ address }) => address);
+    mails.push({ from, to, user, secure, source, parsed: await PostalMime.parse(source) });
+    done();
+  };
+  const options: SMTPServerOptions = {
+    ...(wish.selfSigned === true ? selfSigned : trusted),
+    secure: tls === 'smtps',
+    disabledCommands: [
+      ...(tls === 'starttls' ? [] : ['STARTTLS']),
+      ...(login === undefined ? ['AUTH'] : []),
+    ],
+    authOptional: login === undefined,
+    allowInsecureAuth: true,
+    closeTimeout: 100,
+    onAuth: ({ username, password }, _session, done) => {
+      const isRight = username === login?.user && password === login?.pass;
+      if (isRight) done(null, { user: username });
+      else done(new Error('Invalid username or password'));
+    },
+    onData: (stream, session, done) => {
+      const chunks: Buffer[] = [];
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('end', () => {
+        if (refusal !== undefined) {
+          done(Object.assign(new Error(refusal.text), { responseCode: refusal.code }));
+          return;
+        }
+        const { envelope, user, secure } = session;
+        void keep(Buffer.concat(chunks).toString(), { envelope, user, secure }, done);
+      });
+    },
+  };
+  const server = new SMTPServer(options);
+  // Who is cut off, or does not like a certificate, is what some tests are about.
+  server.on('error', () => undefined);
+  server.listen(0, host);
+  await once(server.server, 'listening');
+  const address = server.server.address();
+  if (typeof address !== 'object' || address === null) throw new Error('no address');
+  return {
+    port: address.port,
+    mails,
+    mail: (count) => waitFor(`mail ${count}`, () => mails[count - 1]),
+    refuse: (answer) => {
+      refusal = answer;
+    },
+    close: () => new Promise((resolve) => server.close(() => resolve())),
+  };
+}
