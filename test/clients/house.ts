@@ -1,4 +1,5 @@
 import { execFile, type ExecFileException } from 'node:child_process';
+import { dirname } from 'node:path';
 import {
   announcedAuthority,
   bootstrapClient,
@@ -63,7 +64,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** Runs a program to its end with nothing in its environment but the path and what is given. */
+/** Runs a program to its end with a path on which `node` is this one, and what else is given. */
 export function runProgram(
   file: string,
   words: readonly string[],
@@ -71,7 +72,7 @@ export function runProgram(
   cwd?: string,
 ): Promise<Ended> {
   const options = {
-    env: { PATH: process.env['PATH'] ?? '', ...env },
+    env: { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`, ...env },
     timeout: 120_000,
     ...(cwd === undefined ? {} : { cwd }),
   };
