@@ -17,7 +17,9 @@ export function openSink(response: ServerResponse, open: (sink: Sink) => SinkEve
       return response.writableNeedDrain;
     },
     write: (chunk) => void response.write(chunk),
-    stallsAfter: (ms) => void socket?.setTimeout(ms ?? usualMs),
+    stallsAfter: (ms = usualMs) => {
+      if (socket !== null && socket.timeout !== ms) socket.setTimeout(ms);
+    },
     end: () => void response.end(),
     cut: () => void response.destroy(),
   });

@@ -1,4 +1,3 @@
-import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
 import { errorFrame, eventFrame, heartbeat, offsetFrame, type PullErrorCode } from '../core/sse.ts';
@@ -9,9 +8,6 @@ import { Audience } from './audience.ts';
 import type { Reader } from './reader.ts';
 import type { Reads } from './reads.ts';
 import type { PullSettings } from './settings.ts';
-
-/** Pages in a row that are read for all live readers; a log that grows faster is read by each. */
-const pagesMax = 4;
 
 export interface HubDeps {
   readonly tenant: number;
@@ -64,8 +60,8 @@ export class Hub {
     this.readers.add(reader);
     reader.audience.readers.add(reader);
     if (this.#tail === undefined) return this.lookForEvents();
-    // The store knew of more than this node had heard of when the reader asked where to begin.
-    if (reader.position > this.#tail.head) this.#skip(this.#tail, reader.position);
+    // The store may have told the reader of more than this node has heard of.
+    this.reached(reader.position);
     this.advance(reader);
   }
 
@@ -118,7 +114,9 @@ export class Hub {
     if (tail === undefined) return;
     while (reader.state === 'behind' && !reader.isReading) {
       if (reader.sink.isBlocked) return;
-      if (reader.position >= tail.head) return this.#follow(tail, reader);
+      // Ahead of what this node has read, it waits: what lies between is not for it.
+      if (reader.position > tail.head) return;
+      if (reader.position === tail.head) return this.#follow(tail, reader);
       if (!tail.covers(reader.position)) {
         reader.isReading = true;
         reads.want(() => this.#readPage(reader, tenant));
@@ -136,9 +134,11 @@ export class Hub {
     this.advance(reader);
   }
 
-  /** What waits for the client does not move. */
+  /** Nothing has moved for a while. */
   stalled(reader: Reader): void {
     if (reader.state === 'ended') return reader.sink.cut();
+    // Nothing waits, so nothing could move.
+    if (reader.sink.waiting === 0) return reader.sink.stallsAfter(undefined);
     const position = this.#positionOf(reader);
     this.#remove(reader);
     reader.sink.cut();
@@ -167,7 +167,12 @@ export class Hub {
   /** Ends every pull. */
   close(): void {
     this.#isClosed = true;
-    for (const reader of this.readers) this.end(reader);
+    for (const reader of this.readers) {
+      this.#remove(reader);
+      // What a client does not take would hold up the end; it reads that again elsewhere.
+      if (reader.sink.isBlocked) reader.sink.cut();
+      else reader.sink.end();
+    }
   }
 
   async #look(): Promise<void> {
@@ -200,7 +205,6 @@ export class Hub {
   }
 
   #follow(tail: Tail<Audience>, reader: Reader): void {
-    assert.equal(reader.position, tail.head, 'who follows stands at the end of the log');
     const { live, types } = reader.audience;
     if (live.size === 0) tail.join(reader.audience, types);
     live.add(reader);
@@ -250,17 +254,21 @@ export class Hub {
     const piece = audience.takePiece();
     if (piece === undefined) return;
     const { waitingBytesMax, stalledMs } = this.#deps.settings;
+    const left: Reader[] = [];
     for (const reader of audience.live) {
       if (reader.sink.waiting + piece.bytes.length > waitingBytesMax) {
         this.#leave(reader);
         reader.state = 'behind';
         reader.position = piece.after;
         reader.sink.stallsAfter(stalledMs);
+        left.push(reader);
       } else {
         reader.sink.write(piece.bytes);
         reader.toldOffset = piece.last;
       }
     }
+    // Not before all have had the piece: one that catches up at once is live again.
+    for (const reader of left) this.advance(reader);
   }
 
   /** Goes on after `head`: readers that were live read for themselves from where they stood. */
@@ -288,17 +296,21 @@ export class Hub {
     this.#isReading = true;
     await this.#ask(() => this.#readPages(tail));
     this.#isReading = false;
+    for (const reader of this.readers) this.advance(reader);
   }
 
   async #readPages(tail: Tail<Audience>): Promise<void> {
     const { tenant, log, settings } = this.#deps;
     const { pageEvents: take, pageBytes: bytesMax } = settings;
-    for (let pages = 0; pages < pagesMax && tail.head < this.#reach; pages += 1) {
-      const page = await log.page(tenant, { after: tail.head, upTo: this.#reach, take, bytesMax });
+    while (tail.head < this.#reach && tail.hasFollowers) {
+      const { head } = tail;
+      const page = await log.page(tenant, { after: head, upTo: this.#reach, take, bytesMax });
       if (this.#isClosed) return;
       this.#push(tail, page.events);
       // The oldest may have been pruned.
       if (page.scannedTo > tail.head) this.#skip(tail, page.scannedTo);
+      // A log that ends before the head it told of is asked again at the next look, not at once.
+      if (tail.head === head) return;
     }
     if (tail.head < this.#reach) this.#skip(tail, this.#reach);
   }
@@ -316,7 +328,7 @@ export class Hub {
       }, reader);
     }
     reader.isReading = false;
-    // A log that ends before the head it told of is asked again at the next look, not at once.
+    // What brought nothing is asked again at the next look, not at once.
     if (reader.position > after) this.advance(reader);
   }
 

@@ -1,0 +1,171 @@
+import type { Clock } from '../../src/core/clock.ts';
+import { formatOffset } from '../../src/core/offset.ts';
+import type { NewEvent, Offset } from '../../src/core/types.ts';
+import { limits } from '../../src/config.ts';
+import { createPulls, type Opening, type Pulls } from '../../src/pull/pulls.ts';
+import type { PullSettings } from '../../src/pull/settings.ts';
+import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
+import type { Store } from '../../src/store/port.ts';
+import { openMemory, random } from '../auth/house.ts';
+import { createManualClock, type ManualClock } from '../helpers/clock.ts';
+
+/** The pull of one node over a real store, with a clock and connections moved by hand. */
+export interface PullScene {
+  readonly store: Store;
+  readonly tenant: number;
+  readonly clock: ManualClock;
+  readonly pulls: Pulls;
+  readonly logged: { readonly facts: object; readonly message: string }[];
+  /** Appends one event for each type; answers the head. */
+  append(...types: readonly string[]): Promise<Offset>;
+  /** Opens a pull after an offset, at the end of the log unless said. */
+  open(wish?: Wish): Promise<Wire>;
+  close(): Promise<void>;
+}
+
+export interface Wish {
+  readonly after?: Offset;
+  readonly types?: readonly string[];
+  readonly client?: string;
+  readonly tenant?: number;
+  readonly holds?: () => boolean | Promise<boolean>;
+  readonly wire?: Wire;
+}
+
+export const settings: PullSettings = {
+  ...limits.pull,
+  connectionsMax: 100,
+  eventRetentionMs: 7 * 86_400_000,
+};
+
+export async function openScene(
+  options: {
+    settings?: Partial<PullSettings>;
+    around?: (store: Store) => Store;
+    store?: Store;
+    clock?: ManualClock;
+  } = {},
+): Promise<PullScene> {
+  const { clock = createManualClock() } = options;
+  const opened = options.store ?? (await openMemory());
+  const store = options.around?.(opened) ?? opened;
+  const made = await opened.tenants.create({ name: 'main', domain: 'localhost' }, clock.now());
+  const tenant = 'created' in made ? made.created.id : 1;
+  const logged: PullScene['logged'][number][] = [];
+  const hear = (facts: object, message: string): void => void logged.push({ facts, message });
+  const pulls = createPulls({
+    store,
+    clock,
+    random,
+    settings: { ...settings, ...options.settings },
+    log: { warn: hear, error: hear },
+  });
+  return {
+    store,
+    tenant,
+    clock,
+    pulls,
+    logged,
+    append: (...types) => appendTo(opened, tenant, clock, types),
+    open: async (wish = {}) => {
+      const { client = 'client', types, holds = () => true, wire = new Wire() } = wish;
+      const place = pulls.take(wish.tenant ?? tenant, client);
+      if (place === undefined) throw new Error('no place');
+      const asked = wish.after === undefined ? 'now' : { after: wish.after };
+      const start = await place.startOf(asked, clock.now());
+      if ('refused' in start) throw new Error(start.refused);
+      const permit = { token: client, holds };
+      const opening: Opening = { position: start.position, types, permit };
+      wire.events = place.begin(opening, wire);
+      await clock.advance(0);
+      return wire;
+    },
+    close: async () => {
+      pulls.close();
+      await opened.close();
+    },
+  };
+}
+
+let made = 0;
+
+export async function appendTo(
+  store: Store,
+  tenant: number,
+  clock: Pick<Clock, 'now'>,
+  types: readonly string[],
+): Promise<Offset> {
+  const events = types.map((type): NewEvent => {
+    made += 1;
+    return { id: `evt_${made}`, chosen: false, type, time: clock.now(), body: `{"n":${made}}` };
+  });
+  const appended = await store.log.append(tenant, events, clock.now());
+  return appended.at(-1)?.offset ?? 0;
+}
+
+/** A connection to a client that takes everything, or so many bytes until it is told to go on. */
+export class Wire implements Sink {
+  events: SinkEvents | undefined;
+  text = '';
+  /** Bytes of each thing written that have not left. */
+  #waiting = 0;
+  #takes: boolean;
+  stallsMs: number | undefined;
+  end_: 'open' | 'ended' | 'cut' = 'open';
+  readonly #highWater = 65_536;
+
+  constructor(takes = true) {
+    this.#takes = takes;
+  }
+
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  get isBlocked(): boolean {
+    return this.#waiting >= this.#highWater;
+  }
+
+  write(chunk: string | Uint8Array): void {
+    const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString();
+    this.text += text;
+    if (!this.#takes) this.#waiting += Buffer.byteLength(text);
+  }
+
+  stallsAfter(ms: number | undefined): void {
+    this.stallsMs = ms;
+  }
+
+  end(): void {
+    if (this.end_ === 'open') this.end_ = 'ended';
+  }
+
+  cut(): void {
+    this.end_ = 'cut';
+    this.events?.gone();
+  }
+
+  /** The client takes what waits, and from now on everything when it `takes`. */
+  take(takes: boolean): void {
+    this.#takes = takes;
+    this.#waiting = 0;
+    this.events?.drained();
+  }
+
+  /** Offsets of the events so far, those of progress aside. */
+  get offsets(): string[] {
+    return [...this.text.matchAll(/^event: [a-z_]+\..*\nid: (?<id>.*)$/gm)].map(
+      (match) => match.groups?.['id'] ?? '',
+    );
+  }
+}
+
+/** As `offsets` of a wire shows them. */
+export function shown(...offsets: readonly Offset[]): string[] {
+  return offsets.map(formatOffset);
+}
+
+/** From one offset to another. */
+export function range(from: Offset, to: Offset): Offset[] {
+  return Array.from({ length: to - from + 1 }, (_, index) => from + index);
+}
