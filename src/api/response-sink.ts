@@ -17,9 +17,7 @@ export function openSink(response: ServerResponse, open: (sink: Sink) => SinkEve
       return response.writableNeedDrain;
     },
     write: (chunk) => void response.write(chunk),
-    stallsAfter: (ms = usualMs) => {
-      if (socket !== null && socket.timeout !== ms) socket.setTimeout(ms);
-    },
+    stallsAfter: (ms = usualMs) => void socket?.setTimeout(ms),
     end: () => void response.end(),
     cut: () => void response.destroy(),
   });

@@ -113,7 +113,7 @@ export class Hub {
     const tail = this.#tail;
     if (tail === undefined) return;
     while (reader.state === 'behind' && !reader.isReading) {
-      if (reader.sink.isBlocked) return;
+      if (reader.sink.isBlocked) return reader.sink.stallsAfter(settings.stalledMs);
       // Ahead of what this node has read, it waits: what lies between is not for it.
       if (reader.position > tail.head) return;
       if (reader.position === tail.head) return this.#follow(tail, reader);
@@ -136,13 +136,10 @@ export class Hub {
 
   /** Nothing has moved for a while. */
   stalled(reader: Reader): void {
-    if (reader.state === 'ended') return reader.sink.cut();
-    // Nothing waits, so nothing could move.
-    if (reader.sink.waiting === 0) return reader.sink.stallsAfter(undefined);
-    const position = this.#positionOf(reader);
-    this.#remove(reader);
-    reader.sink.cut();
-    this.#deps.slow(reader, position);
+    if (reader.state === 'ended') reader.sink.cut();
+    // All there is for it was written, and that is not too much, or nothing at all.
+    else if (reader.state === 'live') reader.sink.stallsAfter(undefined);
+    else this.#deps.reads.want(() => this.#judgeSlow(reader));
   }
 
   /** Ends a pull as a matter of course: the client comes back and reads on. */
@@ -253,14 +250,13 @@ export class Hub {
   #send(audience: Audience): void {
     const piece = audience.takePiece();
     if (piece === undefined) return;
-    const { waitingBytesMax, stalledMs } = this.#deps.settings;
+    const { waitingBytesMax } = this.#deps.settings;
     const left: Reader[] = [];
     for (const reader of audience.live) {
       if (reader.sink.waiting + piece.bytes.length > waitingBytesMax) {
         this.#leave(reader);
         reader.state = 'behind';
         reader.position = piece.after;
-        reader.sink.stallsAfter(stalledMs);
         left.push(reader);
       } else {
         reader.sink.write(piece.bytes);
@@ -313,6 +309,23 @@ export class Hub {
       if (tail.head === head) return;
     }
     if (tail.head < this.#reach) this.#skip(tail, this.#reach);
+  }
+
+  /** Closes a reader whose client has taken nothing when too much waits for it, here or in the log. */
+  async #judgeSlow(reader: Reader): Promise<void> {
+    const { tenant, log, settings, slow } = this.#deps;
+    const { position: after, audience } = reader;
+    const { waitingBytesMax: bytesMax, stalledMs } = settings;
+    await this.#ask(async () => {
+      const query = { after, types: audience.types, take: bytesMax, bytesMax };
+      const { events } = await log.page(tenant, query);
+      if (reader.state === 'ended' || reader.position !== after || !reader.sink.isBlocked) return;
+      const inLog = events.reduce((sum, event) => sum + eventFrame(event).length, 0);
+      if (reader.sink.waiting + inLog < bytesMax) return reader.sink.stallsAfter(stalledMs);
+      this.#remove(reader);
+      reader.sink.cut();
+      slow(reader, after);
+    }, reader);
   }
 
   async #readPage(reader: Reader, tenant: number): Promise<void> {

@@ -9,9 +9,9 @@ export interface PullSettings {
   /** A healthy connection ends after this time at the latest, and up to `spreadMs` earlier. */
   readonly lifetimeMs: number;
   readonly spreadMs: number;
-  /** What may wait for one client, in bytes… */
+  /** What may wait for a client that does not read, in bytes: written, or still in the log. */
   readonly waitingBytesMax: number;
-  /** …and for how long nothing may move once so much waits. */
+  /** A client does not read when nothing has moved for so long. */
   readonly stalledMs: number;
   /** While the store fails for so long, readers are told and sent away. */
   readonly outageMs: number;

@@ -6,7 +6,6 @@ import { managementScopes } from '../../src/auth/scopes.ts';
 import { limits as programLimits } from '../../src/config.ts';
 import { createPulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
-import type { Store } from '../../src/store/port.ts';
 import { type House, openHouse, plainHttp, random } from '../auth/house.ts';
 
 /** The management API on a real listener, over a real store, with real tokens. */
@@ -80,7 +79,7 @@ const pullSettings: PullSettings = {
 /** Opens a site; settings that are not given are generous. */
 export async function openSite(
   settings: Partial<ApiSettings> = {},
-  options: { around?: (store: Store) => Store; domain?: string; pull?: Partial<PullSettings> } = {},
+  options: Parameters<typeof openHouse>[0] & { readonly pull?: Partial<PullSettings> } = {},
 ): Promise<Site> {
   const house = await openHouse(options);
   const state = { ready: true };

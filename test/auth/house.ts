@@ -56,9 +56,12 @@ export async function openHouse(
     trusted?: ReadonlyMap<string, KeySource>;
     /** Wraps the store, to watch what it is asked. */
     around?: (store: Store) => Store;
+    /** Opens the store; it is SQLite in memory unless said. */
+    open?: () => Promise<Pick<Store, 'close'> & { readonly store: Store }>;
   } = {},
 ): Promise<House> {
-  const opened = await openMemory();
+  const place = await options.open?.();
+  const opened = place?.store ?? (await openMemory());
   const store = options.around?.(opened) ?? opened;
   const clock = handClock();
   const domain = options.domain ?? 'leat.example.com';
@@ -111,7 +114,7 @@ export async function openHouse(
     close: async () => {
       verifier.close();
       keyring.close();
-      await opened.close();
+      await (place ?? opened).close();
     },
   };
 }

@@ -56,12 +56,12 @@ describe('a reader at the end of the log', () => {
     const scene = await sceneOf(t);
     const wires = await Promise.all(range(1, 40).map((n) => scene.open({ client: `c${n}` })));
     await scene.clock.advance(269_000);
-    assert.ok(wires.every(({ end_: end }) => end === 'open'));
+    assert.ok(wires.every(({ outcome }) => outcome === 'open'));
     await scene.clock.advance(15_000);
-    const half = wires.filter(({ end_: end }) => end === 'ended').length;
+    const half = wires.filter(({ outcome }) => outcome === 'ended').length;
     assert.ok(half > 3 && half < 37, `${half} of 40 have ended at half of the spread`);
     await scene.clock.advance(16_000);
-    assert.ok(wires.every(({ end_: end }) => end === 'ended'));
+    assert.ok(wires.every(({ outcome }) => outcome === 'ended'));
     assert.ok(wires.every(({ text }) => !text.includes('event: error')));
     assert.equal(scene.pulls.open, 0);
   });
@@ -149,7 +149,7 @@ describe('a reader that begins before the end of the log', () => {
       await scene.clock.advance(0);
       assert.deepEqual(wire.offsets, shown(...range(1, read)));
       assert.ok(wire.text.endsWith(errorFrame('cursor_expired', read)));
-      assert.equal(wire.end_, 'ended');
+      assert.equal(wire.outcome, 'ended');
     }
     assert.equal(scene.pulls.open, 0);
   });
@@ -179,7 +179,8 @@ describe('a client that does not read', () => {
     assert.equal(quick.stallsMs, undefined);
     const read = slow.offsets.length;
     slow.events?.stalled();
-    assert.equal(slow.end_, 'cut');
+    await scene.clock.advance(0);
+    assert.equal(slow.outcome, 'cut');
     assert.deepEqual(scene.logged, [
       {
         facts: { tenant: scene.tenant, client: 'slow', offset: read },
@@ -209,7 +210,25 @@ describe('a client that does not read', () => {
     await scene.clock.advance(0);
     assert.deepEqual(wire.offsets, shown(...range(1, 30_000)));
     wire.events?.stalled();
-    assert.equal(wire.end_, 'open');
+    await scene.clock.advance(0);
+    assert.equal(wire.outcome, 'open');
+  });
+
+  test('is cut off when what waits in the log is too much, and not before', async (t) => {
+    const scene = await sceneOf(t);
+    await scene.append(...many(2000));
+    const wire = await scene.open({ after: 0, wire: new Wire(false) });
+    assert.equal(wire.stallsMs, 5000);
+    wire.events?.stalled();
+    await scene.clock.advance(0);
+    assert.equal(wire.outcome, 'open');
+    const other = await scene.open({ after: 0, types: ['b.made'] });
+    await scene.appendLong(1000);
+    assert.ok(wire.waiting < 300_000, `${wire.waiting} bytes wait`);
+    wire.events?.stalled();
+    await scene.clock.advance(0);
+    assert.equal(wire.outcome, 'cut');
+    assert.equal(other.outcome, 'open');
   });
 
   test('is not written signs of life that lie behind what it does not take', async (t) => {
@@ -231,12 +250,12 @@ describe('the token of a reader', () => {
     const asked = await scene.open({ client: 'two', holds: async () => holds });
     const other = await scene.open({ client: 'three' });
     await scene.clock.advance(10_000);
-    assert.equal(ending.end_, 'open');
+    assert.equal(ending.outcome, 'open');
     holds = false;
     await scene.clock.advance(500);
-    assert.equal(ending.end_, 'ended');
-    assert.equal(asked.end_, 'ended');
-    assert.equal(other.end_, 'open');
+    assert.equal(ending.outcome, 'ended');
+    assert.equal(asked.outcome, 'ended');
+    assert.equal(other.outcome, 'open');
     assert.equal(ending.text, greeting);
   });
 
@@ -259,7 +278,7 @@ describe('the token of a reader', () => {
     const wires = await Promise.all([1, 2, 3].map(() => scene.open({ holds })));
     emit({ kind: 'client', tenant: scene.tenant, client: 'client' });
     await scene.clock.advance(0);
-    assert.ok(wires.every(({ end_: end }) => end === 'ended'));
+    assert.ok(wires.every(({ outcome }) => outcome === 'ended'));
     assert.equal(judged, 1);
   });
 
@@ -268,7 +287,7 @@ describe('the token of a reader', () => {
     const holds = (): Promise<boolean> => Promise.reject(new StoreUnavailable('away'));
     const wire = await scene.open({ holds });
     await scene.clock.advance(5_000);
-    assert.equal(wire.end_, 'open');
+    assert.equal(wire.outcome, 'open');
     assert.deepEqual(scene.logged, []);
   });
 });
@@ -297,13 +316,13 @@ describe('the store of a reader', () => {
     state.error = new StoreUnavailable('away');
     wire.take(true);
     await scene.clock.advance(20_000);
-    assert.equal(wire.end_, 'open');
+    assert.equal(wire.outcome, 'open');
     state.error = undefined;
     await scene.clock.advance(500);
     assert.deepEqual(wire.offsets, shown(...range(1, 2000)));
     state.error = new StoreUnavailable('away again');
     await scene.clock.advance(25_000);
-    assert.equal(wire.end_, 'open');
+    assert.equal(wire.outcome, 'open');
   });
 
   test('ends the pull with an error when it is away for long', async (t) => {
@@ -314,7 +333,7 @@ describe('the store of a reader', () => {
     state.error = new StoreUnavailable('away');
     await scene.clock.advance(36_000);
     assert.ok(wire.text.endsWith(errorFrame('service_unavailable', 3)), wire.text);
-    assert.equal(wire.end_, 'ended');
+    assert.equal(wire.outcome, 'ended');
     assert.deepEqual(scene.logged, []);
   });
 
@@ -414,12 +433,12 @@ describe('the end of the node', () => {
     await scene.append(...many(1000));
     const place = scene.pulls.take(scene.tenant, 'late');
     scene.pulls.close();
-    assert.equal(reading.end_, 'ended');
-    assert.equal(stuck.end_, 'cut');
+    assert.equal(reading.outcome, 'ended');
+    assert.equal(stuck.outcome, 'cut');
     assert.doesNotMatch(reading.text, /event: error/);
     const late = new Wire();
     place?.begin({ position: 0, types: undefined, permit: { token: '', holds: () => true } }, late);
-    assert.equal(late.end_, 'ended');
+    assert.equal(late.outcome, 'ended');
     assert.equal(scene.clock.pending, 0);
   });
 });

@@ -18,6 +18,8 @@ export interface PullScene {
   readonly logged: { readonly facts: object; readonly message: string }[];
   /** Appends one event for each type; answers the head. */
   append(...types: readonly string[]): Promise<Offset>;
+  /** Appends so many events of 1,000 characters. */
+  appendLong(count: number): Promise<Offset>;
   /** Opens a pull after an offset, at the end of the log unless said. */
   open(wish?: Wish): Promise<Wire>;
   close(): Promise<void>;
@@ -67,6 +69,10 @@ export async function openScene(
     pulls,
     logged,
     append: (...types) => appendTo(opened, tenant, clock, types),
+    appendLong: (count) => {
+      const types = Array<string>(count).fill('a.made');
+      return appendTo(opened, tenant, clock, types, 'x'.repeat(1000));
+    },
     open: async (wish = {}) => {
       const { client = 'client', types, holds = () => true, wire = new Wire() } = wish;
       const place = pulls.take(wish.tenant ?? tenant, client);
@@ -94,10 +100,12 @@ export async function appendTo(
   tenant: number,
   clock: Pick<Clock, 'now'>,
   types: readonly string[],
+  text = '',
 ): Promise<Offset> {
   const events = types.map((type): NewEvent => {
     made += 1;
-    return { id: `evt_${made}`, chosen: false, type, time: clock.now(), body: `{"n":${made}}` };
+    const body = JSON.stringify({ n: made, text });
+    return { id: `evt_${made}`, chosen: false, type, time: clock.now(), body };
   });
   const appended = await store.log.append(tenant, events, clock.now());
   return appended.at(-1)?.offset ?? 0;
@@ -111,7 +119,7 @@ export class Wire implements Sink {
   #waiting = 0;
   #takes: boolean;
   stallsMs: number | undefined;
-  end_: 'open' | 'ended' | 'cut' = 'open';
+  outcome: 'open' | 'ended' | 'cut' = 'open';
   readonly #highWater = 65_536;
 
   constructor(takes = true) {
@@ -137,11 +145,11 @@ export class Wire implements Sink {
   }
 
   end(): void {
-    if (this.end_ === 'open') this.end_ = 'ended';
+    if (this.outcome === 'open') this.outcome = 'ended';
   }
 
   cut(): void {
-    this.end_ = 'cut';
+    this.outcome = 'cut';
     this.events?.gone();
   }
 
