@@ -4,7 +4,7 @@ import { type Config, limits } from './config.ts';
 import type { Clock } from './core/clock.ts';
 import type { DeliveryReport } from './delivery/report.ts';
 import { listenRefusal, urlOf } from './listening.ts';
-import type { Standing } from './ops/metrics.ts';
+import type { OpenPulls, Standing } from './ops/metrics.ts';
 import { openMetricsServer } from './ops/metrics-server.ts';
 import type { Store } from './store/port.ts';
 
@@ -16,6 +16,8 @@ export interface ServiceMetrics {
   report(report: DeliveryReport): void;
   /** From now on they tell how this dispatcher stands. */
   follow(dispatcher: Standing): void;
+  /** The same for these pulls. */
+  followPulls(pulls: OpenPulls): void;
   close(): Promise<void>;
 }
 
@@ -51,6 +53,7 @@ export async function openMetrics(
     meter: metrics,
     report: metrics.report,
     follow: metrics.follow,
+    followPulls: metrics.followPulls,
     close: async () => {
       unwatch();
       await server.close();

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import os from 'node:os';
 import type { Logger } from 'pino';
-import { type AppDeps, buildApp } from './api/app.ts';
+import { buildApp } from './api/app.ts';
 import { type CloseAddresses, openOtherAddresses } from './api/addresses.ts';
 import type { TlsServer } from './api/tls.ts';
 import { bootstrap, type Bootstrapped } from './auth/bootstrap.ts';
@@ -132,7 +132,7 @@ async function startOn(
   metrics?.follow(dispatcher);
   const pruner = createServicePruner(store, deps);
   const monitor = createServiceMonitor(store, deps);
-  const around = { egress, ending: signal, tls: tls?.server, meter: metrics?.meter };
+  const around = { egress, ending: signal, tls: tls?.server, metrics };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
   const { url, closeOthers } = await listen(app, deps);
   const work = Promise.all([
@@ -186,12 +186,12 @@ function buildServiceApp(
     readonly egress: EgressRule;
     readonly ending: AbortSignal;
     readonly tls: TlsServer | undefined;
-    readonly meter: AppDeps['meter'];
+    readonly metrics: ServiceMetrics | undefined;
   },
   deps: ServiceDeps,
 ): { app: ReturnType<typeof buildApp>; close: () => void } {
   const { config, clock, random, log, version } = deps;
-  const { egress, ending, tls, meter } = around;
+  const { egress, ending, tls, metrics } = around;
   const plainHttp = (domain: string): boolean => usesPlainHttp(config, domain);
   const watch = store.watch.bind(store);
   const keyring = createKeyring({ keys: store.keys, watch, clock });
@@ -206,6 +206,7 @@ function buildServiceApp(
   const { clients } = store;
   const verifier = createVerifier({ keyring, clients, watch, clock, plainHttp, trusted });
   const pulls = createServicePulls(store, deps);
+  metrics?.followPulls(pulls);
   const app = buildApp({
     store,
     verifier,
@@ -227,7 +228,7 @@ function buildServiceApp(
     ready: () => !ending.aborted,
     version,
     tls,
-    meter,
+    meter: metrics?.meter,
   });
   // A connection that stayed open after its answer would hold up the end until it is cut off.
   // Not an async function: that would cost every answer a promise.

@@ -26,10 +26,17 @@ export interface Metrics {
   route(method: string, pattern: string): (status: number, durationMs: number) => void;
   /** From now on the text tells how this dispatcher stands. */
   follow(dispatcher: Standing): void;
+  /** From now on it tells how many of these pulls are open. */
+  followPulls(pulls: OpenPulls): void;
 }
 
 /** What is asked of a dispatcher each time that the text is asked for. */
 export type Standing = Pick<Dispatcher, 'state' | 'backlogs'>;
+
+/** The pulls of a node. */
+export interface OpenPulls {
+  readonly open: number;
+}
 
 export interface MetricsDeps {
   /** Every name begins with it, `-` written as `_`. */
@@ -47,7 +54,9 @@ export function createMetrics({ serviceName, version, clock, streamsMax }: Metri
   make.gauge('build_info', 'Always 1; the label has the version.', ['version']).set({ version }, 1);
   const standing = createStanding(make);
   const lags = createLags(make, { clock, streamsMax });
+  const pullsOpen = make.gauge('pulls_open', 'Open pulls of events.');
   let followed: Standing | undefined;
+  let pulls: OpenPulls = { open: 0 };
   collectDefaultMetrics({ register: registry });
 
   return {
@@ -57,6 +66,7 @@ export function createMetrics({ serviceName, version, clock, streamsMax }: Metri
         standing(followed.state());
         lags(followed.backlogs());
       }
+      pullsOpen.set(pulls.open);
       return registry.metrics();
     },
     report: createReporting(make),
@@ -64,6 +74,9 @@ export function createMetrics({ serviceName, version, clock, streamsMax }: Metri
     route: createRoutes(make),
     follow: (dispatcher) => {
       followed = dispatcher;
+    },
+    followPulls: (present) => {
+      pulls = present;
     },
   };
 }

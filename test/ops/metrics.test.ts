@@ -174,6 +174,18 @@ describe('what the dispatcher tells', () => {
   });
 });
 
+describe('the open pulls', () => {
+  test('are as many as there are when it is asked', async () => {
+    const metrics = metricsOf();
+    assert.equal((await textOf(metrics)).value('leat_pulls_open'), 0);
+    const pulls = { open: 3 };
+    metrics.followPulls(pulls);
+    assert.equal((await textOf(metrics)).value('leat_pulls_open'), 3);
+    pulls.open = 2;
+    assert.equal((await textOf(metrics)).value('leat_pulls_open'), 2);
+  });
+});
+
 describe('a commit of the log', () => {
   test('counts its events, and others do not', async () => {
     const metrics = metricsOf();
