@@ -40,8 +40,8 @@ before(async () => {
   });
 });
 after(async () => {
-  await leat.kill();
   await endpoint.close();
+  await leat.kill();
   await place.remove();
 });
 
