@@ -122,9 +122,9 @@ export interface HealthLimits {
 /**
  * Why an event is being delivered. `first`: it came along the log. `redelivery`: an operator asked
  * for a new cycle of a failure, so the row is an open failure record until it succeeds. `test`: it
- * was never in the log.
+ * was never in the log. `replay`: it lies in the range of a {@link Replay}.
  */
-export type DeliveryKind = 'first' | 'redelivery' | 'test';
+export type DeliveryKind = 'first' | 'redelivery' | 'test' | 'replay';
 
 /**
  * `parked`: an attempt is under way and the row lets the cursor pass. `retrying`: the next attempt
@@ -150,6 +150,29 @@ export interface Delivery {
 export type DeliveredEvent = Omit<LogEvent, 'offset' | 'publishedAt'> & {
   readonly offset: Offset | undefined;
 };
+
+/**
+ * A range of the log that is sent to one stream again. Of a stream at most one is `running`, which
+ * includes one that pauses because the stream is disabled.
+ */
+export interface Replay {
+  readonly tenant: number;
+  readonly stream: string;
+  /** `rpl_` and 22 base58 characters. */
+  readonly id: string;
+  /** `failed`: the rest of the range was pruned before it could be sent. */
+  readonly status: 'running' | 'done' | 'cancelled' | 'failed';
+  /** It begins with the event after this one. */
+  readonly from: Offset;
+  /** Events found so far… */
+  readonly matched: number;
+  /** …and how many of them were delivered, and became failures. */
+  readonly sent: number;
+  readonly failed: number;
+  readonly createdAt: Millis;
+  /** `undefined` while it is running. */
+  readonly finishedAt: Millis | undefined;
+}
 
 /** One entry of the history of a delivery. */
 export interface Attempt {

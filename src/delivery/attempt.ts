@@ -121,7 +121,7 @@ export type Ended = Exclude<Outcome, { readonly result: 'parked' }>;
 
 /** How many rows more an outcome leaves of those that count against the stream's fresh work. */
 export function rowsMore({ kind, hasRow, result }: Outcome): number {
-  if (kind === 'redelivery') return 0;
+  if (kind === 'redelivery' || kind === 'replay') return 0;
   const after = result === 'parked' || result === 'retry' ? 1 : 0;
   return after - (hasRow ? 1 : 0);
 }

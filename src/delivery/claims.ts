@@ -140,20 +140,23 @@ class GatheredClaims implements Claims {
     const rows = answer?.rows ?? [];
     this.#giveBack(runner, slots - rows.length);
     this.#deps.note(runner, answer?.nextDueAt);
-    for (const row of rows) this.#begin(runner, { row, claimedMs });
+    const { replay } = runner;
+    for (const row of rows) this.#begin(runner, { row, claimedMs, replay });
     this.#deps.rota.tell(runner);
     if (rows.length === 0) this.#deps.exhausted(runner);
   }
 
-  #begin(runner: Runner, { row, claimedMs }: Claimed): void {
+  #begin(runner: Runner, claimed: Claimed): void {
+    const { row, claimedMs } = claimed;
     const { clock, settings, lease, begin } = this.#deps;
     const isLate = clock.elapsedMs() - claimedMs > settings.leaseGraceMs;
     const mayBegin = lease.isHeld && !isLate && !this.#isClosed;
     if (runner.state === 'gone' || !mayBegin) return this.#giveBack(runner, 1);
     if (runner.state === 'stale') {
-      (runner.claimed ??= []).push({ row, claimedMs });
+      (runner.claimed ??= []).push(claimed);
       return;
     }
+    if (row.kind === 'replay' && isPaused(runner, claimed)) return this.#giveBack(runner, 1);
     if (!runner.enabled && row.kind !== 'redelivery') return this.#refuse(runner, row);
     runner.granted -= 1;
     this.#granted -= 1;
@@ -174,6 +177,14 @@ class GatheredClaims implements Claims {
     this.#granted -= slots;
     this.#deps.rota.free(slots);
   }
+}
+
+/**
+ * The stream was disabled between the claim and the attempt, and the row waits for the end of its
+ * lease; or the replay was cancelled, and the row is gone.
+ */
+function isPaused(runner: Runner, { replay }: Claimed): boolean {
+  return !runner.enabled || runner.replay !== replay;
 }
 
 /** Slots that have no row yet. */

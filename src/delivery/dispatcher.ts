@@ -43,7 +43,7 @@ export interface DispatcherState {
 }
 
 export interface DispatcherDeps {
-  readonly store: Pick<Store, 'log' | 'deliveries' | 'ownership' | 'watch'>;
+  readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'watch'>;
   readonly transport: Pick<Transport, 'post'>;
   readonly clock: Clock;
   readonly settings: DeliverySettings;

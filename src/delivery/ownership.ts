@@ -6,6 +6,7 @@ import type { Feed } from './feed.ts';
 import type { Lease } from './lease.ts';
 import type { Lane, Patience } from './patience.ts';
 import type { DeliveryReport } from './report.ts';
+import type { Replays } from './replays.ts';
 import type { Rota } from './rota.ts';
 import { Runner } from './runner.ts';
 import type { Sender } from './sender.ts';
@@ -60,6 +61,7 @@ export interface OwnershipDeps {
   readonly feed: Pick<Feed, 'fill' | 'empty'>;
   readonly due: Pick<Due, 'note' | 'forget'>;
   readonly claims: Pick<Claims, 'resume'>;
+  readonly replays: Pick<Replays, 'tell'>;
   readonly sender: Pick<Sender, 'cutOff'>;
   readonly rota: Pick<Rota, 'tell' | 'pump'>;
   readonly report: (event: DeliveryReport) => void;
@@ -230,12 +232,13 @@ class StreamOwnership implements Ownership {
   }
 
   #wake(runner: Runner, { nextDueAt }: OwnedStream): void {
-    const { due, claims, feed, rota } = this.#deps;
+    const { due, claims, feed, replays, rota } = this.#deps;
     runner.state = 'active';
     due.note(runner, nextDueAt);
     claims.resume(runner);
     feed.fill(runner);
     rota.tell(runner);
+    replays.tell(runner);
   }
 
   // Looking again

@@ -4,6 +4,7 @@ import type { Due } from './due.ts';
 import type { Feed } from './feed.ts';
 import type { Ownership } from './ownership.ts';
 import type { Patience } from './patience.ts';
+import type { Replays } from './replays.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 import type { Tail } from './tail.ts';
@@ -29,6 +30,7 @@ export interface PollDeps {
   readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'look' | 'raise'>;
   readonly feed: Pick<Feed, 'skipped' | 'reached'>;
   readonly due: Pick<Due, 'check'>;
+  readonly replays: Pick<Replays, 'tell'>;
   readonly settings: Pick<DeliverySettings, 'pollMs' | 'lagOffsetsMax' | 'lagMs'>;
 }
 
@@ -49,6 +51,7 @@ export function createPoll(deps: PollDeps): Poll {
     await hearOfHeads((tenant, tail, head) => deps.feed.reached(tenant, tail, head));
     for (const tail of ownership.tails.values()) tail.age();
     lookAtNext();
+    for (const runner of ownership.runners.values()) deps.replays.tell(runner);
     await raiseLagging();
   };
   const hearOfHeads = async (

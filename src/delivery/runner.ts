@@ -19,6 +19,8 @@ export interface Claimed {
   readonly row: Delivery;
   /** Monotonic. */
   readonly claimedMs: number;
+  /** The replay that was running then. */
+  readonly replay: string | undefined;
 }
 
 /**
@@ -78,6 +80,15 @@ export class Runner {
   /** Rows that were claimed while the runner became stale; their slots are kept. */
   claimed: Claimed[] | undefined;
 
+  /** Id of the replay that is running. */
+  replay: string | undefined;
+  /** The one that attempts of a replay belong to that are {@link replayPending}. */
+  fedReplay: string | undefined;
+  /** Attempts of replays that are under way, or whose results are not in the store yet. */
+  replayPending = 0;
+  /** The store is being asked to go on with it. */
+  feeding = false;
+
   freshInFlight = 0;
   /** With those {@link granted}. */
   dueInFlight = 0;
@@ -97,6 +108,7 @@ export class Runner {
     this.scannedTo = owned.cursor;
     this.rows = owned.waiting;
     this.#rowsAbove = setOf(owned.rowsAbove);
+    this.replay = owned.replay;
   }
 
   get enabled(): boolean {
@@ -150,6 +162,20 @@ export class Runner {
     );
   }
 
+  /**
+   * How many events of its replay could be sent now. None while it has anything else to do, or while
+   * attempts of a replay that was cancelled are not over: their results would be taken for this
+   * one's. A quarter of the slots is left to fresh events.
+   */
+  replayRoom({ streamConcurrency }: Pick<RunnerLimits, 'streamConcurrency'>): number {
+    const mayReplay = this.state === 'active' && this.enabled && !this.leaving;
+    const hasWork = !this.following || this.queue.length > 0 || this.dueWaits;
+    const isMixed = this.fedReplay !== this.replay && this.replayPending > 0;
+    if (this.replay === undefined || !mayReplay || hasWork || isMixed) return 0;
+    const free = streamConcurrency - this.freshInFlight - this.dueInFlight;
+    return Math.min(free, replaySlots(streamConcurrency) - this.replayPending);
+  }
+
   /** How far the cursor may be written, as of what has ended so far. */
   cursor(): Offset {
     this.window.pass(this.position);
@@ -195,12 +221,18 @@ export class Runner {
     this.tenantName = owned.tenantName;
     this.rows = owned.waiting;
     this.#rowsAbove = setOf(owned.rowsAbove);
+    this.replay = owned.replay;
     if (owned.run === this.run) return;
     this.run = owned.run;
     this.acceptedAt = undefined;
     this.window = this.window.reopened(owned.cursor);
     this.scannedTo = Math.max(owned.cursor, this.scannedTo);
   }
+}
+
+/** Slots of a stream that its replay may have: fresh events find one at once. */
+export function replaySlots(streamConcurrency: number): number {
+  return streamConcurrency === 1 ? 1 : streamConcurrency - Math.ceil(streamConcurrency / 4);
 }
 
 function setOf(offsets: readonly Offset[]): ReadonlySet<Offset> | undefined {

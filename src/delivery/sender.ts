@@ -63,6 +63,10 @@ class WebhookSender implements Sender {
   }
 
   beginDue(runner: Runner, { event, kind, attempt }: Delivery): void {
+    if (kind === 'replay') {
+      runner.replayPending += 1;
+      runner.fedReplay = runner.replay;
+    }
     const publishedAt = runner.acceptedAt?.get(event.id);
     runner.acceptedAt?.delete(event.id);
     this.#begin(runner, { event, publishedAt, kind, attempt, fresh: false, hasRow: true });

@@ -9,6 +9,7 @@ import { createOwnership, type Ownership } from './ownership.ts';
 import { createLease, type Lease } from './lease.ts';
 import { createLane, type Lane, type Patience } from './patience.ts';
 import { createPoll, type Poll } from './poll.ts';
+import { createReplays, type Replays } from './replays.ts';
 import { createRota, type Rota } from './rota.ts';
 import type { Runner } from './runner.ts';
 import { createSender, type Sender } from './sender.ts';
@@ -40,13 +41,17 @@ export interface WorkshopDeps extends DispatcherDeps {
 export function createWorkshop(deps: WorkshopDeps): Workshop {
   const waiters = createWaiters();
   const parts = createParts(deps, waiters.notice);
-  const { rota, settler, due, feed, sender, claims, ownership, poll, lane, lease } = parts;
+  const { rota, settler, due, feed, sender, claims, replays, ownership, poll, lane, lease } = parts;
   let unwatch: (() => void) | undefined;
 
   const isIdle = (): boolean =>
-    rota.inFlight === 0 && settler.unsettled === 0 && feed.reads === 0 && !ownership.isBusy;
+    rota.inFlight === 0 &&
+    settler.unsettled === 0 &&
+    feed.reads === 0 &&
+    !replays.isBusy &&
+    !ownership.isBusy;
   const beginNothing = (): void => {
-    for (const part of [rota, poll, feed, due, claims, ownership]) part.close();
+    for (const part of [rota, poll, feed, due, claims, replays, ownership]) part.close();
   };
 
   return {
@@ -100,6 +105,7 @@ interface Parts {
   readonly feed: Feed;
   readonly sender: Sender;
   readonly claims: Claims;
+  readonly replays: Replays;
   readonly ownership: Ownership;
   readonly poll: Poll;
   readonly lease: Lease;
@@ -107,7 +113,7 @@ interface Parts {
 
 function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
   const { clock, settings, report, patience, node, transport } = deps;
-  const { log, deliveries, ownership: owners } = deps.store;
+  const { log, deliveries, replays: stored, ownership: owners } = deps.store;
   const lane = createLane();
   const shared = { clock, settings, report, patience, node, lane, log, deliveries };
   /** Results may wait for the store in the number that may be under way, and no more. */
@@ -155,10 +161,17 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
     note: (runner, dueAt) => due.note(runner, dueAt),
     exhausted: (runner) => ownership.rest(runner),
   });
-  const around = { settler, feed, due, claims, sender, rota, lease };
+  const replays = createReplays({
+    ...shared,
+    store: stored,
+    rota,
+    note: (runner, dueAt) => due.note(runner, dueAt),
+    lost: (runner) => ownership.look(runner),
+  });
+  const around = { settler, feed, due, claims, replays, sender, rota, lease };
   const ownership = createOwnership({ ...shared, ...around, ownership: owners });
-  const poll = createPoll({ ...shared, ownership, feed, due });
-  const parts = { lane, rota, settler, due, feed, sender, claims, ownership, poll, lease };
+  const poll = createPoll({ ...shared, ownership, feed, due, replays });
+  const parts = { lane, rota, settler, due, feed, sender, claims, replays, ownership, poll, lease };
   return parts;
 }
 
@@ -171,13 +184,14 @@ function settle(
   runner: Runner,
   settled: SettledStream,
   { outcomes, cursor }: SettledPart,
-  { ownership, due, rota }: Parts,
+  { ownership, due, replays, rota }: Parts,
   report: DispatcherDeps['report'],
 ): void {
   const { tenant, id: stream } = runner;
   // The store may know of a change before which it has to stay, or of a later run.
   const durable = Math.min(cursor, settled.cursor);
   runner.settled(outcomes.length, sum(outcomes.map(rowsMore)), durable);
+  runner.replayPending -= outcomes.filter(({ kind }) => kind === 'replay').length;
   for (const outcome of outcomes) {
     if (outcome.result === 'retry') due.note(runner, outcome.dueAt);
   }
@@ -188,6 +202,7 @@ function settle(
   // The version of a stream that is lost is none.
   if (settled.version !== runner.stream.version) ownership.look(runner);
   rota.tell(runner);
+  replays.tell(runner);
   ownership.rest(runner);
 }
 

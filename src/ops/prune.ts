@@ -3,7 +3,10 @@ import type { Store } from '../store/port.ts';
 import { pause } from './pause.ts';
 
 export interface PruneSettings {
-  /** Events published longer ago leave the log, once every enabled stream has passed them. */
+  /**
+   * Events published longer ago leave the log, once every enabled stream has passed them; replays
+   * that were over longer ago are forgotten.
+   */
   readonly eventRetentionMs: number;
   /** Attempts of delivered events made longer ago are forgotten, day by day. */
   readonly attemptRetentionMs: number;
@@ -18,6 +21,7 @@ export interface PruneDeps {
     readonly tenants: Pick<Store['tenants'], 'list'>;
     readonly log: Pick<Store['log'], 'prune'>;
     readonly deliveries: Pick<Store['deliveries'], 'pruneAttempts'>;
+    readonly replays: Pick<Store['replays'], 'prune'>;
   };
   readonly clock: Clock;
   readonly settings: PruneSettings;
@@ -50,6 +54,8 @@ export function createPruner({ store, clock, settings, report }: PruneDeps): Pru
       await removeAll(signal, (take) =>
         store.deliveries.pruneAttempts(id, { before: attemptsBefore, take }),
       );
+      // The record of a replay is kept as long as the events that it sent.
+      await removeAll(signal, (take) => store.replays.prune(id, { before: eventsBefore, take }));
     }
   };
   return {

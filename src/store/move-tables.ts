@@ -201,6 +201,26 @@ export const movedTables: readonly MovedTable[] = [
     ],
   },
   {
+    name: 'replays',
+    keyColumns: 3,
+    columns: [
+      integer('tenant'),
+      text('stream'),
+      text('id'),
+      integer('from_offset'),
+      integer('position'),
+      integer('to_offset'),
+      integer('passed'),
+      text('event_types'),
+      integer('matched'),
+      integer('sent'),
+      integer('failed'),
+      text('status'),
+      integer('created_at'),
+      integer('finished_at'),
+    ],
+  },
+  {
     name: 'deliveries',
     keyColumns: 3,
     columns: [

@@ -28,15 +28,17 @@ import type {
   SigningKey,
   Stream,
   StreamStatus,
-  Tenant,
   User,
 } from '../core/types.ts';
+import type { ReplayStore } from './port-replays.ts';
+import type { TenantStore } from './port-tenants.ts';
 
 export interface Store {
   readonly tenants: TenantStore;
   readonly log: LogStore;
   readonly streams: StreamStore;
   readonly deliveries: DeliveryStore;
+  readonly replays: ReplayStore;
   readonly ownership: OwnershipStore;
   readonly keys: KeyStore;
   readonly clients: ClientStore;
@@ -127,9 +129,15 @@ export interface LogPage {
 // Event streams
 
 export interface StreamStore {
-  /** Creates the stream with its cursor at the head of the log. Durable when it answers. */
+  /**
+   * Creates the stream with its cursor at the head of the log, or before it at `cursor`: it is sent
+   * the retained events after that. Durable when it answers.
+   */
   create(
-    stream: Omit<Stream, 'subscriptions' | 'version'> & { readonly types: readonly string[] },
+    stream: Omit<Stream, 'subscriptions' | 'version'> & {
+      readonly types: readonly string[];
+      readonly cursor?: Offset | undefined;
+    },
     rules: { readonly streamsMax: number },
   ): Promise<{ created: Stream } | { refused: 'name_taken' | 'too_many' }>;
   get(tenant: number, id: string): Promise<Stream | undefined>;
@@ -206,8 +214,8 @@ export interface DeliveryStore {
     now: Millis,
   ): Promise<'accepted' | 'disabled' | 'unknown'>;
   /**
-   * Takes rows that are due, per asked stream the oldest first and at most `take`: they become
-   * `parked` until `leaseUntil`. Streams whose epoch is not the asked one answer nothing.
+   * Takes rows that are due, per asked stream the oldest first, those of a replay last, and at most
+   * `take`: they become `parked` until `leaseUntil`. Streams whose epoch is not the asked one answer nothing.
    */
   claimDue(asks: readonly DueAsk[], now: Millis, leaseUntil: Millis): Promise<DueAnswer[]>;
   /**
@@ -336,7 +344,7 @@ export interface OwnershipStore {
   heartbeat(node: Node, leaseMs: number): Promise<Heartbeat | undefined>;
   /**
    * Makes the node owner of streams that are free and have something to do: enabled ones, and
-   * disabled ones with rows to send. Each claim raises the stream's epoch and makes its parked rows
+   * disabled ones with rows to send, those of a replay aside. Each claim raises the stream's epoch and makes its parked rows
    * due at once (on a disabled stream those of first and test deliveries become failures). A claim
    * whose number is not above the node's last one takes nothing new and answers what that one took:
    * so it can be repeated when its answer was lost. A node without a lease gets nothing.
@@ -414,26 +422,15 @@ export interface OwnedStream {
   readonly cursor: Offset;
   /** First and test deliveries that wait for a retry or are under way with a row. */
   readonly waiting: number;
-  /** Earliest `dueAt` of the stream's rows. */
+  /** Earliest `dueAt` of the stream's rows; those of a replay pause while it is disabled. */
   readonly nextDueAt: Millis | undefined;
+  /** Id of the replay that is running, or pauses. */
+  readonly replay: string | undefined;
   /** Offsets above the cursor that have a row already. */
   readonly rowsAbove: readonly Offset[];
 }
 
-// Tenants and keys
-
-export interface TenantStore {
-  /** In the order of creation. */
-  list(): Promise<Tenant[]>;
-  create(
-    tenant: Pick<Tenant, 'name' | 'domain'>,
-    now: Millis,
-  ): Promise<{ created: Tenant } | { refused: 'name_taken' | 'domain_taken' }>;
-  rename(
-    id: number,
-    to: Pick<Tenant, 'name' | 'domain'>,
-  ): Promise<'renamed' | 'name_taken' | 'domain_taken' | 'unknown'>;
-}
+// Keys
 
 export interface KeyStore {
   /** Newest first, expired ones left out. */

@@ -1,6 +1,13 @@
 import { nextHealth, type HealthEvent } from '../core/health.ts';
 import type { Millis } from '../core/clock.ts';
-import type { Attempt, DeliveryState, Health, HealthLimits, Offset } from '../core/types.ts';
+import type {
+  Attempt,
+  DeliveryKind,
+  DeliveryState,
+  Health,
+  HealthLimits,
+  Offset,
+} from '../core/types.ts';
 import type {
   Hint,
   Outcome,
@@ -13,6 +20,7 @@ import type { Run } from './rows/runs.ts';
 
 /** What an engine knows of a delivery's row before an outcome of it is recorded. */
 export interface RowBefore {
+  readonly kind: DeliveryKind;
   readonly state: DeliveryState;
   readonly failedAt: Millis | undefined;
 }
@@ -24,6 +32,14 @@ export interface Verdict {
   readonly row: 'as it was' | 'gone' | RowAfter;
   /** What the counters of the stream hear. */
   readonly ended: HealthEvent | undefined;
+  /** What the progress of the stream's replay hears. */
+  readonly replayed?: keyof Replayed | undefined;
+}
+
+/** How many deliveries of a replay have ended. */
+export interface Replayed {
+  sent: number;
+  failed: number;
 }
 
 /** What becomes of a row, or what a new one is. */
@@ -52,6 +68,7 @@ export function judge(
       history: { outcome: 'delivered', at, durationMs, status, error: undefined },
       row: hasRow ? 'gone' : 'as it was',
       ended: { ended: 'delivered', wasOpen: hasRow && wasOpen },
+      replayed: isReplayed(row) ? 'sent' : undefined,
     };
   }
   const over = isOver(row, outcome);
@@ -67,11 +84,26 @@ export function judge(
   const { at, durationMs, status, error } = outcome;
   const history = { outcome: 'failed', at, durationMs, status, error } as const;
   if (over) return { history, row: 'as it was', ended: undefined };
-  // A disabled stream is sent redeliveries only: what else would be retried is over.
-  if (outcome.result === 'failed' || (stopped && outcome.kind !== 'redelivery')) {
-    return { history, row: becomes('failed', attempt), ended: { ended: 'failed', wasOpen } };
+  // A disabled stream is sent redeliveries only: what else would be retried is over, or pauses.
+  if (outcome.result === 'failed' || (stopped && endsWithStream(outcome.kind))) {
+    const replayed = isReplayed(row) ? 'failed' : undefined;
+    const ended = { ended: 'failed', wasOpen } as const;
+    return { history, row: becomes('failed', attempt), ended, replayed };
   }
   return { history, row: becomes('retrying', attempt + 1, outcome.dueAt), ended: undefined };
+}
+
+/** Whether a delivery that waits becomes a failure when its stream is disabled. */
+export function endsWithStream(kind: DeliveryKind): boolean {
+  return kind === 'first' || kind === 'test';
+}
+
+/**
+ * The progress of a replay goes by its rows, each of which ends once, whatever attempt ends it. One
+ * that is a failure has been counted.
+ */
+function isReplayed(row: RowBefore | undefined): boolean {
+  return row?.kind === 'replay' && row.state !== 'failed';
 }
 
 /**
@@ -87,12 +119,14 @@ export interface Score {
   health: Health;
   delivered: number;
   failed: number;
+  readonly replayed: Replayed;
   /** The limit by which these outcomes disabled the stream. */
   disabledBy: 'consecutive' | 'total' | undefined;
 }
 
 export function newScore(health: Health): Score {
-  return { health, delivered: 0, failed: 0, disabledBy: undefined };
+  const replayed = { sent: 0, failed: 0 };
+  return { health, delivered: 0, failed: 0, replayed, disabledBy: undefined };
 }
 
 /** Counts the end of a delivery; true when it disables a stream that is `enabled`. */

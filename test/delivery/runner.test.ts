@@ -16,6 +16,7 @@ function ownedOf(given: Partial<OwnedStream> = {}): OwnedStream {
     cursor: 10,
     waiting: 0,
     nextDueAt: undefined,
+    replay: undefined,
     rowsAbove: [],
     ...given,
   };

@@ -92,7 +92,13 @@ const rules: readonly Rule[] = [
   { files: 'core/ids.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
   { files: 'core/', builtins: ASSERT },
   { files: 'schemas/', types: ['core/'], packages: ['typebox'], builtins: [] },
-  { files: 'store/port.ts', own: ['core/'], builtins: [] },
+  {
+    files: 'store/port.ts',
+    own: ['core/', 'store/port-replays.ts', 'store/port-tenants.ts'],
+    builtins: [],
+  },
+  { files: 'store/port-replays.ts', own: ['core/', 'store/port.ts'], builtins: [] },
+  { files: 'store/port-tenants.ts', own: ['core/'], builtins: [] },
   {
     files: 'store/sqlite/',
     own: ['core/', 'store/*.ts', 'store/rows/'],
@@ -106,7 +112,11 @@ const rules: readonly Rule[] = [
     own: ['core/', 'store/port.ts', 'delivery/'],
     packages: ['undici', ...NETWORK],
   },
-  { files: 'delivery/', own: ['core/', 'store/port.ts'], packages: NETWORK },
+  {
+    files: 'delivery/',
+    own: ['core/', 'store/port.ts', 'store/port-replays.ts'],
+    packages: NETWORK,
+  },
   // The end of a log in memory is one thing, whoever waits there.
   {
     files: 'pull/',

@@ -147,7 +147,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
         }),
       );
 
-  const { log, streams, deliveries, ownership } = site.store;
+  const { log, streams, deliveries, replays, ownership } = site.store;
   const settle = async (batch: SettleBatch) => {
     const texts = batch.settlements.flatMap(({ outcomes }) =>
       outcomes.map((outcome) => ('error' in outcome ? outcome.error : '')),
@@ -211,6 +211,13 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       }),
       settle: inTurn('settle', settle),
       pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts),
+    },
+    replays: {
+      create: inTurn('createReplay', replays.create),
+      get: inTurn('replay', replays.get),
+      cancel: inTurn('cancelReplay', replays.cancel),
+      feed: inTurn('feed', replays.feed),
+      prune: inTurn('pruneReplays', replays.prune),
     },
     ownership: {
       join: inTurn('join', ownership.join, (joined, _, leaseMs) => {

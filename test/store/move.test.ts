@@ -32,6 +32,7 @@ import {
   failed,
   failuresOf,
   parked,
+  raiseOf,
   retry,
   sceneOf,
   start,
@@ -529,6 +530,16 @@ async function fillStreams(store: Store): Promise<void> {
       parked(four),
     ],
   });
+  // One replay that is over, and one in its midst.
+  const asked = { tenant: tenant.id, stream: stream.id, from: 0, types: ['user.created', 'a.a'] };
+  await store.replays.create({ ...asked, id: 'rpl_over', to: 1 }, start);
+  await store.replays.create({ ...asked, id: 'rpl_kept', to: four.offset }, start);
+  const ask = { ...raiseOf(owned), cursor: four.offset, replay: 'rpl_kept', waitingMax: 9 };
+  await store.replays.feed({ ...ask, take: 1 }, start);
+  await scene.settle(owned, {
+    cursor: four.offset,
+    outcomes: [delivered(one, { kind: 'replay', hasRow: true })],
+  });
 }
 
 /** Rows of the tables of access, by hand: texts that are hard to carry, nulls, all bytes. */
@@ -597,6 +608,10 @@ async function seenOf(store: Store): Promise<unknown> {
     stream,
     health: await store.streams.health(1, stream.id),
     failures: await failuresOf(sceneOf(store, 1), stream),
+    replays: [
+      await store.replays.get(1, stream.id, 'rpl_over'),
+      await store.replays.get(1, stream.id, 'rpl_kept'),
+    ],
     head: await store.log.head(1),
     second: await store.log.head(2),
     events,

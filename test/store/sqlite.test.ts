@@ -2,6 +2,7 @@ import { deliveriesContract } from './contract/deliveries.ts';
 import { logContract } from './contract/log.ts';
 import { looksContract } from './contract/looks.ts';
 import { ownershipContract } from './contract/ownership.ts';
+import { replaysContract } from './contract/replays.ts';
 import { settleContract } from './contract/settle.ts';
 import { streamsContract } from './contract/streams.ts';
 import { sqliteFile, sqliteMemory } from './engines.ts';
@@ -13,4 +14,5 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   ownershipContract(engine);
   settleContract(engine);
   looksContract(engine);
+  replaysContract(engine);
 }

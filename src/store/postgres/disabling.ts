@@ -9,7 +9,7 @@ import { addStats } from './stats.ts';
 
 /**
  * Turns first and test deliveries of a stream that was disabled into failures, each with an entry
- * in its history; redeliveries go on. `retrying`: those that wait for an attempt, at the moment of
+ * in its history; redeliveries go on, and a replay pauses. `retrying`: those that wait for an attempt, at the moment of
  * disabling. `parked`: those whose attempt a former owner took with it. Answers the health after;
  * the caller, who has the run locked, writes it.
  */
@@ -23,7 +23,7 @@ export async function failWaiting(
     with failed as (
       select event_id, due_at from deliveries
       where tenant = ${run.tenant} and stream = ${run.stream} and state = ${state}
-        and due_at is not null and kind <> 'redelivery'
+        and due_at is not null and kind in ('first', 'test')
       for update
     ), changed as (
       update deliveries d set state = 'failed', due_at = null, failed_at = ${now}

@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
+import { chooseDue } from '../due.ts';
 import type { DueAnswer, DueAsk } from '../port.ts';
 import { numbers, type Queries } from './database.ts';
 import { keyOf, lockRuns, type Run } from './runs.ts';
@@ -20,9 +21,7 @@ export async function claimDue(
   const rowsByStream = Map.groupBy(rows, keyOf);
   const answers = asks.map((ask) => {
     const own = rowsByStream.get(keyOf(ask)) ?? [];
-    const waits = own.findIndex((row) => row.due_at > now);
-    const taken = own.slice(0, waits === -1 ? ask.take : Math.min(waits, ask.take));
-    return { ask, taken, nextDueAt: own[taken.length]?.due_at };
+    return { ask, ...chooseDue(own, ask.take, now) };
   });
   await park(
     tx,
@@ -50,8 +49,9 @@ interface DueRow extends EventColumns {
 }
 
 /**
- * Per stream the oldest first, and one more than asked for, which says when the next is due; of a
- * disabled stream redeliveries only, whatever else its last attempts left.
+ * Per stream the oldest first, of a replay and of all others, and one more than asked for, which says
+ * when the next is due; of a disabled stream redeliveries only, whatever else its last attempts left.
+ * Those of a replay have an index of their own: they are found however many others wait.
  */
 async function dueRows(tx: Queries, asks: readonly DueAsk[]): Promise<DueRow[]> {
   if (asks.length === 0) return [];
@@ -63,10 +63,15 @@ async function dueRows(tx: Queries, asks: readonly DueAsk[]): Promise<DueRow[]> 
       as ask(tenant, stream, take)
     join streams s on s.tenant = ask.tenant and s.id = ask.stream
     cross join lateral (
-      select * from deliveries
-      where tenant = ask.tenant and stream = ask.stream and due_at is not null
-        and (s.status = 'enabled' or kind = 'redelivery')
-      order by due_at, event_id limit ask.take + 1
+      (select * from deliveries
+        where tenant = ask.tenant and stream = ask.stream and due_at is not null
+          and kind <> 'replay' and (s.status = 'enabled' or kind = 'redelivery')
+        order by due_at, event_id limit ask.take + 1)
+      union all
+      (select * from deliveries
+        where tenant = ask.tenant and stream = ask.stream and due_at is not null
+          and kind = 'replay' and s.status = 'enabled'
+        order by due_at, event_id limit ask.take + 1)
     ) as d
     left join lateral (
       select body, trace from events where tenant = d.tenant and "offset" = d."offset" limit 1

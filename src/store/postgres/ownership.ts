@@ -15,7 +15,7 @@ import type { Seal } from '../seal.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { isPresent } from './nodes.ts';
-import { cursorMax, keyOf, lockRuns, type Run, writeRuns } from './runs.ts';
+import { keyOf, lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
 
 /** Who works for which stream. Leases go by the clock of the server, which all nodes share. */
@@ -38,7 +38,7 @@ export function createOwnershipStore(deps: {
     owned: (node, streams) => owned(db, seal, node, streams),
     hasSeen: (ref) => hasSeen(db, ref),
     raiseCursors: (cursors) =>
-      db.transact('relaxed', async (tx) => raise(tx, await lockRuns(tx, cursors), cursors)),
+      db.transact('relaxed', async (tx) => raiseCursors(tx, await lockRuns(tx, cursors), cursors)),
     release: async (node, cursors) => {
       await db.transact('durable', (tx) => release(tx, node, cursors));
       hint({ kind: 'free' });
@@ -80,7 +80,8 @@ async function heartbeat(
       select count(*) as count from streams s
       where status = 'enabled' or exists (
         select 1 from deliveries d
-        where d.tenant = s.tenant and d.stream = s.id and d.due_at is not null)`,
+        where d.tenant = s.tenant and d.stream = s.id and d.due_at is not null
+          and d.kind <> 'replay')`,
     tx.all<StreamRef>`select tenant, stream from runs where owner = ${node.id} and unseen`,
   ]);
   if (renewed === 0) return undefined;
@@ -144,7 +145,8 @@ async function takeFree(
       where r.owner is null and (
         s.status = 'enabled' or exists (
           select 1 from deliveries d
-          where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null))
+          where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null
+            and d.kind <> 'replay'))
       order by r.tenant, r.stream limit ${take} for no key update of r skip locked
     )
     update runs r set owner = ${node.id}, epoch = r.epoch + 1, claim = ${number}, unseen = false
@@ -196,6 +198,7 @@ interface OwnedRow extends StreamRow {
   readonly waiting: number;
   readonly next_due_at: Millis | null;
   readonly above: string[] | null;
+  readonly replay: string | null;
 }
 
 /** As they are now, those of them that the node owns, in the order asked for. */
@@ -209,15 +212,17 @@ async function ownedStreams(
   const rows = await tx.all<OwnedRow>`
     select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.signing_secrets,
       s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
-      d.waiting, d.next_due_at, d.above
+      d.waiting, d.next_due_at, d.above, (
+        select id from replays p
+        where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replay
     from unnest(${numbers(refs.map(({ tenant }) => tenant))}::int[],
       ${refs.map(({ stream }) => stream)}::text[]) with ordinality as ask(tenant, stream, n)
     join runs r on r.tenant = ask.tenant and r.stream = ask.stream
     join streams s on s.tenant = r.tenant and s.id = r.stream
     join tenants t on t.id = r.tenant
     cross join lateral (
-      select count(*) filter (where due_at is not null and kind <> 'redelivery') as waiting,
-        min(due_at) as next_due_at,
+      select count(*) filter (where due_at is not null and kind in ('first', 'test')) as waiting,
+        min(due_at) filter (where kind <> 'replay' or s.status = 'enabled') as next_due_at,
         array_agg("offset" order by "offset") filter (where "offset" > r.cursor) as above
       from deliveries where tenant = r.tenant and stream = r.stream
     ) as d
@@ -231,6 +236,7 @@ async function ownedStreams(
     cursor: row.cursor,
     waiting: row.waiting,
     nextDueAt: row.next_due_at ?? undefined,
+    replay: row.replay ?? undefined,
     rowsAbove: (row.above ?? []).map(Number),
   }));
 }
@@ -243,30 +249,10 @@ async function hasSeen(db: Queries, { tenant, stream }: StreamRef): Promise<bool
   return unseen === undefined;
 }
 
-/** Answers where the cursors are then. */
-async function raise(
-  tx: Queries,
-  runs: ReadonlyMap<string, Run>,
-  cursors: readonly CursorRaise[],
-): Promise<Offset[]> {
-  const raised = cursors.map((ask) => {
-    const run = runs.get(keyOf(ask));
-    const isTheirs = run?.epoch === ask.epoch && run.run === ask.run && run.owner !== null;
-    if (run === undefined || !isTheirs) return undefined;
-    const cursor = Math.min(ask.cursor, cursorMax(run, ask.version));
-    return cursor > run.cursor ? { ...run, cursor } : run;
-  });
-  await writeRuns(
-    tx,
-    raised.flatMap((run) => (run === undefined || run === runs.get(keyOf(run)) ? [] : [run])),
-  );
-  return raised.map((run) => run?.cursor ?? 0);
-}
-
 async function release(tx: Queries, node: Node, last: readonly CursorRaise[]): Promise<void> {
   if (!(await isPresent(tx, node))) return;
   const runs = await lockRuns(tx, last);
-  await raise(tx, runs, last);
+  await raiseCursors(tx, runs, last);
   await tx.run`
     update runs r set owner = null
     from unnest(${numbers(last.map(({ tenant }) => tenant))}::int[],

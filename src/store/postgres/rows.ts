@@ -89,7 +89,7 @@ export async function readWaiting(tx: Queries, { tenant, stream }: StreamRef): P
     select tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at, failed_at
     from deliveries
     where tenant = ${tenant} and stream = ${stream} and due_at is not null
-      and state = 'retrying' and kind <> 'redelivery'
+      and state = 'retrying' and kind in ('first', 'test')
     order by due_at, event_id`;
   return rows.map(rowOf);
 }

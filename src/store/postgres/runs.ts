@@ -1,6 +1,6 @@
 import { firstChangeFrom } from '../../core/subscription.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
-import type { StreamRef } from '../port.ts';
+import type { CursorRaise, StreamRef } from '../port.ts';
 import { type Run as AnyRun, runOf, type RunRow } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
 
@@ -68,6 +68,29 @@ export function cursorMax(run: Run, version: number): Offset {
   if (version === run.version) return Infinity;
   const subscriptions = JSON.parse(run.subscriptions) as Subscription[];
   return firstChangeFrom(subscriptions, run.cursor) ?? Infinity;
+}
+
+/**
+ * Raises cursors of runs that are locked. Answers where they are then; 0 for a stream that has
+ * another owner or another run.
+ */
+export async function raiseCursors(
+  tx: Queries,
+  runs: ReadonlyMap<string, Run>,
+  cursors: readonly CursorRaise[],
+): Promise<Offset[]> {
+  const raised = cursors.map((ask) => {
+    const run = runs.get(keyOf(ask));
+    const isTheirs = run?.epoch === ask.epoch && run.run === ask.run && run.owner !== null;
+    if (run === undefined || !isTheirs) return undefined;
+    const cursor = Math.min(ask.cursor, cursorMax(run, ask.version));
+    return cursor > run.cursor ? { ...run, cursor } : run;
+  });
+  await writeRuns(
+    tx,
+    raised.flatMap((run) => (run === undefined || run === runs.get(keyOf(run)) ? [] : [run])),
+  );
+  return raised.map((run) => run?.cursor ?? 0);
 }
 
 /** The stream was changed: its owner has to read it again. */

@@ -12,6 +12,7 @@ import { lost, recorded, runAfter, tellDisabled } from '../settling.ts';
 import { addAttempts } from './attempts.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { isPresent } from './nodes.ts';
+import { addProgress } from './replays.ts';
 import { readRows, removeRows, type Row, writeRows } from './rows.ts';
 import { cursorMax, keyOf, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
 import { addStats } from './stats.ts';
@@ -118,6 +119,7 @@ async function write(tx: Queries, ends: readonly End[], now: Millis): Promise<vo
       now,
     ),
     addStats(tx, stats, now),
+    addProgress(tx, tallies),
   ]);
 }
 

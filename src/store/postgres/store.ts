@@ -14,6 +14,7 @@ import { createLookStore } from './looks.ts';
 import { refuseHalfMoved } from './move.ts';
 import { openNotices } from './notices.ts';
 import { createOwnershipStore } from './ownership.ts';
+import { createReplayStore } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import { nameOf } from './refusal.ts';
 import { prepareSchema } from './schema.ts';
@@ -72,6 +73,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     log,
     streams: createStreamStore(shared),
     deliveries: createDeliveryStore(shared),
+    replays: createReplayStore(shared),
     // Who gives streams up does not look for free ones.
     ownership: createOwnershipStore({
       ...shared,

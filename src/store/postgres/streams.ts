@@ -92,7 +92,7 @@ async function readHealth(db: Queries, tenant: number, id: string): Promise<Heal
 async function create(
   tx: Queries,
   seal: Seal,
-  { types, ...stream }: Parameters<StreamStore['create']>[0],
+  { types, cursor, ...stream }: Parameters<StreamStore['create']>[0],
   rules: Parameters<StreamStore['create']>[1],
 ): ReturnType<StreamStore['create']> {
   await lockNames(tx, stream.tenant);
@@ -111,7 +111,8 @@ async function create(
         ${created.createdAt}, ${created.updatedAt})`,
     tx.run`
       insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
-      select id, ${created.id}, head, 1, 0, 0, 0 from tenants where id = ${created.tenant}`,
+      select id, ${created.id}, least(head, ${cursor}::bigint), 1, 0, 0, 0
+      from tenants where id = ${created.tenant}`,
   ]);
   return { created };
 }
@@ -205,6 +206,7 @@ async function deleteStream(tx: Queries, tenant: number, id: string): Promise<bo
   if ((await lockRun(tx, tenant, id)) === undefined) return false;
   await Promise.all([
     tx.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`,
+    tx.run`delete from replays where tenant = ${tenant} and stream = ${id}`,
     tx.run`delete from stream_stats where tenant = ${tenant} and stream = ${id}`,
     tx.run`delete from runs where tenant = ${tenant} and stream = ${id}`,
     tx.run`delete from streams where tenant = ${tenant} and id = ${id}`,

@@ -3,6 +3,7 @@ import type { HealthLimits } from '../../core/types.ts';
 import type { Outcome, Settlement } from '../port.ts';
 import {
   countEnd,
+  endsWithStream,
   healthAfterDisabling,
   judge,
   newScore,
@@ -45,7 +46,9 @@ export async function recordOutcomes(
     const enabled = run.status === 'enabled' && score.disabledBy === undefined;
     const known = changed.get(outcome.event.id) ?? rows?.get(outcome.event.id);
     const before = known?.after === 'gone' ? undefined : known;
-    const { history, row, ended } = judge(outcome, before && rowBefore(before), !enabled, now);
+    const verdict = judge(outcome, before && rowBefore(before), !enabled, now);
+    const { history, row, ended, replayed } = verdict;
+    if (replayed !== undefined) score.replayed[replayed] += 1;
     if (history !== undefined) entries.push({ run, event: outcome.event, attempt: history });
     if (row !== 'as it was') {
       changed.set(outcome.event.id, { ...(before ?? newRow(run, outcome)), after: row });
@@ -57,8 +60,8 @@ export async function recordOutcomes(
   return tally;
 }
 
-function rowBefore({ after }: Row): RowBefore | undefined {
-  return after === 'gone' ? undefined : after;
+function rowBefore({ kind, after }: Row): RowBefore | undefined {
+  return after === 'gone' ? undefined : { ...after, kind };
 }
 
 function newRow({ tenant, stream }: Run, { event, kind }: Outcome): Omit<Row, 'after'> {
@@ -84,7 +87,7 @@ async function failWaitingOf(tx: Queries, tally: Tally, now: Millis): Promise<vo
 }
 
 function waits({ after, kind }: Row): boolean {
-  return after !== 'gone' && after.state === 'retrying' && kind !== 'redelivery';
+  return after !== 'gone' && after.state === 'retrying' && endsWithStream(kind);
 }
 
 const attemptOf = ({ after }: Row): number => (after === 'gone' ? 0 : after.attempt);

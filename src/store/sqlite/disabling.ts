@@ -8,7 +8,7 @@ import { addStats } from './stats.ts';
 
 /**
  * Turns first and test deliveries of a stream that was disabled into failures, each with an entry
- * in its history; redeliveries go on. `retrying`: those that wait for an attempt, at the moment of
+ * in its history; redeliveries go on, and a replay pauses. `retrying`: those that wait for an attempt, at the moment of
  * disabling. `parked`: those whose attempt a former owner took with it. Answers the health after;
  * the caller writes it.
  */
@@ -24,12 +24,12 @@ export function failWaiting(
       ${outcomeCodes.failed}, null, ${disabledMessage}
     from deliveries
     where tenant = ${run.tenant} and stream = ${run.stream} and state = ${state}
-      and due_at is not null and kind <> 'redelivery'
+      and due_at is not null and kind in ('first', 'test')
     order by due_at, event_id`;
   const failed = db.run`
     update deliveries set state = 'failed', due_at = null, failed_at = ${now}
     where tenant = ${run.tenant} and stream = ${run.stream} and state = ${state}
-      and due_at is not null and kind <> 'redelivery'`;
+      and due_at is not null and kind in ('first', 'test')`;
   addStats(db, run, { delivered: 0, failed }, now);
   return healthAfterDisabling(run.health, failed);
 }

@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind } from '../../core/types.ts';
+import { chooseDue } from '../due.ts';
 import type { DueAnswer, DueAsk } from '../port.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
@@ -14,16 +15,10 @@ export function claimDue(db: Database, ask: DueAsk, now: Millis, leaseUntil: Mil
     return { tenant, stream, rows: [], nextDueAt: undefined };
   }
   // One row more than asked for says when the next is due.
-  const rows = dueRows(db, run, ask.take + 1);
-  const waits = rows.findIndex((row) => row.due_at > now);
-  const taken = rows.slice(0, waits === -1 ? ask.take : Math.min(waits, ask.take));
+  const rows = [...dueRows(db, run, ask.take + 1), ...replayRows(db, run, ask.take + 1)];
+  const { taken, nextDueAt } = chooseDue(rows, ask.take, now);
   for (const row of taken) park(db, run, row.event_id, leaseUntil);
-  return {
-    tenant,
-    stream,
-    rows: taken.map((row) => deliveryOf(row, leaseUntil)),
-    nextDueAt: rows[taken.length]?.due_at,
-  };
+  return { tenant, stream, rows: taken.map((row) => deliveryOf(row, leaseUntil)), nextDueAt };
 }
 
 interface DueRow extends EventColumns {
@@ -39,7 +34,19 @@ function dueRows(db: Database, run: Run, take: number): DueRow[] {
       coalesce(d.body, e.body) as body, coalesce(d.trace, e.trace) as trace
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.due_at is not null
-      and (${run.status === 'enabled'} or d.kind = 'redelivery')
+      and d.kind <> 'replay' and (${run.status === 'enabled'} or d.kind = 'redelivery')
+    order by d.due_at, d.event_id limit ${take}`;
+}
+
+/** Those of a replay, found by an index of their own however many others wait. */
+function replayRows(db: Database, run: Run, take: number): DueRow[] {
+  if (run.status === 'disabled') return [];
+  return db.all<DueRow>`
+    select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
+      coalesce(d.body, e.body) as body, coalesce(d.trace, e.trace) as trace
+    from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
+    where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.due_at is not null
+      and d.kind = 'replay'
     order by d.due_at, d.event_id limit ${take}`;
 }
 

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { DeliveryState, HealthLimits } from '../../core/types.ts';
+import type { HealthLimits } from '../../core/types.ts';
 import type { Outcome } from '../port.ts';
 import { countEnd, judge, type RowAfter, type RowBefore, type Score } from '../settling.ts';
 import type { Run } from '../rows/runs.ts';
@@ -22,7 +22,8 @@ export function recordOutcome(tally: Tally, outcome: Outcome): void {
   const enabled = run.status === 'enabled' && score.disabledBy === undefined;
   const hasNoRow = outcome.result === 'delivered' && !outcome.hasRow;
   const before = hasNoRow ? undefined : rowOf(tally, outcome);
-  const { history, row, ended } = judge(outcome, before, !enabled, tally.now);
+  const { history, row, ended, replayed } = judge(outcome, before, !enabled, tally.now);
+  if (replayed !== undefined) score.replayed[replayed] += 1;
   if (history !== undefined) addAttempt(db, run.key, outcome.event, history);
   if (row === 'gone') removeRow(tally, outcome);
   else if (row !== 'as it was') writeRow(tally, outcome, row);
@@ -32,10 +33,10 @@ export function recordOutcome(tally: Tally, outcome: Outcome): void {
 }
 
 function rowOf({ db, run }: Tally, outcome: Outcome): RowBefore | undefined {
-  const row = db.get<{ state: DeliveryState; failed_at: Millis | null }>`
-    select state, failed_at from deliveries
+  const row = db.get<Omit<RowBefore, 'failedAt'> & { failed_at: Millis | null }>`
+    select kind, state, failed_at from deliveries
     where tenant = ${run.tenant} and stream = ${run.stream} and event_id = ${outcome.event.id}`;
-  return row && { state: row.state, failedAt: row.failed_at ?? undefined };
+  return row && { kind: row.kind, state: row.state, failedAt: row.failed_at ?? undefined };
 }
 
 function removeRow({ db, run }: Tally, outcome: Outcome): void {

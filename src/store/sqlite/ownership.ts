@@ -14,7 +14,8 @@ import type {
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
-import { cursorMax, isPresent, readRun, writeRun } from './runs.ts';
+import { isPresent, raiseCursor, readRun, writeRun } from './runs.ts';
+import { runningReplay } from './replays.ts';
 import { readStream } from './streams.ts';
 
 /**
@@ -40,7 +41,7 @@ export function createOwnershipStore(deps: {
     },
     hasSeen: async (ref) => hasSeen(deps, ref),
     raiseCursors: async (cursors) =>
-      db.transact('relaxed', () => cursors.map((cursor) => raise(db, cursor))),
+      db.transact('relaxed', () => cursors.map((cursor) => raiseCursor(db, cursor))),
     release: async (node, cursors) =>
       db.transact('relaxed', () => {
         if (isPresent(db, node)) cursors.forEach((cursor) => release(db, node, cursor));
@@ -102,7 +103,8 @@ function countWanted(db: Database): number {
     select count(*) as wanted from streams
     where status = 'enabled' or exists (
       select 1 from deliveries d
-      where d.tenant = streams.tenant and d.stream = streams.id and d.due_at is not null)`;
+      where d.tenant = streams.tenant and d.stream = streams.id and d.due_at is not null
+        and d.kind <> 'replay')`;
   return row?.wanted ?? 0;
 }
 
@@ -122,7 +124,8 @@ function claim(deps: Deps, node: Node, ask: ClaimAsk, now: Millis): OwnedStream[
     where runs.owner is null and (
       streams.status = 'enabled' or exists (
         select 1 from deliveries d
-        where d.tenant = runs.tenant and d.stream = runs.stream and d.due_at is not null))
+        where d.tenant = runs.tenant and d.stream = runs.stream and d.due_at is not null
+          and d.kind <> 'replay'))
     order by runs.tenant, runs.stream limit ${ask.take}`;
   return free.flatMap((ref) => claimOne(deps, node, ask.claim, ref, now) ?? []);
 }
@@ -201,7 +204,8 @@ function ownedStream(db: Database, run: Run, stream: Stream): OwnedStream {
   const { tenant, epoch, cursor } = run;
   const name = db.get<{ name: string }>`select name from tenants where id = ${tenant}`;
   const due = db.get<{ waiting: number; next_due_at: Millis | null }>`
-    select count(*) filter (where kind <> 'redelivery') as waiting, min(due_at) as next_due_at
+    select count(*) filter (where kind in ('first', 'test')) as waiting,
+      min(due_at) filter (where kind <> 'replay' or ${run.status === 'enabled'}) as next_due_at
     from deliveries
     where tenant = ${tenant} and stream = ${run.stream} and due_at is not null`;
   const above = db.all<{ offset: Offset }>`
@@ -215,23 +219,13 @@ function ownedStream(db: Database, run: Run, stream: Stream): OwnedStream {
     cursor,
     waiting: due?.waiting ?? 0,
     nextDueAt: due?.next_due_at ?? undefined,
+    replay: runningReplay(db, run)?.id,
     rowsAbove: above.map((row) => row.offset),
   };
 }
 
-/** Answers where the cursor is then. */
-function raise(db: Database, { tenant, stream, epoch, run, version, cursor }: CursorRaise): Offset {
-  const present = readRun(db, tenant, stream);
-  const isTheirs = present?.epoch === epoch && present.run === run && present.owner !== null;
-  if (present === undefined || !isTheirs) return 0;
-  const raised = Math.min(cursor, cursorMax(db, present, version));
-  if (raised <= present.cursor) return present.cursor;
-  db.run`update runs set cursor = ${raised} where key = ${present.key}`;
-  return raised;
-}
-
 function release(db: Database, node: Node, last: CursorRaise): void {
-  raise(db, last);
+  raiseCursor(db, last);
   db.run`
     update runs set owner = null
     where tenant = ${last.tenant} and stream = ${last.stream} and owner = ${node.id}

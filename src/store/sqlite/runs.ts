@@ -1,6 +1,6 @@
 import { firstChangeFrom } from '../../core/subscription.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
-import type { Node } from '../port.ts';
+import type { CursorRaise, Node } from '../port.ts';
 import { type Run, runOf, type RunRow } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 
@@ -33,6 +33,18 @@ export function cursorMax(
     select subscriptions from streams where tenant = ${run.tenant} and id = ${run.stream}`;
   const subscriptions = JSON.parse(row?.subscriptions ?? '[]') as Subscription[];
   return firstChangeFrom(subscriptions, run.cursor) ?? Infinity;
+}
+
+/** Answers where the cursor is then; 0 when the stream has another owner or another run. */
+export function raiseCursor(db: Database, raise: CursorRaise): Offset {
+  const { tenant, stream, epoch, run, version, cursor } = raise;
+  const present = readRun(db, tenant, stream);
+  const isTheirs = present?.epoch === epoch && present.run === run && present.owner !== null;
+  if (present === undefined || !isTheirs) return 0;
+  const raised = Math.min(cursor, cursorMax(db, present, version));
+  if (raised <= present.cursor) return present.cursor;
+  db.run`update runs set cursor = ${raised} where key = ${present.key}`;
+  return raised;
 }
 
 /** The stream was changed: its owner has to read it again. */

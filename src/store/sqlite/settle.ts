@@ -10,6 +10,7 @@ import { lost, newScore, recorded, runAfter, tellDisabled } from '../settling.ts
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { recordOutcome, type Tally } from './outcome.ts';
+import { addProgress } from './replays.ts';
 import { cursorMax, noteChange, readRun, writeRun } from './runs.ts';
 import { addStats } from './stats.ts';
 
@@ -64,6 +65,7 @@ function settleOne(db: Database, batch: SettleBatch, settlement: Settlement): Se
   const after = runAfter(run, settlement, score, cursorMax(db, run, settlement.version));
   if (after !== run) writeRun(db, after);
   addStats(db, run, score, now);
+  addProgress(db, run, score.replayed);
   if (score.disabledBy !== undefined) {
     db.run`
       update streams set status = 'disabled', version = version + 1, updated_at = ${now},

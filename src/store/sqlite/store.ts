@@ -13,6 +13,7 @@ import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
 import { createLookStore } from './looks.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
+import { createReplayStore } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import { prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
@@ -67,6 +68,7 @@ export function createSqliteStore(connection: DatabaseSync, deps: SqliteStoreDep
     log,
     streams: createStreamStore(shared),
     deliveries: createDeliveryStore(shared),
+    replays: createReplayStore(shared),
     ownership: createOwnershipStore(shared),
     keys: createKeyStore(shared),
     clients: createClientStore(shared),

@@ -84,11 +84,12 @@ function list(
 
 function create(
   { db, seal }: StreamDeps,
-  { types, ...stream }: Parameters<StreamStore['create']>[0],
+  { types, cursor, ...stream }: Parameters<StreamStore['create']>[0],
   rules: Parameters<StreamStore['create']>[1],
 ): Awaited<ReturnType<StreamStore['create']>> {
   if (hasName(db, stream)) return { refused: 'name_taken' };
   if (streamCount(db, stream.tenant) >= rules.streamsMax) return { refused: 'too_many' };
+  const head = headOf(db, stream.tenant);
   const created: Stream = { ...stream, subscriptions: firstSubscription(types), version: 1 };
   db.run`
     insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
@@ -99,7 +100,7 @@ function create(
       ${created.createdAt}, ${created.updatedAt})`;
   db.run`
     insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
-    values (${created.tenant}, ${created.id}, ${headOf(db, created.tenant)}, 1, 0, 0, 0)`;
+    values (${created.tenant}, ${created.id}, ${Math.min(cursor ?? head, head)}, 1, 0, 0, 0)`;
   return { created };
 }
 
@@ -185,6 +186,7 @@ function writeStream({ db, seal }: StreamDeps, stream: Stream): void {
  */
 function deleteStream(db: Database, tenant: number, id: string): boolean {
   db.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`;
+  db.run`delete from replays where tenant = ${tenant} and stream = ${id}`;
   db.run`delete from stream_stats where tenant = ${tenant} and stream = ${id}`;
   db.run`delete from runs where tenant = ${tenant} and stream = ${id}`;
   return db.run`delete from streams where tenant = ${tenant} and id = ${id}` > 0;

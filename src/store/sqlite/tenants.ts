@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Tenant } from '../../core/types.ts';
-import type { TenantStore } from '../port.ts';
+import type { TenantStore } from '../port-tenants.ts';
 import type { Database } from './database.ts';
 
 /** The tenants; the head of a tenant's log stands in the same row and belongs to log.ts. */

@@ -76,6 +76,7 @@ function claimContract(engine: Engine): void {
       cursor: 0,
       waiting: 0,
       nextDueAt: undefined,
+      replay: undefined,
       rowsAbove: [],
     });
     assert.deepEqual(await claim(scene, await scene.node()), []);

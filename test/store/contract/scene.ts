@@ -161,7 +161,7 @@ export function raiseOf({ stream, epoch, run, cursor }: OwnedStream): CursorRais
 let made = 0;
 
 /** An id of its own for every call, rising like those that Leat makes. */
-export function newId(prefix: 'evt' | 'est'): string {
+export function newId(prefix: 'evt' | 'est' | 'rpl'): string {
   made += 1;
   return `${prefix}_${String(made).padStart(22, '0')}`;
 }

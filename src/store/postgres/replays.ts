@@ -1,0 +1,225 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Offset, Subscription } from '../../core/types.ts';
+import type { Hint, StreamRef } from '../port.ts';
+import type { FeedAnswer, FeedAsk, NewReplay, ReplayStore } from '../port-replays.ts';
+import {
+  acceptedReplay,
+  afterRead,
+  type FeedState,
+  type FeedStep,
+  lostFeed,
+  nextFeed,
+  sentBefore,
+} from '../replaying.ts';
+import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
+import { numbers, type Database, type Queries } from './database.ts';
+import { tipOf } from './log.ts';
+import { keyOf, lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.ts';
+import type { Tally } from './tally.ts';
+
+/** Ranges of the log that are sent again. Whoever changes one has the run of its stream locked. */
+export function createReplayStore(deps: {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}): ReplayStore {
+  const { db, hint } = deps;
+  return {
+    create: async (replay, now) => {
+      const answer = await db.transact('durable', (tx) => create(tx, replay, now));
+      const { tenant, stream } = replay;
+      if ('created' in answer) hint({ kind: 'stream', tenant, stream });
+      return answer;
+    },
+    get: async (tenant, stream, id) => {
+      const stored = await readReplay(db, tenant, stream, id);
+      return stored && replayOf(stored);
+    },
+    cancel: async (tenant, stream, id, now) => {
+      const answer = await db.transact('durable', (tx) => cancel(tx, { tenant, stream }, id, now));
+      if (answer === 'cancelled') hint({ kind: 'stream', tenant, stream });
+      return answer !== 'unknown';
+    },
+    feed: (ask, now) => db.transact('durable', (tx) => feed(tx, ask, now)),
+    prune: (tenant, query) => prune(db, tenant, query),
+  };
+}
+
+async function create(
+  tx: Queries,
+  asked: NewReplay,
+  now: Millis,
+): ReturnType<ReplayStore['create']> {
+  const { tenant, stream } = asked;
+  const run = await lockRun(tx, tenant, stream);
+  if (run === undefined) return { refused: 'unknown' };
+  if (run.status === 'disabled') return { refused: 'disabled' };
+  if ((await runningReplay(tx, run)) !== undefined) return { refused: 'running' };
+  const { prunedTo } = await tipOf(tx, tenant);
+  const replay = acceptedReplay(asked, { cursor: run.cursor, prunedTo }, now);
+  await Promise.all([
+    tx.run`
+      insert into replays (tenant, stream, id, from_offset, position, to_offset, passed,
+        event_types, matched, sent, failed, status, created_at, finished_at)
+      values (${tenant}, ${stream}, ${replay.id}, ${replay.from}, ${replay.position}, ${replay.to},
+        ${replay.passed}, ${replay.types && JSON.stringify(replay.types)}, 0, 0, 0,
+        ${replay.status}, ${now}, ${replay.finishedAt})`,
+    noteChanges(tx, [run]),
+  ]);
+  return { created: replayOf(replay) };
+}
+
+async function readReplay(
+  db: Queries,
+  tenant: number,
+  stream: string,
+  id: string,
+): Promise<StoredReplay | undefined> {
+  const row = await db.get<ReplayRow>`
+    select tenant, stream, id, from_offset, position, to_offset, passed, event_types, matched, sent,
+      failed, status, created_at, finished_at
+    from replays where tenant = ${tenant} and stream = ${stream} and id = ${id}`;
+  return row && storedReplayOf(row);
+}
+
+/** The replay of a stream that is running, or pauses. */
+async function runningReplay(
+  db: Queries,
+  { tenant, stream }: StreamRef,
+): Promise<StoredReplay | undefined> {
+  const row = await db.get<ReplayRow>`
+    select tenant, stream, id, from_offset, position, to_offset, passed, event_types, matched, sent,
+      failed, status, created_at, finished_at
+    from replays where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
+  return row && storedReplayOf(row);
+}
+
+async function cancel(
+  tx: Queries,
+  { tenant, stream }: StreamRef,
+  id: string,
+  now: Millis,
+): Promise<'cancelled' | 'over' | 'unknown'> {
+  const run = await lockRun(tx, tenant, stream);
+  const replay = await readReplay(tx, tenant, stream, id);
+  if (replay === undefined || run === undefined) return 'unknown';
+  if (replay.status !== 'running') return 'over';
+  await Promise.all([
+    tx.run`
+      update replays set status = 'cancelled', finished_at = ${now}
+      where tenant = ${tenant} and stream = ${stream} and id = ${id}`,
+    tx.run`
+      delete from deliveries
+      where tenant = ${tenant} and stream = ${stream} and kind = 'replay' and due_at is not null`,
+    noteChanges(tx, [run]),
+  ]);
+  return 'cancelled';
+}
+
+async function feed(tx: Queries, ask: FeedAsk, now: Millis): Promise<FeedAnswer> {
+  const runs = await lockRuns(tx, [ask]);
+  const run = runs.get(keyOf(ask));
+  if (run === undefined || run.owner === null || run.epoch !== ask.epoch) return lostFeed;
+  const [raised = 0] = await raiseCursors(tx, runs, [ask]);
+  const nothing: FeedAnswer = { result: 'running', cursor: raised, fed: 0, more: false };
+  const replay = await runningReplay(tx, run);
+  if (replay?.id !== ask.replay) return { ...nothing, result: 'over' };
+  const state = await stateOf(tx, { ...run, cursor: Math.max(run.cursor, raised) });
+  const step = nextFeed(replay, ask, state);
+  if (step.step === 'wait') return nothing;
+  if (step.step === 'end') {
+    await write(tx, { ...replay, status: step.status }, now);
+    return { ...nothing, result: 'over' };
+  }
+  const { after, answer } = afterRead(
+    replay,
+    step,
+    await addRows(tx, run, replay, step, now),
+    state,
+  );
+  await write(tx, after, now);
+  return { ...answer, cursor: raised };
+}
+
+/**
+ * From the first statement on no day of events is dropped before the transaction ends, so what is
+ * not pruned then is read, and a body that is pruned later goes to the row that needs it.
+ */
+async function stateOf(tx: Queries, run: Run): Promise<FeedState> {
+  const { tenant, stream, cursor } = run;
+  const [, tip, rows] = await Promise.all([
+    tx.run`lock table only events in access share mode`,
+    tipOf(tx, tenant),
+    tx.get<{ waiting: number }>`
+      select count(*) as waiting from deliveries
+      where tenant = ${tenant} and stream = ${stream} and kind = 'replay' and due_at is not null`,
+  ]);
+  return {
+    cursor,
+    enabled: run.status === 'enabled',
+    subscriptions: JSON.parse(run.subscriptions) as Subscription[],
+    waiting: rows?.waiting ?? 0,
+    prunedTo: tip.prunedTo,
+  };
+}
+
+/** Answers the offsets of the new rows, in order. */
+async function addRows(
+  tx: Queries,
+  run: Run,
+  replay: StoredReplay,
+  { upTo, types, take }: Extract<FeedStep, { step: 'read' }>,
+  now: Millis,
+): Promise<Offset[]> {
+  const rows = await tx.all<{ offset: Offset }>`
+    insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
+      due_at)
+    select e.tenant, ${run.stream}, e.id, e."offset", e.type, e.time, 'replay', 'retrying', 1,
+      ${now}
+    from events e
+    where e.tenant = ${run.tenant} and e."offset" > ${replay.position} and e."offset" <= ${upTo}
+      and e.type = any(${types}::text[])
+      and not exists (
+        select 1 from deliveries d
+        where d.tenant = e.tenant and d.stream = ${run.stream} and d.event_id = e.id)
+      and (e."offset" <= ${replay.passed} or coalesce((
+        select min(a.at) from attempts a
+        where a.tenant = e.tenant and a.stream_key = ${run.key} and a."offset" = e."offset"),
+        0) < ${sentBefore(replay)})
+    order by e."offset" limit ${take}
+    returning "offset"`;
+  return rows.map(({ offset }) => offset).toSorted((one, other) => one - other);
+}
+
+async function write(tx: Queries, replay: StoredReplay, now: Millis): Promise<void> {
+  const finishedAt = replay.status === 'running' ? undefined : now;
+  await tx.run`
+    update replays set position = ${replay.position}, matched = ${replay.matched},
+      status = ${replay.status}, finished_at = ${finishedAt}
+    where tenant = ${replay.tenant} and stream = ${replay.stream} and id = ${replay.id}`;
+}
+
+/** Adds to the progress of replays what a batch of outcomes came to. */
+export async function addProgress(tx: Queries, tallies: readonly Tally[]): Promise<void> {
+  const ended = tallies.filter(({ score: { replayed } }) => replayed.sent + replayed.failed > 0);
+  if (ended.length === 0) return;
+  await tx.run`
+    update replays p set sent = p.sent + u.sent, failed = p.failed + u.failed
+    from unnest(${numbers(ended.map(({ run }) => run.tenant))}::int[],
+      ${ended.map(({ run }) => run.stream)}::text[],
+      ${numbers(ended.map(({ score }) => score.replayed.sent))}::bigint[],
+      ${numbers(ended.map(({ score }) => score.replayed.failed))}::bigint[])
+      as u(tenant, stream, sent, failed)
+    where p.tenant = u.tenant and p.stream = u.stream and p.status = 'running'`;
+}
+
+async function prune(
+  db: Queries,
+  tenant: number,
+  { before, take }: Parameters<ReplayStore['prune']>[1],
+): Promise<number> {
+  return db.run`
+    delete from replays where (tenant, stream, id) in (
+      select tenant, stream, id from replays
+      where tenant = ${tenant} and finished_at < ${before}
+      order by finished_at limit ${take})`;
+}

@@ -1,0 +1,59 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Offset, Replay } from '../../core/types.ts';
+
+/** A replay with what the engine goes by. */
+export interface StoredReplay extends Replay {
+  /** Events up to here have a row, or were passed. */
+  readonly position: Offset;
+  /** The last event of the range. */
+  readonly to: Offset;
+  /** Where the stream's cursor was when the replay was accepted. */
+  readonly passed: Offset;
+  readonly types: readonly string[] | undefined;
+}
+
+/** The columns of a replay. */
+export interface ReplayRow {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly id: string;
+  readonly from_offset: Offset;
+  readonly position: Offset;
+  readonly to_offset: Offset;
+  readonly passed: Offset;
+  readonly event_types: string | null;
+  readonly matched: number;
+  readonly sent: number;
+  readonly failed: number;
+  readonly status: Replay['status'];
+  readonly created_at: Millis;
+  readonly finished_at: Millis | null;
+}
+
+/** A replay as the engines have it. */
+export function storedReplayOf(row: ReplayRow): StoredReplay {
+  const { tenant, stream, id, position, passed, matched, sent, failed, status } = row;
+  return {
+    tenant,
+    stream,
+    id,
+    status,
+    from: row.from_offset,
+    matched,
+    sent,
+    failed,
+    createdAt: row.created_at,
+    finishedAt: row.finished_at ?? undefined,
+    position,
+    to: row.to_offset,
+    passed,
+    types: row.event_types === null ? undefined : (JSON.parse(row.event_types) as string[]),
+  };
+}
+
+/** A replay as the port has it. */
+export function replayOf(stored: StoredReplay): Replay {
+  const { tenant, stream, id, status, from, matched, sent, failed } = stored;
+  const { createdAt, finishedAt } = stored;
+  return { tenant, stream, id, status, from, matched, sent, failed, createdAt, finishedAt };
+}

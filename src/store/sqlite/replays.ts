@@ -1,0 +1,204 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Offset, Subscription } from '../../core/types.ts';
+import type { Hint } from '../port.ts';
+import type { FeedAnswer, FeedAsk, NewReplay, ReplayStore } from '../port-replays.ts';
+import {
+  acceptedReplay,
+  afterRead,
+  type FeedState,
+  type FeedStep,
+  lostFeed,
+  nextFeed,
+  sentBefore,
+} from '../replaying.ts';
+import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
+import type { Run } from '../rows/runs.ts';
+import type { Replayed } from '../settling.ts';
+import type { Database } from './database.ts';
+import { oldestAfter } from './log.ts';
+import { noteChange, raiseCursor, readRun } from './runs.ts';
+
+/** Ranges of the log that are sent again. */
+export function createReplayStore(deps: {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}): ReplayStore {
+  const { db, hint } = deps;
+  return {
+    create: async (replay, now) => {
+      const answer = db.transact('durable', () => create(db, replay, now));
+      const { tenant, stream } = replay;
+      if ('created' in answer) hint({ kind: 'stream', tenant, stream });
+      return answer;
+    },
+    get: async (tenant, stream, id) => {
+      const stored = readReplay(db, tenant, stream, id);
+      return stored && replayOf(stored);
+    },
+    cancel: async (tenant, stream, id, now) => {
+      const answer = db.transact('durable', () => cancel(db, tenant, stream, id, now));
+      if (answer === 'cancelled') hint({ kind: 'stream', tenant, stream });
+      return answer !== 'unknown';
+    },
+    feed: async (ask, now) => db.transact('relaxed', () => feed(db, ask, now)),
+    prune: async (tenant, query) => db.transact('relaxed', () => prune(db, tenant, query)),
+  };
+}
+
+function create(
+  db: Database,
+  asked: NewReplay,
+  now: Millis,
+): Awaited<ReturnType<ReplayStore['create']>> {
+  const { tenant, stream } = asked;
+  const run = readRun(db, tenant, stream);
+  if (run === undefined) return { refused: 'unknown' };
+  if (run.status === 'disabled') return { refused: 'disabled' };
+  if (runningReplay(db, run) !== undefined) return { refused: 'running' };
+  const prunedTo = oldestAfter(db, tenant, 0) - 1;
+  const replay = acceptedReplay(asked, { cursor: run.cursor, prunedTo }, now);
+  db.run`
+    insert into replays (tenant, stream, id, from_offset, position, to_offset, passed, event_types,
+      matched, sent, failed, status, created_at, finished_at)
+    values (${tenant}, ${stream}, ${replay.id}, ${replay.from}, ${replay.position}, ${replay.to},
+      ${replay.passed}, ${replay.types && JSON.stringify(replay.types)}, 0, 0, 0, ${replay.status},
+      ${now}, ${replay.finishedAt})`;
+  noteChange(db, run);
+  return { created: replayOf(replay) };
+}
+
+function readReplay(
+  db: Database,
+  tenant: number,
+  stream: string,
+  id: string,
+): StoredReplay | undefined {
+  const row = db.get<ReplayRow>`
+    select tenant, stream, id, from_offset, position, to_offset, passed, event_types, matched, sent,
+      failed, status, created_at, finished_at
+    from replays where tenant = ${tenant} and stream = ${stream} and id = ${id}`;
+  return row && storedReplayOf(row);
+}
+
+/** The replay of a stream that is running, or pauses. */
+export function runningReplay(
+  db: Database,
+  { tenant, stream }: Pick<Run, 'tenant' | 'stream'>,
+): StoredReplay | undefined {
+  const row = db.get<ReplayRow>`
+    select tenant, stream, id, from_offset, position, to_offset, passed, event_types, matched, sent,
+      failed, status, created_at, finished_at
+    from replays where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
+  return row && storedReplayOf(row);
+}
+
+function cancel(
+  db: Database,
+  tenant: number,
+  stream: string,
+  id: string,
+  now: Millis,
+): 'cancelled' | 'over' | 'unknown' {
+  const replay = readReplay(db, tenant, stream, id);
+  const run = readRun(db, tenant, stream);
+  if (replay === undefined || run === undefined) return 'unknown';
+  if (replay.status !== 'running') return 'over';
+  db.run`
+    update replays set status = 'cancelled', finished_at = ${now}
+    where tenant = ${tenant} and stream = ${stream} and id = ${id}`;
+  db.run`
+    delete from deliveries
+    where tenant = ${tenant} and stream = ${stream} and kind = 'replay' and due_at is not null`;
+  noteChange(db, run);
+  return 'cancelled';
+}
+
+function feed(db: Database, ask: FeedAsk, now: Millis): FeedAnswer {
+  const { tenant, stream } = ask;
+  const run = readRun(db, tenant, stream);
+  if (run === undefined || run.owner === null || run.epoch !== ask.epoch) return lostFeed;
+  const raised = raiseCursor(db, ask);
+  const nothing: FeedAnswer = { result: 'running', cursor: raised, fed: 0, more: false };
+  const replay = runningReplay(db, run);
+  if (replay?.id !== ask.replay) return { ...nothing, result: 'over' };
+  const state = stateOf(db, { ...run, cursor: Math.max(run.cursor, raised) }, replay);
+  const step = nextFeed(replay, ask, state);
+  if (step.step === 'wait') return nothing;
+  if (step.step === 'end') {
+    write(db, { ...replay, status: step.status }, now);
+    return { ...nothing, result: 'over' };
+  }
+  const { after, answer } = afterRead(replay, step, addRows(db, run, replay, step, now), state);
+  write(db, after, now);
+  return { ...answer, cursor: raised };
+}
+
+function stateOf(db: Database, run: Run, replay: StoredReplay): FeedState {
+  const { tenant, stream, cursor } = run;
+  const wanted = db.get<{ subscriptions: string }>`
+    select subscriptions from streams where tenant = ${tenant} and id = ${stream}`;
+  const rows = db.get<{ waiting: number }>`
+    select count(*) as waiting from deliveries
+    where tenant = ${tenant} and stream = ${stream} and kind = 'replay' and due_at is not null`;
+  return {
+    cursor,
+    enabled: run.status === 'enabled',
+    subscriptions: JSON.parse(wanted?.subscriptions ?? '[]') as Subscription[],
+    waiting: rows?.waiting ?? 0,
+    prunedTo: oldestAfter(db, tenant, replay.position) - 1,
+  };
+}
+
+/** Answers the offsets of the new rows, in order. */
+function addRows(
+  db: Database,
+  run: Run,
+  replay: StoredReplay,
+  { upTo, types, take }: Extract<FeedStep, { step: 'read' }>,
+  now: Millis,
+): Offset[] {
+  const rows = db.all<{ offset: Offset }>`
+    insert into deliveries (tenant, stream, event_id, offset, type, time, kind, state, attempt,
+      due_at)
+    select e.tenant, ${run.stream}, e.id, e.offset, e.type, e.time, 'replay', 'retrying', 1, ${now}
+    from events e
+    where e.tenant = ${run.tenant} and e.offset > ${replay.position} and e.offset <= ${upTo}
+      and e.type in (select value from json_each(${JSON.stringify(types)}))
+      and not exists (
+        select 1 from deliveries d
+        where d.tenant = e.tenant and d.stream = ${run.stream} and d.event_id = e.id)
+      and (e.offset <= ${replay.passed} or coalesce((
+        select min(a.at) from attempts a where a.stream_key = ${run.key} and a.offset = e.offset),
+        0) < ${sentBefore(replay)})
+    order by e.offset limit ${take}
+    returning offset`;
+  return rows.map(({ offset }) => offset).toSorted((one, other) => one - other);
+}
+
+function write(db: Database, replay: StoredReplay, now: Millis): void {
+  const finishedAt = replay.status === 'running' ? undefined : now;
+  db.run`
+    update replays set position = ${replay.position}, matched = ${replay.matched},
+      status = ${replay.status}, finished_at = ${finishedAt}
+    where tenant = ${replay.tenant} and stream = ${replay.stream} and id = ${replay.id}`;
+}
+
+/** Adds to the progress of the stream's replay what a batch of outcomes came to. */
+export function addProgress(
+  db: Database,
+  { tenant, stream }: Pick<Run, 'tenant' | 'stream'>,
+  { sent, failed }: Replayed,
+): void {
+  if (sent + failed === 0) return;
+  db.run`
+    update replays set sent = sent + ${sent}, failed = failed + ${failed}
+    where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
+}
+
+function prune(db: Database, tenant: number, query: Parameters<ReplayStore['prune']>[1]): number {
+  return db.run`
+    delete from replays where (tenant, stream, id) in (
+      select tenant, stream, id from replays
+      where tenant = ${tenant} and finished_at < ${query.before}
+      order by finished_at limit ${query.take})`;
+}
