@@ -11,6 +11,7 @@ import { actionOperations } from './ops.ts';
 import { pullOperations } from './pull.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { ApiSettings } from './settings.ts';
+import { replayOperations } from './replays.ts';
 import { roleMemberOperations } from './role-members.ts';
 import { roleOperations } from './roles.ts';
 import { signingSecretOperations } from './signing-secret.ts';
@@ -37,6 +38,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...testOperations(deps),
     ...statsOperations(deps),
     ...deliveryOperations(deps),
+    ...replayOperations(deps),
     ...eventOperations(deps),
     ...pullOperations(deps),
     ...userOperations(deps),

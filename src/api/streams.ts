@@ -1,12 +1,14 @@
 import type { Clock, RandomBytes } from '../core/clock.ts';
-import { formatTime } from '../core/date.ts';
+import { formatTime, parseTime } from '../core/date.ts';
 import { makeId } from '../core/ids.ts';
+import { parseOffset } from '../core/offset.ts';
 import { applyPatch, type StreamPatch, type StreamState, withSecret } from '../core/streams.ts';
 import { typesNow } from '../core/subscription.ts';
-import type { Destination, Stream } from '../core/types.ts';
+import type { Destination, Offset, Stream } from '../core/types.ts';
 import { streamParams } from '../schemas/schema.ts';
 import {
   type DestinationSent,
+  startFromText,
   stream,
   streamCreate,
   type StreamPatchSent,
@@ -19,15 +21,16 @@ import type { Store } from '../store/port.ts';
 import { destinationOf, secretMember, showDestination } from './destination.ts';
 import type { Log } from './log.ts';
 import { type Answer, type Call, type Operation, operation } from './operation.ts';
+import { offsetOf } from './offset.ts';
 import { nextOf, pageOf } from './page.ts';
-import { badBody, conflict, type Problem } from './problem.ts';
+import { badBody, conflict, type Problem, quoted } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { removeStream, whenSeen } from './seen.ts';
 import { newSecret } from './signing-secret.ts';
 import { noStream, streamOf } from './stream-of.ts';
 
 export interface StreamDeps {
-  readonly store: Pick<Store, 'streams' | 'ownership'>;
+  readonly store: Pick<Store, 'streams' | 'ownership' | 'log'>;
   readonly clock: Pick<Clock, 'after'>;
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'warn'>;
@@ -78,6 +81,8 @@ function createStream(deps: StreamDeps): Operation {
     method: 'POST',
     path: '/event-streams',
     summary: 'Create an event stream',
+    description:
+      'It receives events accepted after its creation; with `start_from` the retained ones from there first.',
     tag,
     scopes: ['create:event_streams'],
     lifecycle,
@@ -86,6 +91,7 @@ function createStream(deps: StreamDeps): Operation {
     response: stream,
     errors: [400, 409, 413, 415],
     handle: async ({ tenant, body, now }) => {
+      const cursor = await startOf(deps.store.log, tenant.id, body.start_from);
       const id = makeId('est_', now, deps.random);
       const answer = await deps.store.streams.create(
         {
@@ -94,6 +100,7 @@ function createStream(deps: StreamDeps): Operation {
           name: body.name ?? id,
           status: body.status ?? 'enabled',
           types: typesOf(body.subscriptions) ?? [],
+          cursor,
           destination: newDestination(body.destination, deps),
           signingSecrets: [newSecret(deps.random, now)],
           createdAt: now,
@@ -105,6 +112,24 @@ function createStream(deps: StreamDeps): Operation {
       return { body: showStream(answer.created) };
     },
   });
+}
+
+/** The offset after which a new stream begins; `undefined` for the head of the log. */
+async function startOf(
+  log: Pick<Store['log'], 'head' | 'firstSince'>,
+  tenant: number,
+  text: string | undefined,
+): Promise<Offset | undefined> {
+  if (text === undefined || text === 'now') return undefined;
+  const since = parseTime(text);
+  if (since !== undefined) return (await log.firstSince(tenant, since)) - 1;
+  if (parseOffset(text) === undefined) {
+    const reason = `Neither now, an offset nor a date: ${quoted(text)}`;
+    throw badBody(reason, 'start_from', startFromText);
+  }
+  const head = await log.head(tenant);
+  const oldest = await log.firstSince(tenant, 0);
+  return Math.max(offsetOf(text, head, 'start_from', startFromText), oldest - 1);
 }
 
 function readStream({ store }: StreamDeps): Operation {

@@ -121,6 +121,10 @@ export const streamsQuery = closed(pageQuery);
 /** A page of event streams. */
 export const streams = closed({ eventStreams: Type.Array(stream), next });
 
+/** The description of `start_from`, where messages repeat it. */
+export const startFromText =
+  'Where the event stream begins in the event log: now, an offset or a date (RFC 3339)';
+
 /** Body of a create. */
 export const streamCreate = named(
   'EventStreamCreate',
@@ -132,6 +136,9 @@ export const streamCreate = named(
         Type.Array(subscription, { minItems: 1, description: subscriptionsText }),
       ),
       status: Type.Optional(status),
+      start_from: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 30, description: startFromText }),
+      ),
     },
     { description: 'A new event stream' },
   ),

@@ -133,6 +133,8 @@ describe('the served document', () => {
     };
     const created = await site.send('POST', '/event-streams', body);
     const path = `/event-streams/${created.body.id}`;
+    const range = { date_from: '2026-03-01T09:30:00Z' };
+    const started = await site.send('POST', `${path}/replay`, range);
     const answers: [operationId: string, body: unknown][] = [
       ['createEventStream', created.body],
       ['readEventStream', (await site.send('GET', path)).body],
@@ -140,6 +142,8 @@ describe('the served document', () => {
       ['listEventStreams', (await site.send('GET', '/event-streams?take=1')).body],
       ['readSigningSecret', (await site.send('GET', `${path}/signing-secret`)).body],
       ['rotateSigningSecret', (await site.send('POST', `${path}/signing-secret/rotate`)).body],
+      ['startReplay', started.body],
+      ['readReplay', (await site.send('GET', `${path}/replay/${started.body.id}`)).body],
       ['sendTestEvent', (await site.send('POST', `${path}/test`, { event_type: 'a.b' })).body],
       ['readEventStreamStats', (await site.send('GET', `${path}/stats`)).body],
       ['listEventDeliveries', (await site.send('GET', `${path}/deliveries`)).body],

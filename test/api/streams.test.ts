@@ -139,7 +139,7 @@ describe('create', () => {
       'Additional properties not allowed: id',
       'id',
     ],
-    ['start_from', { destination: destination(), start_from: 'now' }, /start_from$/, 'start_from'],
+    ['a start', { destination: destination(), start_from: 'then' }, /Neither now/, 'start_from'],
     ['resume', { destination: destination(), resume: 'held' }, /resume$/, 'resume'],
     ['an empty name', { destination: destination(), name: '' }, /too short/, 'name'],
     ['a long name', { destination: destination(), name: 'x'.repeat(129) }, /too long/, 'name'],

@@ -32,6 +32,7 @@ after(async () => {
 
 const noStream = 'est_AAAAAAAAAAAAAAAAAAAAAA';
 const noEvent = 'evt_AAAAAAAAAAAAAAAAAAAAAA';
+const noReplay = 'rpl_AAAAAAAAAAAAAAAAAAAAAA';
 const noUser = encodeURIComponent('leat|000000000000000000000000');
 
 /** Method, path under `/api/v2`, and the scopes of which one is enough. */
@@ -47,6 +48,9 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['POST', `/event-streams/${noStream}/redeliver`, ['update:event_deliveries']],
   ['POST', `/event-streams/${noStream}/test`, ['update:event_streams']],
   ['GET', `/event-streams/${noStream}/stats`, ['read:event_streams', 'read:event_deliveries']],
+  ['POST', `/event-streams/${noStream}/replay`, ['update:event_deliveries']],
+  ['GET', `/event-streams/${noStream}/replay/${noReplay}`, ['read:event_deliveries']],
+  ['DELETE', `/event-streams/${noStream}/replay/${noReplay}`, ['update:event_deliveries']],
   ['GET', `/event-streams/${noStream}/signing-secret`, ['update:event_streams']],
   ['POST', `/event-streams/${noStream}/signing-secret/rotate`, ['update:event_streams']],
   ['POST', '/events', ['create:events']],
@@ -378,6 +382,7 @@ describe('what needs no token', () => {
       const shape = path
         .replace(noStream, '{}')
         .replace(noEvent, '{}')
+        .replace(noReplay, '{}')
         .replace(noUser, '{}')
         .replace(/\/(nobody|none)\b/, '/{}');
       const ends = documented.some((line) => line.startsWith(method) && line.endsWith(shape));

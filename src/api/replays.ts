@@ -1,0 +1,158 @@
+import type { Clock, RandomBytes } from '../core/clock.ts';
+import { formatTime } from '../core/date.ts';
+import { makeId } from '../core/ids.ts';
+import { formatOffset } from '../core/offset.ts';
+import type { Offset, Replay } from '../core/types.ts';
+import {
+  replay,
+  replayCreate,
+  type ReplayCreateSent,
+  replayParams,
+  type ReplayShown,
+  replayText,
+} from '../schemas/replays.ts';
+import { streamParams } from '../schemas/schema.ts';
+import type { Store } from '../store/port.ts';
+import { type Operation, operation } from './operation.ts';
+import { offsetOf } from './offset.ts';
+import { badBody, conflict, notFound } from './problem.ts';
+import { whenSeen } from './seen.ts';
+import { noStream, streamOf } from './stream-of.ts';
+import { windowOf } from './window.ts';
+
+export interface ReplayDeps {
+  readonly store: Pick<Store, 'streams' | 'log' | 'replays' | 'ownership'>;
+  readonly clock: Pick<Clock, 'after'>;
+  readonly random: RandomBytes;
+}
+
+const tag = 'Event streams';
+const lifecycle = 'Early Access';
+
+/** The operations of replays (contract section 9.1). */
+export function replayOperations(deps: ReplayDeps): Operation[] {
+  return [startReplay(deps), readReplay(deps), cancelReplay(deps)];
+}
+
+function startReplay({ store, random }: ReplayDeps): Operation {
+  return operation({
+    operationId: 'startReplay',
+    method: 'POST',
+    path: '/event-streams/:id/replay',
+    summary: 'Send a past range of the event log to an event stream again',
+    description:
+      'Retained events of the range that match the subscriptions are sent again with their old ids, after fresh events and retries. It begins at `date_from` or after the offset `from`, and ends at `date_to`, at the latest where the stream stood when the replay was accepted. An event with an open failure is left to redelivery.',
+    tag,
+    scopes: ['update:event_deliveries'],
+    lifecycle,
+    extension: true,
+    params: streamParams,
+    body: { schema: replayCreate, required: true },
+    success: 202,
+    response: replay,
+    errors: [400, 404, 409, 413, 415],
+    handle: async ({ tenant, params, body, now }) => {
+      const range = await rangeOf(store.log, tenant.id, body);
+      const id = makeId('rpl_', now, random);
+      const asked = { tenant: tenant.id, stream: params.id, id, ...range };
+      const answer = await store.replays.create({ ...asked, types: body.event_types }, now);
+      if ('refused' in answer) throw refusals[answer.refused]();
+      return { body: showReplay(answer.created) };
+    },
+  });
+}
+
+function readReplay({ store }: ReplayDeps): Operation {
+  return operation({
+    operationId: 'readReplay',
+    method: 'GET',
+    path: '/event-streams/:id/replay/:replay_id',
+    summary: 'Read a replay and how far it has come',
+    tag,
+    scopes: ['read:event_deliveries'],
+    lifecycle,
+    extension: true,
+    params: replayParams,
+    success: 200,
+    response: replay,
+    errors: [400, 404],
+    handle: async ({ tenant, params }) => {
+      await streamOf(store, tenant.id, params.id);
+      const found = await store.replays.get(tenant.id, params.id, params.replay_id);
+      if (found === undefined) throw noReplay();
+      return { body: showReplay(found) };
+    },
+  });
+}
+
+function cancelReplay(deps: ReplayDeps): Operation {
+  const { store } = deps;
+  return operation({
+    operationId: 'cancelReplay',
+    method: 'DELETE',
+    path: '/event-streams/:id/replay/:replay_id',
+    summary: 'Cancel a replay',
+    description: 'An attempt under way ends, and none follows. One that is over stays as it is.',
+    tag,
+    scopes: ['update:event_deliveries'],
+    lifecycle,
+    extension: true,
+    params: replayParams,
+    success: 204,
+    errors: [400, 404],
+    handle: async ({ tenant, params, now }) => {
+      await streamOf(store, tenant.id, params.id);
+      const found = await store.replays.cancel(tenant.id, params.id, params.replay_id, now);
+      if (!found) throw noReplay();
+      await whenSeen(deps, { tenant: tenant.id, stream: params.id });
+      return {};
+    },
+  });
+}
+
+/**
+ * The range as offsets. The head is read first: what is accepted from then on has not been sent to
+ * the stream before.
+ */
+async function rangeOf(
+  log: ReplayDeps['store']['log'],
+  tenant: number,
+  sent: ReplayCreateSent,
+): Promise<{ from: Offset; to: Offset }> {
+  if (sent.from !== undefined && sent.date_from !== undefined) {
+    throw badBody('from does not go with date_from, send one of them', 'from', replayText.from);
+  }
+  const window = windowOf(sent, badBody);
+  const head = await log.head(tenant);
+  const to =
+    window.to === undefined ? head : Math.min(head, (await log.firstSince(tenant, window.to)) - 1);
+  if (sent.from !== undefined)
+    return { from: offsetOf(sent.from, head, 'from', replayText.from), to };
+  if (window.from === undefined) {
+    const reason = 'Missing required property: date_from (or from, an offset)';
+    throw badBody(reason, 'date_from', replayText.date_from);
+  }
+  return { from: (await log.firstSince(tenant, window.from)) - 1, to };
+}
+
+function showReplay(of: Replay): ReplayShown {
+  const { id, status, from, matched, sent, failed, createdAt, finishedAt } = of;
+  return {
+    id,
+    status,
+    from: formatOffset(from),
+    matched,
+    sent,
+    failed,
+    created_at: formatTime(createdAt),
+    ...(finishedAt === undefined ? {} : { finished_at: formatTime(finishedAt) }),
+  };
+}
+
+const noReplay = () => notFound('The replay does not exist.');
+
+const refusals = {
+  unknown: noStream,
+  disabled: () => conflict('The event stream is disabled.', 'stream_disabled'),
+  running: () => conflict('A replay of this event stream is already running.', 'replay_running'),
+};

@@ -1,0 +1,69 @@
+import { Type, type Static } from 'typebox';
+import { closed, eventType, named, sentTime, streamId, time } from './schema.ts';
+
+const replayId = Type.String({
+  minLength: 26,
+  maxLength: 26,
+  pattern: '^rpl_[A-Za-z0-9]{22}$',
+  format: 'replay-id',
+  description: 'Unique identifier for the replay',
+});
+
+/** Path of one replay. */
+export const replayParams = closed({ id: streamId, replay_id: replayId });
+
+export const replayText = {
+  date_from: 'Earliest time of acceptance, inclusive',
+  date_to: 'Latest time of acceptance, exclusive',
+  from: 'Offset of the log to begin after',
+} as const;
+
+/** Body that begins a replay: one of `date_from` and `from`. */
+export const replayCreate = named(
+  'ReplayCreate',
+  closed(
+    {
+      date_from: Type.Optional(sentTime(replayText.date_from)),
+      from: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 1024, description: replayText.from }),
+      ),
+      date_to: Type.Optional(sentTime(replayText.date_to)),
+      event_types: Type.Optional(
+        Type.Array(eventType, {
+          minItems: 1,
+          description: 'Of the types that the event stream wants; all of them unless sent',
+        }),
+      ),
+    },
+    { description: 'Which events to send again; exactly one of date_from and from' },
+  ),
+);
+
+/** A replay and how far it has come. */
+export const replay = named(
+  'Replay',
+  closed(
+    {
+      id: replayId,
+      status: Type.Union(
+        [
+          Type.Literal('running'),
+          Type.Literal('done'),
+          Type.Literal('cancelled'),
+          Type.Literal('failed'),
+        ],
+        { description: 'failed: the rest of the range was pruned meanwhile' },
+      ),
+      from: Type.String({ description: 'The start as an offset' }),
+      matched: Type.Integer({ description: 'Events found so far' }),
+      sent: Type.Integer({ description: 'Events delivered' }),
+      failed: Type.Integer({ description: 'Events that became failures' }),
+      created_at: time,
+      finished_at: Type.Optional(time),
+    },
+    { description: 'A range of the event log that is sent to an event stream again' },
+  ),
+);
+
+export type ReplayCreateSent = Static<typeof replayCreate>;
+export type ReplayShown = Static<typeof replay>;
