@@ -4,7 +4,8 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { Management, ManagementClient, ManagementError } from 'auth0';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
-import { startLeat } from '../helpers/leat.ts';
+import { startLeat, waitFor } from '../helpers/leat.ts';
+import { behindPort, startPostgres } from '../helpers/postgres.ts';
 import {
   freshName,
   narrowToken,
@@ -12,6 +13,7 @@ import {
   waitForFailures,
   waitForStats,
 } from '../helpers/story.ts';
+import { startTcpProxy } from '../helpers/tcp-proxy.ts';
 import { bootstrapClient, type House, openHouse, runProgram } from './house.ts';
 
 /** The npm package `auth0` as it is, against the real program over TLS. */
@@ -547,6 +549,27 @@ describe('a rate limit', () => {
     assert.equal(rawResponse?.headers.get('x-ratelimit-limit'), '2');
     assert.equal(rawResponse.headers.get('x-ratelimit-remaining'), '0');
     assert.match(rawResponse.headers.get('retry-after') ?? '', /^[1-9][0-9]*$/);
+  });
+});
+
+describe('a store that is away', () => {
+  test('is waited for as Retry-After says, and the request repeated', async (t) => {
+    const server = await startPostgres();
+    t.after(() => server.close());
+    const proxy = await startTcpProxy(server.port);
+    t.after(() => proxy.close());
+    const onPostgres = await openHouse({
+      LEAT_STORE: behindPort(await server.createDatabase(), proxy.port),
+    });
+    t.after(() => onPostgres.close());
+    const patient = clientOf(onPostgres);
+    const made = await patient.eventStreams.create(streamRequest('https://hooks.example.net/'));
+
+    proxy.refuse();
+    const listed = patient.eventStreams.list({}, { maxRetries: 30 });
+    await waitFor('a refusal', () => requests.answers(onPostgres, 503) >= 1);
+    proxy.restore();
+    assert.deepEqual((await listed).data, [made]);
   });
 });
 

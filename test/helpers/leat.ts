@@ -52,7 +52,7 @@ export async function startLeat(
 ): Promise<Running> {
   const port =
     settings['LEAT_PORT'] === undefined ? await freePort() : Number(settings['LEAT_PORT']);
-  const started = spawnLeat(['serve'], {
+  const env = {
     LEAT_STORE: `sqlite:${place.file}`,
     LEAT_SECRET_KEY: secretKey.toString('base64'),
     LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
@@ -64,7 +64,9 @@ export async function startLeat(
     LEAT_LOG_LEVEL: 'warn',
     ...settings,
     LEAT_PORT: String(port),
-  });
+  };
+  // Where the data folder is not that of the store's file, it is one of this place all the same.
+  const started = spawnLeat(['serve'], env, { cwd: place.folder });
   const { child, output } = started;
   const secure = settings['LEAT_TLS'] === 'local';
   const url = secure ? `https://localhost:${port}` : `http://127.0.0.1:${port}`;
