@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import os from 'node:os';
 import type { Logger } from 'pino';
+import { createAlarm } from './alarm.ts';
 import { buildApp } from './api/app.ts';
 import { type CloseAddresses, openOtherAddresses } from './api/addresses.ts';
 import type { TlsServer } from './api/tls.ts';
@@ -29,10 +30,7 @@ import { createEgressRule, type EgressRule } from './delivery/egress.ts';
 import { createTransport, type Transport } from './delivery/transport.ts';
 import { type Listening, listenRefusal, urlOf } from './listening.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
-import { createCourier, logAlert } from './ops/alert-courier.ts';
-import { alertSendersOf } from './ops/alert-senders.ts';
 import { keptSecretKey } from './ops/data-folder.ts';
-import { createMonitor, type Monitor } from './ops/monitor.ts';
 import { createPruner } from './ops/prune.ts';
 import { createPulls, type Pulls } from './pull/pulls.ts';
 import { logReport } from './ops/telemetry.ts';
@@ -131,14 +129,14 @@ async function startOn(
   const dispatcher = createServiceDispatcher(store, transport, metrics, deps);
   metrics?.follow(dispatcher);
   const pruner = createServicePruner(store, deps);
-  const monitor = createServiceMonitor(store, deps);
+  const alarm = createAlarm(store, deps);
   const around = { egress, ending: signal, tls: tls?.server, metrics };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
   const { url, closeOthers } = await listen(app, deps);
   const work = Promise.all([
     dispatcher.run(signal),
     pruner.run(signal),
-    monitor.run(signal),
+    alarm.run(signal),
     tls?.follow(signal),
   ]);
 
@@ -320,28 +318,6 @@ function createServicePruner(
       attemptRetentionMs: config.attemptRetentionDays * dayMs,
     },
     report: (error) => log.error({ err: error }, 'pruning was cut short; the next look goes on'),
-  });
-}
-
-function createServiceMonitor(store: Store, { config, clock, log, version }: ServiceDeps): Monitor {
-  const senders = alertSendersOf(config, { fetch, log, userAgent: `Leat/${version}` });
-  return createMonitor({
-    store,
-    clock,
-    courier: createCourier({
-      clock,
-      senders,
-      settings: limits.alerts,
-      report: (alert, place, reason) => logAlert(log, alert, place, reason),
-    }),
-    limits: { consecutive: config.disableConsecutive, total: config.disableTotal },
-    settings: {
-      ...limits.monitor,
-      everyMs: config.monitorIntervalSeconds * 1000,
-      alone: config.store.engine === 'sqlite',
-    },
-    log,
-    report: (error) => log.error({ err: error }, 'a look at the failures was cut short'),
   });
 }
 

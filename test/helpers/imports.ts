@@ -162,6 +162,11 @@ const rules: readonly Rule[] = [
     own: ['core/', 'store/port.ts', 'ops/', 'api/tls.ts', 'config.ts', 'listening.ts'],
     packages: ['pino'],
   },
+  {
+    files: 'alarm.ts',
+    own: ['core/', 'store/port.ts', 'ops/', 'config.ts'],
+    packages: ['pino'],
+  },
   // The message API put together, and as a second process beside the service.
   {
     files: 'message-service.ts',
