@@ -22,6 +22,7 @@ import {
   issuerUrl,
   key32,
   list,
+  mailAddress,
   oneOf,
   type Parse,
   pattern,
@@ -64,6 +65,9 @@ export function loadCliEnv(): CliEnv {
     clientId: text('LEAT_CLIENT_ID'),
     clientSecret: text('LEAT_CLIENT_SECRET'),
     caFile: text('LEAT_CA'),
+    alertWebhookUrl: text('LEAT_ALERT_WEBHOOK_URL'),
+    alertEmail: text('LEAT_ALERT_EMAIL'),
+    smtpUrl: text('LEAT_SMTP_URL'),
     configHome: text('XDG_CONFIG_HOME'),
   };
   const given = Object.entries(texts).filter((entry) => entry[1] !== undefined);
@@ -81,6 +85,10 @@ export interface CliEnv {
   readonly clientSecret?: string;
   /** LEAT_CA */
   readonly caFile?: string;
+  /** LEAT_ALERT_WEBHOOK_URL, LEAT_ALERT_EMAIL and LEAT_SMTP_URL */
+  readonly alertWebhookUrl?: string;
+  readonly alertEmail?: string;
+  readonly smtpUrl?: string;
   /** XDG_CONFIG_HOME */
   readonly configHome?: string;
   /** NO_COLOR */
@@ -450,7 +458,7 @@ const settings = {
   },
   alertEmail: {
     variable: 'LEAT_ALERT_EMAIL',
-    parse: pattern('an e-mail address', /^[^\s@,;<>"\p{C}]{1,64}@[^\s@,;<>"\p{C}]{1,189}$/u),
+    parse: mailAddress,
     example: 'ops@example.com',
     doc: 'where alerts are mailed, together with LEAT_SMTP_URL',
   },

@@ -20,6 +20,10 @@ export interface CliEnv {
   readonly clientSecret?: string;
   /** LEAT_CA: what `--ca` names. */
   readonly caFile?: string;
+  /** LEAT_ALERT_WEBHOOK_URL, LEAT_ALERT_EMAIL and LEAT_SMTP_URL: places of `leat monitor`. */
+  readonly alertWebhookUrl?: string;
+  readonly alertEmail?: string;
+  readonly smtpUrl?: string;
   /** XDG_CONFIG_HOME */
   readonly configHome?: string;
   /** NO_COLOR */

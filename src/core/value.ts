@@ -145,6 +145,12 @@ export const smtpUrl: Parse<string> = (text) => {
   return rest === '' || rest === '/' ? { value: text } : { problem };
 };
 
+/** One address that mail can be sent to, without a name beside it. */
+export const mailAddress: Parse<string> = pattern(
+  'an e-mail address',
+  /^[^\s@,;<>"\p{C}]{1,64}@[^\s@,;<>"\p{C}]{1,189}$/u,
+);
+
 /** An address, or a range of addresses as `address/prefix length`. */
 export const cidr: Parse<string> = (text) => {
   const [address = '', bits, ...more] = text.split('/');

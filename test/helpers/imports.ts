@@ -146,6 +146,18 @@ const rules: readonly Rule[] = [
     types: ['delivery/report.ts', 'delivery/backlog.ts', 'delivery/dispatcher.ts'],
     packages: ['pino', 'prom-client', ...NETWORK, ...HTTP],
   },
+  // It sends alerts as the service does.
+  {
+    files: 'cli/monitor-loop.ts',
+    own: [
+      'core/',
+      'cli/',
+      'ops/alert-courier.ts',
+      'ops/alert-mail.ts',
+      'ops/alert-webhook.ts',
+      'ops/pause.ts',
+    ],
+  },
   { files: 'cli/', own: ['core/', 'schemas/'], packages: ['commander', ...NETWORK, ...HTTP] },
   { files: 'console/', packages: ['preact', 'uplot'], builtins: [] },
   { files: 'config.ts', own: ['core/'] },

@@ -1,0 +1,154 @@
+import { decideAlerts, nothingTold } from '../core/alarm.ts';
+import { type Alert, alertBody } from '../core/alert.ts';
+import { formatTime } from '../core/date.ts';
+import { addToOutbox, type Place } from '../core/outbox.ts';
+import { printable } from '../core/setting.ts';
+import { type Courier, createCourier } from '../ops/alert-courier.ts';
+import { createAlertMail } from '../ops/alert-mail.ts';
+import { createAlertWebhook } from '../ops/alert-webhook.ts';
+import { pause } from '../ops/pause.ts';
+import type { ApiRun } from './command.ts';
+import { CommandFailed, exitCodes } from './failure.ts';
+import { terminalSafe } from './json.ts';
+import type { MonitorOptions } from './monitor.ts';
+import { type OpenFailure, readLists } from './monitor-look.ts';
+import { type MonitorState, readState, writeState } from './monitor-state.ts';
+
+/** As the service has them. */
+const sending = {
+  atOnce: 4,
+  timeoutMs: 10_000,
+  failuresInARowMax: 16,
+  tourMs: 60_000,
+  turnMs: 5_000,
+  closingMs: 0,
+};
+
+/** Looks until it is interrupted, or once. Throws {@link CommandFailed} when the first look fails. */
+export async function monitor(
+  run: ApiRun,
+  options: MonitorOptions,
+  version: string,
+): Promise<void> {
+  const { api, clock, random, signal } = run;
+  const say = createJournal(run);
+  const courier = courierOf(run, options, version, say);
+  const { state: file, once, interval } = options;
+  const empty: MonitorState = { version: 1, server: api.url, alarm: nothingTold, outbox: {} };
+  let state = (file === undefined ? undefined : await readState(file, api.url)) ?? empty;
+  const keep = async (next: MonitorState): Promise<void> => {
+    state = next;
+    if (file !== undefined) await writeState(file, next, random);
+  };
+  // Before anything is told, as it would be told again.
+  if (file !== undefined) await keep(state);
+
+  for (let looks = 0; !signal.aborted; looks++) {
+    try {
+      await look({ run, options, say, courier }, state, keep);
+    } catch (error) {
+      // What is wrong from the start is for the person at the terminal; later somebody may mend it.
+      if (once === true || looks === 0 || !(error instanceof CommandFailed)) throw error;
+      say.warn(`A look failed, the next one follows: ${error.message.split('\n')[0]}`);
+    }
+    if (once === true) break;
+    await pause(clock, interval * 1000, signal);
+  }
+  if (once === true && Object.keys(state.outbox).length > 0) {
+    const message = 'Some alerts could not be sent; with --state the next run tries again.';
+    throw new CommandFailed(exitCodes.unavailable, message);
+  }
+}
+
+interface LookContext {
+  readonly run: ApiRun;
+  readonly options: MonitorOptions;
+  readonly say: Journal;
+  readonly courier: Courier;
+}
+
+/** What is to be sent is kept before it is sent, and what was sent right afterwards. */
+async function look(
+  { run, options, say, courier }: LookContext,
+  before: MonitorState,
+  keep: (state: MonitorState) => Promise<void>,
+): Promise<void> {
+  const { api, clock, signal } = run;
+  const limits = { consecutive: options.disableConsecutive, total: options.disableTotal };
+  const at = clock.now();
+  const wait = (delayMs: number): Promise<void> => pause(clock, delayMs, signal);
+  const lists = await readLists({ api, clock, wait, tell: say.failure }, before.seen, limits.total);
+  const { host } = new URL(api.url);
+  // Over HTTP a tenant is known by its domain.
+  const found = { tenant: host, at, streams: lists.streams };
+  const { alerts, state: alarm } = decideAlerts(before.alarm, found, limits);
+  alerts.forEach(say.alert);
+  const { outbox, dropped } = addToOutbox(before.outbox, alerts, courier.places);
+  if (dropped > 0) say.warn(`${dropped} alerts that could not be sent are dropped.`);
+  const after: MonitorState = { ...before, seen: lists.seen, alarm, outbox };
+  await keep(after);
+  if (Object.keys(outbox).length === 0) return;
+  const left = await courier.begin(signal).deliver(outbox, host, async (so) => {
+    await keep({ ...after, outbox: so });
+    return true;
+  });
+  await keep({ ...after, outbox: left });
+}
+
+function courierOf(
+  { clock }: ApiRun,
+  { webhookUrl: url, email: to, smtpUrl }: MonitorOptions,
+  version: string,
+  say: Journal,
+): Courier {
+  const userAgent = `leat-cli/${version}`;
+  const senders = [
+    ...(url === undefined ? [] : [createAlertWebhook({ fetch, url, userAgent })]),
+    ...(to === undefined || smtpUrl === undefined ? [] : [createAlertMail({ smtpUrl, to })]),
+  ];
+  return createCourier({ clock, senders, settings: sending, report: say.sent });
+}
+
+/** What the monitor writes: a line for a person, or one JSON object in a line. */
+interface Journal {
+  readonly failure: (failure: OpenFailure) => void;
+  readonly alert: (alert: Alert) => void;
+  readonly sent: (alert: Alert, place: Place, reason: string | undefined) => void;
+  readonly warn: (text: string) => void;
+}
+
+function createJournal({ clock, json, terminal }: ApiRun): Journal {
+  const line = (level: 'info' | 'warn' | 'error', msg: string, fields: object): void => {
+    const time = formatTime(clock.now());
+    if (json) terminal.print(terminalSafe(JSON.stringify({ time, level, msg, ...fields })));
+    else if (level === 'warn') terminal.note(`${time}  ${printable(msg)}`);
+    else terminal.print(`${time}  ${printable(msg)}`);
+  };
+  return {
+    failure: ({ stream, eventId, eventType, attempts, lastError }) => {
+      const fields = {
+        stream,
+        event_id: eventId,
+        event_type: eventType,
+        attempts,
+        last_error: lastError,
+      };
+      const last = lastError === undefined ? '' : `, last: ${lastError}`;
+      const text = `open failure: ${stream} ${eventId} ${eventType}, ${attempts} attempts${last}`;
+      line('info', json ? 'open failure' : text, fields);
+    },
+    alert: (alert) => {
+      const { text, ...body } = alertBody(alert);
+      line('error', text, { alert: body });
+    },
+    sent: ({ kind: alert, stream: { id: stream } }, place, reason) => {
+      if (reason === undefined) {
+        if (json) line('info', 'alert sent', { alert, stream, place });
+        return;
+      }
+      const text = `an alert could not be sent to the ${place} (${reason}); the next look tries again`;
+      line('warn', text, { alert, stream, place, reason });
+    },
+    warn: (text) => line('warn', text, {}),
+  };
+}
