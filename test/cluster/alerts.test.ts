@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { type AlertJson, type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
+import { type Cluster, startCluster } from '../helpers/cluster.ts';
+import { startEndpoint } from '../helpers/endpoint.ts';
+import { type Running, waitFor } from '../helpers/leat.ts';
+import { createStream, eventsOf, freshType, publishAll } from '../helpers/story.ts';
+
+/** Nodes on one PostgreSQL that look every second, and a chat tool that all of them tell. */
+async function open(t: TestContext) {
+  const chat = await startAlertReceiver();
+  const endpoint = await startEndpoint(410);
+  t.after(() => Promise.all([chat.close(), endpoint.close()]));
+  const cluster = await startCluster(t);
+  const settings = {
+    LEAT_RETRY_DELAYS_MS: '0',
+    LEAT_MONITOR_INTERVAL_SECONDS: '1',
+    LEAT_ALERT_WEBHOOK_URL: chat.url,
+    LEAT_LOG_LEVEL: 'info',
+    LEAT_ATTEMPT_TIMEOUT_MS: '2000',
+  };
+  return { chat, endpoint, cluster, settings };
+}
+
+async function streamsOf(leat: Running, url: string, count: number) {
+  const type = freshType();
+  const streams = Array.from({ length: count }, () => createStream(leat, url, { types: [type] }));
+  return { type, ids: (await Promise.all(streams)).map(({ id }) => id) };
+}
+
+function newOf(alerts: readonly AlertJson[]): number {
+  return alerts.reduce((sum, { new_failures: count }) => sum + count, 0);
+}
+
+function sums(chat: AlertReceiver, ids: readonly string[]): number[] {
+  return ids.map((id) => newOf(chat.alerts(id)));
+}
+
+/** A failure of another stream comes through, so looks have gone by. */
+async function aFewLooks(leat: Running, chat: AlertReceiver, url: string): Promise<void> {
+  const { type, ids } = await streamsOf(leat, url, 1);
+  for (const count of [1, 2]) {
+    await publishAll(leat, eventsOf(type, 1));
+    await waitFor('a marker', () => newOf(chat.alerts(ids[0])) === count);
+  }
+}
+
+describe('several nodes on one PostgreSQL', () => {
+  test('tell of each failure once, and each is logged by one of them', async (t) => {
+    const { chat, endpoint, cluster, settings } = await open(t);
+    const nodes = await Promise.all([1, 2, 3].map(() => cluster.start(settings)));
+    const [first] = nodes;
+    assert.ok(first);
+    const { type, ids } = await streamsOf(first, endpoint.url, 8);
+    for (let round = 1; round <= 3; round++) {
+      await publishAll(first, eventsOf(type, 5));
+      await waitFor('all failures to be told', () => sums(chat, ids).every((n) => n >= 5 * round));
+    }
+    await aFewLooks(first, chat, endpoint.url);
+    assert.deepEqual(sums(chat, ids), Array(8).fill(15));
+    const entries = nodes.flatMap((node) =>
+      node
+        .output()
+        .split('\n')
+        .filter((line) => line.includes('"open failure"')),
+    );
+    const logged = entries.map((line) => JSON.parse(line) as { stream: string; eventId: string });
+    const keys = logged
+      .filter(({ stream }) => ids.includes(stream))
+      .map((one) => one.stream + one.eventId);
+    assert.deepEqual([keys.length, new Set(keys).size], [120, 120]);
+  });
+
+  test('go on for one that dies in the middle of sending', async (t) => {
+    const { chat, endpoint, cluster, settings } = await open(t);
+    const dying = await cluster.start(settings);
+    chat.answer(() => undefined);
+    const { type, ids } = await streamsOf(dying, endpoint.url, 3);
+    await publishAll(dying, eventsOf(type, 2));
+    await waitFor('an alert under way', () => chat.arrivals.length > 0);
+    await dying.kill();
+    chat.answer((response, { body }) => {
+      told.push(JSON.parse(body) as AlertJson);
+      response.writeHead(200).end();
+    });
+    const told: AlertJson[] = [];
+    const heir = await cluster.start(settings);
+    const sumOf = (id: string): number => newOf(told.filter(({ stream }) => stream.id === id));
+    await waitFor('the rest to be told', () => ids.every((id) => sumOf(id) >= 2), 90_000);
+    const { type: later, ids: others } = await streamsOf(heir, endpoint.url, 1);
+    await publishAll(heir, eventsOf(later, 1));
+    await waitFor('a marker', () => others.every((id) => sumOf(id) === 1));
+    assert.deepEqual(ids.map(sumOf), [2, 2, 2]);
+  });
+});
+
+/** What is kept is small: nothing of it grows with the number of looks. */
+test('a cluster without trouble keeps next to nothing', async (t) => {
+  const { chat, endpoint, cluster, settings } = await open(t);
+  const node = await cluster.start(settings);
+  const { type, ids } = await streamsOf(node, endpoint.url, 1);
+  await publishAll(node, eventsOf(type, 3));
+  await waitFor('it to be told', () => sums(chat, ids)[0] === 3);
+  const size = await waitFor('a look that is over', () => freeLook(cluster));
+  assert.ok(size < 1000, `${size} characters`);
+});
+
+async function freeLook(cluster: Cluster): Promise<number | undefined> {
+  const [row] = await cluster.ask<{ state: string }>('select state from looks');
+  return row === undefined || row.state.includes('busyUntil') ? undefined : row.state.length;
+}

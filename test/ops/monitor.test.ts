@@ -1,0 +1,318 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { describe, test, type TestContext } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
+import { StoreUnavailable } from '../../src/core/errors.ts';
+import type { Alert } from '../../src/core/alert.ts';
+import type { Millis } from '../../src/core/clock.ts';
+import type { Attempt, Failure } from '../../src/core/types.ts';
+import { createCourier } from '../../src/ops/alert-courier.ts';
+import type { AlertSender } from '../../src/ops/alert-sender.ts';
+import { AlertNotSent } from '../../src/ops/alert-sender.ts';
+import { createAlertWebhook } from '../../src/ops/alert-webhook.ts';
+import { createMonitor, type MonitorDeps } from '../../src/ops/monitor.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { TroubledStream } from '../../src/store/port.ts';
+import { createManualClock, type ManualClock } from '../helpers/clock.ts';
+import { startEndpoint } from '../helpers/endpoint.ts';
+import { waitFor } from '../helpers/leat.ts';
+import { addTenant } from '../store/contract/scene.ts';
+
+const minute = 60_000;
+const limits = { consecutive: 500, total: 5000 };
+const settings = { everyMs: minute, leaseMs: 30_000, alone: false, pageFailures: 50 };
+
+/** What happened to the streams, as a store would tell it: the looks themselves are really stored. */
+interface Trouble {
+  readonly stream: string;
+  readonly failedAt: Millis;
+  readonly eventId: string;
+}
+
+async function open(t: TestContext, clock: ManualClock) {
+  const store = await openStore({
+    location: { engine: 'sqlite', path: ':memory:' },
+    secretKey: new Uint8Array(32),
+    random: randomBytes,
+    clock: systemClock,
+  });
+  t.after(store.close);
+  await addTenant(store, 'main');
+  const troubles: Trouble[] = [];
+  const told: string[] = [];
+  const logged: string[] = [];
+  const errors: unknown[] = [];
+  let refusing = false;
+  const sender: AlertSender = {
+    place: 'webhook',
+    send: ({ alert }) => {
+      if (refusing) return Promise.reject(new AlertNotSent('no'));
+      told.push(brief(alert));
+      return Promise.resolve();
+    },
+  };
+  const deps = {
+    store: {
+      tenants: store.tenants,
+      looks: looksOf(store.looks, troubles),
+      deliveries: listOf(troubles),
+    },
+    clock,
+    courier: courierOf(clock, sender),
+    limits,
+    settings,
+    log: {
+      info: (fields: object) => logged.push((fields as { eventId: string }).eventId),
+      warn: () => undefined,
+    },
+    report: (error: unknown) => errors.push(error),
+  };
+  return {
+    store,
+    deps,
+    troubles,
+    told,
+    logged,
+    errors,
+    refuse: (is: boolean) => {
+      refusing = is;
+    },
+    /** A process that looks until the test ends, or until the answer is called. */
+    start: (over: Partial<MonitorDeps> = {}) => {
+      const end = new AbortController();
+      const ended = createMonitor({ ...deps, ...over }).run(end.signal);
+      const stop = async (): Promise<void> => {
+        end.abort();
+        await ended;
+      };
+      t.after(stop);
+      return stop;
+    },
+  };
+}
+
+function courierOf(clock: ManualClock, sender: AlertSender) {
+  const patience = { timeoutMs: 10_000, failuresInARowMax: 16, closingMs: 3000 };
+  return createCourier({
+    clock,
+    senders: [sender],
+    settings: { ...patience, atOnce: 4, tourMs: minute, turnMs: 5000 },
+    report: () => undefined,
+  });
+}
+
+function brief({ kind, stream, newFailures }: Alert): string {
+  return `${stream.id} ${kind} ${newFailures}`;
+}
+
+function looksOf(looks: MonitorDeps['store']['looks'], troubles: readonly Trouble[]) {
+  return {
+    last: looks.last,
+    record: looks.record,
+    troubled: (_tenant: number, { since }: { readonly since: Millis }) => {
+      const ids = [...new Set(troubles.map(({ stream }) => stream))].toSorted();
+      const streams = ids.map((id): TroubledStream => {
+        const own = troubles.filter(({ stream }) => stream === id);
+        const news = own.filter(({ failedAt }) => failedAt > since);
+        return {
+          id,
+          name: id,
+          status: 'enabled',
+          health: { consecutive: own.length, total: own.length },
+          disabledAt: undefined,
+          newFailures: news.length,
+        };
+      });
+      return Promise.resolve(streams);
+    },
+  };
+}
+
+function listOf(troubles: readonly Trouble[]): MonitorDeps['store']['deliveries'] {
+  const attempt: Attempt = {
+    at: 0,
+    durationMs: 1,
+    outcome: 'failed',
+    status: 503,
+    error: '503 - busy',
+  };
+  return {
+    listFailures: (_tenant, stream, { after, take }) => {
+      const start = Number(after ?? 0);
+      const own = troubles
+        .filter((trouble) => trouble.stream === stream)
+        .toSorted((one, other) => other.failedAt - one.failedAt);
+      const items = own.slice(start, start + take).map(({ failedAt, eventId }): Failure => {
+        const event = { offset: 1, id: eventId, type: 'a.b', time: 0, body: '{}' };
+        return { event, failedAt, attempts: [attempt] };
+      });
+      const next = start + take < own.length ? String(start + take) : undefined;
+      return Promise.resolve({ items, next });
+    },
+  };
+}
+
+let count = 0;
+function failureOf(stream: string, failedAt: Millis): Trouble {
+  return { stream, failedAt, eventId: `evt_${++count}` };
+}
+
+describe('a look', () => {
+  test('tells what was recorded since the one before, also what became visible late', async (t) => {
+    const clock = createManualClock();
+    const { start, troubles, told, logged, errors } = await open(t, clock);
+    troubles.push(failureOf('a', clock.now() - 5 * minute));
+    start();
+    await clock.advance(0);
+    assert.deepEqual(told.splice(0), ['a delivery_failures 1']);
+    const lookedAt = clock.now();
+    // One of the same millisecond and one of half a minute ago, committed after the look.
+    troubles.push(failureOf('a', lookedAt), failureOf('b', lookedAt - 30_000));
+    await clock.advance(minute);
+    assert.deepEqual(told.splice(0), ['a delivery_failures 1', 'b delivery_failures 1']);
+    // A node whose clock is ahead.
+    troubles.push(failureOf('a', clock.now() + 20_000));
+    for (let looks = 0; looks < 5; looks++) await clock.advance(minute);
+    assert.deepEqual(told, ['a delivery_failures 1']);
+    assert.deepEqual(logged.toSorted(), troubles.map(({ eventId }) => eventId).toSorted());
+    assert.deepEqual(errors, []);
+  });
+
+  test('reads as many pages as it takes, and remembers them although they are many', async (t) => {
+    const clock = createManualClock();
+    const { start, troubles, told, logged } = await open(t, clock);
+    for (let index = 0; index < 1234; index++) troubles.push(failureOf('a', clock.now() - index));
+    start();
+    for (let looks = 0; looks < 4; looks++) await clock.advance(minute);
+    assert.deepEqual(told.slice(0, 1), ['a delivery_failures 1234']);
+    assert.equal(new Set(logged).size, 1234);
+    assert.equal(logged.length, 1234);
+    assert.equal(told.filter((alert) => alert.includes('delivery_failures')).length, 1);
+  });
+
+  test('is made by one process at a time, and by the next when that one is gone', async (t) => {
+    const clock = createManualClock();
+    const { start, troubles, told, logged } = await open(t, clock);
+    const stops = [start(), start(), start()];
+    for (let looks = 1; looks <= 4; looks++) {
+      troubles.push(failureOf('a', clock.now()));
+      await clock.advance(minute);
+      assert.equal(told.length, looks);
+    }
+    await stops[0]?.();
+    troubles.push(failureOf('a', clock.now()));
+    await clock.advance(2 * minute);
+    assert.equal(told.length, 5);
+    assert.equal(new Set(logged).size, logged.length);
+  });
+
+  test('that was cut short by the store is made anew, and nothing is told twice', async (t) => {
+    const clock = createManualClock();
+    const site = await open(t, clock);
+    const { looks } = site.deps.store;
+    let write = 0;
+    /** Which writes fail, 1-indexed from when this was set. */
+    let failing: readonly number[] = [];
+    const flaky: typeof looks = {
+      ...looks,
+      record: (...args) =>
+        failing.includes(++write)
+          ? Promise.reject(new StoreUnavailable('gone'))
+          : looks.record(...args),
+    };
+    const fail = (...writes: number[]): void => {
+      write = 0;
+      failing = writes;
+    };
+    site.start({ store: { ...site.deps.store, looks: flaky } });
+    await clock.advance(0);
+    // Before it was read, and before the alerts are sent.
+    for (const first of [1, 2]) {
+      site.troubles.push(failureOf('a', clock.now()));
+      fail(first);
+      await clock.advance(minute);
+      assert.deepEqual([site.told, site.errors.splice(0).length], [[], 1]);
+      fail();
+      await clock.advance(minute);
+      assert.deepEqual(site.told.splice(0), ['a delivery_failures 1']);
+    }
+    // After they were sent: that is written as soon as the store is back.
+    site.troubles.push(failureOf('a', clock.now()));
+    fail(3, 4, 5);
+    await clock.advance(4 * minute);
+    assert.deepEqual(site.told, ['a delivery_failures 1']);
+    assert.deepEqual(site.errors, []);
+  });
+
+  test('goes on from where the process before was, after a restart', async (t) => {
+    const clock = createManualClock();
+    const { start, troubles, told, refuse } = await open(t, clock);
+    troubles.push(failureOf('a', clock.now()));
+    refuse(true);
+    const stop = start();
+    await clock.advance(minute);
+    await stop();
+    troubles.push(failureOf('a', clock.now()), failureOf('b', clock.now()));
+    await clock.advance(10 * minute);
+    refuse(false);
+    start();
+    await clock.advance(minute);
+    // In the order of waiting: the sum of what was refused and what came while nothing ran.
+    assert.deepEqual(told, ['a delivery_failures 2', 'b delivery_failures 1']);
+  });
+
+  test('is made although the clock was set back by a day', async (t) => {
+    const clock = createManualClock();
+    const { start, troubles, told } = await open(t, clock);
+    const stop = start();
+    await clock.advance(minute);
+    await stop();
+    const back = createManualClock(clock.now() - 24 * 60 * minute);
+    start({ clock: back });
+    troubles.push(failureOf('a', back.now() + 1000));
+    await back.advance(2 * minute);
+    assert.deepEqual(told, ['a delivery_failures 1']);
+  });
+});
+
+test('ten thousand streams that fail at once are one alert each, a handful at a time', async (t) => {
+  const clock = createManualClock();
+  const site = await open(t, clock);
+  let underWay = 0;
+  let most = 0;
+  const posted = new Map<string, number>();
+  const endpoint = await startEndpoint((response, { body }) => {
+    most = Math.max(most, ++underWay);
+    const { stream } = JSON.parse(body) as { stream: { id: string } };
+    posted.set(stream.id, (posted.get(stream.id) ?? 0) + 1);
+    response.on('close', () => underWay--);
+    response.writeHead(200).end();
+  });
+  t.after(() => endpoint.close());
+  const many = Array.from({ length: 10_000 }, (_, index) => failureOf(`est_${index}`, clock.now()));
+  const byStream = new Map(many.map((one) => [one.stream, one]));
+  const troubled = many.map(({ stream: id }): TroubledStream => {
+    const health = { consecutive: 1, total: 1 };
+    return { id, name: id, status: 'enabled', health, disabledAt: undefined, newFailures: 1 };
+  });
+  const { store } = site.deps;
+  const deliveries = {
+    listFailures: (
+      tenant: number,
+      stream: string,
+      query: { after: string | undefined; take: number },
+    ) => listOf([byStream.get(stream) ?? failureOf('', 0)]).listFailures(tenant, stream, query),
+  };
+  const looks = { ...store.looks, troubled: () => Promise.resolve(troubled) };
+  const sender = createAlertWebhook({ fetch, url: endpoint.url, userAgent: 'Leat/1.2.3' });
+  site.start({ courier: courierOf(clock, sender), store: { ...store, looks, deliveries } });
+  await waitFor('all of them', () => posted.size === 10_000, 120_000);
+  const kept = await waitFor('the look to be over', async () => {
+    const last = await site.store.looks.last(1);
+    return last?.state.includes('"outbox":{}') === true ? last.state : undefined;
+  });
+  assert.ok(most <= 4, `${most} at once`);
+  assert.ok([...posted.values()].every((times) => times === 1));
+  assert.ok(kept.length < 2_000_000, `${kept.length} characters`);
+  assert.deepEqual(site.errors, []);
+});
