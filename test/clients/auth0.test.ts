@@ -7,14 +7,16 @@ import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import { startLeat, waitFor } from '../helpers/leat.ts';
 import { behindPort, startPostgres } from '../helpers/postgres.ts';
 import {
+  answered,
   freshName,
   narrowToken,
+  publish,
   streamBody,
   waitForFailures,
   waitForStats,
 } from '../helpers/story.ts';
 import { startTcpProxy } from '../helpers/tcp-proxy.ts';
-import { bootstrapClient, type House, openHouse, runProgram } from './house.ts';
+import { bootstrapClient, type House, openHouse, reopenLater, runProgram } from './house.ts';
 
 /** The npm package `auth0` as it is, against the real program over TLS. */
 
@@ -409,6 +411,22 @@ describe('the events of the tenant', () => {
     await assert.rejects(
       async () => client.events.subscribe({ from: 'no-offset' }),
       (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_query_string'),
+    );
+  });
+
+  test('are refused from an offset that is older than the log', async (t) => {
+    const former = await openHouse();
+    t.after(() => former.close());
+    const { offset } = await answered<{ offset: string }>(
+      202,
+      former.send('POST', '/api/v2/events', { type: 'order.paid', data: {} }),
+    );
+    await publish(former, 'order.paid');
+    const later = await reopenLater(former);
+    t.after(() => later.close());
+    await assert.rejects(
+      async () => clientOf(later).events.subscribe({ from: offset }),
+      (error) => isRefusal(error, Management.GoneError, 410, 'cursor_expired'),
     );
   });
 
