@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
+import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import { begin, headOf, pathOf, read, waitUntilOver } from '../helpers/replays.ts';
+import {
+  answered,
+  createStream,
+  eventsOf,
+  freshType,
+  patchStream,
+  publish,
+  publishAll,
+  redeliver,
+  streamBody,
+  type StreamBody,
+  waitForFailures,
+} from '../helpers/story.ts';
+
+let place: Place;
+let leat: Running;
+
+before(async () => {
+  place = await makePlace();
+  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '0' });
+});
+after(async () => {
+  await leat.kill();
+  await place.remove();
+});
+
+interface Past {
+  readonly stream: StreamBody;
+  readonly type: string;
+  readonly endpoint: Endpoint;
+  readonly ids: readonly string[];
+  /** Where the log ended before the first of them. */
+  readonly from: string;
+}
+
+/** A stream that has been sent `count` events. */
+async function past(t: TestContext, count: number): Promise<Past> {
+  const endpoint = await startEndpoint();
+  t.after(() => endpoint.close());
+  const type = freshType();
+  const stream = await createStream(leat, endpoint.url, { types: [type] });
+  const from = await headOf(leat);
+  const ids = await publishAll(leat, eventsOf(type, count));
+  await waitFor('the events for the first time', () => endpoint.arrivals.length === count);
+  return { stream, type, endpoint, ids, from };
+}
+
+const idsFrom = ({ arrivals }: Endpoint, first: number): string[] =>
+  arrivals.slice(first).map(({ event }) => event.id);
+
+describe('a replay', () => {
+  test('sends the very same events again, and says how far it has come', async (t) => {
+    const { stream, endpoint, ids, from } = await past(t, 300);
+    const replay = await begin(leat, stream, { from });
+    assert.equal(replay.from, from);
+    const over = await waitUntilOver(leat, stream, replay);
+    const { finished_at: finishedAt, ...rest } = over;
+    assert.deepEqual(rest, { ...replay, status: 'done', matched: 300, sent: 300, failed: 0 });
+    assert.ok((finishedAt ?? '') >= replay.created_at);
+    assert.deepEqual(idsFrom(endpoint, 300).toSorted(), [...ids].toSorted());
+    for (const id of ids) {
+      const [first, again] = endpoint.of(id);
+      assert.equal(again?.body, first?.body);
+      assert.equal(again?.headers['webhook-id'], id);
+    }
+  });
+
+  test('of dates covers what was accepted between them', async (t) => {
+    const { stream, endpoint, type, ids } = await past(t, 3);
+    const early = endpoint.arrivals.map(({ event }) => event.time).toSorted();
+    await waitFor('the next millisecond', () => new Date().toISOString() > (early.at(-1) ?? ''));
+    const border = new Date().toISOString();
+    const later = await publish(leat, type);
+    await waitFor('a later event', () => endpoint.of(later)[0]);
+    const first = await begin(leat, stream, { date_from: early[0], date_to: border });
+    assert.equal((await waitUntilOver(leat, stream, first)).sent, 3);
+    assert.deepEqual(idsFrom(endpoint, 4).toSorted(), [...ids].toSorted());
+    const second = await begin(leat, stream, { date_from: border });
+    assert.equal((await waitUntilOver(leat, stream, second)).sent, 1);
+    assert.deepEqual(idsFrom(endpoint, 7), [later]);
+  });
+
+  test('makes ordinary failures, which another replay leaves to redelivery', async (t) => {
+    const { stream, endpoint, ids, from } = await past(t, 3);
+    const [bad] = ids;
+    endpoint.answer((response, { event }) => {
+      response.writeHead(event.id === bad ? 400 : 204).end();
+    });
+    const over = await waitUntilOver(leat, stream, await begin(leat, stream, { from }));
+    assert.deepEqual([over.matched, over.sent, over.failed], [3, 2, 1]);
+    const [failure] = await waitForFailures(leat, stream.id, 1);
+    assert.equal(failure?.id, bad);
+    const next = await waitUntilOver(leat, stream, await begin(leat, stream, { from }));
+    assert.deepEqual([next.matched, next.sent, next.failed], [2, 2, 0]);
+    endpoint.answer(204);
+    await answered(202, redeliver(leat, stream.id, bad ?? ''));
+    await waitForFailures(leat, stream.id, 0);
+  });
+
+  test('that is cancelled lets attempts under way end, and begins no other', async (t) => {
+    const { stream, type, endpoint, from } = await past(t, 200);
+    const held: (() => void)[] = [];
+    endpoint.answer((response) => held.push(() => response.writeHead(204).end()));
+    const replay = await begin(leat, stream, { from });
+    await waitFor('attempts under way', () => held.length > 0);
+    await answered(204, leat.send('DELETE', `${pathOf(stream)}/${replay.id}`));
+    const begun = endpoint.arrivals.length;
+    endpoint.answer(204);
+    for (const release of held) release();
+    const fresh = await publish(leat, type);
+    await waitFor('a fresh event', () => endpoint.of(fresh)[0]);
+    const again = await begin(leat, stream, { from: await headOf(leat) });
+    assert.equal(again.status, 'done');
+    assert.equal((await read(leat, stream, replay)).status, 'cancelled');
+    assert.deepEqual(idsFrom(endpoint, begun), [fresh]);
+  });
+
+  test('pauses while the stream is disabled, and goes on afterwards', async (t) => {
+    const { stream, endpoint, ids, from } = await past(t, 200);
+    const held: (() => void)[] = [];
+    endpoint.answer((response) => held.push(() => response.writeHead(204).end()));
+    const replay = await begin(leat, stream, { from });
+    await waitFor('attempts under way', () => held.length > 0);
+    await patchStream(leat, stream.id, { status: 'disabled' });
+    const begun = endpoint.arrivals.length;
+    endpoint.answer(204);
+    for (const release of held) release();
+    assert.equal((await read(leat, stream, replay)).status, 'running');
+    await waitFor('what was under way to be counted', async () => {
+      return (await read(leat, stream, replay)).sent === held.length;
+    });
+    assert.equal(endpoint.arrivals.length, begun);
+    await waitForFailures(leat, stream.id, 0);
+    await patchStream(leat, stream.id, { status: 'enabled' });
+    const over = await waitUntilOver(leat, stream, replay);
+    assert.deepEqual([over.status, over.matched, over.sent], ['done', 200, 200]);
+    assert.deepEqual(new Set(idsFrom(endpoint, 200)), new Set(ids));
+  });
+});
+
+describe('kill -9 in the midst of a replay', () => {
+  test('loses none of its events, and the numbers are right in the end', async (t) => {
+    const own = await makePlace();
+    const endpoint = await startEndpoint();
+    let node: Running | undefined = await startLeat(own);
+    t.after(async () => {
+      await node?.kill();
+      await endpoint.close();
+      await own.remove();
+    });
+    const type = freshType();
+    const stream = await createStream(node, endpoint.url, { types: [type] });
+    const from = await headOf(node);
+    const ids = await publishAll(node, eventsOf(type, 2000));
+    await waitFor(
+      'the events for the first time',
+      () => new Set(idsFrom(endpoint, 0)).size === 2000,
+    );
+    const firstTime = endpoint.arrivals.length;
+    // Slow enough that each kill falls into the replay.
+    endpoint.answer((response) => setTimeout(() => response.writeHead(204).end(), 10));
+    const replay = await begin(node, stream, { from });
+    const fresh: string[] = [];
+    for (const share of [0.2, 0.4, 0.6]) {
+      const wanted = firstTime + 2000 * share;
+      await waitFor(`${share} of the replay`, () => endpoint.arrivals.length > wanted);
+      fresh.push(...(await publishAll(node, eventsOf(type, 3))));
+      assert.equal((await read(node, stream, replay)).status, 'running');
+      await node.kill();
+      node = undefined;
+      node = await startLeat(own);
+    }
+    const over = await waitUntilOver(node, stream, replay);
+    const { status, matched, sent, failed } = over;
+    assert.deepEqual([status, matched, sent, failed], ['done', 2000, 2000, 0]);
+    await waitFor('the fresh events', () => fresh.every((id) => endpoint.of(id).length > 0));
+    const arrived = new Set(idsFrom(endpoint, firstTime));
+    assert.deepEqual(
+      ids.filter((id) => !arrived.has(id)),
+      [],
+    );
+    await waitForFailures(node, stream.id, 0);
+    t.diagnostic(`${endpoint.arrivals.length - firstTime - 2003} requests came again after a kill`);
+  });
+});
+
+describe('start_from of a new stream', () => {
+  test('sends the retained events from there first', async (t) => {
+    const { type, endpoint, ids, from } = await past(t, 50);
+    const border = await headOf(leat);
+    const later = await publishAll(leat, eventsOf(type, 20));
+    await waitFor('the later events', () => endpoint.arrivals.length === 70);
+    const time = endpoint.arrivals.map(({ event }) => event.time).toSorted()[0];
+    const cases: [startFrom: string, expected: string[]][] = [
+      [from, [...ids, ...later]],
+      [border, later],
+      [String(time), [...ids, ...later]],
+      ['now', []],
+    ];
+    for (const [startFrom, expected] of cases) {
+      const own = await startEndpoint();
+      t.after(() => own.close());
+      const body = { ...streamBody(own.url, { types: [type] }), start_from: startFrom };
+      await answered(201, leat.send('POST', '/api/v2/event-streams', body));
+      const last = await publish(leat, type);
+      await waitFor('an event after its creation', () => own.of(last)[0]);
+      const wanted = new Set([...expected, last]);
+      await waitFor('all of them', () => own.arrivals.length >= wanted.size);
+      const seen = own.arrivals.map(({ event }) => event.id).filter((id) => wanted.has(id));
+      assert.deepEqual(new Set(seen), wanted, startFrom);
+      if (startFrom === 'now') assert.equal(own.arrivals.length, 1);
+    }
+  });
+});

@@ -1,0 +1,59 @@
+import { waitFor } from './leat.ts';
+import { answered, freshType, type Leat } from './story.ts';
+
+/** Replays over the management API. */
+
+export interface ReplayBody {
+  readonly id: string;
+  readonly status: string;
+  readonly from: string;
+  readonly matched: number;
+  readonly sent: number;
+  readonly failed: number;
+  readonly created_at: string;
+  readonly finished_at?: string;
+}
+
+interface StreamRef {
+  readonly id: string;
+}
+
+export const pathOf = (stream: StreamRef): string => `/api/v2/event-streams/${stream.id}/replay`;
+
+export function begin(node: Leat, stream: StreamRef, body: object): Promise<ReplayBody> {
+  return answered(202, node.send('POST', pathOf(stream), body));
+}
+
+export function read(
+  node: Leat,
+  stream: StreamRef,
+  { id }: Pick<ReplayBody, 'id'>,
+): Promise<ReplayBody> {
+  return answered(200, node.send('GET', `${pathOf(stream)}/${id}`));
+}
+
+/** Waits until a replay is running no more, and answers it. */
+export async function waitUntilOver(
+  node: Leat,
+  stream: StreamRef,
+  replay: ReplayBody,
+): Promise<ReplayBody> {
+  let seen = replay;
+  const isOver = async (): Promise<ReplayBody | false> => {
+    seen = await read(node, stream, replay);
+    return seen.status !== 'running' && seen;
+  };
+  return waitFor('the end of the replay', isOver, 90_000).catch((error: unknown) => {
+    throw new Error(`${(error as Error).message}; it was ${JSON.stringify(seen)}`);
+  });
+}
+
+/** Offset of the end of the log, as clients name it. */
+export async function headOf(node: Leat): Promise<string> {
+  const event = { type: freshType(), data: {} };
+  const { offset } = await answered<{ offset: string }>(
+    202,
+    node.send('POST', '/api/v2/events', event),
+  );
+  return offset;
+}
