@@ -537,7 +537,7 @@ describe('the command line', { concurrency: 2 }, () => {
   test('refuses words it does not know', async () => {
     for (const words of [['nonsense'], ['serve', 'extra'], ['keys', 'revoke'], ['keys', '--now']]) {
       const { code, output } = await runLeat(words, {});
-      assert.equal(code, 1, words.join(' '));
+      assert.equal(code, 2, words.join(' '));
       assert.ok(!output.includes('    at '), output);
     }
   });
