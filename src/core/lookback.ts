@@ -18,8 +18,9 @@ export type RecentFailure = readonly [failedAt: Millis, eventId: string];
  */
 export const lookbackMs = 60_000;
 
-/** Failures remembered: of one stream, and of all of a tenant. */
-const REMEMBERED_PER_STREAM = 200;
+/** Failures remembered of one stream. */
+export const rememberedPerStream = 200;
+/** The same of all streams of a tenant. */
 const REMEMBERED_IN_ALL = 5000;
 
 /** The instant after which a look reads failures of streams of which nothing is remembered. */
@@ -32,7 +33,8 @@ export function lookFrom(lastLookAt: Millis | undefined): Millis {
  * remember, it goes back less far for that stream: so the memory is bounded and nothing is told
  * twice.
  *
- * @param told by stream, newest first, those of before included
+ * @param told by stream, newest first, those of before included; of more than
+ *   {@link rememberedPerStream} the newest and one more are enough
  */
 export function rememberTold(
   told: ReadonlyMap<string, readonly RecentFailure[]>,
@@ -44,7 +46,7 @@ export function rememberTold(
     return recent.length === 0 ? [] : [[id, recent] as const];
   });
   const fairShare = Math.floor(REMEMBERED_IN_ALL / Math.max(1, lately.length));
-  const take = Math.min(REMEMBERED_PER_STREAM, fairShare);
+  const take = Math.min(rememberedPerStream, fairShare);
   return Object.fromEntries(
     lately.map(([id, recent]) => {
       const from = recent[take]?.[0] ?? start;

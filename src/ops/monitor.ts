@@ -2,7 +2,13 @@ import { type AlarmState, decideAlerts, nothingTold, type Observed } from '../co
 import { causeOf } from '../core/alert.ts';
 import type { Clock, Millis } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
-import { lookFrom, type Recent, type RecentFailure, rememberTold } from '../core/lookback.ts';
+import {
+  lookFrom,
+  type Recent,
+  type RecentFailure,
+  rememberedPerStream,
+  rememberTold,
+} from '../core/lookback.ts';
 import { addToOutbox, type Outbox } from '../core/outbox.ts';
 import type { Failure, HealthLimits, Tenant } from '../core/types.ts';
 import type { Store, TroubledStream } from '../store/port.ts';
@@ -259,13 +265,12 @@ async function readNews(
 
 interface NewFailures {
   readonly newFailures: number;
-  /** The newest of them, as many as may be remembered. */
+  /** The newest of them, one more than may be remembered. */
   readonly newest: readonly RecentFailure[];
   readonly lastError: string | undefined;
 }
 
 const noFailures: NewFailures = { newFailures: 0, newest: [], lastError: undefined };
-const newestMax = 1000;
 
 /** Logs each failure that no look has told, page by page, newest first. */
 async function readFailures(
@@ -292,7 +297,7 @@ async function readFailures(
       const error = lastErrorOf(failure);
       newFailures++;
       lastError ??= error;
-      if (newest.length < newestMax) newest.push([failedAt, event.id]);
+      if (newest.length <= rememberedPerStream) newest.push([failedAt, event.id]);
       const about = { tenant: tenant.id, stream: stream.id, eventId: event.id };
       const attempts = failure.attempts.filter(({ outcome }) => outcome !== 'redelivered').length;
       log.info({ ...about, eventType: event.type, attempts, error }, 'open failure');
