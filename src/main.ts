@@ -10,7 +10,7 @@ import type { Admin } from './admin.ts';
 import type { Credentials, HandOver } from './auth/clients.ts';
 import type { CliDeps } from './cli/command.ts';
 import { CommandFailed, exitCodes } from './cli/failure.ts';
-import { addClientCommands } from './cli/program.ts';
+import { addHttpCommands } from './cli/program.ts';
 import { systemClock, systemRandom } from './clock.ts';
 import { companionCommand, type Order, runCompanion, startCompanion } from './companion.ts';
 import {
@@ -44,7 +44,8 @@ function buildProgram(): Command {
     .description('Self-hosted event streams: a durable event log, delivered to webhooks.')
     .version(version)
     // Inherited by every command that is added: wrong words end with another code than a refusal.
-    .exitOverride();
+    .exitOverride()
+    .commandsGroup('Service, on this machine:');
   program
     .command('start')
     .description('run the management API and the message API, and print how to reach them')
@@ -84,7 +85,7 @@ function buildProgram(): Command {
     .requiredOption('--from <store>', 'what is carried over, and stays as it is: sqlite:<path>')
     .requiredOption('--to <store>', 'an empty database: postgres://user@host/database')
     .action((ends: Record<'from' | 'to', string>) => migrateStore(ends));
-  addClientCommands(program, clientDeps());
+  addHttpCommands(program, clientDeps());
   return program;
 }
 

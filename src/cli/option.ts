@@ -13,11 +13,24 @@ export function listOption(text: string, before: readonly string[] = []): readon
   return [...before, ...items];
 }
 
+/** A whole number within bounds. */
+export function wholeNumberOption(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = /^[0-9]{1,12}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    throw new InvalidArgumentError(`A whole number from ${min} to ${max}.`);
+  };
+}
+
 /**
  * The text of a file an option names, `-` for the standard input. Throws {@link CommandFailed} when
  * it cannot be read.
  */
-async function fileOption(option: string, file: string, terminal: Terminal): Promise<string> {
+export async function fileOption(
+  option: string,
+  file: string,
+  terminal: Terminal,
+): Promise<string> {
   if (file === '-') return terminal.readInput();
   try {
     return await readFile(file, 'utf8');

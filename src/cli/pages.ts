@@ -34,3 +34,40 @@ function notAPage(url: string, member: string): CommandFailed {
   const message = `${url} answered without "${member}": is it the address of a Leat server?`;
   return new CommandFailed(exitCodes.failed, message);
 }
+
+/**
+ * Every user, at most `itemsMax`. Leat pages them by `take` and `from`; a server that does not know
+ * these answers an array and is asked by page number, which ends after the first thousand.
+ */
+export async function allUsers<User>(
+  api: Pick<Api, 'send' | 'url'>,
+  itemsMax: number,
+): Promise<User[]> {
+  const path = '/users';
+  const first = await api.send({ method: 'GET', path, query: { take: 1 } });
+  if (!Array.isArray(first.body)) return allPages<User>(api, path, 'users', { itemsMax });
+  return numberedPages<User>(api, path, undefined, { itemsMax });
+}
+
+const numberedItemsMax = 1000;
+
+/**
+ * The items of a list that is paged by number: bare arrays, or objects that hold them in `member`.
+ */
+export async function numberedPages<Item>(
+  api: Pick<Api, 'send' | 'url'>,
+  path: string,
+  member: string | undefined,
+  { itemsMax }: { readonly itemsMax: number },
+): Promise<Item[]> {
+  const items: Item[] = [];
+  for (let page = 0; items.length < Math.min(itemsMax, numberedItemsMax); page++) {
+    const query = { page, per_page: pageItemsMax };
+    const { body } = await api.send({ method: 'GET', path, query });
+    const listed = member === undefined ? body : (Object(body) as Record<string, unknown>)[member];
+    if (!Array.isArray(listed)) throw notAPage(api.url, member ?? path);
+    items.push(...(listed as Item[]));
+    if (listed.length < pageItemsMax) break;
+  }
+  return items.slice(0, itemsMax);
+}

@@ -1,12 +1,34 @@
 import type { Command } from 'commander';
+import { addClientCommands } from './clients.ts';
 import type { CliDeps } from './command.ts';
+import { addCompletionCommand } from './completion.ts';
+import { addDeliveryCommands } from './deliveries.ts';
+import { addEventCommands } from './events.ts';
+import { addListenCommand } from './listen.ts';
 import { addLoginCommands } from './login.ts';
 import { addMonitorCommand } from './monitor.ts';
+import { addRedeliverCommand } from './redeliver.ts';
+import { addReplayCommands } from './replay.ts';
+import { addStatsCommand } from './stats.ts';
 import { addStreamCommands } from './streams.ts';
+import { addTestCommand } from './test-event.ts';
+import { addUserCommands } from './users.ts';
 
 /** Adds the commands that work over HTTP, against any server that speaks the management API. */
-export function addClientCommands(program: Command, deps: CliDeps): void {
-  addLoginCommands(program, deps);
+export function addHttpCommands(program: Command, deps: CliDeps): void {
+  program.commandsGroup('Data, over HTTP:');
   addStreamCommands(program.command('streams').description('event streams'), deps);
+  addEventCommands(program.command('events').description('publish events and watch them'), deps);
+  addDeliveryCommands(program.command('deliveries').description('failed deliveries'), deps);
+  addRedeliverCommand(program, deps);
+  addReplayCommands(program.command('replay').description('send retained events again'), deps);
+  addUserCommands(program.command('users').description('users of the tenant'), deps);
+  program.commandsGroup('Operations, over HTTP:');
+  addLoginCommands(program, deps);
+  addClientCommands(program.command('clients').description('clients and their scopes'), deps);
+  addStatsCommand(program, deps);
+  addTestCommand(program, deps);
   addMonitorCommand(program, deps);
+  addListenCommand(program, deps);
+  addCompletionCommand(program);
 }

@@ -43,7 +43,7 @@ export function retryDelayMs(
 }
 
 /** Resolves after a time. */
-function waitFor(clock: Clock, delayMs: number): Promise<void> {
+export function waitFor(clock: Clock, delayMs: number): Promise<void> {
   return new Promise((resolve) => {
     clock.after(delayMs, resolve);
   });

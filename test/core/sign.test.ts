@@ -3,13 +3,13 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
-import { decodeSecret, makeSecret, sign } from '../../src/core/sign.ts';
+import { decodeSecret, isSecret, makeSecret, sign, verify } from '../../src/core/sign.ts';
 
 const id = 'evt_U4ud8Fhhe4deS4F3cw9KTA';
 /** Now, because the verifier refuses what is five minutes off. */
 const timestamp = Math.floor(Date.now() / 1000);
 
-function verify(secret: string, signature: string, body: string): void {
+function referenceVerify(secret: string, signature: string, body: string): void {
   new Webhook(secret).verify(
     body,
     {
@@ -42,7 +42,7 @@ describe('the signature of a webhook', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (body) => {
         const secret = makeSecret(randomBytes);
-        verify(secret, sign([secret], id, timestamp, body), body);
+        referenceVerify(secret, sign([secret], id, timestamp, body), body);
       }),
       { numRuns: 100 },
     );
@@ -51,8 +51,8 @@ describe('the signature of a webhook', () => {
   test('of two secrets is accepted under either, newest first', () => {
     const [newer, older] = [makeSecret(randomBytes), makeSecret(randomBytes)];
     const signature = sign([newer, older], id, timestamp, '{}');
-    verify(newer, signature, '{}');
-    verify(older, signature, '{}');
+    referenceVerify(newer, signature, '{}');
+    referenceVerify(older, signature, '{}');
     assert.equal(
       signature,
       `${sign([newer], id, timestamp, '{}')} ${sign([older], id, timestamp, '{}')}`,
@@ -62,10 +62,13 @@ describe('the signature of a webhook', () => {
   test('is refused when the body, the key or the id is another', () => {
     const secret = makeSecret(randomBytes);
     const signature = sign([secret], id, timestamp, '{"a":1}');
-    assert.throws(() => verify(secret, signature, '{"a":2}'), /No matching signature/);
-    assert.throws(() => verify(makeSecret(randomBytes), signature, '{"a":1}'), /No matching/);
+    assert.throws(() => referenceVerify(secret, signature, '{"a":2}'), /No matching signature/);
+    assert.throws(
+      () => referenceVerify(makeSecret(randomBytes), signature, '{"a":1}'),
+      /No matching/,
+    );
     const other = sign([secret], 'evt_other', timestamp, '{"a":1}');
-    assert.throws(() => verify(secret, other, '{"a":1}'), /No matching/);
+    assert.throws(() => referenceVerify(secret, other, '{"a":1}'), /No matching/);
   });
 
   test('comes out the same with keys decoded once', () => {
@@ -103,4 +106,51 @@ describe('a signing secret', () => {
       );
     });
   }
+});
+
+describe('a receiver of webhooks', () => {
+  const secret = makeSecret(randomBytes);
+  const body = Buffer.from('{"a":"é"}');
+  const headers = {
+    id,
+    timestamp: String(timestamp),
+    signature: sign([secret], id, timestamp, body.toString()),
+  };
+  const judged = (changes: object = {}, now = timestamp) =>
+    verify(secret, { ...headers, ...changes }, body, now);
+
+  test('believes a signature of its secret, also beside another', () => {
+    assert.equal(judged(), 'valid');
+    assert.equal(judged({ signature: `v1,AAAA v2,x ${headers.signature}` }), 'valid');
+  });
+
+  test('believes no other secret, id, time or body', () => {
+    assert.equal(
+      judged({ signature: sign([makeSecret(randomBytes)], id, timestamp, '{}') }),
+      'wrong',
+    );
+    assert.equal(judged({ id: 'evt_other' }), 'wrong');
+    assert.equal(judged({ timestamp: String(timestamp + 1) }), 'wrong');
+    assert.equal(verify(secret, headers, Buffer.from('{"a":"e"}'), timestamp), 'wrong');
+    for (const signature of ['', 'v1,', 'v1', 'x', headers.signature.replace('v1', 'v2')]) {
+      assert.equal(judged({ signature }), 'wrong', signature);
+    }
+  });
+
+  test('believes nothing that is more than five minutes off, or without its headers', () => {
+    assert.equal(judged({}, timestamp + 300), 'valid');
+    assert.equal(judged({}, timestamp + 301), 'too old');
+    assert.equal(judged({}, timestamp - 300), 'valid');
+    assert.equal(judged({}, timestamp - 301), 'too new');
+    for (const name of ['id', 'timestamp', 'signature']) {
+      assert.equal(judged({ [name]: undefined }), 'missing');
+    }
+  });
+
+  test('tells a secret from what is none', () => {
+    assert.equal(isSecret(secret), true);
+    for (const text of ['', 'whsec_', 'whsec_AAAA', secret.slice(6), `${secret}=`]) {
+      assert.equal(isSecret(text), false, text);
+    }
+  });
 });

@@ -1,0 +1,222 @@
+import type { Command } from 'commander';
+import { printable } from '../core/setting.ts';
+import { type Api, pathOf } from './api.ts';
+import {
+  type ApiRun,
+  type CliDeps,
+  type CommonOptions,
+  examples,
+  runWithApi,
+  show,
+  withCommonOptions,
+} from './command.ts';
+import { confirmed } from './confirm.ts';
+import { usageError } from './failure.ts';
+import { writeJson } from './json.ts';
+import { listOption } from './option.ts';
+import { allPages, numberedPages } from './pages.ts';
+import { type Column, pairLines, tableLines } from './table.ts';
+
+/** A client as the API answers it (contract section 14.1), as far as it is shown. */
+interface ClientShown {
+  readonly client_id: string;
+  readonly name?: string;
+  readonly global?: boolean;
+  readonly issuer?: string;
+  /** Only in the answer that made it. */
+  readonly client_secret?: string;
+}
+
+interface GrantShown {
+  readonly id: string;
+  readonly audience: string;
+  readonly scope: readonly string[];
+}
+
+interface GrantOptions extends CommonOptions {
+  readonly scope?: readonly string[];
+  readonly audience?: string;
+}
+
+/** `leat clients …` */
+export function addClientCommands(clients: Command, deps: CliDeps): void {
+  withCommonOptions(clients.command('list'))
+    .description('list the clients')
+    .addHelpText('after', examples('leat clients list'))
+    .action((options: CommonOptions) => runWithApi(deps, options, listClients));
+  withCommonOptions(clients.command('show <client>'))
+    .description('show a client and what it is granted')
+    .addHelpText('after', examples('leat clients show operator'))
+    .action((client: string, options: CommonOptions) =>
+      runWithApi(deps, options, async (run) => {
+        const answer = await run.api.send({ method: 'GET', path: pathOf`/clients/${client}` });
+        const grants = run.json ? [] : await grantsOf(run.api, client);
+        showClient(run, answer, grants);
+      }),
+    );
+  addMaking(clients, deps);
+  addChanging(clients, deps);
+}
+
+function addMaking(clients: Command, deps: CliDeps): void {
+  withCommonOptions(clients.command('create'))
+    .description('make a client and show its secret once')
+    .requiredOption('--name <name>', 'its name')
+    .option('--global', 'let it use the management API')
+    .option('--scope <scopes>', 'scopes it is granted, with commas between', listOption)
+    .option('--audience <audience>', 'the API of the scopes; by default the management API')
+    .addHelpText(
+      'after',
+      examples(
+        'leat clients create --name reporter --global --scope read:event_streams,read:events',
+      ),
+    )
+    .action((options: GrantOptions & { name: string; global?: boolean }) =>
+      runWithApi(deps, options, async (run) => {
+        const { name, global } = options;
+        const body = { name, ...(global === true ? { global } : {}) };
+        const answer = await run.api.send({ method: 'POST', path: '/clients', body });
+        // Shown first: whatever happens to the grant, this secret is never shown again.
+        showClient(run, answer, []);
+        const { client_id: id } = answer.body as ClientShown;
+        if (options.scope !== undefined)
+          await grant({ ...run, json: false }, id, options, run.terminal.note);
+      }),
+    );
+  withCommonOptions(clients.command('grant <client>'))
+    .description('grant scopes to a client, besides those it has')
+    .requiredOption('--scope <scopes>', 'scopes with commas between', listOption)
+    .option('--audience <audience>', 'the API of the scopes; by default the management API')
+    .addHelpText('after', examples('leat clients grant reporter --scope read:event_deliveries'))
+    .action((client: string, options: GrantOptions) =>
+      runWithApi(deps, options, (run) => grant(run, client, options, run.terminal.print)),
+    );
+  withCommonOptions(clients.command('rotate-secret <client>'))
+    .description('make a new secret and show it once; the old one ends at once')
+    .addHelpText('after', examples('leat clients rotate-secret reporter'))
+    .action((client: string, options: CommonOptions) =>
+      runWithApi(deps, options, async (run) => {
+        const path = pathOf`/clients/${client}/rotate-secret`;
+        showClient(run, await run.api.send({ method: 'POST', path }), []);
+      }),
+    );
+}
+
+function addChanging(clients: Command, deps: CliDeps): void {
+  withCommonOptions(clients.command('update <client>'))
+    .description('change a client')
+    .option('--name <name>', 'its new name')
+    .option('--global', 'let it use the management API')
+    .option('--no-global', 'do not let it any more')
+    .addHelpText('after', examples('leat clients update reporter --global'))
+    .action((client: string, options: CommonOptions & { name?: string; global?: boolean }) =>
+      runWithApi(deps, options, async (run) => {
+        const { name, global } = options;
+        const body = {
+          ...(name === undefined ? {} : { name }),
+          ...(global === undefined ? {} : { global }),
+        };
+        if (Object.keys(body).length === 0)
+          throw usageError('Nothing to change: add --name or --global.');
+        showClient(
+          run,
+          await run.api.send({ method: 'PATCH', path: pathOf`/clients/${client}`, body }),
+          [],
+        );
+      }),
+    );
+  withCommonOptions(clients.command('delete <client>'))
+    .description('delete a client; its tokens end with it')
+    .option('--yes', 'do not ask')
+    .addHelpText('after', examples('leat clients delete reporter'))
+    .action((client: string, options: CommonOptions & { yes?: boolean }) =>
+      runWithApi(deps, options, async (run) => {
+        if (!(await confirmed(run, `Delete the client ${printable(client)}?`, options.yes))) return;
+        await run.api.send({ method: 'DELETE', path: pathOf`/clients/${client}` });
+        if (!run.json) run.terminal.print(`Deleted ${printable(client)}.`);
+      }),
+    );
+}
+
+async function listClients({ api, terminal, json }: ApiRun): Promise<void> {
+  const clients = await numberedPages<ClientShown>(api, '/clients', undefined, {
+    itemsMax: Infinity,
+  });
+  if (json) return terminal.print(writeJson(clients));
+  for (const line of tableLines(columns, clients, terminal)) terminal.print(line);
+}
+
+async function grant(
+  { api, json, terminal }: ApiRun,
+  client: string,
+  { scope = [], audience }: GrantOptions,
+  say: (text: string) => void,
+): Promise<void> {
+  const wanted = audience ?? (await managementAudience(api));
+  const present = (await grantsOf(api, client)).find((each) => each.audience === wanted);
+  const scopes = [...new Set([...(present?.scope ?? []), ...scope])];
+  const answer =
+    present === undefined
+      ? await api.send({
+          method: 'POST',
+          path: '/client-grants',
+          body: { client_id: client, audience: wanted, scope: scopes },
+        })
+      : await api.send({
+          method: 'PATCH',
+          path: pathOf`/client-grants/${present.id}`,
+          body: { scope: scopes },
+        });
+  if (json) return show({ terminal, json }, answer.text, () => []);
+  say(printable(`Granted for ${wanted}: ${scopes.join(' ')}`));
+  say('Tokens have it from the next login on.');
+}
+
+function grantsOf(api: Api, client: string): Promise<GrantShown[]> {
+  return allPages(api, '/client-grants', 'client_grants', { query: { client_id: client } });
+}
+
+/** The management API is listed among the others, under the identifier that grants need. */
+async function managementAudience(api: Api): Promise<string> {
+  const servers = await numberedPages<{ identifier?: string; is_system?: boolean }>(
+    api,
+    '/resource-servers',
+    undefined,
+    { itemsMax: Infinity },
+  );
+  const own = servers.find((each) => each.is_system === true && each.identifier !== undefined);
+  if (own?.identifier !== undefined) return own.identifier;
+  throw usageError('The server does not list its management API: add --audience <audience>.');
+}
+
+function showClient(
+  run: ApiRun,
+  answer: { readonly text: string; readonly body: unknown },
+  grants: readonly GrantShown[],
+): void {
+  show(run, answer.text, () => {
+    const client = answer.body as ClientShown;
+    const granted = grants.map(
+      ({ audience, scope }) =>
+        ['Granted', `${audience}: ${scope.join(' ') || 'no scope'}`] as const,
+    );
+    return pairLines(
+      [
+        ['Id', client.client_id],
+        ['Name', client.name],
+        ['Global', client.global === true ? 'yes' : 'no'],
+        ['Issuer', client.issuer],
+        ['Secret', client.client_secret],
+        ...granted,
+      ],
+      run.terminal.paint,
+    );
+  });
+}
+
+const columns: readonly Column<ClientShown>[] = [
+  { header: 'ID', text: ({ client_id: id }) => id },
+  { header: 'NAME', text: ({ name }) => name ?? '', cuttable: true },
+  { header: 'GLOBAL', text: ({ global }) => (global === true ? 'yes' : '') },
+  { header: 'ISSUER', text: ({ issuer }) => issuer ?? '', cuttable: true },
+];

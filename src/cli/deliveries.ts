@@ -1,0 +1,164 @@
+import type { Command } from 'commander';
+import { printable } from '../core/setting.ts';
+import { type Api, pathOf, type Query } from './api.ts';
+import {
+  type ApiRun,
+  type CliDeps,
+  type CommonOptions,
+  examples,
+  runWithApi,
+  show,
+  withCommonOptions,
+} from './command.ts';
+import { indented, writeJson } from './json.ts';
+import { listOption, wholeNumberOption } from './option.ts';
+import { allPages } from './pages.ts';
+import { streamIdOf } from './stream.ts';
+import { type Column, pairLines, shortTime, tableLines } from './table.ts';
+import type { Paint } from './terminal.ts';
+import { instantOption } from './time.ts';
+
+/** A failure as the API answers it (contract section 8), as far as it is shown. */
+export interface FailureShown {
+  readonly id: string;
+  readonly event_type: string;
+  readonly attempts: readonly AttemptShown[];
+  readonly event: { readonly time?: string; readonly [attribute: string]: unknown };
+}
+
+/** An attempt, or the mark of an accepted redelivery. */
+export interface AttemptShown {
+  readonly status: string;
+  readonly timestamp: string;
+  readonly duration?: number;
+  readonly error_message?: string;
+}
+
+/** Which failures are meant; all of them without any. */
+export interface FailureFilter {
+  readonly type?: readonly string[];
+  readonly since?: string;
+  readonly until?: string;
+}
+
+interface ListOptions extends CommonOptions, FailureFilter {
+  readonly limit?: number;
+}
+
+/** `leat deliveries …` */
+export function addDeliveryCommands(deliveries: Command, deps: CliDeps): void {
+  withFailureFilter(withCommonOptions(deliveries.command('list <stream>')), deps)
+    .description('list the failures of a stream, newest first')
+    .option('--limit <count>', 'at most so many', wholeNumberOption(1, 1_000_000))
+    .addHelpText(
+      'after',
+      examples(
+        'leat deliveries list crm',
+        'leat deliveries list crm --type user.created --since 2h',
+      ),
+    )
+    .action((stream: string, options: ListOptions) =>
+      runWithApi(deps, options, (run) => listDeliveries(run, stream, options)),
+    );
+  withCommonOptions(deliveries.command('show <stream> <event>'))
+    .description('show one failure with its attempts and its event')
+    .addHelpText('after', examples('leat deliveries show crm evt_…'))
+    .action((stream: string, event: string, options: CommonOptions) =>
+      runWithApi(deps, options, async (run) => {
+        const id = await streamIdOf(run.api, stream);
+        const path = pathOf`/event-streams/${id}/deliveries/${event}`;
+        const answer = await run.api.send({ method: 'GET', path });
+        show(run, answer.text, () => failureLines(answer.body as FailureShown, run.terminal.paint));
+      }),
+    );
+}
+
+/** Gives a command the options of {@link FailureFilter}. */
+export function withFailureFilter(command: Command, { clock }: Pick<CliDeps, 'clock'>): Command {
+  const instant = instantOption(clock.now);
+  return command
+    .option('--type <types>', 'event types with commas between', listOption)
+    .option('--since <time>', 'events that happened from then on: a date, or 15m, 2h, 3d', instant)
+    .option('--until <time>', 'events that happened before then', instant);
+}
+
+/** The failures that a filter means, newest first, over all pages. */
+export function failuresOf(
+  api: Api,
+  stream: string,
+  filter: FailureFilter,
+  itemsMax?: number,
+): Promise<FailureShown[]> {
+  const query: Query = {
+    event_types: filter.type?.join(','),
+    date_from: filter.since,
+    date_to: filter.until,
+  };
+  const path = pathOf`/event-streams/${stream}/deliveries`;
+  return allPages(
+    api,
+    path,
+    'deliveries',
+    itemsMax === undefined ? { query } : { query, itemsMax },
+  );
+}
+
+async function listDeliveries(run: ApiRun, stream: string, options: ListOptions): Promise<void> {
+  const { api, terminal, json } = run;
+  const failures = await failuresOf(api, await streamIdOf(api, stream), options, options.limit);
+  if (json) return terminal.print(writeJson(failures));
+  for (const line of tableLines(columns, failures, terminal)) terminal.print(line);
+  if (failures.length === 0) terminal.note('No failures.');
+  else terminal.note(`Send them again: leat redeliver ${printable(stream)}`);
+}
+
+/** The lines of one failure: what happened to it, then the event. */
+export function failureLines(failure: FailureShown, paint: Paint): string[] {
+  const { id, event_type: type, event, attempts } = failure;
+  const head = pairLines(
+    [
+      ['Event', id],
+      ['Type', type],
+      ['Happened', shortTime(event.time ?? '')],
+    ],
+    paint,
+  );
+  const rows = tableLines(attemptColumns, attempts, { width: undefined, paint });
+  return [...head, '', ...rows, '', ...indented(event).split('\n')];
+}
+
+/** When an attempt began, what came of it, how long it took. */
+const attemptColumns: readonly Column<AttemptShown>[] = [
+  { header: 'ATTEMPT', text: ({ timestamp }) => shortTime(timestamp) },
+  {
+    header: 'RESULT',
+    text: ({ status }) => status,
+    format: ({ status }) => (status === 'failed' ? 'red' : 'yellow'),
+  },
+  {
+    header: 'TOOK',
+    text: ({ duration }) => (duration === undefined ? '' : `${Math.round(duration)} ms`),
+    align: 'right',
+  },
+  { header: 'ERROR', text: ({ error_message: text }) => text ?? '' },
+];
+
+const columns: readonly Column<FailureShown>[] = [
+  { header: 'EVENT', text: ({ id }) => id },
+  { header: 'TYPE', text: ({ event_type: type }) => type },
+  { header: 'HAPPENED', text: ({ event }) => shortTime(event.time ?? '') },
+  {
+    header: 'ATTEMPTS',
+    text: ({ attempts }) => String(attempts.filter(({ status }) => status === 'failed').length),
+    align: 'right',
+  },
+  {
+    header: 'LAST ERROR',
+    text: ({ attempts }) =>
+      attempts.at(-1)?.status === 'retrying'
+        ? 'being redelivered'
+        : (attempts.at(-1)?.error_message ?? ''),
+    format: ({ attempts }) => (attempts.at(-1)?.status === 'retrying' ? 'yellow' : 'red'),
+    cuttable: true,
+  },
+];

@@ -1,0 +1,165 @@
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import type { Command } from 'commander';
+import { makeId } from '../core/ids.ts';
+import { printable } from '../core/setting.ts';
+import { type Batch, batchesOf } from './batches.ts';
+import {
+  type ApiRun,
+  type CliDeps,
+  type CommonOptions,
+  examples,
+  runWithApi,
+  show,
+  withCommonOptions,
+} from './command.ts';
+import { CommandFailed, usageError } from './failure.ts';
+import { readJson, writeJson } from './json.ts';
+import { fileOption } from './option.ts';
+import { counted, progressText } from './progress.ts';
+import { addTailCommand } from './tail.ts';
+import type { Terminal } from './terminal.ts';
+import { instantOption } from './time.ts';
+
+interface PublishOptions extends CommonOptions {
+  readonly type?: string;
+  readonly data?: string;
+  readonly id?: string;
+  readonly time?: string;
+  readonly file?: string;
+}
+
+interface Accepted {
+  readonly id: string;
+  readonly offset: string;
+}
+
+/** `leat events …` */
+export function addEventCommands(events: Command, deps: CliDeps): void {
+  withCommonOptions(events.command('publish'))
+    .description('publish one event, or many as NDJSON from the standard input or a file')
+    .option('--type <type>', 'type of the one event')
+    .option('--data <json>', 'its data: a JSON object, @file, or - for the standard input')
+    .option('--id <key>', 'its id or idempotency key')
+    .option('--time <time>', 'when it happened', instantOption(deps.clock.now))
+    .option('--file <file>', 'NDJSON: one {"type", "data"} with optional "id" and "time" a line')
+    .addHelpText(
+      'after',
+      examples(
+        `leat events publish --type order.paid --data '{"object": {"order_id": "42"}}'`,
+        'leat events publish --type order.paid --data @order.json --id order-42-paid',
+        'leat events publish --file events.ndjson',
+        'produce | leat events publish --json > accepted.ndjson',
+      ),
+    )
+    .action((options: PublishOptions) => runWithApi(deps, options, (run) => publish(run, options)));
+  addTailCommand(events, deps);
+}
+
+async function publish(run: ApiRun, options: PublishOptions): Promise<void> {
+  const { type, data, id, time, file } = options;
+  if (type !== undefined) {
+    if (file !== undefined) throw usageError('--type is for one event, --file for many.');
+    return publishOne(run, { ...options, type });
+  }
+  if ((data ?? id ?? time) !== undefined) throw usageError('Which type? Add --type <type>.');
+  if (file === undefined && run.terminal.interactive) {
+    throw usageError('Publish what? Add --type and --data, or --file, or pipe NDJSON into it.');
+  }
+  await publishMany(run, file);
+}
+
+async function publishOne(
+  run: ApiRun,
+  { type, data, id, time }: PublishOptions & { readonly type: string },
+): Promise<void> {
+  const body = withId(run, {
+    type,
+    data: await dataOf(data ?? '{}', run.terminal),
+    ...(id === undefined ? {} : { id }),
+    ...(time === undefined ? {} : { time }),
+  });
+  const answer = await run.api.send({ method: 'POST', path: '/events', body, repeatable: true });
+  const { id: made, offset } = Object(answer.body) as Accepted;
+  show(run, answer.text, () => [printable(`Published ${made} at offset ${offset}.`)]);
+}
+
+/** The JSON that an option holds, names by `@file`, or leaves to the standard input by `-`. */
+export async function dataOf(text: string, terminal: Terminal): Promise<unknown> {
+  const json =
+    text === '-' || text.startsWith('@')
+      ? await fileOption('--data', text === '-' ? '-' : text.slice(1), terminal)
+      : text;
+  try {
+    return readJson(json);
+  } catch (error) {
+    const why = error instanceof Error ? printable(error.message) : '';
+    throw usageError(`--data is not JSON: ${why}`);
+  }
+}
+
+/** With an id of its own an event can be sent again after a lost answer and is stored once. */
+function withId({ clock, random }: ApiRun, event: Record<string, unknown>): object {
+  return event['id'] === undefined ? { ...event, id: makeId('evt_', clock.now(), random) } : event;
+}
+
+async function publishMany(run: ApiRun, file: string | undefined): Promise<void> {
+  const { terminal, json, clock } = run;
+  const startedMs = clock.elapsedMs();
+  let published = 0;
+  const lines = file === undefined ? terminal.inputLines() : fileLines(file);
+  try {
+    for await (const batch of batchesOf(lines)) {
+      for (const line of await publishBatch(run, batch)) if (json) terminal.print(line);
+      published += batch.events.length;
+      const perSecond = Math.round(
+        published / Math.max(0.001, (clock.elapsedMs() - startedMs) / 1000),
+      );
+      const notes = [counted(published, 'event'), `${perSecond}/s`];
+      terminal.progress(
+        progressText(
+          { label: 'Publishing', done: published, total: undefined, notes },
+          terminal.progressWidth,
+        ),
+      );
+    }
+  } catch (error) {
+    if (!(error instanceof CommandFailed) || published === 0) throw error;
+    const before = `${counted(published, 'event')} before it ${published === 1 ? 'was' : 'were'} published.`;
+    throw new CommandFailed(error.exitCode, `${error.message}\n${before}`, { cause: error });
+  }
+  if (!json) terminal.print(`Published ${counted(published, 'event')}.`);
+}
+
+/** What was accepted, as lines of JSON. */
+async function publishBatch(run: ApiRun, batch: Batch): Promise<string[]> {
+  const body = batch.events.map((event) => withId(run, event));
+  try {
+    const request = { method: 'POST', path: '/events', body, repeatable: true } as const;
+    const { body: accepted } = await run.api.send(request);
+    return (Array.isArray(accepted) ? accepted : []).map(writeJson);
+  } catch (error) {
+    throw atLine(error, batch);
+  }
+}
+
+/** The server names the bad event by its place in the request; a person needs the line. */
+function atLine(error: unknown, { lines }: Batch): unknown {
+  if (!(error instanceof CommandFailed)) return error;
+  const index = /on property (?<index>[0-9]+)[.( ]/.exec(error.message)?.groups?.['index'];
+  const line = index === undefined ? undefined : lines[Number(index)];
+  const [first = 0] = lines;
+  const where = line === undefined ? `lines ${first} to ${lines.at(-1) ?? 0}` : `line ${line}`;
+  return new CommandFailed(error.exitCode, `${error.message}\nIt is ${where} of the input.`, {
+    cause: error,
+  });
+}
+
+async function* fileLines(file: string): AsyncIterable<string> {
+  try {
+    yield* createInterface({ input: createReadStream(file, 'utf8'), crlfDelay: Infinity });
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable';
+    throw usageError(`--file: ${file} cannot be read (${code}).`);
+  }
+}

@@ -1,0 +1,151 @@
+import type { Command } from 'commander';
+import { type Api, pathOf } from './api.ts';
+import {
+  type ApiRun,
+  type CliDeps,
+  type CommonOptions,
+  examples,
+  runWithApi,
+  withCommonOptions,
+} from './command.ts';
+import {
+  failuresOf,
+  type FailureFilter,
+  type FailureShown,
+  withFailureFilter,
+} from './deliveries.ts';
+import { CommandFailed, exitCodes, usageError } from './failure.ts';
+import { terminalSafe } from './json.ts';
+import { counted, progressText } from './progress.ts';
+import { type RedeliveryState, redeliveryState } from './redelivery.ts';
+import { waitFor } from './retry.ts';
+import { streamIdOf } from './stream.ts';
+
+interface RedeliverOptions extends CommonOptions, FailureFilter {
+  readonly wait: boolean;
+}
+
+/** `leat redeliver` */
+export function addRedeliverCommand(program: Command, deps: CliDeps): void {
+  withFailureFilter(withCommonOptions(program.command('redeliver <stream> [event...]')), deps)
+    .description('send failures again: those named, else all that the filters mean')
+    .option('--no-wait', 'do not wait until the redeliveries have ended')
+    .addHelpText(
+      'after',
+      examples(
+        'leat redeliver crm',
+        'leat redeliver crm evt_…',
+        'leat redeliver crm --type user.created --since 2026-03-01 --no-wait',
+      ),
+    )
+    .action((stream: string, events: readonly string[], options: RedeliverOptions) =>
+      runWithApi(deps, options, (run) => redeliver(run, stream, events, options)),
+    );
+}
+
+async function redeliver(
+  run: ApiRun,
+  stream: string,
+  events: readonly string[],
+  options: RedeliverOptions,
+): Promise<void> {
+  const { api, terminal, json } = run;
+  const { type, since, until } = options;
+  if (events.length > 0 && (type ?? since ?? until) !== undefined) {
+    throw usageError('Name events, or use --type, --since and --until, not both.');
+  }
+  const id = await streamIdOf(api, stream);
+  const look =
+    events.length > 0 ? () => named(api, id, events) : () => failuresOf(api, id, options);
+  const asked = new Set(events.length > 0 ? events : (await look()).map((failure) => failure.id));
+  const answer =
+    events.length > 0 ? await redeliverEach(api, id, events) : await redeliverAll(api, id, options);
+  if (!options.wait) {
+    if (json) terminal.print(terminalSafe(answer));
+    else terminal.print(`${counted(asked.size, 'failure')} will be sent again.`);
+    return;
+  }
+  report(run, stream, await follow(run, asked, look));
+}
+
+async function redeliverAll(api: Api, id: string, filter: FailureFilter): Promise<string> {
+  const { type, since, until } = filter;
+  const body = {
+    ...(type === undefined ? {} : { event_types: type }),
+    ...(since === undefined ? {} : { date_from: since }),
+    ...(until === undefined ? {} : { date_to: until }),
+  };
+  const path = pathOf`/event-streams/${id}/redeliver`;
+  // Those that are being redelivered are skipped, so a repeat does no harm.
+  const answer = await api.send({ method: 'POST', path, body, repeatable: true });
+  return answer.text;
+}
+
+async function redeliverEach(api: Api, id: string, events: readonly string[]): Promise<string> {
+  let text = '';
+  for (const event of events) {
+    const path = pathOf`/event-streams/${id}/redeliver/${event}`;
+    text = (await api.send({ method: 'POST', path, repeatable: true })).text;
+  }
+  return text;
+}
+
+/** The records of these failures that are still open. */
+async function named(api: Api, id: string, events: readonly string[]): Promise<FailureShown[]> {
+  const open: FailureShown[] = [];
+  for (const event of events) {
+    try {
+      const path = pathOf`/event-streams/${id}/deliveries/${event}`;
+      open.push((await api.send({ method: 'GET', path })).body as FailureShown);
+    } catch (error) {
+      const isGone = error instanceof CommandFailed && error.exitCode === exitCodes.notFound;
+      if (!isGone) throw error;
+    }
+  }
+  return open;
+}
+
+const lookEveryMs = 1000;
+
+/** Looks until nothing is left; a long list is looked at less often. */
+async function follow(
+  { terminal, clock }: ApiRun,
+  asked: ReadonlySet<string>,
+  look: () => Promise<FailureShown[]>,
+): Promise<RedeliveryState> {
+  for (;;) {
+    const records = await look();
+    const state = redeliveryState(asked, records, clock.now());
+    if (state.left === 0) return state;
+    if (terminal.showsProgress) {
+      terminal.progress(
+        progressText(
+          {
+            label: 'Redelivering',
+            done: state.delivered + state.failed,
+            total: state.asked,
+            notes: [
+              `${state.delivered} delivered`,
+              `${state.failed} failed again`,
+              `${state.left} left`,
+            ],
+          },
+          terminal.progressWidth,
+        ),
+      );
+    }
+    await waitFor(clock, lookEveryMs + records.length);
+  }
+}
+
+function report({ terminal, json }: ApiRun, stream: string, state: RedeliveryState): void {
+  const { asked, delivered, failed } = state;
+  if (json) terminal.print(JSON.stringify({ asked, delivered, failed }));
+  else if (asked === 0) terminal.print('No failures; nothing to send again.');
+  else terminal.print(`${delivered} of ${counted(asked, 'failure')} delivered.`);
+  if (failed === 0) return;
+  throw new CommandFailed(
+    exitCodes.failed,
+    `${failed} failed again: leat deliveries list ${stream} shows why.`,
+  );
+}

@@ -1,0 +1,163 @@
+import type { Command } from 'commander';
+import { pathOf } from './api.ts';
+import {
+  type ApiRun,
+  type CliDeps,
+  type CommonOptions,
+  examples,
+  runWithApi,
+  show,
+  withCommonOptions,
+} from './command.ts';
+import { CommandFailed, exitCodes, usageError } from './failure.ts';
+import { terminalSafe } from './json.ts';
+import { listOption } from './option.ts';
+import { progressText } from './progress.ts';
+import { waitFor } from './retry.ts';
+import { streamIdOf } from './stream.ts';
+import { pairLines, shortTime } from './table.ts';
+import type { Paint } from './terminal.ts';
+import { instantOption } from './time.ts';
+
+/** A replay as the API answers it (contract section 9.1). */
+export interface ReplayShown {
+  readonly id: string;
+  readonly status: string;
+  readonly from: string;
+  readonly matched: number;
+  readonly sent: number;
+  readonly failed: number;
+  readonly created_at: string;
+  readonly finished_at?: string;
+}
+
+interface StartOptions extends CommonOptions {
+  readonly since?: string;
+  readonly from?: string;
+  readonly until?: string;
+  readonly type?: readonly string[];
+  readonly wait: boolean;
+}
+
+/** `leat replay …` */
+export function addReplayCommands(replay: Command, deps: CliDeps): void {
+  const instant = instantOption(deps.clock.now);
+  withCommonOptions(replay.command('start <stream>'))
+    .description('send retained events to a stream again')
+    .option('--since <time>', 'from events accepted then on: a date, or 15m, 2h, 3d', instant)
+    .option('--from <offset>', 'from the event after an offset on')
+    .option('--until <time>', 'to events accepted before then', instant)
+    .option('--type <types>', 'event types with commas between', listOption)
+    .option('--no-wait', 'do not wait until it is over')
+    .addHelpText(
+      'after',
+      examples(
+        'leat replay start crm --since 2h',
+        'leat replay start crm --since 2026-03-01 --type user.created --no-wait',
+      ),
+    )
+    .action((stream: string, options: StartOptions) =>
+      runWithApi(deps, options, (run) => startReplay(run, stream, options)),
+    );
+  withCommonOptions(replay.command('show <stream> <replay>'))
+    .description('show how far a replay is')
+    .option('--wait', 'until it is over')
+    .addHelpText(
+      'after',
+      examples('leat replay show crm rpl_…', 'leat replay show crm rpl_… --wait'),
+    )
+    .action((stream: string, replayId: string, options: CommonOptions & { wait?: boolean }) =>
+      runWithApi(deps, options, async (run) => {
+        const path = await pathOfReplay(run, stream, replayId);
+        if (options.wait === true) return followReplay(run, path);
+        const answer = await run.api.send({ method: 'GET', path });
+        show(run, answer.text, () => replayLines(answer.body as ReplayShown, run.terminal.paint));
+      }),
+    );
+  withCommonOptions(replay.command('cancel <stream> <replay>'))
+    .description('end a replay; what it has sent stays sent')
+    .addHelpText('after', examples('leat replay cancel crm rpl_…'))
+    .action((stream: string, replayId: string, options: CommonOptions) =>
+      runWithApi(deps, options, async (run) => {
+        const path = await pathOfReplay(run, stream, replayId);
+        await run.api.send({ method: 'DELETE', path });
+        if (!run.json) run.terminal.print('The replay has ended.');
+      }),
+    );
+}
+
+async function startReplay(run: ApiRun, stream: string, options: StartOptions): Promise<void> {
+  const { since, from, until, type } = options;
+  if ((since === undefined) === (from === undefined)) {
+    throw usageError('From when? Add either --since <time> or --from <offset>.');
+  }
+  const id = await streamIdOf(run.api, stream);
+  const body = {
+    ...(since === undefined ? { from } : { date_from: since }),
+    ...(until === undefined ? {} : { date_to: until }),
+    ...(type === undefined ? {} : { event_types: type }),
+  };
+  const answer = await run.api.send({
+    method: 'POST',
+    path: pathOf`/event-streams/${id}/replay`,
+    body,
+  });
+  const replay = answer.body as ReplayShown;
+  if (!options.wait) {
+    return show(run, answer.text, () => replayLines(replay, run.terminal.paint));
+  }
+  run.terminal.note(
+    `Replay ${replay.id} is running; Ctrl-C does not end it, leat replay cancel does.`,
+  );
+  await followReplay(run, pathOf`/event-streams/${id}/replay/${replay.id}`);
+}
+
+async function pathOfReplay({ api }: ApiRun, stream: string, replayId: string): Promise<string> {
+  return pathOf`/event-streams/${await streamIdOf(api, stream)}/replay/${replayId}`;
+}
+
+const lookEveryMs = 1000;
+
+async function followReplay(run: ApiRun, path: string): Promise<void> {
+  const { api, terminal, clock } = run;
+  for (;;) {
+    const answer = await api.send({ method: 'GET', path });
+    const replay = answer.body as ReplayShown;
+    if (replay.status !== 'running') return report(run, replay, answer.text);
+    terminal.progress(replayProgress(replay, terminal.progressWidth));
+    await waitFor(clock, lookEveryMs);
+  }
+}
+
+/** The progress of a replay that runs; `matched` still grows while it is read. */
+export function replayProgress({ matched, sent, failed }: ReplayShown, width: number): string {
+  const notes = [`${sent} delivered`, `${failed} failed`, `${matched} found so far`];
+  return progressText({ label: 'Replaying', done: sent + failed, total: matched, notes }, width);
+}
+
+function report(run: ApiRun, replay: ReplayShown, text: string): void {
+  if (run.json) run.terminal.print(terminalSafe(text));
+  else for (const line of replayLines(replay, run.terminal.paint)) run.terminal.print(line);
+  if (replay.status === 'failed') {
+    const why = 'The rest of the range is no longer retained; what was sent stays sent.';
+    throw new CommandFailed(exitCodes.failed, why);
+  }
+  if (replay.failed === 0) return;
+  const message = `${replay.failed} became failures: leat redeliver sends them again.`;
+  throw new CommandFailed(exitCodes.failed, message);
+}
+
+function replayLines(replay: ReplayShown, paint: Paint): string[] {
+  return pairLines(
+    [
+      ['Replay', replay.id],
+      ['Status', replay.status],
+      ['Found', String(replay.matched)],
+      ['Delivered', String(replay.sent)],
+      ['Failed', String(replay.failed)],
+      ['Started', shortTime(replay.created_at)],
+      ['Ended', replay.finished_at === undefined ? undefined : shortTime(replay.finished_at)],
+    ],
+    paint,
+  );
+}

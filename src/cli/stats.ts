@@ -1,0 +1,90 @@
+import type { Command } from 'commander';
+import { type Api, pathOf } from './api.ts';
+import { chartLines } from './chart.ts';
+import {
+  type CliDeps,
+  type CommonOptions,
+  examples,
+  runWithApi,
+  show,
+  withCommonOptions,
+} from './command.ts';
+import { streamIdOf } from './stream.ts';
+import { instantOption } from './time.ts';
+
+/** Statistics as the API answers them (contract section 9). */
+export interface StatsShown {
+  readonly name: string;
+  readonly buckets: readonly string[];
+  readonly window: { readonly bucket_interval: { readonly scale_factor: number } };
+  readonly metrics: readonly {
+    readonly name: string;
+    readonly window_total: number;
+    readonly data: readonly number[];
+  }[];
+}
+
+interface StatsOptions extends CommonOptions {
+  readonly since?: string;
+  readonly until?: string;
+}
+
+/** `leat stats` */
+export function addStatsCommand(program: Command, deps: CliDeps): void {
+  const instant = instantOption(deps.clock.now);
+  withCommonOptions(program.command('stats <stream>'))
+    .description('show how many deliveries of a stream succeeded and failed; 14 days by default')
+    .option(
+      '--since <time>',
+      'from the hour of a date, or 15m, 2h, 3d ago; hours up to 48 h',
+      instant,
+    )
+    .option('--until <time>', 'to the hour of then', instant)
+    .addHelpText('after', examples('leat stats crm', 'leat stats crm --since 24h'))
+    .action((stream: string, options: StatsOptions) =>
+      runWithApi(deps, options, async (run) => {
+        const id = await streamIdOf(run.api, stream);
+        const answer = await readStats(run.api, id, options);
+        const width = run.terminal.width ?? 80;
+        show(run, answer.text, () =>
+          statsLines(answer.stats, { width, paint: run.terminal.paint }),
+        );
+      }),
+    );
+}
+
+/** The statistics of a stream over a window, by default the last 14 days. */
+export async function readStats(
+  api: Api,
+  id: string,
+  { since, until }: { readonly since?: string; readonly until?: string } = {},
+): Promise<{ readonly text: string; readonly stats: StatsShown }> {
+  const path = pathOf`/event-streams/${id}/stats`;
+  const query = { date_from: since, date_to: until };
+  const { text, body } = await api.send({ method: 'GET', path, query });
+  return { text, stats: body as StatsShown };
+}
+
+/** Deliveries of a window that succeeded or failed. */
+export function totalOf({ metrics }: StatsShown, which: 'successful' | 'failed'): number {
+  return metricOf(metrics, which)?.window_total ?? 0;
+}
+
+function statsLines(stats: StatsShown, style: Parameters<typeof chartLines>[1]): string[] {
+  const isHourly = stats.window.bucket_interval.scale_factor === 3600;
+  const rows = stats.buckets.map((bucket, index) => ({
+    label: isHourly ? `${bucket.slice(0, 10)} ${bucket.slice(11, 16)}` : bucket.slice(0, 10),
+    good: metricOf(stats.metrics, 'successful')?.data[index] ?? 0,
+    bad: metricOf(stats.metrics, 'failed')?.data[index] ?? 0,
+  }));
+  const totals = `${totalOf(stats, 'successful')} delivered, ${totalOf(stats, 'failed')} failed`;
+  return [...chartLines(rows, style), '', totals];
+}
+
+/** Their names begin with the name of the service. */
+function metricOf(
+  metrics: StatsShown['metrics'],
+  which: 'successful' | 'failed',
+): StatsShown['metrics'][number] | undefined {
+  return metrics.find(({ name }) => name.endsWith(`.${which}_deliveries`));
+}

@@ -1,0 +1,105 @@
+import type { Command } from 'commander';
+import { pathOf } from './api.ts';
+import {
+  type ApiRun,
+  type CliDeps,
+  type CommonOptions,
+  examples,
+  runWithApi,
+  show,
+  withCommonOptions,
+} from './command.ts';
+import { failureLines, type FailureShown } from './deliveries.ts';
+import { dataOf } from './events.ts';
+import { CommandFailed, exitCodes } from './failure.ts';
+import { terminalSafe } from './json.ts';
+import { wholeNumberOption } from './option.ts';
+import { waitFor } from './retry.ts';
+import { readStats, totalOf } from './stats.ts';
+import { streamIdOf } from './stream.ts';
+
+interface TestOptions extends CommonOptions {
+  readonly type: string;
+  readonly data?: string;
+  readonly wait: boolean;
+  readonly timeout: number;
+}
+
+/** `leat test` */
+export function addTestCommand(program: Command, deps: CliDeps): void {
+  withCommonOptions(program.command('test <stream>'))
+    .description('send a test event to a stream and show what becomes of it')
+    .option('--type <type>', 'its type', 'user.created')
+    .option('--data <json>', 'its data instead of a sample: a JSON object, @file, or -')
+    .option('--no-wait', 'do not wait for its end')
+    .option('--timeout <seconds>', 'how long to wait', wholeNumberOption(1, 3600), 60)
+    .addHelpText(
+      'after',
+      examples('leat test crm', 'leat test crm --type order.paid --data @order.json'),
+    )
+    .action((stream: string, options: TestOptions) =>
+      runWithApi(deps, options, (run) => sendTest(run, stream, options)),
+    );
+}
+
+async function sendTest(run: ApiRun, stream: string, options: TestOptions): Promise<void> {
+  const { api, terminal, json } = run;
+  const id = await streamIdOf(api, stream);
+  const before = options.wait ? totalOf((await readStats(api, id)).stats, 'successful') : 0;
+  const data = options.data === undefined ? {} : { data: await dataOf(options.data, terminal) };
+  const body = { event_type: options.type, ...data };
+  const answer = await api.send({ method: 'POST', path: pathOf`/event-streams/${id}/test`, body });
+  const { id: eventId } = answer.body as FailureShown;
+  if (!options.wait) return show(run, answer.text, () => [`Sent ${eventId}.`]);
+  terminal.note(`Sent ${eventId}; waiting for its end.`);
+  const outcome = await outcomeOf(run, { id, eventId, before, seconds: options.timeout });
+  if (outcome === undefined) {
+    throw new CommandFailed(
+      exitCodes.unavailable,
+      `Still under way after ${options.timeout} s: leat deliveries list ${stream} shows it if it fails.`,
+    );
+  }
+  if ('delivered' in outcome) {
+    if (json) terminal.print(JSON.stringify({ id: eventId, status: 'delivered' }));
+    else terminal.print(outcome.delivered);
+    return;
+  }
+  if (json) terminal.print(terminalSafe(outcome.text));
+  else for (const line of failureLines(outcome.failure, terminal.paint)) terminal.print(line);
+  throw new CommandFailed(exitCodes.failed, 'It was not delivered.');
+}
+
+type TestOutcome =
+  { readonly delivered: string } | { readonly failure: FailureShown; readonly text: string };
+
+const lookEveryMs = 500;
+
+/**
+ * A failure has a record of its own. A success has none: that it happened is told by the statistics
+ * of the stream, which count all its events.
+ */
+async function outcomeOf(
+  { api, clock }: ApiRun,
+  sent: { id: string; eventId: string; before: number; seconds: number },
+): Promise<TestOutcome | undefined> {
+  const deadlineMs = clock.elapsedMs() + sent.seconds * 1000;
+  const path = pathOf`/event-streams/${sent.id}/deliveries/${sent.eventId}`;
+  while (clock.elapsedMs() < deadlineMs) {
+    // The statistics first: a failure between the two looks is then found by the second.
+    const now = totalOf((await readStats(api, sent.id)).stats, 'successful');
+    try {
+      const { body, text } = await api.send({ method: 'GET', path });
+      return { failure: body as FailureShown, text };
+    } catch (error) {
+      if (!(error instanceof CommandFailed) || error.exitCode !== exitCodes.notFound) throw error;
+    }
+    if (now === sent.before + 1) return { delivered: 'Delivered.' };
+    if (now > sent.before + 1) {
+      return {
+        delivered: `One of ${now - sent.before} deliveries since; it has not failed so far.`,
+      };
+    }
+    await waitFor(clock, lookEveryMs);
+  }
+  return undefined;
+}

@@ -1,0 +1,35 @@
+import { InvalidArgumentError } from 'commander';
+import { formatTime, parseTime } from '../core/date.ts';
+import type { Millis } from '../core/clock.ts';
+
+const unitsMs: Readonly<Record<string, number>> = {
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/**
+ * The instant a person means, as the API wants it (RFC 3339): a date and time, a date alone (its
+ * beginning in UTC), or a time ago such as `90s`, `15m`, `2h` or `3d`.
+ */
+export function instantOf(text: string, now: Millis): string | undefined {
+  const ago = /^(?<count>[0-9]{1,6})(?<unit>[smhd])$/.exec(text)?.groups;
+  if (ago !== undefined) {
+    return formatTime(now - Number(ago['count']) * (unitsMs[ago['unit'] ?? ''] ?? 0));
+  }
+  const full = /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text;
+  const time = parseTime(full);
+  return time === undefined ? undefined : formatTime(time);
+}
+
+/** {@link instantOf} as the parser of an option. */
+export function instantOption(now: () => Millis): (text: string) => string {
+  return (text) => {
+    const instant = instantOf(text, now());
+    if (instant !== undefined) return instant;
+    throw new InvalidArgumentError(
+      'For example 2026-03-01T09:30:00Z, 2026-03-01, 90s, 15m, 2h, 3d.',
+    );
+  };
+}

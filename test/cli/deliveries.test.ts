@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
+import {
+  createStream,
+  freshType,
+  publishAll,
+  patchStream,
+  waitForFailures,
+  waitForStats,
+  type FailureBody,
+} from '../helpers/story.ts';
+import { logIn, openServer, openShell, type Shell } from './shell.ts';
+
+/** A stream whose endpoint fails, and its failures. */
+interface Scene {
+  readonly shell: Shell;
+  readonly endpoint: Endpoint;
+  readonly stream: string;
+  readonly type: string;
+  readonly events: readonly string[];
+}
+
+describe('the commands of failures', { concurrency: 2 }, () => {
+  let leat: Awaited<ReturnType<typeof openServer>>;
+  before(async () => {
+    leat = await openServer({ LEAT_RETRY_DELAYS_MS: '10' });
+  });
+  after(() => leat.close());
+
+  const scene = async (t: TestContext, count: number): Promise<Scene> => {
+    const shell = await openShell(t);
+    assert.equal((await logIn(shell, leat)).code, 0);
+    const endpoint = await startEndpoint(text(503, 'busy \u001B[31mred'));
+    t.after(() => endpoint.close());
+    const type = freshType();
+    const { id: stream } = await createStream(leat, endpoint.url, { types: [type] });
+    const wishes = Array.from({ length: count }, (_, n) => ({ type, data: { object: { n } } }));
+    const events = await publishAll(leat, wishes);
+    await waitForStats(leat, stream, { delivered: 0, failed: count });
+    return { shell, endpoint, stream, type, events };
+  };
+
+  test('list shows every failure over all pages, newest first', async (t) => {
+    const { shell, stream, type, events } = await scene(t, 130);
+    const { code, stdout, stderr } = await shell.leat(['deliveries', 'list', stream]);
+    assert.equal(code, 0, stderr);
+    const lines = stdout.trimEnd().split('\n');
+    assert.equal(lines.length, 131);
+    assert.match(lines[0] ?? '', /^EVENT +TYPE +HAPPENED +ATTEMPTS {2}LAST ERROR$/);
+    assert.match(lines[1] ?? '', /^evt_\w+ {2}\S+ +\S+ \S+Z +2 {2}503 - busy \\u\{1b\}\[31mred$/);
+    const json = await shell.leat(['deliveries', 'list', stream, '--json']);
+    const ids = (JSON.parse(json.stdout) as FailureBody[]).map(({ id }) => id);
+    assert.deepEqual(new Set(ids), new Set(events));
+    assert.ok(!json.stdout.includes('\u001B'));
+    const few = await shell.leat(['deliveries', 'list', stream, '--limit', '3', '--json']);
+    assert.deepEqual(
+      (JSON.parse(few.stdout) as FailureBody[]).map(({ id }) => id),
+      ids.slice(0, 3),
+    );
+    const other = await shell.leat(['deliveries', 'list', stream, '--type', `${type}.other`]);
+    assert.match(other.stderr, /^No failures\.\n$/);
+    const old = await shell.leat(['deliveries', 'list', stream, '--until', '1h', '--json']);
+    assert.equal(old.stdout, '[]\n');
+  });
+
+  test('show shows the attempts and the event of one', async (t) => {
+    const { shell, stream, events } = await scene(t, 1);
+    const [event = ''] = events;
+    const { code, stdout } = await shell.leat(['deliveries', 'show', stream, event]);
+    assert.equal(code, 0);
+    assert.match(stdout, new RegExp(`^Event +${event}\n`));
+    assert.equal(stdout.match(/failed +\d+ ms {2}503 - busy/g)?.length, 2);
+    assert.match(stdout, /"object": \{\n +"n": 0\n/);
+    assert.ok(!stdout.includes('\u001B'));
+    const missing = await shell.leat(['deliveries', 'show', stream, `evt_${'1'.repeat(22)}`]);
+    assert.equal(missing.code, 4);
+  });
+
+  test('redeliver waits for the end and counts what was delivered', async (t) => {
+    const { shell, endpoint, stream, events } = await scene(t, 12);
+    endpoint.answer(204);
+    const { code, stdout, stderr } = await shell.leat(['redeliver', stream]);
+    assert.deepEqual([code, stdout], [0, '12 of 12 failures delivered.\n'], stderr);
+    for (const event of events) assert.equal(endpoint.of(event).length, 3);
+    const again = await shell.leat(['redeliver', stream]);
+    assert.deepEqual([again.code, again.stdout], [0, 'No failures; nothing to send again.\n']);
+  });
+
+  test('redeliver ends with 1 when some failed again', async (t) => {
+    const { shell, endpoint, stream, events } = await scene(t, 3);
+    const [stubborn] = events;
+    endpoint.answer((response, { event }) => {
+      response.writeHead(event.id === stubborn ? 500 : 204).end();
+    });
+    const { code, stdout, stderr } = await shell.leat(['redeliver', stream, '--json']);
+    assert.equal(code, 1);
+    assert.deepEqual(JSON.parse(stdout), { asked: 3, delivered: 2, failed: 1 });
+    assert.equal(stderr, `1 failed again: leat deliveries list ${stream} shows why.\n`);
+  });
+
+  test('redeliver sends the events that are named, and does not wait when told so', async (t) => {
+    const { shell, endpoint, stream, events } = await scene(t, 3);
+    endpoint.answer(204);
+    const [first = '', second = '', third = ''] = events;
+    const two = await shell.leat(['redeliver', stream, first, second]);
+    assert.deepEqual([two.code, two.stdout], [0, '2 of 2 failures delivered.\n'], two.stderr);
+    assert.equal(endpoint.of(third).length, 2);
+    const gone = await shell.leat(['redeliver', stream, first]);
+    assert.equal(gone.code, 5);
+    const mixed = await shell.leat(['redeliver', stream, third, '--since', '1h']);
+    assert.equal(mixed.code, 2);
+    const later = await shell.leat(['redeliver', stream, '--no-wait', '--since', '1h']);
+    assert.deepEqual([later.code, later.stdout], [0, '1 failure will be sent again.\n']);
+    await waitForFailures(leat, stream, 0);
+  });
+
+  test('a test event is followed to its end, a good one and a bad one', async (t) => {
+    const { shell, endpoint, stream, type } = await scene(t, 1);
+    endpoint.answer(204);
+    const words = ['test', stream, '--type', type];
+    const good = await shell.leat([
+      ...words,
+      '--data',
+      '{"object": {"big": 12345678901234567890}}',
+    ]);
+    assert.deepEqual([good.code, good.stdout], [0, 'Delivered.\n'], good.stderr);
+    assert.match(endpoint.arrivals.at(-1)?.body ?? '', /"big":12345678901234567890/);
+    assert.equal(endpoint.arrivals.at(-1)?.event['svcpurpose'], 'test');
+    endpoint.answer(410);
+    const bad = await shell.leat(words);
+    assert.equal(bad.code, 1);
+    assert.match(bad.stdout, /failed +\d+ ms {2}410/);
+    assert.match(bad.stderr, /It was not delivered\.\n$/);
+    await patchStream(leat, stream, { status: 'disabled' });
+    const off = await shell.leat(words);
+    assert.equal(off.code, 5);
+    assert.match(off.stderr, /The event stream is disabled\.\nEnable it first/);
+  });
+
+  test('stats draws what was delivered and what failed', async (t) => {
+    const { shell, endpoint, stream } = await scene(t, 3);
+    endpoint.answer(204);
+    await shell.leat(['redeliver', stream]);
+    const { code, stdout } = await shell.leat(['stats', stream, '--since', '5h']);
+    assert.equal(code, 0);
+    assert.match(stdout, /\d {2}█+▒+\n/);
+    assert.match(stdout, /\n3 delivered, 3 failed\n$/);
+    const json = await shell.leat(['stats', stream, '--json']);
+    const { metrics } = JSON.parse(json.stdout) as { metrics: { window_total: number }[] };
+    assert.deepEqual(
+      metrics.map((metric) => metric.window_total),
+      [3, 3],
+    );
+  });
+});

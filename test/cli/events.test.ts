@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { startEndpoint } from '../helpers/endpoint.ts';
+import { createStream, freshType } from '../helpers/story.ts';
+import { logIn, openServer, openShell, type Shell } from './shell.ts';
+
+describe('leat events publish', { concurrency: 2 }, () => {
+  let leat: Awaited<ReturnType<typeof openServer>>;
+  before(async () => {
+    leat = await openServer();
+  });
+  after(() => leat.close());
+
+  const loggedIn = async (t: TestContext): Promise<Shell> => {
+    const shell = await openShell(t);
+    assert.equal((await logIn(shell, leat)).code, 0);
+    return shell;
+  };
+
+  test('publishes one event with data from an option, a file or the standard input', async (t) => {
+    const shell = await loggedIn(t);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    const type = freshType();
+    await createStream(leat, endpoint.url, { types: [type] });
+    await writeFile(join(shell.home, 'data.json'), '{"object": {"from": "file"}}');
+    const words = ['events', 'publish', '--type', type, '--data'];
+    const first = await shell.leat([...words, '{"object": {"big": 12345678901234567890}}']);
+    assert.equal(first.code, 0, first.stderr);
+    assert.match(first.stdout, /^Published evt_\w{22} at offset \S+\.\n$/);
+    const second = await shell.leat([...words, '@data.json', '--id', 'key', '--json']);
+    const again = await shell.leat([...words, '@data.json', '--id', 'key', '--json']);
+    assert.equal(again.stdout, second.stdout);
+    const input = '{"object": {"from": "stdin"}}';
+    const third = await shell.leat([...words, '-', '--time', '2026-03-01T09:30:00Z'], { input });
+    assert.equal(third.code, 0, third.stderr);
+    await endpoint.arrival(3);
+    const bodies = endpoint.arrivals.map(({ body }) => body).toSorted();
+    assert.equal(bodies.length, 3);
+    for (const part of ['12345678901234567890', '"from":"file"', '2026-03-01T09:30:00.000Z']) {
+      assert.ok(
+        bodies.some((body) => body.includes(part)),
+        part,
+      );
+    }
+  });
+
+  test('publishes many lines in order, in requests of at most a thousand', async (t) => {
+    const shell = await loggedIn(t);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    const type = freshType();
+    await createStream(leat, endpoint.url, { types: [type] });
+    const lines = Array.from({ length: 2300 }, (_, n) =>
+      JSON.stringify({ type, data: { object: { n } } }),
+    );
+    await writeFile(join(shell.home, 'events.ndjson'), `${lines.join('\n')}\n`);
+    const words = ['events', 'publish', '--file', 'events.ndjson'];
+    const { code, stdout, stderr } = await shell.leat(words);
+    assert.deepEqual([code, stdout], [0, 'Published 2300 events.\n'], stderr);
+    await endpoint.arrival(2300);
+    const input = lines.slice(0, 2).join('\n');
+    const json = await shell.leat(['events', 'publish', '--json'], { input });
+    assert.equal(json.stdout.match(/^\{"id":"evt_\w{22}","offset":"\S+"\}$/gm)?.length, 2);
+  });
+
+  test('names the line of a bad event and tells what was published before', async (t) => {
+    const shell = await loggedIn(t);
+    const good = JSON.stringify({ type: freshType(), data: {} });
+    const lines = [...Array<string>(1001).fill(good), '', '{"type": "a.b"}'];
+    const server = await shell.leat(['events', 'publish'], { input: lines.join('\n') });
+    assert.equal(server.code, 1);
+    assert.match(server.stderr, /^Payload validation error: .*data/);
+    assert.match(
+      server.stderr,
+      /It is line 1003 of the input\.\n1000 events before it were published\.\n$/,
+    );
+    const local = await shell.leat(['events', 'publish'], { input: `${good}\nno json\n` });
+    assert.equal(local.code, 1);
+    assert.match(
+      local.stderr,
+      /^Line 2 of the input is no JSON object; .*\n1 event before it was published\.\n$/,
+    );
+  });
+
+  test('refuses words that do not go together, with code 2', async (t) => {
+    const shell = await loggedIn(t);
+    const cases: [string[], RegExp][] = [
+      [['--data', '{}'], /Which type\? Add --type/],
+      [['--type', 'a.b', '--file', 'x'], /--type is for one event/],
+      [['--type', 'a.b', '--data', '{'], /--data is not JSON/],
+      [['--type', 'a.b', '--data', '@missing'], /missing cannot be read \(ENOENT\)/],
+      [['--file', 'missing'], /--file: missing cannot be read \(ENOENT\)/],
+    ];
+    for (const [words, said] of cases) {
+      const { code, stderr } = await shell.leat(['events', 'publish', ...words]);
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, said);
+    }
+  });
+});

@@ -1,0 +1,285 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { batchesOf } from '../../src/cli/batches.ts';
+import { chartLines } from '../../src/cli/chart.ts';
+import type { AttemptShown } from '../../src/cli/deliveries.ts';
+import { CommandFailed } from '../../src/cli/failure.ts';
+import { bar, counted, progressText } from '../../src/cli/progress.ts';
+import { hasEnded, redeliveryState } from '../../src/cli/redelivery.ts';
+import { replayProgress } from '../../src/cli/replay.ts';
+import { createSseReader } from '../../src/cli/sse.ts';
+import { eventLine } from '../../src/cli/tail.ts';
+import { plain } from '../../src/cli/terminal.ts';
+import { instantOf } from '../../src/cli/time.ts';
+import { widthOf } from '../../src/cli/width.ts';
+
+const now = Date.parse('2026-03-01T10:00:00.000Z');
+
+describe('the progress of a long piece of work', () => {
+  test('is a bar, a share and what is worth knowing', () => {
+    const progress = {
+      label: 'Redelivering',
+      done: 5,
+      total: 20,
+      notes: ['5 delivered', '15 left'],
+    };
+    assert.equal(
+      progressText(progress, 100),
+      `Redelivering  ${'█'.repeat(8)}${'░'.repeat(22)}   25 %  5 delivered · 15 left`,
+    );
+  });
+
+  test('shows no bar while nobody knows the end', () => {
+    const progress = { label: 'Publishing', done: 5, total: undefined, notes: ['5 events'] };
+    assert.equal(progressText(progress, 100), 'Publishing  5 events');
+  });
+
+  test('is 100 % only when all is done, and fits on one line', () => {
+    const line = (done: number, total: number, width = 100) =>
+      progressText({ label: 'A', done, total, notes: ['note'] }, width);
+    assert.match(line(4999, 5000), / 99 %/);
+    assert.match(line(5000, 5000), / 100 %/);
+    assert.match(line(0, 0), / 100 %/);
+    assert.equal(widthOf(line(1, 2, 20)), 19);
+    assert.equal(bar(0.5, 4), '██░░');
+    assert.deepEqual([counted(1, 'event'), counted(0, 'event')], ['1 event', '0 events']);
+  });
+
+  test('of a replay counts what was delivered and what failed', () => {
+    const replay = { id: 'rpl_', status: 'running', from: '', matched: 10, sent: 4, failed: 1 };
+    const line = replayProgress({ ...replay, created_at: '' }, 100);
+    assert.match(line, /50 %  4 delivered · 1 failed · 10 found so far$/);
+  });
+});
+
+describe('a bar chart', () => {
+  test('gives every row its bar, the longest all the room', () => {
+    const rows = [
+      { label: '09:00', good: 8, bad: 2 },
+      { label: '10:00', good: 0, bad: 0 },
+      { label: '11:00', good: 4, bad: 0 },
+    ];
+    assert.deepEqual(chartLines(rows, { width: 24, paint: plain }), [
+      '09:00  8  2  ████████▒▒',
+      '10:00  0  0',
+      '11:00  4  0  ████',
+    ]);
+  });
+
+  test('shows whatever is not zero and never grows over its width', () => {
+    const row = fc.record({
+      label: fc.constant('2026-03-01'),
+      good: fc.nat(1_000_000),
+      bad: fc.nat(1_000_000),
+    });
+    fc.assert(
+      fc.property(
+        fc.array(row, { minLength: 1 }),
+        fc.integer({ min: 45, max: 200 }),
+        (rows, width) => {
+          for (const [index, line] of chartLines(rows, { width, paint: plain }).entries()) {
+            assert.ok(widthOf(line) <= width, `${line} > ${width}`);
+            assert.equal(line.includes('█'), (rows[index]?.good ?? 0) > 0);
+            assert.equal(line.includes('▒'), (rows[index]?.bad ?? 0) > 0);
+          }
+        },
+      ),
+    );
+  });
+});
+
+describe('an instant on the command line', () => {
+  const cases: [string, string | undefined][] = [
+    ['2026-03-01T09:30:00Z', '2026-03-01T09:30:00.000Z'],
+    ['2026-03-01T10:30:00+01:00', '2026-03-01T09:30:00.000Z'],
+    ['2026-03-01', '2026-03-01T00:00:00.000Z'],
+    ['90s', '2026-03-01T09:58:30.000Z'],
+    ['15m', '2026-03-01T09:45:00.000Z'],
+    ['2h', '2026-03-01T08:00:00.000Z'],
+    ['1d', '2026-02-28T10:00:00.000Z'],
+    ['2026-02-30', undefined],
+    ['yesterday', undefined],
+    ['1.5h', undefined],
+    ['', undefined],
+  ];
+  for (const [text, instant] of cases) {
+    test(`"${text}" is ${instant ?? 'none'}`, () => assert.equal(instantOf(text, now), instant));
+  }
+});
+
+describe('a redelivery', () => {
+  const at = '2026-03-01T09:59:59.000Z';
+  const failed = (error: string, timestamp = at): AttemptShown => ({
+    status: 'failed',
+    timestamp,
+    duration: 1,
+    error_message: error,
+  });
+  const retrying: AttemptShown = { status: 'retrying', timestamp: at };
+  const four = Array<AttemptShown>(4).fill(failed('503 - busy'));
+
+  const cases: [string, AttemptShown[], boolean][] = [
+    ['goes on when nothing was tried yet', [...four, retrying], false],
+    ['goes on while the server has not begun it', four, false],
+    ['goes on after the first of four attempts', [...four, retrying, failed('timeout')], false],
+    ['has ended after the fourth', [...four, retrying, ...four], true],
+    ['has ended at an error that is not retried', [...four, retrying, failed('404 - no')], true],
+    ['has ended at such an error without a text', [...four, retrying, failed('301')], true],
+    ['goes on after 429, which is retried', [...four, retrying, failed('429')], false],
+    [
+      'has ended at an address that is refused',
+      [...four, retrying, failed('blocked address: 127.0.0.1 (LEAT_EGRESS_ALLOW)')],
+      true,
+    ],
+    [
+      'has as many attempts as the cycle before, whatever the server is set to',
+      [failed('timeout'), failed('timeout'), retrying, failed('timeout'), failed('timeout')],
+      true,
+    ],
+    [
+      'learns nothing from a cycle that ended early',
+      [failed('404 - no'), retrying, failed('timeout')],
+      false,
+    ],
+    [
+      'has ended when nothing happened for longer than any wait',
+      [...four, retrying, failed('timeout', '2026-03-01T09:58:00.000Z')],
+      true,
+    ],
+  ];
+  for (const [what, attempts, ended] of cases) {
+    test(what, () => assert.equal(hasEnded(attempts, now), ended));
+  }
+
+  test('counts as delivered what has no record any more', () => {
+    const record = (id: string, attempts: AttemptShown[]) => ({
+      id,
+      event_type: 'a.b',
+      attempts,
+      event: {},
+    });
+    const records = [
+      record('b', [...four, retrying, ...four]),
+      record('c', [...four, retrying]),
+      record('of somebody else', four),
+    ];
+    assert.deepEqual(redeliveryState(new Set(['a', 'b', 'c', 'd']), records, now), {
+      asked: 4,
+      delivered: 2,
+      failed: 1,
+      left: 1,
+    });
+  });
+});
+
+describe('a reader of server-sent events', () => {
+  const text =
+    ':connected\nretry: 2000\n\nevent: user.created\nid: MQ\ndata: {"a":1}\n\n' +
+    ': heartbeat\n\nevent: offset-only\r\nid: Mg\r\ndata: {}\r\n\r\ndata: x\ndata:  y\n\n';
+  const expected = [
+    { event: 'user.created', id: 'MQ', data: '{"a":1}' },
+    { event: 'offset-only', id: 'Mg', data: '{}' },
+    { event: 'message', id: 'Mg', data: 'x\n y' },
+  ];
+
+  test('reads the same whatever the pieces are', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: text.length })), (cuts) => {
+        const reader = createSseReader();
+        const places = [0, ...cuts.toSorted((a, b) => a - b), text.length];
+        const read = places
+          .slice(1)
+          .flatMap((end, index) => reader.read(text.slice(places[index], end)));
+        assert.deepEqual(read, expected);
+        assert.equal(reader.retryMs, 2000);
+      }),
+    );
+  });
+
+  test('does not take what was cut off for an event', () => {
+    assert.deepEqual(createSseReader().read('event: a\ndata: 1\n'), []);
+  });
+
+  test('gives up on an event without an end', () => {
+    const reader = createSseReader();
+    assert.throws(() => {
+      for (let turn = 0; turn < 10; turn++) reader.read(`data: ${'x'.repeat(1024 * 1024)}\n`);
+    }, RangeError);
+  });
+});
+
+describe('an event in one line', () => {
+  const event = {
+    id: 'evt_1',
+    type: 'user.created',
+    time: '2026-03-01T09:30:00.971Z',
+    data: { object: { name: 'a\u001B[31m\u009B' } },
+  };
+
+  test('has its time of day, type, id and data', () => {
+    const line = eventLine(event, { width: undefined, paint: plain });
+    assert.equal(line, '09:30:00  user.created            evt_1  {"name":"a\\u001b[31m\\u009b"}');
+    assert.equal(widthOf(eventLine(event, { width: 50, paint: plain })), 50);
+  });
+
+  test('has the colour of its family', () => {
+    const paint = (format: unknown, text: string) => `<${String(format)} ${text.trim()}>`;
+    assert.match(eventLine(event, { width: undefined, paint }), /<cyan user\.created>/);
+    const other = { ...event, type: 'order.paid' };
+    assert.match(eventLine(other, { width: undefined, paint }), /<green order\.paid>/);
+  });
+
+  test('is a line whatever the server sends', () => {
+    for (const strange of [{}, { type: 1, id: null, time: {}, data: 'x' }]) {
+      assert.equal(eventLine(strange, { width: 80, paint: plain }).includes('\n'), false);
+    }
+  });
+});
+
+describe('lines of NDJSON', () => {
+  async function* from(lines: readonly string[]): AsyncGenerator<string> {
+    yield* lines;
+  }
+  const collect = async (lines: readonly string[]) => {
+    const sizes: number[][] = [];
+    for await (const { events, lines: numbers } of batchesOf(from(lines))) {
+      sizes.push([events.length, numbers[0] ?? 0]);
+    }
+    return sizes;
+  };
+
+  test('make batches of a thousand, empty lines left out', async () => {
+    const lines = Array<string>(2500).fill('{"type":"a.b","data":{}}');
+    assert.deepEqual(await collect(['', ...lines, ' ']), [
+      [1000, 2],
+      [1000, 1002],
+      [500, 2002],
+    ]);
+    assert.deepEqual(await collect([]), []);
+  });
+
+  test('make smaller batches of large events', async () => {
+    const line = JSON.stringify({ type: 'a.b', data: { object: 'x'.repeat(1_000_000) } });
+    assert.deepEqual(await collect([line, line, line, line]), [
+      [3, 1],
+      [1, 4],
+    ]);
+  });
+
+  test('that are no JSON object stop after the batches before them, with their number', async () => {
+    for (const bad of ['{"type":', '[]', '1', 'null']) {
+      const seen: number[] = [];
+      await assert.rejects(
+        async () => {
+          for await (const { events } of batchesOf(from(['{}', '', bad, '{}']))) {
+            seen.push(events.length);
+          }
+        },
+        (error) =>
+          error instanceof CommandFailed && error.message.startsWith('Line 3 of the input'),
+      );
+      assert.deepEqual(seen, [1]);
+    }
+  });
+});

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { arrivalLine, statusOf } from '../../src/cli/listen.ts';
+import { plain } from '../../src/cli/terminal.ts';
+import { makeSecret, sign } from '../../src/core/sign.ts';
+import { end, waitFor } from '../helpers/leat.ts';
+import { createStream, freshType, publish, patchStream } from '../helpers/story.ts';
+import { logIn, openServer, openShell, type Started } from './shell.ts';
+
+const secret = makeSecret(() => new Uint8Array(32).fill(9));
+
+describe('leat listen', { concurrency: 2 }, () => {
+  let leat: Awaited<ReturnType<typeof openServer>>;
+  before(async () => {
+    leat = await openServer({ LEAT_RETRY_DELAYS_MS: '10,10,10' });
+  });
+  after(() => leat.close());
+
+  test('receives what a stream sends, checks its signature and fails when told so', async (t) => {
+    const shell = await openShell(t);
+    await logIn(shell, leat);
+    const type = freshType();
+    const { id: stream } = await createStream(leat, 'http://127.0.0.1:9/', { types: [type] });
+    const words = [
+      'listen',
+      '--port',
+      '0',
+      '--stream',
+      stream,
+      '--fail',
+      '2',
+      '--count',
+      '3',
+      '--body',
+    ];
+    const listening = shell.start(words);
+    const url = await urlOf(listening);
+    assert.match(
+      listening.stderr(),
+      /LEAT_EGRESS_ALLOW=127\.0\.0\.1 and LEAT_ALLOW_HTTP_ENDPOINTS=true/,
+    );
+    const configuration = {
+      webhook_endpoint: url,
+      webhook_authorization: { method: 'bearer', token: 'a' },
+    };
+    await patchStream(leat, stream, { destination: { type: 'webhook', configuration } });
+    const event = await publish(leat, type, { text: '\u009B' });
+    const { code, stdout } = await listening.ended();
+    assert.equal(code, 0);
+    const line = (status: number) => `${type}\\s+${event}  signature valid  → ${status}\n`;
+    assert.match(stdout, new RegExp(`${line(503)}[^]*${line(503)}[^]*${line(204)}`));
+    assert.match(stdout, /"text": "\\u009b"/);
+  });
+
+  test('refuses what is signed wrongly, and prints one JSON a line for programs', async (t) => {
+    const shell = await openShell(t);
+    await writeFile(join(shell.home, 'secret'), `${secret}\n`);
+    const listening = shell.start(['listen', '--port', '0', '--secret-file', 'secret', '--json']);
+    const url = await urlOf(listening);
+    const now = Math.floor(Date.now() / 1000);
+    const body = '{"id":"evt_1","type":"a.b"}';
+    const post = async (signature: string, timestamp = now) => {
+      const headers = {
+        'webhook-id': 'evt_1',
+        'webhook-timestamp': String(timestamp),
+        'webhook-signature': signature,
+      };
+      return (await fetch(url, { method: 'POST', body, headers })).status;
+    };
+    assert.equal(await post(sign([secret], 'evt_1', now, body)), 204);
+    assert.equal(await post(sign([secret], 'evt_2', now, body)), 401);
+    assert.equal(await post(sign([secret], 'evt_1', now - 400, body), now - 400), 401);
+    assert.equal((await fetch(url, { method: 'POST', body: 'no json' })).status, 401);
+    assert.equal((await fetch(url, { method: 'POST', body: 'x'.repeat(2_000_000) })).status, 413);
+    await end(listening.child, 'SIGINT');
+    const { code, stdout } = await listening.ended();
+    assert.equal(code, 130);
+    const lines = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Line);
+    assert.deepEqual(
+      lines.map(({ signature, status }) => [signature, status]),
+      [
+        ['valid', 204],
+        ['wrong', 401],
+        ['too old', 401],
+        ['missing', 401],
+      ],
+    );
+    assert.deepEqual([lines[0]?.event, lines[3]?.event], [JSON.parse(body), 'no json']);
+  });
+
+  test('says which port is in use and which secret is none', async (t) => {
+    const shell = await openShell(t);
+    const taken = await shell.leat(['listen', '--port', String(leat.port)]);
+    assert.equal(taken.code, 1);
+    assert.match(taken.stderr, /is in use: choose another with --port, or --port 0\./);
+    const none = await shell.leat(['listen', '--secret', 'whsec_x']);
+    assert.equal(none.code, 2);
+    assert.ok(!none.stderr.includes('whsec_x '), none.stderr);
+    const port = await shell.leat(['listen', '--port', '80a']);
+    assert.equal(port.code, 2);
+  });
+});
+
+describe('what a listener answers', () => {
+  test('is 204, what it was told, or 401 for what is not genuine', () => {
+    assert.equal(statusOf({}, 1, undefined), 204);
+    assert.equal(statusOf({ status: 503 }, 9, 'valid'), 503);
+    assert.deepEqual(
+      [1, 2, 3].map((number) => statusOf({ fail: 2 }, number, 'valid')),
+      [503, 503, 204],
+    );
+    assert.equal(statusOf({ fail: 1, status: 410 }, 1, undefined), 410);
+    assert.equal(statusOf({ status: 200 }, 1, 'wrong'), 401);
+  });
+
+  test('is shown in one line, harmless whatever arrived', () => {
+    const arrival = {
+      time: '2026-03-01T09:30:00.000Z',
+      verdict: undefined,
+      status: 204,
+      path: '/a\u001B',
+    };
+    assert.equal(
+      arrivalLine({ ...arrival, event: undefined }, plain),
+      '09:30:00  no event                /a\\u{1b}  → 204',
+    );
+    const event = { type: 'a\u009B', id: 'b\n' };
+    assert.equal(
+      arrivalLine({ ...arrival, event, verdict: 'wrong', status: 401 }, plain),
+      '09:30:00  a\\u{9b}                 b\\u{a}  signature wrong  → 401',
+    );
+  });
+});
+
+interface Line {
+  readonly signature: string;
+  readonly status: number;
+  readonly event: unknown;
+}
+
+async function urlOf(listening: Started): Promise<string> {
+  return waitFor('the listener', () => /http:\/\/127\.0\.0\.1:\d+\//.exec(listening.stderr())?.[0]);
+}

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { end, waitFor } from '../helpers/leat.ts';
+import { freshType, publish } from '../helpers/story.ts';
+import { logIn, openServer, openShell, type Shell, type Started } from './shell.ts';
+
+describe('leat events tail', { concurrency: 2 }, () => {
+  let leat: Awaited<ReturnType<typeof openServer>>;
+  before(async () => {
+    leat = await openServer();
+  });
+  after(() => leat.close());
+
+  const loggedIn = async (t: TestContext): Promise<Shell> => {
+    const shell = await openShell(t);
+    assert.equal((await logIn(shell, leat)).code, 0);
+    return shell;
+  };
+
+  test('shows events of a type as they come, and ends at Ctrl-C with 130', async (t) => {
+    const shell = await loggedIn(t);
+    const type = freshType();
+    const tail = shell.start(['events', 'tail', '--type', type]);
+    await listening(tail);
+    await publish(leat, freshType());
+    const event = await publish(leat, type, { name: '\u009B' });
+    await waitFor('the event', () => tail.stdout().includes('\n'));
+    await end(tail.child, 'SIGINT');
+    const { code, stdout } = await tail.ended();
+    assert.equal(code, 130);
+    assert.match(
+      stdout,
+      new RegExp(`^\\d\\d:\\d\\d:\\d\\d  ${type} *  ${event}  \\{"name":"\\\\u009b"\\}\n$`),
+    );
+  });
+
+  test('begins at a time or after an offset, and prints one JSON a line for programs', async (t) => {
+    const shell = await loggedIn(t);
+    const type = freshType();
+    const [first, second] = [await publish(leat, type), await publish(leat, type, { big: 1 })];
+    const words = ['events', 'tail', '--type', type, '--json', '--count'];
+    const both = await shell.leat([...words, '2', '--since', '1h']);
+    assert.equal(both.code, 0, both.stderr);
+    const lines = both.stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Line);
+    assert.deepEqual(
+      lines.map(({ event }) => event.id),
+      [first, second],
+    );
+    const rest = await shell.leat([...words, '1', '--from', lines[0]?.offset ?? '']);
+    assert.equal((JSON.parse(rest.stdout) as Line).event.id, second);
+    assert.equal((await shell.leat([...words, '1', '--from', 'a', '--since', '1h'])).code, 2);
+    const wrong = await shell.leat([...words, '1', '--from', 'no offset']);
+    assert.equal(wrong.code, 1);
+    assert.match(wrong.stderr, /Query validation error/);
+  });
+});
+
+describe('a tail whose connection breaks', { concurrency: 2 }, () => {
+  test('comes back with its last offset and misses nothing', async (t) => {
+    const asked: IncomingMessage[] = [];
+    const shell = await against(t, (request, response) => {
+      asked.push(request);
+      const number = asked.length;
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(':connected\nretry: 1\n\n');
+      const event = { id: `evt_${number}`, type: 'a.b', time: '2026-03-01T09:30:00.000Z' };
+      const data = JSON.stringify({ offset: `O${number}`, event });
+      response.write(`event: a.b\nid: O${number}\ndata: ${data}\n\n`);
+      // Once in an orderly way, once rudely, once with an error event.
+      if (number === 1) response.end('event: a.b\ndata: cut off');
+      else if (number === 2) setImmediate(() => response.destroy());
+      else
+        response.end('event: error\ndata: {"error":{"code":"processing_error","message":"x"}}\n\n');
+    });
+    const tail = await shell.leat(['events', 'tail', '--since', '1h', '--count', '4', '--json']);
+    assert.equal(tail.code, 0, tail.stderr);
+    assert.equal(
+      tail.stdout.match(/"id":"evt_\d"/g)?.join(),
+      [1, 2, 3, 4].map((n) => `"id":"evt_${n}"`).join(),
+    );
+    assert.deepEqual(
+      asked.map(({ headers }) => headers['last-event-id']),
+      [undefined, 'O1', 'O2', 'O3'],
+    );
+    assert.match(asked[0]?.url ?? '', /from_timestamp=/);
+    assert.ok(!(asked[1]?.url ?? '').includes('from_timestamp'));
+    assert.match(tail.stderr, /Trying again\./);
+  });
+
+  test('ends with 4 where the events are no longer retained', async (t) => {
+    const shell = await against(t, (_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      const error = { code: 'cursor_expired', message: 'Cursor points to nothing.\u001B' };
+      response.end(`event: error\ndata: ${JSON.stringify({ error })}\n\n`);
+    });
+    const { code, stderr } = await shell.leat(['events', 'tail']);
+    assert.equal(code, 4);
+    assert.match(stderr, /Cursor points to nothing\.\\u\{1b\}\nBegin at the oldest retained event/);
+  });
+
+  test('ends at once where it could not begin', async (t) => {
+    const shell = await against(t, (_request, response) => {
+      const body = { message: 'Maximum concurrent', errorCode: 'too_many_connections' };
+      response.writeHead(403).end(JSON.stringify(body));
+    });
+    const { code, stderr } = await shell.leat(['events', 'tail']);
+    assert.equal(code, 3);
+    assert.match(stderr, /^Maximum concurrent\nEnd another pull first/);
+  });
+});
+
+interface Line {
+  readonly offset: string;
+  readonly event: { readonly id: string };
+}
+
+async function listening(tail: Started): Promise<void> {
+  await waitFor('the pull', () => tail.stderr().includes('Listening to'));
+}
+
+/** A shell that is logged in to a server which answers pulls as the test wants. */
+async function against(
+  t: TestContext,
+  pull: (request: IncomingMessage, response: ServerResponse) => void,
+): Promise<Shell> {
+  const server = createServer((request, response) => {
+    if (request.url?.startsWith('/api/v2/events') === true) return pull(request, response);
+    response.end('{"access_token": "a-token", "expires_in": 3600}');
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  const shell = await openShell(t);
+  const words = ['login', `http://127.0.0.1:${port}`, '--client-id', 'a'];
+  assert.equal((await shell.leat(words, { input: 'b' })).code, 0);
+  return shell;
+}
