@@ -48,74 +48,69 @@ export interface Tour {
   ): Promise<Outbox>;
 }
 
-export function createCourier({ clock, senders, settings, report }: CourierDeps): Courier {
+export function createCourier(deps: CourierDeps): Courier {
   return {
-    places: senders.map(({ place }) => place),
-    begin: (signal) => {
-      const tourEndMs = clock.elapsedMs() + settings.tourMs;
-      const failuresInARow = new Map<Place, number>();
+    places: deps.senders.map(({ place }) => place),
+    begin: (signal) => createTour(deps, signal),
+  };
+}
 
-      const sendOne = async (
-        sender: AlertSender,
-        alert: Alert,
-        domain: string,
-      ): Promise<boolean> => {
-        const { place } = sender;
-        const reason = await inTime(clock, settings, signal, (cut) =>
-          sender.send({ alert, domain }, cut),
+function createTour({ clock, senders, settings, report }: CourierDeps, signal: AbortSignal): Tour {
+  const tourEndMs = clock.elapsedMs() + settings.tourMs;
+  const failuresInARow = new Map<Place, number>();
+
+  const sendOne = async (sender: AlertSender, alert: Alert, domain: string): Promise<boolean> => {
+    const { place } = sender;
+    const reason = await inTime(clock, settings, signal, (cut) =>
+      sender.send({ alert, domain }, cut),
+    );
+    const failures = (failuresInARow.get(place) ?? 0) + 1;
+    failuresInARow.set(place, reason === undefined ? 0 : failures);
+    report(alert, place, reason);
+    return reason === undefined;
+  };
+
+  /** Sends to one place until the turn ends, the place fails too often, or all is sent. */
+  const deliverTo = async (
+    sender: AlertSender,
+    queue: readonly Alert[],
+    domain: string,
+  ): Promise<Trial> => {
+    const turnEndMs = Math.min(tourEndMs, clock.elapsedMs() + settings.turnMs);
+    const failed: Alert[] = [];
+    let begun = 0;
+    const mayGoOn = (): boolean =>
+      !signal.aborted &&
+      clock.elapsedMs() < turnEndMs &&
+      (failuresInARow.get(sender.place) ?? 0) < settings.failuresInARowMax;
+    const work = async (): Promise<void> => {
+      while (begun < queue.length && mayGoOn()) {
+        const alert = queue[begun++] as Alert;
+        if (!(await sendOne(sender, alert, domain))) failed.push(alert);
+      }
+    };
+    await Promise.all(Array.from({ length: settings.atOnce }, work));
+    return { untried: queue.slice(begun), failed };
+  };
+
+  return {
+    deliver: async (outbox, domain, keep) => {
+      let waiting = outbox;
+      let failed: Outbox = {};
+      for (;;) {
+        const before = countOf(waiting);
+        const trials = await Promise.all(
+          senders.map(async (sender): Promise<[Place, Trial]> => {
+            const { place } = sender;
+            return [place, await deliverTo(sender, waiting[place] ?? [], domain)];
+          }),
         );
-        const failures = (failuresInARow.get(place) ?? 0) + 1;
-        failuresInARow.set(place, reason === undefined ? 0 : failures);
-        report(alert, place, reason);
-        return reason === undefined;
-      };
-
-      /** Sends to one place until the turn ends, the place fails too often, or all is sent. */
-      const deliverTo = async (
-        sender: AlertSender,
-        queue: readonly Alert[],
-        domain: string,
-      ): Promise<Trial> => {
-        const turnEndMs = Math.min(tourEndMs, clock.elapsedMs() + settings.turnMs);
-        const failed: Alert[] = [];
-        let begun = 0;
-        const mayGoOn = (): boolean =>
-          !signal.aborted &&
-          clock.elapsedMs() < turnEndMs &&
-          (failuresInARow.get(sender.place) ?? 0) < settings.failuresInARowMax;
-        const work = async (): Promise<void> => {
-          while (begun < queue.length && mayGoOn()) {
-            const alert = queue[begun++] as Alert;
-            if (!(await sendOne(sender, alert, domain))) failed.push(alert);
-          }
-        };
-        await Promise.all(Array.from({ length: settings.atOnce }, work));
-        return { untried: queue.slice(begun), failed };
-      };
-
-      return {
-        deliver: async (outbox, domain, keep) => {
-          let waiting = outbox;
-          let failed: Outbox = {};
-          for (;;) {
-            const before = countOf(waiting);
-            const trials = await Promise.all(
-              senders.map(async (sender): Promise<[Place, Trial]> => {
-                const { place } = sender;
-                return [place, await deliverTo(sender, waiting[place] ?? [], domain)];
-              }),
-            );
-            waiting = outboxOf(trials.map(([place, trial]) => [place, trial.untried]));
-            failed = joined(
-              failed,
-              outboxOf(trials.map(([place, trial]) => [place, trial.failed])),
-            );
-            const left = joined(waiting, failed);
-            const count = countOf(waiting);
-            if (count === 0 || count === before || !(await keep(left))) return left;
-          }
-        },
-      };
+        waiting = outboxOf(trials.map(([place, trial]) => [place, trial.untried]));
+        failed = joined(failed, outboxOf(trials.map(([place, trial]) => [place, trial.failed])));
+        const left = joined(waiting, failed);
+        const count = countOf(waiting);
+        if (count === 0 || count === before || !(await keep(left))) return left;
+      }
     },
   };
 }
