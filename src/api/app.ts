@@ -7,7 +7,7 @@ import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port.ts';
 import { createGate } from './gate.ts';
 import type { Log } from './log.ts';
-import { measureRequests, type RequestMeter } from './meter.ts';
+import { measureRoutes, measureUnserved, type RequestMeter } from './meter.ts';
 import { type Route, serveMissing } from './missing.ts';
 import { registerOauth } from './oauth.ts';
 import { allOperations } from './operations.ts';
@@ -50,7 +50,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { store, settings, clock, log } = deps;
   const app = Fastify(serverOptions(deps.tls));
   boundServer(app.server);
-  if (deps.meter !== undefined) measureRequests(app, deps.meter);
+  const measuring = deps.meter && { meter: deps.meter, clock };
+  if (measuring !== undefined) measureRoutes(app, measuring);
   const tenants = createTenantDirectory({ tenants: store.tenants, clock });
   const limiter = createRateLimiter({ clock, settings });
   const remoteOf = createRemoteReader(settings.trustProxy);
@@ -71,7 +72,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   registerReference(app, { gate, log, operations, settings, remoteOf, isSecure, version });
   registerOps(app, { store, log, open });
   registerOauth(app, { ...deps, tenants, limiter, remoteOf, open });
-  const missing = serveMissing({ gate, limiter, remoteOf, clock, log, routes });
+  const unserved = serveMissing({ gate, limiter, remoteOf, clock, log, routes });
+  const missing = measuring === undefined ? unserved : measureUnserved(unserved, measuring);
   app.setNotFoundHandler(missing);
   app.setErrorHandler(async (error, request, reply) => {
     // Fastify judges the media type before it calls the handler of an unknown route.

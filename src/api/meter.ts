@@ -1,4 +1,6 @@
-import type { FastifyInstance, onResponseHookHandler } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Clock } from '../core/clock.ts';
+import type { RouteHandler } from './serve.ts';
 
 /** Who counts answers and their time; see `Metrics` for one. */
 export interface RequestMeter {
@@ -11,35 +13,59 @@ export interface RequestMeter {
 
 type CountAnswer = (status: number, durationMs: number) => void;
 
+export interface MeterDeps {
+  readonly meter: RequestMeter;
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+}
+
 /** What stands for the path of a request that no route serves. */
 const noRoute = 'none';
 
 /**
- * Measures every request of the routes that are added from here on, and those that no route serves.
- * Each route has a hook of its own, which finds nothing and looks nothing up. A request whose client
- * has gone is not measured: it was given no answer.
+ * Measures every request of the routes that are added from here on: what answers a route is put
+ * into a function that knows its counter and looks nothing up. Not by `onResponse`, for which each
+ * answer gets two listeners of its own.
  */
-export function measureRequests(app: FastifyInstance, meter: RequestMeter): void {
+export function measureRoutes(app: FastifyInstance, deps: MeterDeps): void {
   app.addHook('onRoute', (route) => {
     const method = [route.method].flat().join(' ');
-    route.onResponse = counting(meter.route(method, route.url));
-  });
-  const unserved = new Map<string, onResponseHookHandler>();
-  const countUnserved = (method: string): onResponseHookHandler => {
-    const known = unserved.get(method) ?? counting(meter.route(method, noRoute));
-    unserved.set(method, known);
-    return known;
-  };
-  app.addHook('onResponse', function count(request, reply, done) {
-    if (request.is404) countUnserved(request.method).call(this, request, reply, done);
-    else done();
+    const count = deps.meter.route(method, route.url);
+    const { onRequest, handler } = route;
+    // Operations are served by the one hook of their route.
+    if (typeof onRequest === 'function') {
+      route.onRequest = timed(onRequest as Answering, () => count, deps);
+    } else route.handler = timed(handler as Answering, () => count, deps);
   });
 }
 
-/** Not an async function: that would cost every answer a promise. */
-function counting(count: CountAnswer): onResponseHookHandler {
-  return (_request, reply, done) => {
-    count(reply.statusCode, reply.elapsedTime);
-    done();
+/** Measures what serves the requests that no route does. */
+export function measureUnserved(serve: RouteHandler, deps: MeterDeps): RouteHandler {
+  const counts = new Map<string, CountAnswer>();
+  return timed(
+    serve,
+    (method) => {
+      const count = counts.get(method) ?? deps.meter.route(method, noRoute);
+      counts.set(method, count);
+      return count;
+    },
+    deps,
+  );
+}
+
+type Answering = (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>;
+
+/** A client that has gone got no answer, and there is none to count. */
+function timed(
+  answer: Answering,
+  countOf: (method: string) => CountAnswer,
+  { clock }: MeterDeps,
+): Answering {
+  return async (request, reply) => {
+    const startedMs = clock.elapsedMs();
+    const answered = await answer(request, reply);
+    if (reply.raw.headersSent) {
+      countOf(request.method)(reply.statusCode, clock.elapsedMs() - startedMs);
+    }
+    return answered;
   };
 }

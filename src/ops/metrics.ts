@@ -346,7 +346,7 @@ function createRoutes(make: Maker): Metrics['route'] {
   );
   const durations = make.histogram(
     'http_request_duration_seconds',
-    'From the head of a request to the end of its answer.',
+    'From the head of a request to its answer.',
     answerSeconds,
     ['method', 'route'],
   );

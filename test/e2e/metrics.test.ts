@@ -147,7 +147,7 @@ describe('the metrics of a running service', () => {
     await leat.send('PUT', '/api/v2/event-streams');
     await fetch(`${leat.url}/healthz`, { method: 'HEAD' });
     await publishAll(leat, eventsOf(freshType(), 3));
-    // An answer is counted once its last byte is on its way, which the client may see before that.
+    // An answer is counted right after it was sent, which its client may see before that.
     const timed = { method: 'POST', route: '/api/v2/events' };
     const text = await scrapeUntil(
       'the last answer',
@@ -166,6 +166,18 @@ describe('the metrics of a running service', () => {
       routes.every((route) => !/est_|no-such/.test(route ?? '')),
       routes.join(' '),
     );
+  });
+
+  test('count a pull when it begins, and while it is open', async () => {
+    const start = await scrape();
+    const pull = await leat.send('GET', '/api/v2/events');
+    assert.equal(pull.status, 200);
+    const open = await scrapeUntil('the pull', (text) => text.value('leat_pulls_open') === 1);
+    const labels = { method: 'GET', route: '/api/v2/events', status: '2xx' };
+    assert.equal(growth(start, open)('leat_http_requests_total', labels), 1);
+    await pull.body?.cancel();
+    const end = await scrapeUntil('its end', (text) => text.value('leat_pulls_open') === 0);
+    assert.equal(growth(open, end)('leat_http_requests_total', labels), 0);
   });
 
   test('are not on the main listener', async () => {
