@@ -120,7 +120,7 @@ function createMaker(registry: Registry, prefix: string): Maker {
 
 // Deliveries
 
-const kinds: readonly DeliveryKind[] = ['first', 'redelivery', 'test'];
+const kinds: readonly DeliveryKind[] = ['first', 'redelivery', 'test', 'replay'];
 const outcomes: readonly AttemptReport['result'][] = ['delivered', 'retry', 'failed'];
 
 function createReporting(make: Maker): (report: DeliveryReport) => void {
