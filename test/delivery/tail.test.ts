@@ -99,3 +99,22 @@ describe('the tail of a log', () => {
     assert.throws(() => tail.push(event(0)));
   });
 });
+
+describe('a follower that wants every type', () => {
+  test('is named for each event, beside those that want its type', () => {
+    const tail = new Tail<string>(limits, 0);
+    tail.join('all', undefined);
+    tail.join('one', ['a.made']);
+    assert.deepEqual([...tail.push(event(1))], ['all', 'one']);
+    assert.deepEqual([...tail.push(event(2, 'b.made'))], ['all']);
+    assert.deepEqual(
+      tail.read(0, undefined, undefined, 1000).events.map(({ offset }) => offset),
+      [1, 2],
+    );
+    tail.leave('all');
+    assert.deepEqual([...tail.push(event(3, 'b.made'))], []);
+    tail.join('all', undefined);
+    assert.deepEqual(tail.skipTo(9), ['one', 'all']);
+    assert.deepEqual([...tail.push(event(10))], []);
+  });
+});

@@ -120,10 +120,11 @@ export class Wire implements Sink {
   #takes: boolean;
   stallsMs: number | undefined;
   outcome: 'open' | 'ended' | 'cut' = 'open';
-  readonly #highWater = 65_536;
+  readonly #blockedAt: number;
 
-  constructor(takes = true) {
+  constructor(takes = true, blockedAt = 65_536) {
     this.#takes = takes;
+    this.#blockedAt = blockedAt;
   }
 
   get waiting(): number {
@@ -131,7 +132,7 @@ export class Wire implements Sink {
   }
 
   get isBlocked(): boolean {
-    return this.#waiting >= this.#highWater;
+    return this.#waiting >= this.#blockedAt;
   }
 
   write(chunk: string | Uint8Array): void {
