@@ -1,11 +1,9 @@
-import { readFile } from 'node:fs/promises';
 import type { Bench } from './bench.ts';
 import { addStream, makePlace, startLeat, withStore } from './leat.ts';
+import { cpuPercent, residentMegabytes, wait } from './proc.ts';
 
 const streams = 10_000;
 const watchSeconds = 20;
-/** Clock ticks per second of /proc/<pid>/stat; fixed at 100 for user space on Linux. */
-const ticksPerSecond = 100;
 
 /** What 10,000 streams cost while nothing happens. Linux only: it reads /proc. */
 export const idle: Bench = {
@@ -21,11 +19,8 @@ export const idle: Bench = {
     });
     const leat = await startLeat(place);
     await wait(5);
-    const before = await cpuTicks(leat.pid);
     progress(`watching for ${watchSeconds} s`);
-    await wait(watchSeconds);
-    const share = (await cpuTicks(leat.pid)) - before;
-    const percent = (share / ticksPerSecond / watchSeconds) * 100;
+    const percent = await cpuPercent(leat.pid, watchSeconds);
     const megabytes = await residentMegabytes(leat.pid);
     await leat.end();
     await place.remove();
@@ -49,18 +44,3 @@ export const idle: Bench = {
     ];
   },
 };
-
-const wait = (seconds: number): Promise<void> =>
-  new Promise((resolve) => setTimeout(resolve, seconds * 1000));
-
-/** User and system time so far; fields 14 and 15 of proc(5) stat. */
-async function cpuTicks(pid: number): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return Number(fields[11]) + Number(fields[12]);
-}
-
-async function residentMegabytes(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8');
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
-}

@@ -16,6 +16,7 @@ import { latencyPostgres } from './latency-postgres.ts';
 import { latency } from './latency.ts';
 import { messages } from './messages.ts';
 import { peerPostgres } from './peer-postgres.ts';
+import { pull } from './pull.ts';
 import { publishPostgres } from './publish-postgres.ts';
 import { fanOut, publishHundred, publishOne } from './publish.ts';
 import { holds, line } from './report.ts';
@@ -30,6 +31,7 @@ const benches: readonly Bench[] = [
   backlog,
   isolation,
   idle,
+  pull,
   messages,
   drainPostgres,
   latencyPostgres,

@@ -8,6 +8,7 @@ import { Audience } from './audience.ts';
 import type { Reader } from './reader.ts';
 import type { Reads } from './reads.ts';
 import type { PullSettings } from './settings.ts';
+import { type Page, Shelf } from './shelf.ts';
 
 export interface HubDeps {
   readonly tenant: number;
@@ -32,6 +33,7 @@ export class Hub {
   readonly readers = new Set<Reader>();
   readonly #deps: HubDeps;
   readonly #audiences = new Map<string, Audience>();
+  readonly #shelf = new Shelf();
   /** Absent until the store was asked where the log ends. */
   #tail: Tail<Audience> | undefined;
   /** The log is known to reach this offset. */
@@ -85,9 +87,10 @@ export class Hub {
     if (!this.#isLooking) void this.#look();
   }
 
-  /** Forgets events that were in memory already the last time. */
+  /** Forgets events that were in memory already the last time, and pages that were read. */
   age(): void {
     this.#tail?.age();
+    this.#shelf.clear();
   }
 
   /** What time has brought: signs of life, ends, and another try where the store has failed. */
@@ -109,7 +112,7 @@ export class Hub {
 
   /** Reads on for a reader that is behind, as far as its client takes it. */
   advance(reader: Reader): void {
-    const { tenant, settings, reads } = this.#deps;
+    const { settings, reads } = this.#deps;
     const tail = this.#tail;
     if (tail === undefined) return;
     while (reader.state === 'behind' && !reader.isReading) {
@@ -119,11 +122,12 @@ export class Hub {
       if (reader.position === tail.head) return this.#follow(tail, reader);
       if (!tail.covers(reader.position)) {
         reader.isReading = true;
-        reads.want(() => this.#readPage(reader, tenant));
+        reads.want(() => this.#readPage(reader));
         return;
       }
       const { types } = reader.audience;
-      give(reader, tail.read(reader.position, undefined, types, settings.pageBytes));
+      const read = tail.read(reader.position, undefined, types, settings.pageBytes);
+      give(reader, pageOf(read));
     }
   }
 
@@ -328,21 +332,25 @@ export class Hub {
     }, reader);
   }
 
-  async #readPage(reader: Reader, tenant: number): Promise<void> {
-    const { log, settings } = this.#deps;
-    const { position: after } = reader;
-    const { pageEvents: take, pageBytes: bytesMax } = settings;
-    const { types } = reader.audience;
+  async #readPage(reader: Reader): Promise<void> {
+    const { position: after, audience } = reader;
     if (reader.state !== 'ended') {
       await this.#ask(async () => {
-        const page = await log.page(tenant, { after, types, take, bytesMax });
-        if (await this.#isOvertaken(after, page)) this.fail(reader, 'cursor_expired');
+        const page = await this.#shelf.page(audience, after, () => this.#read(audience, after));
+        if (page.isOvertaken) this.fail(reader, 'cursor_expired');
         else if (reader.state === 'behind') give(reader, page);
       }, reader);
     }
     reader.isReading = false;
     // What brought nothing is asked again at the next look, not at once.
     if (reader.position > after) this.advance(reader);
+  }
+
+  async #read({ types }: Audience, after: Offset): Promise<Page> {
+    const { tenant, log, settings } = this.#deps;
+    const { pageEvents: take, pageBytes: bytesMax } = settings;
+    const read = await log.page(tenant, { after, types, take, bytesMax });
+    return pageOf(read, await this.#isOvertaken(after, read));
   }
 
   /** Whether an event after `after` may have been pruned before the page was read. */
@@ -369,11 +377,15 @@ export class Hub {
 }
 
 /** Writes a page and moves the reader on. */
-function give(reader: Reader, page: LogPage): void {
-  const last = page.events.at(-1);
+function give(reader: Reader, { bytes, last, scannedTo }: Page): void {
   if (last !== undefined) {
-    reader.sink.write(page.events.map(eventFrame).join(''));
-    reader.toldOffset = last.offset;
+    reader.sink.write(bytes);
+    reader.toldOffset = last;
   }
-  reader.position = Math.max(reader.position, page.scannedTo);
+  reader.position = Math.max(reader.position, scannedTo);
+}
+
+function pageOf({ events, scannedTo }: LogPage, isOvertaken = false): Page {
+  const bytes = Buffer.from(events.map(eventFrame).join(''));
+  return { bytes, last: events.at(-1)?.offset, scannedTo, isOvertaken };
 }

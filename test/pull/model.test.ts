@@ -37,7 +37,7 @@ const filters: readonly (readonly string[] | undefined)[] = [
 const readers = 3;
 const reader = fc.nat(readers - 1);
 
-const step: fc.Arbitrary<Step> = fc.oneof(
+const anyStep: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.record({
@@ -91,7 +91,7 @@ interface ModelReader {
 describe('whatever happens to a log and its readers', () => {
   test('each reader sees every event it wants once and in order, or is told otherwise', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60 }), async (steps) => {
+      fc.asyncProperty(fc.array(anyStep, { minLength: 5, maxLength: 60 }), async (steps) => {
         const play = await openPlay();
         try {
           for (const each of steps) await play.take(each);

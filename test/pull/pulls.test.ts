@@ -126,6 +126,34 @@ describe('a reader that begins before the end of the log', () => {
     assert.deepEqual(wire.offsets, shown(...range(1, 2000)));
   });
 
+  test('shares its pages with others at the same place', async (t) => {
+    let pages = 0;
+    const scene = await sceneOf(t, {
+      around: (store) => ({
+        ...store,
+        log: {
+          ...store.log,
+          page: (tenant, query) => {
+            pages += 1;
+            return store.log.page(tenant, query);
+          },
+        },
+      }),
+    });
+    await scene.appendLong(1000);
+    const wires = await Promise.all(
+      range(1, 20).map((n) => scene.open({ after: 0, client: `c${n}` })),
+    );
+    await scene.clock.advance(0);
+    for (const wire of wires) assert.deepEqual(wire.offsets, shown(...range(1, 1000)));
+    assert.ok(pages < 40, `${pages} pages were read for 20 readers`);
+    // What is on the shelf is not what a reader gets who comes after more was appended.
+    await scene.appendLong(1);
+    const late = await scene.open({ after: 0 });
+    await scene.clock.advance(0);
+    assert.deepEqual(late.offsets, shown(...range(1, 1001)));
+  });
+
   test('is told its position while nothing matches', async (t) => {
     const scene = await sceneOf(t);
     await scene.append(...many(30));

@@ -1,0 +1,52 @@
+/**
+ * The least that a server of server-sent events can do: it writes to every client what it was
+ * given, and knows nothing of logs, tokens or filters. `bare-pull.ts <events> <a piece>`.
+ */
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { setImmediate as turn } from 'node:timers/promises';
+import { eventFrame, greeting } from '../src/core/sse.ts';
+import { makeEvent } from './leat.ts';
+
+const [events = '', perPiece = ''] = process.argv.slice(2).map(Number);
+const responses: ServerResponse[] = [];
+const pieces: Buffer[] = [];
+for (let from = 1; from <= Number(events); from += Number(perPiece)) {
+  const frames = Array.from({ length: Number(perPiece) }, (_, index) =>
+    eventFrame({ ...makeEvent(from + index), offset: from + index }),
+  );
+  pieces.push(Buffer.from(frames.join('')));
+}
+pieces.push(Buffer.from(eventFrame({ ...makeEvent(0, 'bench.end'), offset: Number(events) + 1 })));
+
+async function writeTo(response: ServerResponse): Promise<void> {
+  for (const piece of pieces) {
+    if (!response.write(piece)) await once(response, 'drain');
+  }
+}
+
+async function writeToAll(): Promise<void> {
+  for (const piece of pieces) {
+    for (const response of responses) response.write(piece);
+    await turn();
+  }
+}
+
+const server = createServer((request, response) => {
+  response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
+  response.write(greeting);
+  response
+    .on('error', () => {})
+    .on('close', () => {
+      const at = responses.indexOf(response);
+      if (at !== -1) responses.splice(at, 1);
+    });
+  if (request.url === '/waiting') void writeTo(response).catch(() => {});
+  else responses.push(response);
+});
+server.listen(0, '127.0.0.1', () => {
+  const address = server.address();
+  if (address !== null && typeof address === 'object') process.send?.({ port: address.port });
+});
+process.on('message', () => void writeToAll());
+process.on('disconnect', () => process.exit(0));

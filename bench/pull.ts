@@ -1,0 +1,159 @@
+import type { ChildProcess } from 'node:child_process';
+import type { Bench, Figure } from './bench.ts';
+import { endChild, message, startChild } from './child.ts';
+import {
+  fill,
+  makeEvent,
+  makePlace,
+  orderData,
+  type Running,
+  startLeat,
+  withStore,
+} from './leat.ts';
+import { cpuPercent, residentMegabytes, wait } from './proc.ts';
+import { rateFigure } from './report.ts';
+import { alternate, type Rounds } from './rounds.ts';
+
+const idleReaders = 1000;
+const watchSeconds = 30;
+const readers = 100;
+const liveEvents = 10_000;
+const waitingEvents = 10_000;
+const perRequest = 100;
+/** Half of the places are for one client. */
+const settings = { LEAT_SSE_MAX_CONNECTIONS: String(2 * idleReaders) };
+
+/** What readers cost while nothing happens, and how fast they are given what does. */
+export const pull: Bench = {
+  name: 'pull',
+  what: `CPU and memory of ${idleReaders} idle readers; events delivered to ${readers} readers as they are published, and out of the log, against a bare server that writes the same bytes`,
+  run: async (progress, options) => {
+    const idle = await idleFigures(progress);
+    const live = await alternate(options.rounds, liveRate, bareRate('/live', liveEvents), progress);
+    const waiting = await waitingRounds(options.rounds, progress);
+    return [
+      ...idle,
+      rateFigure('pull, published', live, { least: 0.3, goal: 0.5 }),
+      rateFigure('pull, from the log', waiting, { least: 0.3, goal: 0.5 }),
+    ];
+  },
+};
+
+async function idleFigures(progress: (text: string) => void): Promise<Figure[]> {
+  const place = await makePlace();
+  const leat = await startLeat(place, settings);
+  progress(`connecting ${idleReaders} readers`);
+  const clients = await startReaders(leat.port, idleReaders, '/api/v2/events', leat.token);
+  await wait(5);
+  progress(`watching for ${watchSeconds} s`);
+  const percent = await cpuPercent(leat.pid, watchSeconds);
+  const megabytes = await residentMegabytes(leat.pid);
+  await endChild(clients);
+  await leat.end();
+  await place.remove();
+  const detail = `${idleReaders} readers`;
+  return [
+    {
+      name: 'idle readers, CPU',
+      detail,
+      values: [percent],
+      unit: '% of a core',
+      must: { kind: 'most', value: 1 },
+      goal: undefined,
+    },
+    {
+      name: 'idle readers, memory',
+      detail,
+      values: [megabytes],
+      unit: 'MB resident',
+      must: { kind: 'most', value: 250 },
+      goal: undefined,
+    },
+  ];
+}
+
+/** Deliveries per second to readers at the end of the log, from the first publish on. */
+async function liveRate(): Promise<number> {
+  const place = await makePlace();
+  const leat = await startLeat(place, settings);
+  const clients = await startReaders(leat.port, readers, '/api/v2/events', leat.token);
+  const done = message<{ atMs: number }>(clients);
+  const startedMs = Date.now();
+  await publishAll(leat);
+  const { atMs } = await done;
+  await endChild(clients);
+  await leat.end();
+  await place.remove();
+  return ((liveEvents + 1) * readers) / ((atMs - startedMs) / 1000);
+}
+
+async function publishAll(leat: Running): Promise<void> {
+  const event = { type: 'order.paid', data: orderData(1) };
+  const body = JSON.stringify(Array.from({ length: perRequest }, () => event));
+  for (let sent = 0; sent < liveEvents; sent += perRequest) await publish(leat, body);
+  await publish(leat, JSON.stringify({ type: 'bench.end', data: {} }));
+}
+
+async function publish({ url, token }: Running, body: string): Promise<void> {
+  const answer = await fetch(`${url}/api/v2/events`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body,
+  });
+  if (answer.status !== 202) throw new Error(await answer.text());
+  await answer.arrayBuffer();
+}
+
+/** Readers that begin at the oldest event, against the same bytes from memory. */
+async function waitingRounds(rounds: number, progress: (text: string) => void): Promise<Rounds> {
+  const place = await makePlace();
+  const path = '/api/v2/events?from_timestamp=2020-01-01T00:00:00Z';
+  await withStore(place, async (store) => {
+    await fill(store, waitingEvents, progress);
+    await store.log.append(1, [makeEvent(0, 'bench.end')], Date.now());
+  });
+  const leat = await startLeat(place, settings);
+  const rate = async (): Promise<number> => {
+    const startedMs = Date.now();
+    const clients = await startReaders(leat.port, readers, path, leat.token);
+    const { atMs } = await message<{ atMs: number }>(clients);
+    await endChild(clients);
+    return ((waitingEvents + 1) * readers) / ((atMs - startedMs) / 1000);
+  };
+  const figures = await alternate(rounds, rate, bareRate('/waiting', waitingEvents), progress);
+  await leat.end();
+  await place.remove();
+  return figures;
+}
+
+/** The same measured on a server that does nothing but write. */
+function bareRate(path: '/live' | '/waiting', events: number): () => Promise<number> {
+  return async () => {
+    const server = startChild('./bare-pull.ts', [String(events), String(perRequest)]);
+    const { port } = await message<{ port: number }>(server);
+    let startedMs = Date.now();
+    const clients = await startReaders(port, readers, path, '');
+    const done = message<{ atMs: number }>(clients);
+    if (path === '/live') {
+      startedMs = Date.now();
+      server.send('go');
+    }
+    const { atMs } = await done;
+    await endChild(clients);
+    await endChild(server);
+    return ((events + 1) * readers) / ((atMs - startedMs) / 1000);
+  };
+}
+
+/** Clients in a process of their own, all connected. */
+async function startReaders(
+  port: number,
+  count: number,
+  path: string,
+  token: string,
+): Promise<ChildProcess> {
+  const child = startChild('./pull-readers.ts', [String(port), String(count), path, token]);
+  const { kind } = await message<{ kind: string }>(child);
+  if (kind !== 'connected') throw new Error(`readers told ${kind}`);
+  return child;
+}
