@@ -621,6 +621,16 @@ describe('a variable that is no setting', () => {
     ]);
   });
 
+  test('is none of those that the commands of the client read', () => {
+    const env = {
+      LEAT_URL: 'https://a',
+      LEAT_CLIENT_ID: 'b',
+      LEAT_CLIENT_SECRET: 'c',
+      LEAT_CA: 'd',
+    };
+    assert.deepEqual(load(env).warnings, []);
+  });
+
   test('cannot be mistaken for one', () => {
     const hostile = Object.fromEntries(['__proto__', 'constructor', 'port'].map((n) => [n, 'x']));
     assert.deepEqual(load(hostile).warnings, []);

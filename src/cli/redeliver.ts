@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { printable } from '../core/setting.ts';
 import { type Api, pathOf } from './api.ts';
 import {
   type ApiRun,
@@ -146,6 +147,6 @@ function report({ terminal, json }: ApiRun, stream: string, state: RedeliverySta
   if (failed === 0) return;
   throw new CommandFailed(
     exitCodes.failed,
-    `${failed} failed again: leat deliveries list ${stream} shows why.`,
+    `${failed} failed again: leat deliveries list ${printable(stream)} shows why.`,
   );
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { printable } from '../core/setting.ts';
 import { pathOf } from './api.ts';
 import {
   type ApiRun,
@@ -107,7 +108,7 @@ async function startReplay(run: ApiRun, stream: string, options: StartOptions): 
     return show(run, answer.text, () => replayLines(replay, run.terminal.paint));
   }
   run.terminal.note(
-    `Replay ${replay.id} is running; Ctrl-C does not end it, leat replay cancel does.`,
+    `Replay ${printable(replay.id)} is running; Ctrl-C does not end it, leat replay cancel does.`,
   );
   await followReplay(run, pathOf`/event-streams/${id}/replay/${replay.id}`);
 }

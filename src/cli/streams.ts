@@ -189,14 +189,14 @@ async function deleteStream(run: ApiRun, stream: string, yes: boolean | undefine
   const { api, terminal, json } = run;
   const question = async (): Promise<string> => {
     const { id, name } = await findStream(api, stream);
-    return `Delete ${printable(name)} (${id}) with its failures and waiting deliveries?`;
+    return `Delete ${printable(name)} (${printable(id)}) with its failures and waiting deliveries?`;
   };
   // Where nobody is asked nobody needs the name: deleting twice succeeds twice.
   const text = yes === true || !terminal.interactive ? '' : await question();
   if (!(await confirmed(run, text, yes))) return;
   const id = await streamIdOf(api, stream);
   await api.send({ method: 'DELETE', path: pathOf`/event-streams/${id}` });
-  if (!json) terminal.print(`Deleted ${id}.`);
+  if (!json) terminal.print(`Deleted ${printable(id)}.`);
 }
 
 async function showSecret(run: ApiRun, stream: string, rotate: boolean): Promise<void> {

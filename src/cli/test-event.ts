@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { printable } from '../core/setting.ts';
 import { pathOf } from './api.ts';
 import {
   type ApiRun,
@@ -50,13 +51,13 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
   const body = { event_type: options.type, ...data };
   const answer = await api.send({ method: 'POST', path: pathOf`/event-streams/${id}/test`, body });
   const { id: eventId } = answer.body as FailureShown;
-  if (!options.wait) return show(run, answer.text, () => [`Sent ${eventId}.`]);
-  terminal.note(`Sent ${eventId}; waiting for its end.`);
+  if (!options.wait) return show(run, answer.text, () => [`Sent ${printable(eventId)}.`]);
+  terminal.note(`Sent ${printable(eventId)}; waiting for its end.`);
   const outcome = await outcomeOf(run, { id, eventId, before, seconds: options.timeout });
   if (outcome === undefined) {
     throw new CommandFailed(
       exitCodes.unavailable,
-      `Still under way after ${options.timeout} s: leat deliveries list ${stream} shows it if it fails.`,
+      `Still under way after ${options.timeout} s: leat deliveries list ${printable(stream)} shows it if it fails.`,
     );
   }
   if ('delivered' in outcome) {
