@@ -417,7 +417,7 @@ const settings = {
     variable: 'LEAT_SSE_MAX_CONNECTIONS',
     parse: wholeNumber(1, 100_000),
     fallback: '100',
-    doc: 'open pulls, per tenant',
+    doc: 'open pulls, per tenant on each node; one client has half of them',
   },
   rateLimitBurst: {
     variable: 'LEAT_RATE_LIMIT_BURST',

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Sink, SinkEvents } from '../pull/sink.ts';
+import { serverLimits } from './server.ts';
 
 /**
  * Connects a response whose head was written to whoever writes its body. The server's own time-out
@@ -7,8 +8,6 @@ import type { Sink, SinkEvents } from '../pull/sink.ts';
  * that hears of it decides by itself what then happens.
  */
 export function openSink(response: ServerResponse, open: (sink: Sink) => SinkEvents): void {
-  const { socket } = response;
-  const usualMs = socket?.timeout ?? 0;
   const events = open({
     get waiting() {
       return response.writableLength;
@@ -17,7 +16,8 @@ export function openSink(response: ServerResponse, open: (sink: Sink) => SinkEve
       return response.writableNeedDrain;
     },
     write: (chunk) => void response.write(chunk),
-    stallsAfter: (ms = usualMs) => void socket?.setTimeout(ms),
+    // A response that was asked for while another is under way has no socket yet.
+    stallsAfter: (ms = serverLimits.connectionTimeout) => void response.socket?.setTimeout(ms),
     end: () => void response.end(),
     cut: () => void response.destroy(),
   });
