@@ -240,8 +240,10 @@ export class Hub {
         sendAll();
         this.#skip(tail, event.offset - 1);
       }
+      // A copy: an audience that is sent to may leave and join again meanwhile.
+      const woken = [...tail.push(event)];
       let frame: string | undefined;
-      for (const audience of tail.push(event)) {
+      for (const audience of woken) {
         gathered.add(audience);
         frame ??= eventFrame(event);
         if (audience.gather(event, frame)) this.#send(audience);

@@ -259,6 +259,17 @@ describe('a client that does not read', () => {
     assert.equal(other.outcome, 'open');
   });
 
+  test('is given each event once although a piece is more than may wait for it', async (t) => {
+    const scene = await sceneOf(t, { settings: { waitingBytesMax: 1000 } });
+    const wires = [
+      await scene.open({ types: ['a.made'] }),
+      await scene.open({ types: ['a.made', 'b.made'] }),
+    ];
+    await scene.appendLong(300);
+    await scene.clock.advance(0);
+    for (const wire of wires) assert.deepEqual(wire.offsets, shown(...range(1, 300)));
+  });
+
   test('is not written signs of life that lie behind what it does not take', async (t) => {
     const scene = await sceneOf(t);
     const wire = await scene.open({ wire: new Wire(false) });
