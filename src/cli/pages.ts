@@ -35,6 +35,8 @@ function notAPage(url: string, member: string): CommandFailed {
   return new CommandFailed(exitCodes.failed, message);
 }
 
+const numberedUsersMax = 1000;
+
 /**
  * Every user, at most `itemsMax`. Leat pages them by `take` and `from`; a server that does not know
  * these answers an array and is asked by page number, which ends after the first thousand.
@@ -46,10 +48,10 @@ export async function allUsers<User>(
   const path = '/users';
   const first = await api.send({ method: 'GET', path, query: { take: 1 } });
   if (!Array.isArray(first.body)) return allPages<User>(api, path, 'users', { itemsMax });
-  return numberedPages<User>(api, path, undefined, { itemsMax });
+  return numberedPages<User>(api, path, undefined, {
+    itemsMax: Math.min(itemsMax, numberedUsersMax),
+  });
 }
-
-const numberedItemsMax = 1000;
 
 /**
  * The items of a list that is paged by number: bare arrays, or objects that hold them in `member`.
@@ -61,7 +63,7 @@ export async function numberedPages<Item>(
   { itemsMax }: { readonly itemsMax: number },
 ): Promise<Item[]> {
   const items: Item[] = [];
-  for (let page = 0; items.length < Math.min(itemsMax, numberedItemsMax); page++) {
+  for (let page = 0; items.length < itemsMax; page++) {
     const query = { page, per_page: pageItemsMax };
     const { body } = await api.send({ method: 'GET', path, query });
     const listed = member === undefined ? body : (Object(body) as Record<string, unknown>)[member];

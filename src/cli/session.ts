@@ -71,7 +71,13 @@ export async function openSession(deps: SessionDeps, options: SessionOptions): P
   let kept = profile.token;
   const renewToken = async (): Promise<string> => {
     kept = await requestToken(http, profile, deps);
-    if (fromEnv === undefined) await keepToken(file, name, { profile, token: kept }, deps.random);
+    if (fromEnv === undefined) {
+      await keepToken(file, name, { profile, token: kept }, deps.random).catch((error: unknown) => {
+        // A folder that cannot be written, as a container may have, costs a request each time.
+        if (!(error instanceof CommandFailed)) throw error;
+        deps.note(`The token is not kept: ${error.message}`);
+      });
+    }
     return kept.value;
   };
   return {

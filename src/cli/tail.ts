@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Command } from 'commander';
+import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
 import type { Query } from './api.ts';
 import {
@@ -61,6 +62,8 @@ export function addTailCommand(events: Command, deps: CliDeps): void {
 /** Where the pull stands; kept over its connections. */
 interface Position {
   offset: string | undefined;
+  /** When it began by the server's clock, for a break before the first offset. */
+  began: string | undefined;
   left: number;
   retryMs: number;
 }
@@ -72,17 +75,23 @@ async function tail(run: ApiRun, options: TailOptions): Promise<void> {
   if (options.from !== undefined && options.since !== undefined) {
     throw usageError('--from and --since do not go together.');
   }
-  const position: Position = { offset: undefined, left: options.count ?? Infinity, retryMs: 2000 };
+  const position: Position = {
+    offset: undefined,
+    began: undefined,
+    left: options.count ?? Infinity,
+    retryMs: 2000,
+  };
   let lostTimes = 0;
-  for (let isFirst = true; position.left > 0; isFirst = false) {
+  while (position.left > 0) {
     try {
       const answer = await openPull(run, options, position);
       lostTimes = 0;
-      if (isFirst) terminal.note(`Listening to ${api.url}; Ctrl-C ends it.`);
+      if (position.began === undefined) terminal.note(`Listening to ${api.url}; Ctrl-C ends it.`);
+      position.began ??= formatTime(Date.parse(answer.headers.date ?? '') || clock.now());
       await readPull(run, answer, position);
     } catch (error) {
       // What was wrong from the beginning stays wrong; what breaks later may come back.
-      if (isFirst || !isTransient(error)) throw error;
+      if (position.began === undefined || !isTransient(error)) throw error;
       lostTimes++;
       terminal.note(`${(error as Error).message} Trying again.`);
     }
@@ -94,9 +103,12 @@ async function tail(run: ApiRun, options: TailOptions): Promise<void> {
 function openPull(
   { api, signal }: ApiRun,
   { type, from, since }: TailOptions,
-  { offset }: Position,
+  { offset, began }: Position,
 ): Promise<IncomingMessage> {
-  const start: Query = offset === undefined ? { from, from_timestamp: since } : {};
+  const start: Query =
+    offset === undefined
+      ? { from, from_timestamp: from === undefined ? (since ?? began) : undefined }
+      : {};
   return api.open({
     method: 'GET',
     path: '/events',

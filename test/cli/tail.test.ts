@@ -71,9 +71,9 @@ describe('a tail whose connection breaks', { concurrency: 2 }, () => {
       const event = { id: `evt_${number}`, type: 'a.b', time: '2026-03-01T09:30:00.000Z' };
       const data = JSON.stringify({ offset: `O${number}`, event });
       response.write(`event: a.b\nid: O${number}\ndata: ${data}\n\n`);
-      // Once in an orderly way, once rudely, once with an error event.
-      if (number === 1) response.end('event: a.b\ndata: cut off');
-      else if (number === 2) setImmediate(() => response.destroy());
+      // Once rudely, once in an orderly way, then with an error event.
+      if (number === 1) setImmediate(() => response.destroy());
+      else if (number === 2) response.end('event: a.b\ndata: cut off');
       else
         response.end('event: error\ndata: {"error":{"code":"processing_error","message":"x"}}\n\n');
     });
@@ -90,6 +90,24 @@ describe('a tail whose connection breaks', { concurrency: 2 }, () => {
     assert.match(asked[0]?.url ?? '', /from_timestamp=/);
     assert.ok(!(asked[1]?.url ?? '').includes('from_timestamp'));
     assert.match(tail.stderr, /Trying again\./);
+  });
+
+  test('misses nothing either when it breaks before the first event', async (t) => {
+    const asked: (string | undefined)[] = [];
+    const shell = await against(t, (request, response) => {
+      asked.push(request.url);
+      response.sendDate = false;
+      const date = 'Sun, 01 Mar 2026 09:30:00 GMT';
+      response.writeHead(200, { 'content-type': 'text/event-stream', date });
+      const event = asked.length === 1 ? '' : 'id: O\ndata: {"event": {"id": "evt_1"}}\n\n';
+      response.end(`:connected\nretry: 1\n\n${event}`);
+    });
+    const { code, stdout } = await shell.leat(['events', 'tail', '--count', '1']);
+    assert.deepEqual([code, stdout.includes('evt_1')], [0, true]);
+    assert.deepEqual(asked, [
+      '/api/v2/events',
+      '/api/v2/events?from_timestamp=2026-03-01T09%3A30%3A00.000Z',
+    ]);
   });
 
   test('ends with 4 where the events are no longer retained', async (t) => {
