@@ -10,6 +10,9 @@ import type { Reads } from './reads.ts';
 import type { PullSettings } from './settings.ts';
 import { type Page, Shelf } from './shelf.ts';
 
+/** No event is shorter as it is written: its envelope alone has more (core/envelope.ts). */
+const frameBytesMin = 200;
+
 export interface HubDeps {
   readonly tenant: number;
   readonly log: Pick<LogStore, 'head' | 'page' | 'firstSince'>;
@@ -319,19 +322,29 @@ export class Hub {
 
   /** Closes a reader whose client has taken nothing when too much waits for it, here or in the log. */
   async #judgeSlow(reader: Reader): Promise<void> {
-    const { tenant, log, settings, slow } = this.#deps;
-    const { position: after, audience } = reader;
-    const { waitingBytesMax: bytesMax, stalledMs } = settings;
+    const { waitingBytesMax, stalledMs } = this.#deps.settings;
+    const { position, audience } = reader;
     await this.#ask(async () => {
-      const query = { after, types: audience.types, take: bytesMax, bytesMax };
-      const { events } = await log.page(tenant, query);
-      if (reader.state === 'ended' || reader.position !== after || !reader.sink.isBlocked) return;
-      const inLog = events.reduce((sum, event) => sum + eventFrame(event).length, 0);
-      if (reader.sink.waiting + inLog < bytesMax) return reader.sink.stallsAfter(stalledMs);
+      const waits = await this.#waitsInLog(audience, position);
+      if (reader.state === 'ended' || reader.position !== position) return;
+      if (!reader.sink.isBlocked) return;
+      if (reader.sink.waiting + waits < waitingBytesMax) {
+        return reader.sink.stallsAfter(stalledMs);
+      }
       this.#remove(reader);
       reader.sink.cut();
-      slow(reader, after);
+      this.#deps.slow(reader, position);
     }, reader);
+  }
+
+  /** Bytes for an audience after an offset: at least so many, counted as far as it matters. */
+  async #waitsInLog({ types }: Audience, after: Offset): Promise<number> {
+    const { tenant, log, settings } = this.#deps;
+    const { waitingBytesMax: bytesMax } = settings;
+    const least = types === undefined ? ((this.#tail?.head ?? 0) - after) * frameBytesMin : 0;
+    if (least >= bytesMax) return least;
+    const { events } = await log.page(tenant, { after, types, take: bytesMax, bytesMax });
+    return events.reduce((sum, event) => sum + eventFrame(event).length, 0);
   }
 
   async #readPage(reader: Reader): Promise<void> {
