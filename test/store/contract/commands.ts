@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { DeliveredEvent } from '../../../src/core/types.ts';
-import type { Node, Outcome, OwnedStream, Store } from '../../../src/store/port.ts';
+import type { Outcome, OwnedStream, Store } from '../../../src/store/port.ts';
 import type { Engine } from './engine.ts';
 import * as model from './model.ts';
+import { replayCommands } from './replay-commands.ts';
 import {
   addTenant,
   leaseMs as nodeLeaseMs,
@@ -13,6 +14,7 @@ import {
   nextClaim,
   start,
 } from './scene.ts';
+import { chance, pick, type Step, step, stream, streamOf, type World } from './world.ts';
 
 /** Random commands do to the store what they do to the model. */
 export function modelContract(engine: Engine, runs: number): void {
@@ -36,18 +38,6 @@ export function modelContract(engine: Engine, runs: number): void {
   });
 }
 
-/** The store and the model side by side. */
-interface World {
-  readonly store: Store;
-  readonly tenant: number;
-  readonly model: model.Model;
-  readonly owned: Map<string, OwnedStream>;
-  node: Node;
-  batch: number;
-  tests: number;
-  now: number;
-}
-
 const limits = { consecutive: 4, total: 6 };
 const leaseMs = 2000;
 const types: ReadonlyMap<string, string> = new Map([
@@ -59,7 +49,7 @@ async function createWorld(store: Store): Promise<World> {
   const { id: tenant } = await addTenant(store, 'main');
   const node = await store.ownership.join('node-a', nodeLeaseMs);
   const shared = { store, tenant, node, model: model.createModel(), owned: new Map() };
-  const world: World = { ...shared, batch: 0, tests: 0, now: start };
+  const world: World = { ...shared, batch: 0, tests: 0, replays: 0, now: start };
   for (const id of types.keys()) await create(world, id);
   return world;
 }
@@ -86,12 +76,6 @@ async function claim(world: World): Promise<void> {
   }
 }
 
-function streamOf(world: World, id: string): model.ModelStream {
-  const found = world.model.streams.get(id);
-  assert.ok(found);
-  return found;
-}
-
 /** An event that the stream has a row for, or one of the log. */
 function eventOf(world: World, id: string, pick: number): DeliveredEvent | undefined {
   const rows = [...streamOf(world, id).rows.values()];
@@ -114,27 +98,7 @@ function eventOf(world: World, id: string, pick: number): DeliveredEvent | undef
 
 const bodyOf = (eventId: string): string => JSON.stringify({ id: eventId });
 
-// The commands. `toString` is what a failing script shows.
-
-interface Step {
-  run(world: World): Promise<void>;
-  toString(): string;
-}
-
-function step<Args>(
-  name: string,
-  args: fc.Arbitrary<Args>,
-  run: (world: World, args: Args) => Promise<void>,
-): fc.Arbitrary<Step> {
-  return args.map((given) => ({
-    run: (world) => run(world, given),
-    [fc.toStringMethod]: () => `${name} ${JSON.stringify(given)}`,
-  }));
-}
-
-const stream = fc.constantFrom('est_1', 'est_2');
-const pick = fc.nat({ max: 1000 });
-const chance = (oneIn: number) => fc.nat({ max: oneIn - 1 }).map((roll) => roll === 0);
+// The commands
 
 const append = step(
   'append',
@@ -340,6 +304,7 @@ const command: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: disable },
   { weight: 1, arbitrary: recreate },
   { weight: 1, arbitrary: restart },
+  ...replayCommands,
 );
 
 // What can be seen from outside
@@ -380,16 +345,21 @@ async function compareStream(
       outcomes: expected.history.get(eventId) ?? [],
     })),
   );
+  for (const replay of expected.replays.values()) {
+    const { position: _, to: _to, passed: _passed, types: _types, ...shown } = replay;
+    assert.deepEqual(await store.replays.get(tenant, id, replay.id), shown);
+  }
   const [run] = await store.ownership.owned(node, [{ tenant, stream: id }], now);
   assert.equal(run !== undefined, owned.has(id));
   if (run !== undefined) assert.deepEqual(runOf(run), model.runOf(expected));
 }
 
-const runOf = ({ epoch, run, cursor, waiting, nextDueAt, rowsAbove }: OwnedStream) => ({
+const runOf = ({ epoch, run, cursor, waiting, nextDueAt, replay, rowsAbove }: OwnedStream) => ({
   epoch,
   run,
   cursor,
   waiting,
   nextDueAt,
+  replay,
   rowsAbove,
 });

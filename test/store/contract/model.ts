@@ -1,4 +1,5 @@
 import type { Appended, DeliveryKind, DeliveryState, Health } from '../../../src/core/types.ts';
+import { progressOf, type ModelReplay } from './model-replays.ts';
 import type { Outcome, SettledStream } from '../../../src/store/port.ts';
 
 /**
@@ -29,6 +30,10 @@ export interface ModelStream {
   readonly rows: Map<string, ModelRow>;
   /** Outcomes per event, oldest first. */
   readonly history: Map<string, string[]>;
+  /** When the first entry of a history was written, by the offset of its event. */
+  readonly firstAt: Map<number, number>;
+  /** By id, in the order of their creation. */
+  readonly replays: Map<string, ModelReplay>;
 }
 
 export interface ModelRow {
@@ -56,6 +61,8 @@ export function newModelStream(model: Model, type: string): ModelStream {
     consecutive: 0,
     rows: new Map(),
     history: new Map(),
+    firstAt: new Map(),
+    replays: new Map(),
   };
 }
 
@@ -95,8 +102,14 @@ export function prune(model: Model, before: number, take: number): number {
   return count;
 }
 
-function remember(stream: ModelStream, eventId: string, outcome: string): void {
-  stream.history.set(eventId, [...(stream.history.get(eventId) ?? []), outcome]);
+function remember(
+  stream: ModelStream,
+  { id, offset }: { readonly id: string; readonly offset?: number | undefined },
+  outcome: string,
+  now: number,
+): void {
+  stream.history.set(id, [...(stream.history.get(id) ?? []), outcome]);
+  if (offset !== undefined && !stream.firstAt.has(offset)) stream.firstAt.set(offset, now);
 }
 
 /** One settlement of one outcome. */
@@ -131,17 +144,19 @@ function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): void 
   const { event, result, attempt, kind } = outcome;
   const row = stream.rows.get(event.id);
   if (result === 'delivered') {
-    remember(stream, event.id, 'delivered');
+    remember(stream, event, 'delivered', now);
     stream.consecutive = 0;
+    if (outcome.hasRow) progressOf(stream, row, 'sent');
     if (outcome.hasRow) stream.rows.delete(event.id);
     return;
   }
-  if (result !== 'parked') remember(stream, event.id, 'failed');
+  if (result !== 'parked') remember(stream, event, 'failed', now);
   const isOver = row === undefined ? outcome.hasRow : row.state === 'failed';
   if (isOver) return;
   const fails =
-    result === 'failed' || (result === 'retry' && !stream.enabled && kind !== 'redelivery');
+    result === 'failed' || (result === 'retry' && !stream.enabled && endsWithStream(kind));
   if (fails) stream.consecutive += 1;
+  if (fails) progressOf(stream, row, 'failed');
   stream.rows.set(event.id, {
     eventId: event.id,
     offset: event.offset,
@@ -164,12 +179,14 @@ export function disable(stream: ModelStream, now: number): void {
 
 function failRows(stream: ModelStream, state: DeliveryState, now: number): void {
   for (const row of stream.rows.values()) {
-    if (row.state !== state || row.kind === 'redelivery') continue;
+    if (row.state !== state || !endsWithStream(row.kind)) continue;
     Object.assign(row, { state: 'failed', dueAt: undefined, failedAt: now });
     stream.consecutive += 1;
-    remember(stream, row.eventId, 'failed');
+    remember(stream, { ...row, id: row.eventId }, 'failed', now);
   }
 }
+
+const endsWithStream = (kind: DeliveryKind): boolean => kind === 'first' || kind === 'test';
 
 /** Answers how many retained events are passed over. */
 export function enable(model: Model, stream: ModelStream, resume: 'latest' | 'held'): number {
@@ -188,7 +205,8 @@ export function enable(model: Model, stream: ModelStream, resume: 'latest' | 'he
 
 /** A node that has just joined claims the stream. False when it has nothing to do. */
 export function claim(stream: ModelStream, now: number): boolean {
-  if (!stream.enabled && waitingRows(stream).length === 0) return false;
+  const rows = waitingRows(stream).filter(({ kind }) => kind !== 'replay');
+  if (!stream.enabled && rows.length === 0) return false;
   stream.epoch += 1;
   if (!stream.enabled) failRows(stream, 'parked', now);
   for (const row of stream.rows.values()) if (row.state === 'parked') row.dueAt = now;
@@ -204,8 +222,11 @@ export function claimDue(
   const due = waitingRows(stream)
     .filter((row) => stream.enabled || row.kind === 'redelivery')
     .toSorted(byDueAt);
-  const taken = due.slice(0, take).filter((row) => (row.dueAt ?? 0) <= now);
-  const nextDueAt = due[taken.length]?.dueAt;
+  const [others, replayed] = [false, true].map((isReplay) =>
+    due.filter((row) => (row.kind === 'replay') === isReplay && (row.dueAt ?? 0) <= now),
+  );
+  const taken = [...(others ?? []), ...(replayed ?? [])].slice(0, take);
+  const nextDueAt = due.find((row) => !taken.includes(row))?.dueAt;
   for (const row of taken) Object.assign(row, { state: 'parked', dueAt: leaseUntil });
   return { taken: taken.map((row) => row.eventId), nextDueAt };
 }
@@ -228,7 +249,7 @@ export function redeliver(
   }
   if (row.state !== 'failed') return 'retrying';
   Object.assign(row, { kind: 'redelivery', state: 'retrying', attempt: 1, dueAt: now });
-  remember(stream, eventId, 'redelivered');
+  remember(stream, { ...row, id: eventId }, 'redelivered', now);
   return 'accepted';
 }
 
@@ -251,8 +272,11 @@ export function runOf(stream: ModelStream) {
     epoch,
     run,
     cursor,
-    waiting: waiting.filter((row) => row.kind !== 'redelivery').length,
-    nextDueAt: waiting.toSorted(byDueAt)[0]?.dueAt,
+    waiting: waiting.filter(({ kind }) => endsWithStream(kind)).length,
+    nextDueAt: waiting
+      .filter(({ kind }) => stream.enabled || kind !== 'replay')
+      .toSorted(byDueAt)[0]?.dueAt,
+    replay: [...stream.replays.values()].find(({ status }) => status === 'running')?.id,
     rowsAbove: offsets.filter((offset) => offset > cursor).toSorted((one, other) => one - other),
   };
 }

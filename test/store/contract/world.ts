@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { Node, OwnedStream, Store } from '../../../src/store/port.ts';
+import type { Model, ModelStream } from './model.ts';
+
+/** The store and the model side by side. */
+export interface World {
+  readonly store: Store;
+  readonly tenant: number;
+  readonly model: Model;
+  readonly owned: Map<string, OwnedStream>;
+  node: Node;
+  batch: number;
+  tests: number;
+  replays: number;
+  now: number;
+}
+
+export function streamOf(world: World, id: string): ModelStream {
+  const found = world.model.streams.get(id);
+  assert.ok(found);
+  return found;
+}
+
+/** A command; `toString` is what a failing script shows. */
+export interface Step {
+  run(world: World): Promise<void>;
+  toString(): string;
+}
+
+export function step<Args>(
+  name: string,
+  args: fc.Arbitrary<Args>,
+  run: (world: World, args: Args) => Promise<void>,
+): fc.Arbitrary<Step> {
+  return args.map((given) => ({
+    run: (world) => run(world, given),
+    [fc.toStringMethod]: () => `${name} ${JSON.stringify(given)}`,
+  }));
+}
+
+export const stream = fc.constantFrom('est_1', 'est_2');
+export const pick = fc.nat({ max: 1000 });
+export const chance = (oneIn: number) => fc.nat({ max: oneIn - 1 }).map((roll) => roll === 0);
