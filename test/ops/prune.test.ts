@@ -5,7 +5,7 @@ import { createPruner } from '../../src/ops/prune.ts';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { createManualClock } from '../helpers/clock.ts';
-import { addTenant, newEvent } from '../store/contract/scene.ts';
+import { addTenant, newEvent, newStream } from '../store/contract/scene.ts';
 
 const settings = { eventRetentionMs: 1000, attemptRetentionMs: 1000, everyMs: 60_000, take: 10 };
 
@@ -22,6 +22,12 @@ test('a look removes what is older than its retention, in small commands, and no
   const old = Array.from({ length: 35 }, () => newEvent());
   await store.log.append(tenant, old, clock.now() - 5000);
   await store.log.append(tenant, [newEvent({ id: 'evt_kept' })], clock.now());
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  for (const [id, ago] of [['rpl_old', 5000] as const, ['rpl_kept', 0] as const]) {
+    const asked = { tenant, stream: stream.id, id, from: 0, to: 0, types: undefined };
+    await store.replays.create(asked, clock.now() - ago);
+  }
   const end = new AbortController();
   const errors: unknown[] = [];
   const ended = createPruner({
@@ -40,5 +46,7 @@ test('a look removes what is older than its retention, in small commands, and no
     events.map(({ id }) => id),
     ['evt_kept'],
   );
+  assert.equal(await store.replays.get(tenant, stream.id, 'rpl_old'), undefined);
+  assert.equal((await store.replays.get(tenant, stream.id, 'rpl_kept'))?.status, 'done');
   assert.deepEqual(errors, []);
 });

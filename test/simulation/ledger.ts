@@ -1,4 +1,11 @@
-import type { Appended, DeliveryKind, Health, LogEvent, Stream } from '../../src/core/types.ts';
+import type {
+  Appended,
+  DeliveryKind,
+  Health,
+  LogEvent,
+  Replay,
+  Stream,
+} from '../../src/core/types.ts';
 import type { DispatcherState } from '../../src/delivery/dispatcher.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type {
@@ -11,8 +18,10 @@ import type {
   SettleBatch,
   Settlement,
 } from '../../src/store/port.ts';
+import type { FeedAnswer, FeedAsk, NewReplay } from '../../src/store/port-replays.ts';
 import type { Database } from '../../src/store/sqlite/database.ts';
 import * as model from '../store/contract/model.ts';
+import * as replays from '../store/contract/model-replays.ts';
 import type { Broken, PromiseName } from './promises.ts';
 import { labelOf } from './world.ts';
 
@@ -441,6 +450,72 @@ export class Ledger {
     });
   }
 
+  // Replays
+
+  replayed(
+    asked: NewReplay,
+    answer: { readonly created: Replay } | { readonly refused: string },
+    now: number,
+  ): void {
+    const line = this.lines.get(asked.stream);
+    if (line === undefined || line.isDeleted) return;
+    const expected = replays.createReplay(this.world, line.counts, asked, now);
+    const isRefused = 'refused' in expected;
+    if (isRefused !== 'refused' in answer) this.break('counters', `${asked.id} of ${line.label}`);
+  }
+
+  cancelled(stream: string, id: string, now: number): void {
+    const line = this.lines.get(stream);
+    if (line === undefined || line.isDeleted) return;
+    replays.cancelReplay(line.counts, id, now);
+    this.#look(line);
+  }
+
+  /** Answers the ids of the events that are sent again. */
+  fed(node: Node, ask: FeedAsk, answer: FeedAnswer, now: number): readonly string[] {
+    const line = this.lines.get(ask.stream);
+    if (line === undefined || line.isDeleted) return [];
+    const { counts } = line;
+    if (ask.epoch !== counts.epoch || line.owner === undefined) {
+      if (answer.result !== 'lost') this.break('owner', `a former owner feeds ${line.label}`);
+      return [];
+    }
+    const by = { process: processOf(node), epoch: ask.epoch };
+    if (replays.runningOf(counts)?.id !== ask.replay) {
+      if (answer.fed > 0) this.break('counters', `${ask.replay} of ${line.label} is over`);
+      this.#look(line, by);
+      return [];
+    }
+    const cursor = this.#cursorNow(line);
+    const wanted = line.spans.at(-1)?.types ?? [];
+    const firstAt = (offset: number): number | undefined => this.#firstAt(line, offset);
+    const { take, waitingMax } = ask;
+    const asked = { cursor, take, waitingMax, wanted, firstAt };
+    const { ids, result } = replays.feed(this.world, counts, asked, now);
+    for (const id of ids) line.cycles.set(id, (line.cycles.get(id) ?? 0) + 1);
+    if (answer.fed !== ids.length || answer.result !== result) {
+      this.break('counters', `${ask.replay} was fed ${answer.fed} events, not ${ids.length}`);
+    }
+    this.#look(line, by);
+    return ids;
+  }
+
+  #cursorNow({ id }: Line): number {
+    const { db, tenant } = this.#deps;
+    const row = db.get<{ cursor: number }>`
+      select cursor from runs where tenant = ${tenant} and stream = ${id}`;
+    return row?.cursor ?? 0;
+  }
+
+  /** The history is pruned, and the model's is not. */
+  #firstAt({ id }: Line, offset: number): number | undefined {
+    const { db, tenant } = this.#deps;
+    const row = db.get<{ at: number | null }>`
+      select min(a.at) as at from attempts a join runs r on r.key = a.stream_key
+      where r.tenant = ${tenant} and r.stream = ${id} and a.offset = ${offset}`;
+    return row?.at ?? undefined;
+  }
+
   // Attempts
 
   /** A request leaves a node. */
@@ -494,7 +569,8 @@ export class Ledger {
     }
     const offset = this.#offsetOf(eventId);
     const isTest = line.tests.has(eventId);
-    const isWanted = isTest || (offset !== undefined && this.wants(line, offset));
+    const isReplayed = line.handedOut.get(eventId) === 'replay';
+    const isWanted = isTest || isReplayed || (offset !== undefined && this.wants(line, offset));
     if (!isWanted && row === undefined && this.#mustHold(line)) {
       this.break('destination', `${line.label} did not subscribe to ${eventId}`);
     }
@@ -510,7 +586,10 @@ export class Ledger {
 
   /** Within one ownership, each attempt of a cycle is made once. */
   #checkTwice(line: Line, eventId: string): void {
-    const attempt = line.counts.rows.get(eventId)?.attempt ?? 1;
+    const row = line.counts.rows.get(eventId);
+    // Its replay was cancelled between the claim and the attempt: which one it is cannot be told.
+    if (row === undefined && line.handedOut.get(eventId) === 'replay') return;
+    const attempt = row?.attempt ?? 1;
     const key = this.#attemptKey(line, eventId, attempt);
     const before = line.begun.get(key) ?? [];
     const { adoptions } = line;
@@ -554,7 +633,25 @@ export class Ledger {
       where r.tenant = ${this.#deps.tenant} and r.stream = ${line.id}`;
     if (row === undefined) return this.break('lost', `${line.label} is gone`);
     this.#checkCounts(line, row);
+    this.#checkReplays(line);
     this.#checkCursor(line, row.cursor, by, to);
+  }
+
+  #checkReplays({ id, label, counts }: Line): void {
+    for (const expected of counts.replays.values()) {
+      const row = this.#deps.db.get<Pick<Replay, 'status' | 'matched' | 'sent' | 'failed'>>`
+        select status, matched, sent, failed from replays
+        where tenant = ${this.#deps.tenant} and stream = ${id} and id = ${expected.id}`;
+      for (const name of ['status', 'matched', 'sent', 'failed'] as const) {
+        const [found, value] = [row?.[name], expected[name]];
+        const what = `${name} of ${expected.id} of ${label}`;
+        if (found !== value) this.break('counters', `${what} is ${found}, not ${value}`);
+      }
+      const { status, matched, sent, failed } = expected;
+      if (status !== 'running' && status !== 'cancelled' && matched !== sent + failed) {
+        this.break('lost', `${expected.id} found ${matched} and sent ${sent}, failed ${failed}`);
+      }
+    }
   }
 
   #checkCounts({ label, counts }: Line, row: RunRow): void {

@@ -2,6 +2,7 @@ import { StoreUnavailable } from '../../src/core/errors.ts';
 import { removeStream, whenSeen } from '../../src/api/seen.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { NewEvent } from '../../src/core/types.ts';
+import { runningOf } from '../store/contract/model-replays.ts';
 import { newEvent, newStream } from '../store/contract/scene.ts';
 import { createDice } from './dice.ts';
 import type { Line } from './ledger.ts';
@@ -35,6 +36,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
   const published: NewEvent[] = [];
   let made = 0;
   let moved = 0;
+  let replays = 0;
 
   const id = (prefix: 'evt' | 'est'): string => {
     made += 1;
@@ -169,6 +171,25 @@ export function createOperator(world: World, processes: () => readonly Process[]
       request(`is asked for the test ${world.label(event.id)} of ${line.label}`, (process) =>
         process.store.deliveries.addTest(tenant, line.id, event, process.clock.now()),
       );
+    },
+    replay: ({ stream, from }) => {
+      const line = lineOf(stream);
+      if (line === undefined) return;
+      replays += 1;
+      const replay = `rpl_${replays}`;
+      request(`is asked for ${replay} of ${line.label}`, async ({ store, clock }) => {
+        const to = await store.log.head(tenant);
+        const range = { from: from % (to + 1), to, types: undefined };
+        await store.replays.create({ tenant, stream: line.id, id: replay, ...range }, clock.now());
+      });
+    },
+    cancelReplay: ({ stream }) => {
+      const line = lineOf(stream);
+      const replay = line && runningOf(line.counts)?.id;
+      if (line === undefined || replay === undefined) return;
+      request(`is asked to cancel ${replay} of ${line.label}`, async (process) => {
+        await process.store.replays.cancel(tenant, line.id, replay, process.clock.now());
+      });
     },
     pruneLog: ({ agoMs }) =>
       request('prunes the log', (process) =>

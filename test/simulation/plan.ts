@@ -47,6 +47,8 @@ export type Step = { readonly at: number } & (
   | { readonly do: 'enable'; readonly stream: number; readonly resume: 'latest' | 'held' }
   | { readonly do: 'redeliver'; readonly stream: number; readonly pick: number }
   | { readonly do: 'redeliverAll' | 'test'; readonly stream: number }
+  | { readonly do: 'replay'; readonly stream: number; readonly from: number }
+  | { readonly do: 'cancelReplay'; readonly stream: number }
   | { readonly do: 'pruneLog' | 'pruneHistory'; readonly agoMs: number }
   | { readonly do: 'mood'; readonly stream: number; readonly mood: Mood }
   | { readonly do: 'storeAway'; readonly ms: number }
@@ -151,6 +153,9 @@ const doings = {
   freeze: 4,
   leave: 2,
   jump: 5,
+  // They have dice of their own.
+  replay: 0,
+  cancelReplay: 0,
 } satisfies Record<Step['do'], number>;
 
 const bag = Object.entries(doings).flatMap(([name, weight]) =>
@@ -178,6 +183,8 @@ const makers: { [Name in Step['do']]: (dice: Dice) => Omit<StepOf<Name>, 'at' | 
   redeliver: (dice) => ({ stream: number(dice), pick: number(dice) }),
   redeliverAll: (dice) => ({ stream: number(dice) }),
   test: (dice) => ({ stream: number(dice) }),
+  replay: (dice) => ({ stream: number(dice), from: number(dice) }),
+  cancelReplay: (dice) => ({ stream: number(dice) }),
   pruneLog: (dice) => ({ agoMs: dice.between(0, 2000) }),
   pruneHistory: (dice) => ({ agoMs: dice.between(0, 2000) }),
   mood: (dice) => ({ stream: number(dice), mood: dice.pick(moods) }),
@@ -213,6 +220,7 @@ export function planOf(seed: number): Plan {
     if (isCalm && (doing === 'crash' || doing === 'freeze' || doing === 'jump')) doing = 'publish';
     return { at: dice.between(0, lengthMs), do: doing, ...makers[doing](dice) } as Step;
   });
+  steps.push(...replaysOf(seed, lengthMs));
   return {
     seed,
     settings: settingsOf(dice),
@@ -221,4 +229,14 @@ export function planOf(seed: number): Plan {
     weather: weatherOf(dice),
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
+}
+
+/** In half of the histories some stream is sent again what it was sent. */
+function replaysOf(seed: number, lengthMs: number): Step[] {
+  const dice = createDice(seed, 'replays');
+  if (dice.chance(0.5)) return [];
+  return Array.from({ length: dice.between(1, 6) }, (): Step => {
+    const doing = dice.chance(0.2) ? 'cancelReplay' : 'replay';
+    return { at: dice.between(0, lengthMs), do: doing, ...makers[doing](dice) } as Step;
+  });
 }

@@ -268,4 +268,16 @@ export const plantedFaults: readonly PlantedFault[] = [
     before: 'if (owned.stream.version !== this.stream.version) this.target = undefined;',
     after: '',
   },
+  {
+    name: 'a replay that reads ahead of the cursor',
+    file: 'store/replaying.ts',
+    before: 'const readable = Math.min(to, state.cursor);',
+    after: 'const readable = to;',
+  },
+  {
+    name: 'a replay that is over while deliveries of it wait',
+    file: 'store/replaying.ts',
+    before: `if (state.waiting > 0) return { step: 'wait' };`,
+    after: '',
+  },
 ];

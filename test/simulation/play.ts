@@ -6,6 +6,7 @@ import { startProcess, type Process } from './process.ts';
 import type { Broken } from './promises.ts';
 import { createSite, type Site } from './site.ts';
 import { createTimeline } from './timeline.ts';
+import type { ModelRow } from '../store/contract/model.ts';
 
 /** What became of one history. */
 export interface Outcome {
@@ -154,20 +155,28 @@ function restlessLines({ ledger, site, timeline }: World): string[] {
     if (row === undefined) return [`${line.label} is gone`];
     if (row.unseen > 0) return [`${line.label} was changed and its owner has not seen it`];
     if (row.due > 0) return [`${line.label} has ${row.due} rows to send`];
+    if (row.status === 'enabled' && row.replays > 0) return [`${line.label} is replaying`];
     const isBehind = row.status === 'enabled' && row.cursor < ledger.head;
     return isBehind ? [`${line.label} is at ${row.cursor} of ${ledger.head}`] : [];
   });
 }
 
-function runOf(
-  { db, tenant }: Site,
-  nowMs: number,
-  { id }: Line,
-): { cursor: number; status: string; due: number; unseen: number } | undefined {
+interface RunNow {
+  readonly cursor: number;
+  readonly status: string;
+  readonly due: number;
+  readonly unseen: number;
+  readonly replays: number;
+}
+
+function runOf({ db, tenant }: Site, nowMs: number, { id }: Line): RunNow | undefined {
   return db.get`
     select r.cursor, s.status, r.unseen and exists (
         select 1 from nodes where id = r.owner and lease_until > ${nowMs}) as unseen, (select count(*) from deliveries d
-      where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null) as due
+      where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null
+        and (d.kind <> 'replay' or s.status = 'enabled')) as due,
+      (select count(*) from replays p
+        where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replays
     from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
     where r.tenant = ${tenant} and r.stream = ${id}`;
 }
@@ -185,7 +194,7 @@ function restlessProcesses(processes: readonly Process[]): string[] {
 /** A failure has a history that ends with why. */
 function checkRows({ ledger, site }: World): void {
   for (const line of ledger.living()) {
-    for (const { eventId } of line.counts.rows.values()) {
+    for (const { eventId } of line.counts.rows.values().filter((row) => !isPaused(line, row))) {
       const last = line.counts.history.get(eventId)?.at(-1);
       if (last !== 'failed') ledger.break('explained', `${eventId} of ${line.label}: ${last}`);
     }
@@ -209,7 +218,11 @@ function checkArrived({ ledger, label }: World, line: Line): void {
   for (const test of line.tests) {
     if (!line.accepted.has(test)) ledger.break('lost', `the test ${test} of ${line.label}`);
   }
-  if (line.counts.rows.size > 0) {
-    ledger.break('explained', `${line.counts.rows.size} rows of ${line.label} are left`);
-  }
+  const left = [...line.counts.rows.values()].filter((row) => !isPaused(line, row));
+  if (left.length > 0) ledger.break('explained', `${left.length} rows of ${line.label} are left`);
+}
+
+/** A replay of a disabled stream waits until that is enabled. */
+function isPaused({ counts }: Line, { kind, dueAt }: ModelRow): boolean {
+  return !counts.enabled && kind === 'replay' && dueAt !== undefined;
 }

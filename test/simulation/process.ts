@@ -213,10 +213,17 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts),
     },
     replays: {
-      create: inTurn('createReplay', replays.create),
+      create: inTurn('createReplay', replays.create, (answer, asked, now) =>
+        ledger.replayed(asked, answer, now),
+      ),
       get: inTurn('replay', replays.get),
-      cancel: inTurn('cancelReplay', replays.cancel),
-      feed: inTurn('feed', replays.feed),
+      cancel: inTurn('cancelReplay', replays.cancel, (_, _tenant, stream, id, now) =>
+        ledger.cancelled(stream, id, now),
+      ),
+      feed: inTurn('feed', replays.feed, (answer, ask, now) => {
+        const ids = node === undefined ? [] : ledger.fed(node, ask, answer, now);
+        if (ids.length > 0) world.note(name, `replays ${ids.map(world.label).join(', ')}`);
+      }),
       prune: inTurn('pruneReplays', replays.prune),
     },
     ownership: {

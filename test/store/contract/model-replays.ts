@@ -21,6 +21,13 @@ export interface ModelReplay extends Omit<
 export const runningOf = ({ replays }: ModelStream): ModelReplay | undefined =>
   [...replays.values()].find(({ status }) => status === 'running');
 
+/** As the port has it. */
+export function shownReplay(replay: ModelReplay): Replay {
+  const { tenant, stream, id, status, from, matched, sent, failed } = replay;
+  const { createdAt, finishedAt } = replay;
+  return { tenant, stream, id, status, from, matched, sent, failed, createdAt, finishedAt };
+}
+
 /** A row of a replay ended so, unless it had ended before. */
 export function progressOf(
   stream: ModelStream,
@@ -70,22 +77,35 @@ export function cancelReplay(stream: ModelStream, id: string, now: number): bool
   return true;
 }
 
-/** Of the running one; `cursor` is as far as the owner may raise it. */
+const none = { fed: 0, more: false, ids: [] } as const;
+
+/** What the owner of a stream asks, and what the stream wants. */
+export interface ModelFeed {
+  /** As far as the owner may raise it. */
+  readonly cursor: number;
+  readonly take: number;
+  readonly waitingMax: number;
+  readonly wanted: readonly string[];
+  /** When an event was sent first, as far as the history knows. */
+  firstAt(offset: number): number | undefined;
+}
+
+/** Of the running one; it answers the ids of the events as well. */
 export function feed(
   model: Model,
   stream: ModelStream,
-  ask: { readonly cursor: number; readonly take: number; readonly waitingMax: number },
+  ask: ModelFeed,
   now: number,
-): FeedAnswer {
+): FeedAnswer & { readonly ids: readonly string[] } {
   stream.cursor = Math.max(stream.cursor, ask.cursor);
   const { cursor } = stream;
   const replay = runningOf(stream);
-  if (replay === undefined) return { result: 'over', cursor, fed: 0, more: false };
-  const end = (status: 'done' | 'failed'): FeedAnswer => {
+  if (replay === undefined) return { ...none, result: 'over', cursor };
+  const end = (status: 'done' | 'failed') => {
     Object.assign(replay, { status, finishedAt: now });
-    return { result: 'over', cursor, fed: 0, more: false };
+    return { ...none, result: 'over', cursor } as const;
   };
-  const nothing: FeedAnswer = { result: 'running', cursor, fed: 0, more: false };
+  const nothing = { ...none, result: 'running', cursor } as const;
   const waiting = waitingOf(stream).length;
   const isRead = replay.position >= replay.to;
   if (!stream.enabled) return nothing;
@@ -97,9 +117,9 @@ export function feed(
   if (room <= 0 || upTo <= replay.position) return nothing;
   const found = model.log
     .filter((event) => event.offset > replay.position && event.offset <= upTo)
-    .filter((event) => event.type === stream.type && replay.types?.includes(event.type) !== false)
+    .filter(({ type }) => ask.wanted.includes(type) && replay.types?.includes(type) !== false)
     .filter((event) => !stream.rows.has(event.id))
-    .filter((event) => event.offset <= replay.passed || wasSent(stream, replay, event.offset))
+    .filter((event) => event.offset <= replay.passed || wasSent(ask, replay, event.offset))
     .slice(0, room);
   for (const event of found) {
     const { id: eventId, offset } = event;
@@ -109,9 +129,9 @@ export function feed(
   replay.position = found.length === room ? (found.at(-1)?.offset ?? upTo) : upTo;
   replay.matched += found.length;
   if (replay.position >= replay.to && waiting + found.length === 0) return end('done');
-  return { ...nothing, fed: found.length };
+  return { ...nothing, fed: found.length, ids: found.map(({ id }) => id) };
 }
 
-function wasSent(stream: ModelStream, { createdAt }: ModelReplay, offset: number): boolean {
-  return (stream.firstAt.get(offset) ?? 0) < createdAt + 1000;
+function wasSent({ firstAt }: ModelFeed, { createdAt }: ModelReplay, offset: number): boolean {
+  return (firstAt(offset) ?? 0) < createdAt + 1000;
 }

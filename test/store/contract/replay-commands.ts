@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import * as model from './model-replays.ts';
-import { chance, pick, type Step, step, stream, streamOf } from './world.ts';
+import { anyPick, anyStream, chance, type Step, step, streamOf } from './world.ts';
 
 /** Random commands about replays. */
 
 const startReplay = step(
   'startReplay',
   fc.record({
-    stream,
-    from: pick,
+    stream: anyStream,
+    from: anyPick,
     upToHead: fc.boolean(),
     types: fc.constantFrom(undefined, ['a.a'], ['b.b', 'a.a']),
   }),
@@ -37,7 +37,7 @@ const startReplay = step(
 const feed = step(
   'feed',
   fc.record({
-    stream,
+    stream: anyStream,
     take: fc.integer({ min: 1, max: 4 }),
     waitingMax: fc.integer({ min: 1, max: 4 }),
     raise: fc.boolean(),
@@ -58,19 +58,26 @@ const feed = step(
       assert.deepEqual(await world.store.replays.feed(late, world.now), lost);
       return;
     }
-    const expected = model.feed(world.model, one, ask, world.now);
+    const firstAt = (offset: number) => one.firstAt.get(offset);
+    const asked = { cursor, take, waitingMax, wanted: [one.type], firstAt };
+    const { ids, ...expected } = model.feed(world.model, one, asked, world.now);
+    assert.equal(ids.length, expected.fed);
     assert.deepEqual(await world.store.replays.feed(ask, world.now), expected);
   },
 );
 
-const cancelReplay = step('cancelReplay', fc.record({ stream, pick }), async (world, given) => {
-  const one = streamOf(world, given.stream);
-  const ids = [...one.replays.keys(), 'rpl_unknown'];
-  const id = model.runningOf(one)?.id ?? ids[given.pick % ids.length] ?? '';
-  const expected = model.cancelReplay(one, id, world.now);
-  const answer = await world.store.replays.cancel(world.tenant, given.stream, id, world.now);
-  assert.equal(answer, expected);
-});
+const cancelReplay = step(
+  'cancelReplay',
+  fc.record({ stream: anyStream, pick: anyPick }),
+  async (world, given) => {
+    const one = streamOf(world, given.stream);
+    const ids = [...one.replays.keys(), 'rpl_unknown'];
+    const id = model.runningOf(one)?.id ?? ids[given.pick % ids.length] ?? '';
+    const expected = model.cancelReplay(one, id, world.now);
+    const answer = await world.store.replays.cancel(world.tenant, given.stream, id, world.now);
+    assert.equal(answer, expected);
+  },
+);
 
 export const replayCommands: { weight: number; arbitrary: fc.Arbitrary<Step> }[] = [
   { weight: 6, arbitrary: feed },

@@ -39,6 +39,6 @@ export function step<Args>(
   }));
 }
 
-export const stream = fc.constantFrom('est_1', 'est_2');
-export const pick = fc.nat({ max: 1000 });
+export const anyStream = fc.constantFrom('est_1', 'est_2');
+export const anyPick = fc.nat({ max: 1000 });
 export const chance = (oneIn: number) => fc.nat({ max: oneIn - 1 }).map((roll) => roll === 0);
