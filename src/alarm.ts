@@ -16,7 +16,7 @@ export interface AlarmDeps {
 
 /** The looks at the failures of a service, with the places that its settings name for alerts. */
 export function createAlarm(store: Store, { config, clock, log, version }: AlarmDeps): Monitor {
-  const senders = alertSendersOf(config, { fetch, log, userAgent: `Leat/${version}` });
+  const senders = alertSendersOf(config, { fetch, log, clock, userAgent: `Leat/${version}` });
   const courier = createCourier({
     clock,
     senders,

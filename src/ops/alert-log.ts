@@ -1,18 +1,24 @@
 import { alertBody } from '../core/alert.ts';
+import type { Clock } from '../core/clock.ts';
 import type { AlertSender } from './alert-sender.ts';
+import { createBreaks } from './pause.ts';
 
 export interface AlertLog {
   error(fields: object, message: string): void;
 }
 
 /** Where alerts go that nobody has named a place for: one log entry of level error each. */
-export function createAlertLog(log: AlertLog): AlertSender {
+export function createAlertLog(
+  log: AlertLog,
+  clock: Pick<Clock, 'after' | 'elapsedMs'>,
+): AlertSender {
+  const rest = createBreaks(clock);
   return {
     place: 'log',
-    send: ({ alert }) => {
+    send: async ({ alert }, signal) => {
       const { text, ...body } = alertBody(alert);
       log.error({ alert: body }, text);
-      return Promise.resolve();
+      await rest(signal);
     },
   };
 }

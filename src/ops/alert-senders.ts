@@ -1,3 +1,4 @@
+import type { Clock } from '../core/clock.ts';
 import { type AlertLog, createAlertLog } from './alert-log.ts';
 import { createAlertMail } from './alert-mail.ts';
 import type { AlertSender } from './alert-sender.ts';
@@ -12,6 +13,7 @@ export interface AlertPlaces {
 
 export interface AlertSendersDeps extends Omit<AlertWebhookDeps, 'url'> {
   readonly log: AlertLog;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
 }
 
 /** A sender for each place that is set, else the log. */
@@ -21,5 +23,5 @@ export function alertSendersOf(places: AlertPlaces, deps: AlertSendersDeps): Ale
     ...(url === undefined ? [] : [createAlertWebhook({ ...deps, url })]),
     ...(to === undefined || smtpUrl === undefined ? [] : [createAlertMail({ smtpUrl, to })]),
   ];
-  return senders.length > 0 ? senders : [createAlertLog(deps.log)];
+  return senders.length > 0 ? senders : [createAlertLog(deps.log, deps.clock)];
 }

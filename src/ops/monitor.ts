@@ -13,7 +13,7 @@ import { addToOutbox, type Outbox } from '../core/outbox.ts';
 import type { Failure, HealthLimits, Tenant } from '../core/types.ts';
 import type { Store, TroubledStream } from '../store/port.ts';
 import type { Courier, Tour } from './alert-courier.ts';
-import { pause } from './pause.ts';
+import { createBreaks, pause } from './pause.ts';
 import type { ReportLog } from './telemetry.ts';
 
 export interface MonitorSettings {
@@ -242,14 +242,19 @@ async function readNews(
   const window = { since, upTo: Number.MAX_SAFE_INTEGER };
   const streams: Observed[] = [];
   const told = new Map<string, readonly RecentFailure[]>();
+  const rest = createBreaks(deps.clock);
+  const goOn = async (): Promise<boolean> => {
+    await rest(signal);
+    return !signal.aborted && renew();
+  };
   for (const stream of await deps.store.looks.troubled(tenant.id, window)) {
-    if (signal.aborted || !(await renew())) return undefined;
+    if (!(await goOn())) return undefined;
     const former = recent[stream.id];
     const from = setBack ? since : (former?.from ?? since);
     const news =
-      stream.newFailures === 0
-        ? noFailures
-        : await readFailures(deps, tenant, stream, { from, former }, renew);
+      stream.failedWithin
+        ? await readFailures(deps, tenant, stream, { from, former }, goOn)
+        : noFailures;
     if (news === undefined) return undefined;
     const { newest, newFailures, lastError } = news;
     told.set(
@@ -278,7 +283,7 @@ async function readFailures(
   tenant: Tenant,
   stream: TroubledStream,
   { from, former }: { readonly from: Millis; readonly former: Recent | undefined },
-  renew: () => Promise<boolean>,
+  goOn: () => Promise<boolean>,
 ): Promise<NewFailures | undefined> {
   const known = new Set(former?.told.map(([failedAt, eventId]) => `${failedAt} ${eventId}`));
   const newest: RecentFailure[] = [];
@@ -302,7 +307,7 @@ async function readFailures(
       const attempts = failure.attempts.filter(({ outcome }) => outcome !== 'redelivered').length;
       log.info({ ...about, eventType: event.type, attempts, error }, 'open failure');
     }
-    if (!(await renew())) return undefined;
+    if (!(await goOn())) return undefined;
     after = page.next;
   } while (after !== undefined);
   return { newFailures, newest, lastError };

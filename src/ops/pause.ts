@@ -20,3 +20,22 @@ export function pause(
     }
   });
 }
+
+/** Of work without a break; whatever else the process has to do waits no longer for it. */
+const STRETCH_MS = 5;
+
+/**
+ * For work of many small steps that would otherwise go on at one stretch: a store in a file answers
+ * without giving way. To be awaited after each step; lets everything else that is ready go first
+ * where enough was done since it last did.
+ */
+export function createBreaks(
+  clock: Pick<Clock, 'after' | 'elapsedMs'>,
+): (signal: AbortSignal) => Promise<void> {
+  let restedMs = clock.elapsedMs();
+  return async (signal) => {
+    if (clock.elapsedMs() - restedMs < STRETCH_MS) return;
+    await pause(clock, 0, signal);
+    restedMs = clock.elapsedMs();
+  };
+}

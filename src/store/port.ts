@@ -644,6 +644,6 @@ export interface TroubledStream {
   readonly health: Health;
   /** When a limit disabled it last, also when somebody has enabled it since. */
   readonly disabledAt: Millis | undefined;
-  /** Open failures that were recorded within the window. */
-  readonly newFailures: number;
+  /** Whether open failures of it were recorded within the window: to count them could take long. */
+  readonly failedWithin: boolean;
 }

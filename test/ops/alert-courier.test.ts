@@ -200,7 +200,7 @@ describe('a tour', () => {
 
 test('an alert without a place is a log entry of level error, told in one sentence', async () => {
   const entries: [fields: object, message: string][] = [];
-  const sender = createAlertLog({ error: (...entry) => entries.push(entry) });
+  const sender = createAlertLog({ error: (...entry) => entries.push(entry) }, systemClock);
   const { courier } = courierOf([sender]);
   assert.deepEqual(await courier.begin(never).deliver({ log: alertsOf(1) }, domain, kept), {});
   assert.deepEqual(entries, [

@@ -120,7 +120,7 @@ function looksOf(looks: MonitorDeps['store']['looks'], troubles: readonly Troubl
           status: 'enabled',
           health: { consecutive: own.length, total: own.length },
           disabledAt: undefined,
-          newFailures: news.length,
+          failedWithin: news.length > 0,
         };
       });
       return Promise.resolve(streams);
@@ -261,6 +261,34 @@ describe('a look', () => {
     assert.deepEqual(told, ['a delivery_failures 2', 'b delivery_failures 1']);
   });
 
+  test('of many failures lets other work go on between its pages', async (t) => {
+    const clock = createManualClock();
+    const { start, deps, troubles, told, logged } = await open(t, clock);
+    for (let index = 0; index < 2000; index++) troubles.push(failureOf('a', clock.now() - index));
+    const { listFailures } = deps.store.deliveries;
+    let workedMs = 0;
+    let pages = 0;
+    start({
+      // The store of one file answers without a pause: each page takes the process for itself.
+      clock: { ...clock, elapsedMs: () => clock.elapsedMs() + workedMs },
+      store: {
+        ...deps.store,
+        deliveries: {
+          listFailures: (...args) => {
+            workedMs += 3;
+            pages++;
+            return listFailures(...args);
+          },
+        },
+      },
+    });
+    await waitFor('a pause', () => clock.pending > 0);
+    assert.ok(pages < 5, `${pages} pages at a stretch`);
+    await clock.advance(0);
+    assert.deepEqual(told.slice(0, 1), ['a delivery_failures 2000']);
+    assert.equal(logged.length, 2000);
+  });
+
   test('is made although the clock was set back by a day', async (t) => {
     const clock = createManualClock();
     const { start, troubles, told } = await open(t, clock);
@@ -293,7 +321,7 @@ test('ten thousand streams that fail at once are one alert each, a handful at a 
   const byStream = new Map(many.map((one) => [one.stream, one]));
   const troubled = many.map(({ stream: id }): TroubledStream => {
     const health = { consecutive: 1, total: 1 };
-    return { id, name: id, status: 'enabled', health, disabledAt: undefined, newFailures: 1 };
+    return { id, name: id, status: 'enabled', health, disabledAt: undefined, failedWithin: true };
   });
   const { store } = site.deps;
   const deliveries = {

@@ -10,11 +10,13 @@ export interface TroubledRow {
   readonly consecutive: number;
   readonly total: number;
   readonly disabled_at: Millis | null;
-  readonly new_failures: number;
+  /** 0 or 1 where the engine has no truth values. */
+  readonly failed_within: boolean | number;
 }
 
 export function troubledOf(row: TroubledRow): TroubledStream {
-  const { id, name, status, consecutive, total, disabled_at, new_failures: newFailures } = row;
+  const { id, name, status, consecutive, total, disabled_at } = row;
   const disabledAt = disabled_at ?? undefined;
-  return { id, name, status, health: { consecutive, total }, disabledAt, newFailures };
+  const failedWithin = Boolean(row.failed_within);
+  return { id, name, status, health: { consecutive, total }, disabledAt, failedWithin };
 }

@@ -14,10 +14,10 @@ export function createLookStore({ db }: { readonly db: Database }): LookStore {
     troubled: async (tenant, { since, upTo }) => {
       const rows = db.all<TroubledRow>`
         select s.id, s.name, s.status, r.consecutive_failures as consecutive,
-          r.total_failures as total, s.disabled_at, (
-            select count(*) from deliveries d
+          r.total_failures as total, s.disabled_at, exists (
+            select 1 from deliveries d
             where d.tenant = s.tenant and d.stream = s.id
-              and d.failed_at > ${since} and d.failed_at <= ${upTo}) as new_failures
+              and d.failed_at > ${since} and d.failed_at <= ${upTo}) as failed_within
         from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
         where s.tenant = ${tenant} and (r.total_failures > 0 or r.consecutive_failures > 0
           or (s.disabled_at > ${since} and s.disabled_at <= ${upTo}))

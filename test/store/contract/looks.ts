@@ -57,7 +57,7 @@ function troubledContract(engine: Engine): void {
     assert.deepEqual(await scene.store.looks.troubled(scene.tenant, always), []);
   });
 
-  test('counters and the failures of the window are told', async (t) => {
+  test('counters are told, and whether there are failures of the window', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream({ name: 'crm' });
     for (const seconds of [0, 1, 2, 3]) {
@@ -73,9 +73,19 @@ function troubledContract(engine: Engine): void {
         status: 'enabled',
         health: { consecutive: 0, total: 4 },
         disabledAt: undefined,
-        newFailures: 2,
+        failedWithin: true,
       },
     ]);
+    for (const empty of [
+      { since: start - 2, upTo: start - 1 },
+      { since: start + 3000, upTo: Number.MAX_SAFE_INTEGER },
+    ]) {
+      const found = await scene.store.looks.troubled(scene.tenant, empty);
+      assert.deepEqual(
+        found.map(({ failedWithin }) => failedWithin),
+        [false],
+      );
+    }
   });
 
   test('another tenant is not told of', async (t) => {
