@@ -147,7 +147,14 @@ export function logAlert(
   else log.warn({ ...about, reason }, 'an alert could not be sent; the next look tries again');
 }
 
-/** Why it was not sent, or `undefined`. Ends in time although the sender may not. */
+/** A sender that was cut off has so long to say whether the alert was taken all the same. */
+const LAST_WORD_MS = 1000;
+
+/**
+ * Why it was not sent, or `undefined`. Ends in time although the sender may not. One whose time is
+ * over still has the last word: a chat tool that took the alert and never ends its answer would get
+ * it anew at every look.
+ */
 async function inTime(
   clock: Clock,
   { timeoutMs, closingMs }: CourierSettings,
@@ -156,8 +163,10 @@ async function inTime(
 ): Promise<string | undefined> {
   const cut = new AbortController();
   const late = Promise.withResolvers<string>();
+  let over: string | undefined;
   const giveUp = (reason: string): void => {
-    late.resolve(reason);
+    over ??= reason;
+    timers.push(clock.after(LAST_WORD_MS, () => late.resolve(reason)));
     cut.abort();
   };
   const timers = [clock.after(timeoutMs, () => giveUp(`no answer within ${timeoutMs / 1000} s`))];
@@ -167,7 +176,7 @@ async function inTime(
   signal.addEventListener('abort', close, { once: true });
   const sent = send(cut.signal).then(
     () => undefined,
-    (error: unknown) => (error instanceof AlertNotSent ? error.message : 'it failed'),
+    (error: unknown) => over ?? (error instanceof AlertNotSent ? error.message : 'it failed'),
   );
   try {
     return await Promise.race([late.promise, sent]);

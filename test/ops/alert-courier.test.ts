@@ -159,6 +159,41 @@ describe('a tour', () => {
     assert.equal(clock.pending, 0);
   });
 
+  test('takes a 2xx for sent although its answer never ends', async (t) => {
+    const endless = await startEndpoint((response) => {
+      response.writeHead(200).write('ok');
+    });
+    t.after(() => endless.close());
+    const clock = createManualClock();
+    const headCame = Promise.withResolvers<undefined>();
+    const sender = createAlertWebhook({
+      fetch: async (url, init) => {
+        const answer = await fetch(url, init);
+        headCame.resolve(undefined);
+        return answer;
+      },
+      url: endless.url,
+      userAgent: 'Leat/1.2.3',
+    });
+    const { courier, reports } = courierOf([sender], clock);
+    const delivered = courier.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    await headCame.promise;
+    await clock.advance(10_000);
+    assert.deepEqual(await delivered, {});
+    assert.deepEqual(reports, ['est_0 webhook: sent']);
+  });
+
+  test('leaves a sender behind that does not end when it is cut off', async () => {
+    const clock = createManualClock();
+    const stuck: AlertSender = { place: 'webhook', send: () => new Promise(() => undefined) };
+    const { courier, reports } = courierOf([stuck], clock);
+    const delivered = courier.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    await clock.advance(11_000);
+    assert.equal((await delivered).webhook?.length, 1);
+    assert.deepEqual(reports, ['est_0 webhook: no answer within 10 s']);
+    assert.equal(clock.pending, 0);
+  });
+
   test('says what is left from time to time, and stops when nobody keeps it', async (t) => {
     const slow = await startEndpoint((response) => {
       void clock.advance(1000).then(() => response.writeHead(204).end());
