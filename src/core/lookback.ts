@@ -23,15 +23,20 @@ export const rememberedPerStream = 200;
 /** The same of all streams of a tenant. */
 const REMEMBERED_IN_ALL = 5000;
 
-/** The instant after which a look reads failures of streams of which nothing is remembered. */
-export function lookFrom(lastLookAt: Millis | undefined): Millis {
-  return lastLookAt === undefined ? 0 : lastLookAt - lookbackMs;
+/**
+ * The instant after which a look reads failures of streams of which nothing is remembered.
+ *
+ * @param setBackMs by how much the clock was set back since the last look: what failed then has a
+ *   time so much earlier
+ */
+export function lookFrom(lastLookAt: Millis | undefined, setBackMs = 0): Millis {
+  return lastLookAt === undefined ? 0 : lastLookAt - lookbackMs - setBackMs;
 }
 
 /**
  * What the next look has to know of the failures that were told by now. Where there are too many to
  * remember, it goes back less far for that stream: so the memory is bounded and nothing is told
- * twice.
+ * twice, unless it has a time after the look.
  *
  * @param told by stream, newest first, those of before included; of more than
  *   {@link rememberedPerStream} the newest and one more are enough
@@ -49,7 +54,8 @@ export function rememberTold(
   const take = Math.min(rememberedPerStream, fairShare);
   return Object.fromEntries(
     lately.map(([id, recent]) => {
-      const from = recent[take]?.[0] ?? start;
+      // Of a clock that is ahead: going by it, the next look would miss all until then.
+      const from = Math.min(recent[take]?.[0] ?? start, at);
       return [id, { from, told: recent.slice(0, take).filter(([failedAt]) => failedAt > from) }];
     }),
   );

@@ -70,6 +70,7 @@ const nothingKept: Kept = { version: 1, alarm: nothingTold, recent: {}, outbox: 
 
 export function createMonitor(deps: MonitorDeps): Monitor {
   const { store, clock, courier, settings, report } = deps;
+  const steps = createSteps(clock);
   /** The tenant to begin with: where a tour ends too early, another comes first the next time. */
   let first = 0;
 
@@ -80,7 +81,7 @@ export function createMonitor(deps: MonitorDeps): Monitor {
     let waitMs = settings.everyMs;
     for (const tenant of [...tenants.slice(first), ...tenants.slice(0, first)]) {
       if (signal.aborted) break;
-      const dueMs = await attend(deps, tenant, tour, signal).catch((error: unknown) => {
+      const dueMs = await attend({ ...deps, steps }, tenant, tour, signal).catch((error: unknown) => {
         report(error);
         return settings.everyMs;
       });
@@ -104,12 +105,12 @@ export function createMonitor(deps: MonitorDeps): Monitor {
 
 /** Looks at one tenant if that is due; answers in how many milliseconds to come again. */
 async function attend(
-  deps: MonitorDeps,
+  deps: MonitorDeps & { readonly steps: Steps },
   tenant: Tenant,
   tour: Tour,
   signal: AbortSignal,
 ): Promise<number> {
-  const { store, clock, courier, limits, settings, log } = deps;
+  const { store, clock, courier, limits, settings, log, steps } = deps;
   const last = await store.looks.last(tenant.id);
   const before = readKept(last?.state);
   const waitMs = waitOf(before, clock.now(), settings);
@@ -118,7 +119,10 @@ async function attend(
   if (!(await hold.keep(before))) return settings.everyMs;
 
   const lookedAt = clock.now();
-  const news = await readNews(deps, tenant, before, () => hold.renew(before), signal);
+  const setBackMs = setBackOf(before, lookedAt, steps.backMs(tenant.id), settings);
+  const steadyFrom = steps.mark();
+  const known = { ...before, setBackMs };
+  const news = await readNews(deps, tenant, known, () => hold.renew(before), signal);
   if (news === undefined) {
     await hold.leave(before);
     return settings.everyMs;
@@ -136,8 +140,9 @@ async function attend(
     outbox,
   };
   if (Object.keys(outbox).length === 0) {
-    await hold.leave(after);
+    if (await hold.leave(after)) steps.looked(tenant.id, steadyFrom);
   } else if (await hold.keep(after)) {
+    steps.looked(tenant.id, steadyFrom);
     const left = await tour.deliver(outbox, tenant.domain, (so) =>
       hold.keep({ ...after, outbox: so }).catch(() => false),
     );
@@ -157,6 +162,50 @@ function waitOf(
   if (busyMs > 0 && busyMs <= leaseMs) return Math.min(busyMs, everyMs);
   const sinceMs = lookedAt === undefined ? Infinity : now - lookedAt;
   return sinceMs < -leaseMs ? 0 : Math.max(0, everyMs - Math.max(0, sinceMs));
+}
+
+// A clock that is set back
+
+/** How the clock of this process was set since its last look at a tenant. */
+interface Steps {
+  /** How the clock is set now. */
+  mark(): number;
+  /** A look that began at this mark is complete. */
+  looked(tenant: number, mark: number): void;
+  /** By how much it was set back since; 0 as well where no look is known. */
+  backMs(tenant: number): number;
+}
+
+/** What clocks are slewed by from look to look is less, and `lookbackMs` is more. */
+const STEP_MIN_MS = 1000;
+
+function createSteps(clock: Clock): Steps {
+  const marks = new Map<number, number>();
+  const mark = (): number => clock.now() - clock.elapsedMs();
+  return {
+    mark,
+    looked: (tenant, now) => {
+      marks.set(tenant, now);
+    },
+    backMs: (tenant) => {
+      const backMs = (marks.get(tenant) ?? -Infinity) - mark();
+      return backMs >= STEP_MIN_MS ? backMs : 0;
+    },
+  };
+}
+
+/**
+ * By how much the clock was set back since the last look. Where this process did not make that
+ * one, it has lasted no longer than the time between two looks: better to tell of some twice.
+ */
+function setBackOf(
+  { lookedAt = 0 }: Kept,
+  now: Millis,
+  seenMs: number,
+  { everyMs }: MonitorSettings,
+): number {
+  if (seenMs > 0) return seenMs;
+  return now < lookedAt ? lookedAt - now + everyMs : 0;
 }
 
 // Being the one node that looks
@@ -230,14 +279,11 @@ interface News {
 async function readNews(
   deps: MonitorDeps,
   tenant: Tenant,
-  { lookedAt, recent }: Kept,
+  { lookedAt, recent, setBackMs }: Kept & { readonly setBackMs: number },
   renew: () => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<News | undefined> {
-  // A clock that was set back records failures before the last look. Better to tell of some twice.
-  const now = deps.clock.now();
-  const setBack = lookedAt !== undefined && now < lookedAt;
-  const since = lookFrom(setBack ? now : lookedAt);
+  const since = lookFrom(lookedAt, setBackMs);
   // No end of the window: nodes whose clocks are ahead record failures of the future.
   const window = { since, upTo: Number.MAX_SAFE_INTEGER };
   const streams: Observed[] = [];
@@ -250,7 +296,7 @@ async function readNews(
   for (const stream of await deps.store.looks.troubled(tenant.id, window)) {
     if (!(await goOn())) return undefined;
     const former = recent[stream.id];
-    const from = setBack ? since : (former?.from ?? since);
+    const from = setBackMs > 0 ? since : (former?.from ?? since);
     const news =
       stream.failedWithin
         ? await readFailures(deps, tenant, stream, { from, former }, goOn)

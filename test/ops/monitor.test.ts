@@ -289,6 +289,45 @@ describe('a look', () => {
     assert.equal(logged.length, 2000);
   });
 
+  test('misses nothing when the clock is set back between two looks', async (t) => {
+    for (const backMinutes of [2, 4, 10, 600]) {
+      const clock = createManualClock();
+      const { start, troubles, told } = await open(t, clock);
+      let offsetMs = 0;
+      const now = (): Millis => clock.now() + offsetMs;
+      const everyMs = 5 * minute;
+      start({ clock: { ...clock, now }, settings: { ...settings, everyMs } });
+      await clock.advance(2 * everyMs + 1000);
+      offsetMs = -backMinutes * minute;
+      troubles.push(failureOf('a', now() + 1));
+      await clock.advance(minute);
+      troubles.push(failureOf('b', now()));
+      await clock.advance(2 * everyMs);
+      const how = `set back by ${backMinutes} minutes`;
+      assert.deepEqual(told, ['a delivery_failures 1', 'b delivery_failures 1'], how);
+    }
+  });
+
+  test('misses nothing after failures of a clock that was far ahead for a while', async (t) => {
+    const clock = createManualClock();
+    const { start, troubles, told, logged } = await open(t, clock);
+    start();
+    await clock.advance(minute);
+    for (let index = 0; index < 300; index++) {
+      troubles.push(failureOf('a', clock.now() + 60 * minute + index));
+    }
+    await clock.advance(minute);
+    assert.equal(told.shift(), 'a delivery_failures 300');
+    await clock.advance(2 * minute);
+    told.length = 0;
+    const late = failureOf('a', clock.now());
+    troubles.push(late);
+    await clock.advance(minute);
+    // Too many to be remembered one by one: those beyond are told twice.
+    assert.deepEqual(told, ['a delivery_failures 101']);
+    assert.equal(logged.filter((id) => id === late.eventId).length, 1);
+  });
+
   test('is made although the clock was set back by a day', async (t) => {
     const clock = createManualClock();
     const { start, troubles, told } = await open(t, clock);
