@@ -358,6 +358,9 @@ function createRoutes(make: Maker): Metrics['route'] {
       ...labels,
       status,
     }));
+    // From the start, else the first errors of a route would make the series and not raise it:
+    // `rate` sees nothing of an outage that begins between two scrapes and is as long.
+    requests.inc({ ...labels, status: '5xx' }, 0);
     return (status, durationMs) => {
       requests.inc(byClass[Math.floor(status / 100)] ?? { ...labels, status: 'other' });
       durations.observe(labels, durationMs / 1000);

@@ -293,6 +293,13 @@ describe('a route', () => {
     assert.equal(text.value('leat_http_request_duration_seconds_bucket', bucket), 3);
   });
 
+  test('tells of no server errors before the first, so that a rate sees the first', async () => {
+    const metrics = metricsOf();
+    metrics.route('POST', '/api/v2/events');
+    const labels = { method: 'POST', route: '/api/v2/events', status: '5xx' };
+    assert.equal((await textOf(metrics)).value('leat_http_requests_total', labels), 0);
+  });
+
   test('has only methods that are known, whatever was sent', async () => {
     const metrics = metricsOf();
     metrics.route('PROPFIND', 'none')(404, 1);

@@ -320,7 +320,7 @@ describe('a look', () => {
     assert.equal(told.shift(), 'a delivery_failures 300');
     await clock.advance(2 * minute);
     told.length = 0;
-    const late = failureOf('a', clock.now());
+    const late = failureOf('a', clock.now() + 1);
     troubles.push(late);
     await clock.advance(minute);
     // Too many to be remembered one by one: those beyond are told twice.
