@@ -96,7 +96,9 @@ export function causeOf(error: string): string {
 function harmless(name: string): string {
   const shown = Array.from(name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' '));
   const cut = shown.length > shownMax ? [...shown.slice(0, shownMax - 1), '…'] : shown;
-  return cut.map((character) => lookalikes[character] ?? character).join('');
+  const shownAs = cut.map((character) => lookalikes[character] ?? character).join('');
+  // `[text](address)` is a link in Markdown.
+  return shownAs.replaceAll('](', '] (');
 }
 
 const lookalikes: Readonly<Record<string, string>> = { '<': '‹', '>': '›', '@': '＠' };

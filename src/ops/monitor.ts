@@ -81,10 +81,12 @@ export function createMonitor(deps: MonitorDeps): Monitor {
     let waitMs = settings.everyMs;
     for (const tenant of [...tenants.slice(first), ...tenants.slice(0, first)]) {
       if (signal.aborted) break;
-      const dueMs = await attend({ ...deps, steps }, tenant, tour, signal).catch((error: unknown) => {
-        report(error);
-        return settings.everyMs;
-      });
+      const dueMs = await attend({ ...deps, steps }, tenant, tour, signal).catch(
+        (error: unknown) => {
+          report(error);
+          return settings.everyMs;
+        },
+      );
       waitMs = Math.min(waitMs, dueMs);
     }
     return waitMs;
@@ -297,10 +299,9 @@ async function readNews(
     if (!(await goOn())) return undefined;
     const former = recent[stream.id];
     const from = setBackMs > 0 ? since : (former?.from ?? since);
-    const news =
-      stream.failedWithin
-        ? await readFailures(deps, tenant, stream, { from, former }, goOn)
-        : noFailures;
+    const news = stream.failedWithin
+      ? await readFailures(deps, tenant, stream, { from, former }, goOn)
+      : noFailures;
     if (news === undefined) return undefined;
     const { newest, newFailures, lastError } = news;
     told.set(

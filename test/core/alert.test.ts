@@ -67,6 +67,8 @@ describe('a name in the text', () => {
   test('calls nobody and links to nothing', () => {
     const text = textOf('<!channel> <https://evil.example|crm> @all');
     assert.ok(text.startsWith('‹!channel› ‹https://evil.example|crm› ＠all: 12 new'), text);
+    const markdown = textOf('[crm](https://evil.example) ![](https://evil.example/seen.png)');
+    assert.ok(!markdown.includes(']('), markdown);
   });
 
   test('stays in its line and is cut where it has no end', () => {
