@@ -107,8 +107,8 @@ describe('routes', () => {
     const cases: [method: string, path: string, allow: string][] = [
       ['PUT', '/api/v2/event-streams', 'GET, HEAD, POST'],
       ['POST', `/api/v2${stream}`, 'DELETE, GET, HEAD, PATCH'],
-      ['OPTIONS', '/api/v2/events', 'POST'],
-      ['GET', '/api/v2/events', 'POST'],
+      ['OPTIONS', '/api/v2/events', 'GET, HEAD, POST'],
+      ['PUT', '/api/v2/events', 'GET, HEAD, POST'],
       ['DELETE', '/healthz', 'GET, HEAD'],
       ['GET', '/oauth/token', 'POST'],
       ['POST', '/api/v2/openapi.json', 'GET, HEAD'],
