@@ -19,13 +19,15 @@ export function createLookStore({ db }: { readonly db: Database }): LookStore {
                 where tenant = ${tenant} and at = ${after}`;
         return written > 0;
       }),
+    // Not `exists`: that may be planned as a scan of the failures of all tenants.
     troubled: async (tenant, { since, upTo }) => {
       const rows = await db.all<TroubledRow>`
         select s.id, s.name, s.status, r.consecutive_failures as consecutive,
-          r.total_failures as total, s.disabled_at, exists (
-            select 1 from deliveries d
+          r.total_failures as total, s.disabled_at, (
+            select true from deliveries d
             where d.tenant = s.tenant and d.stream = s.id
-              and d.failed_at > ${since} and d.failed_at <= ${upTo}) as failed_within
+              and d.failed_at > ${since} and d.failed_at <= ${upTo}
+            order by d.failed_at desc limit 1) as failed_within
         from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
         where s.tenant = ${tenant} and (r.total_failures > 0 or r.consecutive_failures > 0
           or (s.disabled_at > ${since} and s.disabled_at <= ${upTo}))

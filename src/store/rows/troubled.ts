@@ -10,8 +10,8 @@ export interface TroubledRow {
   readonly consecutive: number;
   readonly total: number;
   readonly disabled_at: Millis | null;
-  /** 0 or 1 where the engine has no truth values. */
-  readonly failed_within: boolean | number;
+  /** One of the engine's words for yes or no. */
+  readonly failed_within: boolean | number | null;
 }
 
 export function troubledOf(row: TroubledRow): TroubledStream {
