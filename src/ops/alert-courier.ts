@@ -11,7 +11,10 @@ export interface CourierSettings {
   readonly timeoutMs: number;
   /** After so many that failed in a row a place is left alone until the next tour. */
   readonly failuresInARowMax: number;
-  /** How long a tour begins to send; what is left waits for the next one. */
+  /**
+   * How long a tour begins to send, what else is done meanwhile not counted; what is left waits for
+   * the next one.
+   */
   readonly tourMs: number;
   /** What was sent is kept so often: after a crash it is repeated as far as it was not. */
   readonly turnMs: number;
@@ -56,7 +59,7 @@ export function createCourier(deps: CourierDeps): Courier {
 }
 
 function createTour({ clock, senders, settings, report }: CourierDeps, signal: AbortSignal): Tour {
-  const tourEndMs = clock.elapsedMs() + settings.tourMs;
+  let leftMs: number = settings.tourMs;
   const failuresInARow = new Map<Place, number>();
 
   const sendOne = async (sender: AlertSender, alert: Alert, domain: string): Promise<boolean> => {
@@ -76,7 +79,7 @@ function createTour({ clock, senders, settings, report }: CourierDeps, signal: A
     queue: readonly Alert[],
     domain: string,
   ): Promise<Trial> => {
-    const turnEndMs = Math.min(tourEndMs, clock.elapsedMs() + settings.turnMs);
+    const turnEndMs = clock.elapsedMs() + Math.min(leftMs, settings.turnMs);
     const failed: Alert[] = [];
     let begun = 0;
     const mayGoOn = (): boolean =>
@@ -99,12 +102,14 @@ function createTour({ clock, senders, settings, report }: CourierDeps, signal: A
       let failed: Outbox = {};
       for (;;) {
         const before = countOf(waiting);
+        const turnBeganMs = clock.elapsedMs();
         const trials = await Promise.all(
           senders.map(async (sender): Promise<[Place, Trial]> => {
             const { place } = sender;
             return [place, await deliverTo(sender, waiting[place] ?? [], domain)];
           }),
         );
+        leftMs -= clock.elapsedMs() - turnBeganMs;
         waiting = outboxOf(trials.map(([place, trial]) => [place, trial.untried]));
         failed = joined(failed, outboxOf(trials.map(([place, trial]) => [place, trial.failed])));
         const left = joined(waiting, failed);
