@@ -324,7 +324,7 @@ interface NewFailures {
 
 const noFailures: NewFailures = { newFailures: 0, newest: [], lastError: undefined };
 
-/** Logs each failure that no look has told, page by page, newest first. */
+/** Logs each failure after `from` that no look has told, page by page, newest first. */
 async function readFailures(
   { store, log, settings }: MonitorDeps,
   tenant: Tenant,
@@ -341,10 +341,10 @@ async function readFailures(
     const page = await store.deliveries.listFailures(tenant.id, stream.id, {
       after,
       take: settings.pageFailures,
+      failedAfter: from,
     });
     for (const failure of page.items) {
       const { event, failedAt } = failure;
-      if (failedAt <= from) return { newFailures, newest, lastError };
       if (known.has(`${failedAt} ${event.id}`)) continue;
       const error = lastErrorOf(failure);
       newFailures++;

@@ -239,6 +239,8 @@ export interface FailureFilter {
 export interface FailureQuery extends FailureFilter {
   readonly after: string | undefined;
   readonly take: number;
+  /** Only those that were recorded later than this. */
+  readonly failedAfter?: Millis | undefined;
 }
 
 export interface DueAsk {

@@ -12,7 +12,7 @@ import { AlertNotSent } from '../../src/ops/alert-sender.ts';
 import { createAlertWebhook } from '../../src/ops/alert-webhook.ts';
 import { createMonitor, type MonitorDeps } from '../../src/ops/monitor.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { TroubledStream } from '../../src/store/port.ts';
+import type { FailureQuery, TroubledStream } from '../../src/store/port.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import { waitFor } from '../helpers/leat.ts';
@@ -137,10 +137,10 @@ function listOf(troubles: readonly Trouble[]): MonitorDeps['store']['deliveries'
     error: '503 - busy',
   };
   return {
-    listFailures: (_tenant, stream, { after, take }) => {
+    listFailures: (_tenant, stream, { after, take, failedAfter = -Infinity }) => {
       const start = Number(after ?? 0);
       const own = troubles
-        .filter((trouble) => trouble.stream === stream)
+        .filter((trouble) => trouble.stream === stream && trouble.failedAt > failedAfter)
         .toSorted((one, other) => other.failedAt - one.failedAt);
       const items = own.slice(start, start + take).map(({ failedAt, eventId }): Failure => {
         const event = { offset: 1, id: eventId, type: 'a.b', time: 0, body: '{}' };
@@ -364,11 +364,8 @@ test('ten thousand streams that fail at once are one alert each, a handful at a 
   });
   const { store } = site.deps;
   const deliveries = {
-    listFailures: (
-      tenant: number,
-      stream: string,
-      query: { after: string | undefined; take: number },
-    ) => listOf([byStream.get(stream) ?? failureOf('', 0)]).listFailures(tenant, stream, query),
+    listFailures: (tenant: number, stream: string, query: FailureQuery) =>
+      listOf([byStream.get(stream) ?? failureOf('', 0)]).listFailures(tenant, stream, query),
   };
   const looks = { ...store.looks, troubled: () => Promise.resolve(troubled) };
   const sender = createAlertWebhook({ fetch, url: endpoint.url, userAgent: 'Leat/1.2.3' });

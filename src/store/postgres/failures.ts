@@ -26,6 +26,7 @@ export async function listFailures(
     select d.event_id, d."offset", d.type, d.time, d.failed_at, coalesce(d.body, e.body) as body
     from deliveries d left join events e on e.tenant = d.tenant and e."offset" = d."offset"
     where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
+      and (${query.failedAfter}::bigint is null or d.failed_at > ${query.failedAfter})
       and (${after.failedAt}::bigint is null
         or (d.failed_at, d.event_id) < (${after.failedAt}::bigint, ${after.eventId}))
       and (${query.types}::text[] is null or d.type = any(${query.types}::text[]))

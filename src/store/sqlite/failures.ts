@@ -29,6 +29,7 @@ export function listFailures(
     select d.event_id, d.offset, d.type, d.time, d.failed_at, coalesce(d.body, e.body) as body
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
     where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
+      and d.failed_at > ${query.failedAfter ?? -Infinity}
       and (d.failed_at, d.event_id) < (${after.failedAt}, ${after.eventId})
       and (${types} is null or d.type in (select value from json_each(${types})))
       and d.time >= ${query.from ?? -Infinity} and d.time < ${query.to ?? Infinity}

@@ -115,6 +115,28 @@ function listContract(engine: Engine): void {
     assert.deepEqual(ids(rest.items), [e4, e3, e2, e1]);
   });
 
+  test('lists those alone that were recorded after an instant, where that is asked for', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, events } = await withFailures(scene, 6);
+    const found: string[] = [];
+    let after: string | undefined;
+    do {
+      const query = { after, take: 2, failedAfter: start + 2 };
+      const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+      found.push(...ids(page.items));
+      after = page.next;
+    } while (after !== undefined);
+    assert.deepEqual(found, idsOf(events.slice(3)).toReversed());
+    for (const [failedAfter, count] of [
+      [start - 1, 6],
+      [start + 5, 0],
+    ] as const) {
+      const query = { after: undefined, take: 10, failedAfter };
+      const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+      assert.deepEqual([page.items.length, page.next], [count, undefined]);
+    }
+  });
+
   test('filters by type and by the time of the event, from inclusive, to exclusive', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
