@@ -191,7 +191,7 @@ function createSteps(clock: Clock): Steps {
     },
     backMs: (tenant) => {
       const backMs = (marks.get(tenant) ?? -Infinity) - mark();
-      return backMs >= STEP_MIN_MS ? backMs : 0;
+      return backMs >= STEP_MIN_MS ? Math.ceil(backMs) : 0;
     },
   };
 }
