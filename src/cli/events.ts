@@ -1,5 +1,4 @@
 import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import { makeId } from '../core/ids.ts';
 import { printable } from '../core/setting.ts';
@@ -15,6 +14,7 @@ import {
 } from './command.ts';
 import { CommandFailed, usageError } from './failure.ts';
 import { readJson, writeJson } from './json.ts';
+import { linesOf } from './lines.ts';
 import { fileOption } from './option.ts';
 import { counted, progressText } from './progress.ts';
 import { addTailCommand } from './tail.ts';
@@ -80,8 +80,8 @@ async function publishOne(
     ...(time === undefined ? {} : { time }),
   });
   const answer = await run.api.send({ method: 'POST', path: '/events', body, repeatable: true });
-  const { id: made, offset } = Object(answer.body) as Accepted;
-  show(run, answer.text, () => [printable(`Published ${made} at offset ${offset}.`)]);
+  const { id: made, offset } = answer.body as Accepted;
+  show(run, answer.text, () => [`Published ${printable(made)} at offset ${printable(offset)}.`]);
 }
 
 /** The JSON that an option holds, names by `@file`, or leaves to the standard input by `-`. */
@@ -149,16 +149,16 @@ function atLine(error: unknown, { lines }: Batch): unknown {
   const index = /on property (?<index>[0-9]+)[.( ]/.exec(error.message)?.groups?.['index'];
   const line = index === undefined ? undefined : lines[Number(index)];
   const [first = 0] = lines;
-  const where = line === undefined ? `lines ${first} to ${lines.at(-1) ?? 0}` : `line ${line}`;
-  return new CommandFailed(error.exitCode, `${error.message}\nIt is ${where} of the input.`, {
-    cause: error,
-  });
+  const all = `It is in lines ${first} to ${lines.at(-1) ?? 0} of the input.`;
+  const where = line === undefined ? all : `It is line ${line} of the input.`;
+  return new CommandFailed(error.exitCode, `${error.message}\n${where}`, { cause: error });
 }
 
 async function* fileLines(file: string): AsyncIterable<string> {
   try {
-    yield* createInterface({ input: createReadStream(file, 'utf8'), crlfDelay: Infinity });
+    yield* linesOf(createReadStream(file) as AsyncIterable<Uint8Array>);
   } catch (error) {
+    if (error instanceof CommandFailed) throw error;
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable';
     throw usageError(`--file: ${file} cannot be read (${code}).`);
   }

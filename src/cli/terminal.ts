@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { styleText } from 'node:util';
 import { CommandFailed, exitCodes } from './failure.ts';
+import { linesOf } from './lines.ts';
 
 /** Where a command reads and writes. */
 export interface Streams {
@@ -82,7 +83,7 @@ export function createTerminal(
       for await (const chunk of stdin.setEncoding('utf8') as AsyncIterable<string>) text += chunk;
       return text;
     },
-    inputLines: () => createInterface({ input: stdin, crlfDelay: Infinity }),
+    inputLines: () => linesOf(stdin as AsyncIterable<Uint8Array>),
   };
 }
 
