@@ -36,7 +36,10 @@ interface ListenOptions extends CommonOptions {
 /** `leat listen` */
 export function addListenCommand(program: Command, deps: CliDeps): void {
   withCommonOptions(program.command('listen'))
-    .description('receive webhooks on this machine and show what arrives')
+    .description(
+      'receive webhooks on this machine and show what arrives; what is not signed as it should be ' +
+        'is answered with 401',
+    )
     .option(
       '--port <port>',
       'where to listen; 0 for a free one',
@@ -54,7 +57,7 @@ export function addListenCommand(program: Command, deps: CliDeps): void {
     )
     .option(
       '--fail <count>',
-      'answer 503 (or --status) to the first so many, then 204',
+      'answer 503 (or --status) to the first so many requests in all, then 204',
       wholeNumberOption(1, 1_000_000),
     )
     .option('--delay <ms>', 'wait before the answer', wholeNumberOption(0, 600_000), 0)
@@ -77,7 +80,12 @@ export function addListenCommand(program: Command, deps: CliDeps): void {
             const id = await streamIdOf(online.api, options.stream ?? '');
             const path = pathOf`/event-streams/${id}/signing-secret`;
             const { body } = await online.api.send({ method: 'GET', path });
-            await listen(online, options, (Object(body) as { secret: string }).secret);
+            const { secret } = Object(body) as { readonly secret?: unknown };
+            // Without it everything would pass for genuine.
+            if (typeof secret === 'string' && isSecret(secret))
+              return listen(online, options, secret);
+            const why = `${online.api.url} does not tell the secret of the stream`;
+            throw new CommandFailed(exitCodes.failed, `${why}: name it with --secret-file <file>.`);
           }),
     );
 }
@@ -146,7 +154,8 @@ async function receive(
   { options, secret, number }: Arrival,
 ): Promise<void> {
   const body = await bodyOf(request);
-  if (body === undefined) {
+  if (body === 'cut off') return terminal.note('A request was cut off by its sender.');
+  if (body === 'too large') {
     response.writeHead(413, { connection: 'close' }).end();
     return terminal.note('A request of more than 1 MiB was refused.');
   }
@@ -180,13 +189,18 @@ async function receive(
 
 const bodyBytesMax = 1024 * 1024;
 
-async function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
+async function bodyOf(request: IncomingMessage): Promise<Buffer | 'too large' | 'cut off'> {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > bodyBytesMax) return undefined;
-    chunks.push(chunk);
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > bodyBytesMax) return 'too large';
+      chunks.push(chunk);
+    }
+  } catch {
+    // The only error of a request that arrives: whoever sends it went away.
+    return 'cut off';
   }
   return Buffer.concat(chunks);
 }
