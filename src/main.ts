@@ -11,6 +11,7 @@ import type { Credentials, HandOver } from './auth/clients.ts';
 import type { CliDeps } from './cli/command.ts';
 import { CommandFailed, exitCodes } from './cli/failure.ts';
 import { addHttpCommands } from './cli/program.ts';
+import { addServiceExamples } from './cli/service-examples.ts';
 import { systemClock, systemRandom } from './clock.ts';
 import { companionCommand, type Order, runCompanion, startCompanion } from './companion.ts';
 import {
@@ -39,12 +40,18 @@ const { version } = packageJson;
 // What only some commands need is loaded by them: a command of the client must not wait until the
 // whole service and its libraries are read, which takes three times as long as all the rest.
 
+const services: readonly string[] = ['start', 'serve', 'messages', companionCommand];
+
 function buildProgram(): Command {
   const program = new Command('leat')
     .description('Self-hosted event streams: a durable event log, delivered to webhooks.')
     .version(version)
     // Inherited by every command that is added: wrong words end with another code than a refusal.
     .exitOverride()
+    // What serves ends by signals alone: without its output it is broken, and not done.
+    .hook('preAction', (_program, command) => {
+      if (!services.includes(command.name())) watchOutput();
+    })
     .commandsGroup('Service, on this machine:');
   program
     .command('start')
@@ -86,6 +93,7 @@ function buildProgram(): Command {
     .requiredOption('--to <store>', 'an empty database: postgres://user@host/database')
     .action((ends: Record<'from' | 'to', string>) => migrateStore(ends));
   addHttpCommands(program, clientDeps());
+  addServiceExamples(program);
   return program;
 }
 
@@ -99,8 +107,6 @@ function clientDeps(): CliDeps {
     interruption: () => {
       const interruption = new AbortController();
       process.on('SIGINT', () => interruption.abort());
-      // Whoever reads the output may have read enough, as head does.
-      process.stdout.on('error', () => process.exit(exitCodes.done));
       return interruption.signal;
     },
   };
@@ -416,6 +422,19 @@ function fail(error: unknown): never {
 
 function isMendable(error: unknown): error is LeatError {
   return error instanceof StartRefused || error instanceof StoreUnavailable;
+}
+
+/**
+ * Whoever reads the output may have read enough, as head does: that ends the program and is no
+ * failure. A result that cannot be written, as on a full disk, is one. Hints may stay unread.
+ */
+function watchOutput(): void {
+  process.stderr.on('error', () => {});
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(exitCodes.done);
+    process.stderr.write(`The output cannot be written (${error.code ?? error.message}).\n`);
+    process.exit(exitCodes.failed);
+  });
 }
 
 try {

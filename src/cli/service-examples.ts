@@ -1,0 +1,28 @@
+import type { Command } from 'commander';
+import { examples } from './command.ts';
+
+/** By their words, what stands below the help of the commands of the service. */
+const examplesOf: Readonly<Record<string, readonly string[]>> = {
+  start: ['leat start', 'LEAT_PORT=9000 LEAT_TLS=local leat start'],
+  serve: ['LEAT_STORE=sqlite:/var/lib/leat/leat.db leat serve'],
+  messages: ['TOKEN_ISSUER_DOMAIN=leat.example.com leat messages'],
+  config: ['leat config', 'leat config | grep LEAT_RETRY'],
+  openapi: ['leat openapi > openapi.json'],
+  nodes: ['leat nodes'],
+  'tenants list': ['leat tenants list'],
+  'tenants create': ['leat tenants create acme acme.example.com'],
+  'tenants bootstrap': ['leat tenants bootstrap acme'],
+  'keys list': ['leat keys list --tenant acme'],
+  'keys rotate': ['leat keys rotate', 'leat keys rotate --tenant acme --now'],
+  'keys revoke': ['leat keys revoke <kid>'],
+  'migrate-store': [
+    'leat migrate-store --from sqlite:leat.db --to postgres://leat@db.example.com/leat',
+  ],
+};
+
+/** Adds the examples to the help of the commands of the service. */
+export function addServiceExamples(command: Command, path: readonly string[] = []): void {
+  const shown = examplesOf[path.join(' ')];
+  if (shown !== undefined) command.addHelpText('after', examples(...shown));
+  for (const each of command.commands) addServiceExamples(each, [...path, each.name()]);
+}
