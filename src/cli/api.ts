@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { CommandFailed, exitCodes, failureOf } from './failure.ts';
+import { CommandFailed, exitCodes, failureOf, usageError } from './failure.ts';
 import type { HttpAnswer, HttpRequest } from './http.ts';
 import { readJson } from './json.ts';
 import { type RetryDeps, sendPatiently } from './retry.ts';
@@ -57,18 +57,22 @@ export function createApi(session: Session, deps: RetryDeps): Api {
       return { ...answer, body: bodyOf(answer.text, http.url) };
     },
     open: async (request) => {
-      const { answer } = await authorized(async (token) => {
-        const opened = await http.open(httpRequest(request, token));
-        return { status: opened.statusCode ?? 0, answer: opened };
-      });
-      if (answer.statusCode === 200) return answer;
-      throw failureOf({ status: answer.statusCode ?? 0, text: await textOf(answer) }, whom);
+      const opened = await authorized(async (token) => http.open(httpRequest(request, token)));
+      if ('stream' in opened) return opened.stream;
+      throw failureOf(opened, whom);
     },
   };
 }
 
-/** A path of parts, of which those that come from outside are percent-encoded. */
+/**
+ * A path of parts, of which those that come from outside are percent-encoded. Throws a usage error
+ * for those that no encoding keeps: a URL takes `.` and `..` for steps, also as `%2e` (URL Standard,
+ * path state), and without a part the path means its parent, so that a replay that is cancelled
+ * would be a stream that is deleted.
+ */
 export function pathOf(strings: TemplateStringsArray, ...parts: readonly string[]): string {
+  const bad = parts.find((part) => ['', '.', '..'].includes(part));
+  if (bad !== undefined) throw usageError(`"${bad}" is no id: the list command shows them.`);
   return String.raw({ raw: strings }, ...parts.map((part) => encodeURIComponent(part)));
 }
 
@@ -101,15 +105,4 @@ function bodyOf(text: string, url: string): unknown {
     const message = `${url} answered with something that is not JSON: is it the address of a Leat server?`;
     throw new CommandFailed(exitCodes.failed, message, { cause: error });
   }
-}
-
-const refusalBytesMax = 64 * 1024;
-
-async function textOf(answer: IncomingMessage): Promise<string> {
-  let text = '';
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    text += chunk.toString('utf8');
-    if (text.length > refusalBytesMax) break;
-  }
-  return text;
 }

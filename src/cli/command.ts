@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { type Api, createApi } from './api.ts';
+import { printable } from '../core/setting.ts';
 import { CommandFailed, exitCodes } from './failure.ts';
 import { terminalSafe } from './json.ts';
 import { openSession, type SessionDeps } from './session.ts';
@@ -79,8 +80,18 @@ export async function runWithApi(
   await run(deps, options, async (local) => {
     const noting = { ...deps, note: local.terminal.note };
     const session = await openSession(noting, options);
-    await work({ ...local, api: createApi(session, noting) });
+    const api = createApi(session, noting);
+    await work({ ...local, api }).catch((error: unknown) => {
+      throw error instanceof TypeError ? notUnderstood(api.url, error) : error;
+    });
   });
+}
+
+/** JSON without the members that this API has: another program, or a proxy, has answered. */
+function notUnderstood(url: string, error: TypeError): CommandFailed {
+  const message = `${url} answered something else than expected: is it the address of a Leat server?`;
+  const detail = printable(error.message);
+  return new CommandFailed(exitCodes.failed, `${message} (${detail})`, { cause: error });
 }
 
 /** Prints a result: the server's own JSON for programs, else the lines for people. */

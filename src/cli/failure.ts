@@ -46,19 +46,26 @@ export function notLoggedIn(url = 'http://localhost:8080', why = 'Not logged in'
 export interface RefusedAnswer {
   readonly status: number;
   readonly text: string;
+  readonly headers?: { readonly location?: string | undefined };
 }
+
+/** What a person reads of a message; a proxy may send a whole page as one. */
+const saidCharactersMax = 2000;
 
 /**
  * The failure that an answer of the management API means (contract section 3.1): the server's own
  * message, and the way out where there is one.
  */
 export function failureOf(
-  { status, text }: RefusedAnswer,
+  { status, text, headers }: RefusedAnswer,
   { url, clientId }: { readonly url: string; readonly clientId: string },
 ): CommandFailed {
   const { message, errorCode, error_description: description } = problemOf(text);
-  const said = printable(message ?? description ?? `${url} answered ${status}.`);
-  const way = wayOut(status, errorCode, { said, url, clientId });
+  const words = message ?? description ?? `${url} answered ${status}.`;
+  const said = printable(words.slice(0, saidCharactersMax));
+  const way =
+    wayOutOfRedirect(status, headers?.location, url) ??
+    wayOut(status, errorCode, { said, url, clientId });
   return new CommandFailed(exitCodeOf(status), way === undefined ? said : `${said}\n${way}`);
 }
 
@@ -67,7 +74,8 @@ export function exitCodeOf(status: number): ExitCode {
   if (status === 401 || status === 403) return exitCodes.authentication;
   if (status === 404 || status === 410) return exitCodes.notFound;
   if (status === 409) return exitCodes.conflict;
-  if (status === 429 || status === 503) return exitCodes.unavailable;
+  // 502 and 504 are words of a proxy that does not reach the server behind it.
+  if ([429, 502, 503, 504].includes(status)) return exitCodes.unavailable;
   return exitCodes.failed;
 }
 
@@ -85,6 +93,17 @@ function problemOf(text: string): Problem {
   } catch {
     return {};
   }
+}
+
+/** Redirects are not followed: they would carry the token to a server that nobody named. */
+function wayOutOfRedirect(
+  status: number,
+  location: string | undefined,
+  url: string,
+): string | undefined {
+  const to = status < 300 || status > 399 ? null : URL.parse(location ?? '', url);
+  if (to === null || to.origin === url || to.origin === 'null') return undefined;
+  return `It points to ${to.origin}. If that is right: leat login ${to.origin}`;
 }
 
 function wayOut(
@@ -119,5 +138,7 @@ const advice: Readonly<Record<string, string>> = {
 
 const adviceOfStatus: Readonly<Record<number, string>> = {
   429: 'Try again in a moment.',
+  502: 'Try again in a moment.',
   503: 'Try again in a moment.',
+  504: 'Try again in a moment.',
 };

@@ -11,8 +11,8 @@ export interface Http {
   readonly url: string;
   /** Sends a request and reads its whole answer, whatever the status. */
   send(request: HttpRequest): Promise<HttpAnswer>;
-  /** Sends a request; the caller reads the answer's body, or destroys it. */
-  open(request: HttpRequest): Promise<IncomingMessage>;
+  /** Sends a request; the caller reads the body of a 200, or destroys it; else it is read whole. */
+  open(request: HttpRequest): Promise<HttpAnswer | OpenAnswer>;
 }
 
 /** One request. */
@@ -31,6 +31,12 @@ export interface HttpAnswer {
   /** Names in lower case. */
   readonly headers: IncomingMessage['headers'];
   readonly text: string;
+}
+
+/** An answer whose body goes on. */
+export interface OpenAnswer {
+  readonly status: 200;
+  readonly stream: IncomingMessage;
 }
 
 /** What a connection needs. */
@@ -76,20 +82,23 @@ export function createHttp(url: string, { clock, version }: HttpDeps, caFile?: s
       });
       request.end(sent.body);
     });
+  const read = async (answer: IncomingMessage): Promise<HttpAnswer> => {
+    const patience = clock.after(answerMs, () => answer.destroy(tooSlow(url)));
+    try {
+      const text = await readAll(answer, url);
+      return { status: answer.statusCode ?? 0, headers: answer.headers, text };
+    } catch (error) {
+      throw connectionFailure(url, error);
+    } finally {
+      patience.cancel();
+    }
+  };
   return {
     url,
-    open,
-    send: async (sent) => {
-      const answer = await open(sent);
-      const patience = clock.after(answerMs, () => answer.destroy(tooSlow(url)));
-      try {
-        const text = await readAll(answer, url);
-        return { status: answer.statusCode ?? 0, headers: answer.headers, text };
-      } catch (error) {
-        throw connectionFailure(url, error);
-      } finally {
-        patience.cancel();
-      }
+    send: async (sent) => read(await open(sent)),
+    open: async (sent) => {
+      const stream = await open(sent);
+      return stream.statusCode === 200 ? { status: 200, stream } : read(stream);
     },
   };
 }

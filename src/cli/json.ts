@@ -27,10 +27,12 @@ export function indented(value: unknown): string {
  * order of what is read (bidirectional formats): the same JSON, harmless to look at.
  */
 export function terminalSafe(json: string): string {
-  // The line breaks of the layout are the only characters of this kind outside of texts.
-  return json.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) =>
-    character === '\n' ? character : escaped(character),
-  );
+  // White space of the layout is raw, that of texts never (RFC 8259 sections 2 and 7).
+  return json
+    .replaceAll(/\r\n?/g, '\n')
+    .replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) =>
+      character === '\n' || character === '\t' ? character : escaped(character),
+    );
 }
 
 function escaped(character: string): string {

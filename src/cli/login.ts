@@ -1,7 +1,6 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { isLoopback } from '../core/value.ts';
 import {
   type CliDeps,
   type CommonOptions,
@@ -20,7 +19,13 @@ import {
 import { CommandFailed, usageError } from './failure.ts';
 import { createHttp } from './http.ts';
 import { secretOption } from './option.ts';
-import { audienceOf, defaultProfile, requestToken, serverOrigin } from './session.ts';
+import {
+  audienceOf,
+  defaultProfile,
+  requestToken,
+  serverOrigin,
+  warnOfPlainHttp,
+} from './session.ts';
 
 interface LoginOptions extends CommonOptions {
   readonly clientId?: string;
@@ -50,6 +55,10 @@ export function addLoginCommands(program: Command, deps: CliDeps): void {
   withCommonOptions(program.command('logout'))
     .description('forget the credentials of a login')
     .option('--all', 'of every login')
+    .addHelpText(
+      'after',
+      examples('leat logout', 'leat logout --profile live', 'leat logout --all'),
+    )
     .action((options: CommonOptions & { all?: boolean }) =>
       run(deps, options, (local) => logout(local, options)),
     );
@@ -59,10 +68,7 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
   const { terminal, env } = local;
   const url = serverOrigin(address);
   const name = profileName(options.profile);
-  const host = new URL(url).hostname;
-  if (url.startsWith('http:') && !isLoopback(host)) {
-    terminal.note(`Warning: ${url} is not encrypted; the secret can be read on the way.`);
-  }
+  warnOfPlainHttp(url, terminal.note);
   const clientId = options.clientId ?? env.clientId ?? (await askId(local));
   const clientSecret = await secretOf(local, options);
   const ca = options.ca ?? env.caFile;
@@ -127,14 +133,15 @@ function profileName(name = defaultProfile): string {
 }
 
 async function logout(
-  { env, terminal, random }: Run,
+  { env, terminal, random, json }: Run,
   { all, profile = defaultProfile }: { all?: boolean; profile?: string },
 ): Promise<void> {
   const file = credentialsFile(env.configHome);
   const profiles = await readProfiles(file);
   const gone = Object.keys(profiles).filter((name) => all === true || name === profile);
-  if (gone.length === 0) return terminal.note('Not logged in; nothing to forget.');
+  if (gone.length === 0) terminal.note('Not logged in; nothing to forget.');
   const rest = Object.entries(profiles).filter(([name]) => !gone.includes(name));
-  await writeProfiles(file, Object.fromEntries(rest), random);
-  terminal.print(`Logged out (${gone.map(printable).join(', ')}).`);
+  if (gone.length > 0) await writeProfiles(file, Object.fromEntries(rest), random);
+  if (json) terminal.print(JSON.stringify({ logged_out: gone }));
+  else if (gone.length > 0) terminal.print(`Logged out (${gone.map(printable).join(', ')}).`);
 }

@@ -1,5 +1,6 @@
 import type { RandomBytes } from '../core/clock.ts';
 import { printable } from '../core/setting.ts';
+import { isLoopback } from '../core/value.ts';
 import {
   credentialsFile,
   type KeptToken,
@@ -64,6 +65,8 @@ export async function openSession(deps: SessionDeps, options: SessionOptions): P
   const { env } = deps;
   const file = credentialsFile(env.configHome);
   const fromEnv = profileOf(env);
+  // Whoever logged in was told then.
+  if (fromEnv !== undefined) warnOfPlainHttp(fromEnv.url, deps.note);
   const name = options.profile ?? defaultProfile;
   const profile = fromEnv ?? chosen(await readProfiles(file), name, env.url);
   const caFile = options.ca ?? env.caFile ?? profile.caFile;
@@ -169,6 +172,12 @@ function chosen(profiles: Profiles, name: string, url: string | undefined): Prof
     `<url> --profile ${printable(name)}`,
     `No login is called "${printable(name)}" (there is ${others.join(', ')})`,
   );
+}
+
+/** Says so when a secret would go over a network in the clear. */
+export function warnOfPlainHttp(url: string, note: (text: string) => void): void {
+  if (!url.startsWith('http:') || isLoopback(new URL(url).hostname)) return;
+  note(`Warning: ${url} is not encrypted; the secret can be read on the way.`);
 }
 
 /** The audience of the management API of a server (contract section 14). */

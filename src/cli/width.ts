@@ -4,6 +4,8 @@ const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 /** Scripts of East Asia in full width, and pictures (Unicode Standard Annex 11). */
 const wide =
   /[\p{Emoji_Presentation}\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\u3000-\u303E\uFF01-\uFF60\uFFE0-\uFFE6]|\uFE0F/u;
+/** Katakana and Hangul in half width. */
+const narrow = /^[\uFF61-\uFFDC]/u;
 const ascii = /^[\u0020-\u007E]*$/;
 
 /** Columns of a text that is printable. */
@@ -28,5 +30,5 @@ export function cutTo(text: string, width: number): string {
 }
 
 function graphemeWidth(grapheme: string): number {
-  return wide.test(grapheme) ? 2 : 1;
+  return wide.test(grapheme) && !narrow.test(grapheme) ? 2 : 1;
 }

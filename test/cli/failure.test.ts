@@ -24,7 +24,7 @@ describe('the exit code of a status', () => {
     [413, 1],
     [429, 6],
     [500, 1],
-    [502, 1],
+    [502, 6],
     [503, 6],
   ];
   for (const [status, code] of cases) {
@@ -65,7 +65,7 @@ describe('what a refusal says', () => {
     assert.match(refused(404, 'a\u001B[31m').message, /^a\\u\{1b\}\[31m$/);
     for (const text of ['', '<html>', '[]', 'null', '{"message": {"a": 1}}']) {
       const { message } = failureOf({ status: 502, text }, whom);
-      assert.equal(message, 'http://localhost:8080 answered 502.');
+      assert.equal(message, 'http://localhost:8080 answered 502.\nTry again in a moment.');
     }
     const oauth = '{"error":"access_denied","error_description":"Client has not been granted"}';
     assert.equal(
