@@ -51,6 +51,9 @@ describe('the reference page', () => {
     assert.equal(again.status, 304);
     assert.equal(again.text, '');
     assert.equal(again.headers.get('etag'), etag);
+    // A cache updates what it has by the headers of this answer (RFC 9111 section 4.3.4).
+    assert.equal(again.headers.get('content-security-policy'), policy);
+    assert.equal(again.headers.get('x-frame-options'), 'DENY');
     const other = await site.raw('GET', '/docs', undefined, { 'if-none-match': '"other"' });
     assert.equal(other.status, 200);
   });
