@@ -568,9 +568,13 @@ export const limits = {
     /** A healthy connection ends between these two times. */
     lifetimeMs: 300_000,
     spreadMs: 30_000,
-    /** What may wait for a client, and how long nothing of it may move. */
+    /**
+     * What may wait for a client, and how long nothing of it may move. The system tells of what a
+     * client takes in steps of some 100 KiB: one that is slow is not to be taken for one that
+     * does not read.
+     */
     waitingBytesMax: MIB,
-    stalledMs: 5_000,
+    stalledMs: 10_000,
     /** Readers are sent away when the store is away for so long. */
     outageMs: 30_000,
     /** Events in memory per tenant with readers, by count and by bytes. */

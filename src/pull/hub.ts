@@ -119,7 +119,7 @@ export class Hub {
     const tail = this.#tail;
     if (tail === undefined) return;
     while (reader.state === 'behind' && !reader.isReading) {
-      if (reader.sink.isBlocked) return reader.sink.stallsAfter(settings.stalledMs);
+      if (reader.sink.isBlocked) return this.#watch(reader);
       // Ahead of what this node has read, it waits: what lies between is not for it.
       if (reader.position > tail.head) return;
       if (reader.position === tail.head) return this.#follow(tail, reader);
@@ -137,12 +137,14 @@ export class Hub {
   /** The client takes more, after it had not for a while. */
   drained(reader: Reader): void {
     if (reader.state === 'ended') return;
+    reader.isWatched = false;
     reader.sink.stallsAfter(undefined);
     this.advance(reader);
   }
 
   /** Nothing has moved for a while. */
   stalled(reader: Reader): void {
+    reader.isWatched = false;
     if (reader.state === 'ended') reader.sink.cut();
     // All there is for it was written, and that is not too much, or nothing at all.
     else if (reader.state === 'live') reader.sink.stallsAfter(undefined);
@@ -151,8 +153,7 @@ export class Hub {
 
   /** Ends a pull as a matter of course: the client comes back and reads on. */
   end(reader: Reader): void {
-    if (!this.#remove(reader)) return;
-    reader.sink.end();
+    if (this.#remove(reader)) this.#finish(reader);
   }
 
   /** Ends a pull with the reason why it cannot go on. */
@@ -160,7 +161,7 @@ export class Hub {
     const position = this.#positionOf(reader);
     if (!this.#remove(reader)) return;
     reader.sink.write(errorFrame(code, position));
-    reader.sink.end();
+    this.#finish(reader);
   }
 
   /** The connection is gone. */
@@ -202,6 +203,19 @@ export class Hub {
     this.readers.delete(reader);
     this.#deps.ended(reader);
     return true;
+  }
+
+  /** A client that does not take the rest is not waited for. */
+  #finish({ sink }: Reader): void {
+    sink.stallsAfter(this.#deps.settings.stalledMs);
+    sink.end();
+  }
+
+  /** Waits for a client that takes nothing; not anew when it is waited for already. */
+  #watch(reader: Reader): void {
+    if (reader.isWatched) return;
+    reader.isWatched = true;
+    reader.sink.stallsAfter(this.#deps.settings.stalledMs);
   }
 
   #positionOf(reader: Reader): Offset {
@@ -322,15 +336,14 @@ export class Hub {
 
   /** Closes a reader whose client has taken nothing when too much waits for it, here or in the log. */
   async #judgeSlow(reader: Reader): Promise<void> {
-    const { waitingBytesMax, stalledMs } = this.#deps.settings;
+    const { waitingBytesMax } = this.#deps.settings;
     const { position, audience } = reader;
     await this.#ask(async () => {
       const waits = await this.#waitsInLog(audience, position);
-      if (reader.state === 'ended' || reader.position !== position) return;
+      // It has read meanwhile, or is gone.
+      if (reader.state !== 'behind' || reader.position !== position) return;
       if (!reader.sink.isBlocked) return;
-      if (reader.sink.waiting + waits < waitingBytesMax) {
-        return reader.sink.stallsAfter(stalledMs);
-      }
+      if (reader.sink.waiting + waits < waitingBytesMax) return this.#watch(reader);
       this.#remove(reader);
       reader.sink.cut();
       this.#deps.slow(reader, position);

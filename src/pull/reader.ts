@@ -44,6 +44,8 @@ export class Reader {
   toldOffset: Offset;
   /** Whether a page is being read for it, or will be. */
   isReading = false;
+  /** Whether {@link Sink.stallsAfter} was set because the client takes nothing. */
+  isWatched = false;
 
   constructor(facts: ReaderFacts, times: ReaderTimes, audience: Audience, sink: Sink) {
     this.client = facts.client;

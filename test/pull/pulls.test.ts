@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { errorFrame, greeting, heartbeat, offsetFrame } from '../../src/core/sse.ts';
 import type { Hint, Store } from '../../src/store/port.ts';
-import { openScene, type PullScene, range, shown, Wire } from './scene.ts';
+import { openScene, type PullScene, range, settings, shown, Wire } from './scene.ts';
 
 async function sceneOf(
   t: TestContext,
@@ -116,10 +116,10 @@ describe('a reader that begins before the end of the log', () => {
     });
     await scene.append(...many(2000));
     const wire = await scene.open({ after: 0, wire: new Wire(false) });
-    await scene.clock.advance(5_000);
+    await scene.clock.advance(1_000);
     const read = pages.length;
     assert.ok(wire.waiting < 65_536 + 20_000, `${wire.waiting} bytes wait`);
-    await scene.clock.advance(5_000);
+    await scene.clock.advance(settings.stalledMs - 2_000);
     assert.equal(pages.length, read, 'nothing more is read');
     wire.take(true);
     await scene.clock.advance(0);
@@ -203,11 +203,13 @@ describe('a client that does not read', () => {
     for (let round = 0; round < 40; round += 1) await scene.append(...many(500));
     assert.ok(slow.waiting <= 1_048_576, `${slow.waiting} bytes wait`);
     assert.ok(slow.waiting > 900_000, `${slow.waiting} bytes wait`);
-    assert.equal(slow.stallsMs, 5000);
+    assert.equal(slow.stallsMs, settings.stalledMs);
     assert.equal(quick.stallsMs, undefined);
     const read = slow.offsets.length;
-    slow.events?.stalled();
-    await scene.clock.advance(0);
+    await scene.clock.advance(settings.stalledMs - 100);
+    assert.equal(slow.outcome, 'open');
+    // Meanwhile its times are looked at again and again.
+    await scene.clock.advance(100);
     assert.equal(slow.outcome, 'cut');
     assert.deepEqual(scene.logged, [
       {
@@ -246,17 +248,92 @@ describe('a client that does not read', () => {
     const scene = await sceneOf(t);
     await scene.append(...many(2000));
     const wire = await scene.open({ after: 0, wire: new Wire(false) });
-    assert.equal(wire.stallsMs, 5000);
-    wire.events?.stalled();
-    await scene.clock.advance(0);
+    assert.equal(wire.stallsMs, settings.stalledMs);
+    await scene.clock.advance(3 * settings.stalledMs);
     assert.equal(wire.outcome, 'open');
     const other = await scene.open({ after: 0, types: ['b.made'] });
     await scene.appendLong(1000);
     assert.ok(wire.waiting < 300_000, `${wire.waiting} bytes wait`);
-    wire.events?.stalled();
-    await scene.clock.advance(0);
+    await scene.clock.advance(settings.stalledMs);
     assert.equal(wire.outcome, 'cut');
     assert.equal(other.outcome, 'open');
+  });
+
+  test('is judged again when the store was away while it should have been', async (t) => {
+    let isAway = false;
+    const scene = await sceneOf(t, {
+      around: (store) => ({
+        ...store,
+        log: {
+          ...store.log,
+          page: async (...args) => {
+            if (isAway) throw new StoreUnavailable('away');
+            return store.log.page(...args);
+          },
+        },
+      }),
+    });
+    await scene.appendLong(1500);
+    const wire = await scene.open({ after: 0, wire: new Wire(false), types: ['a.made'] });
+    isAway = true;
+    await scene.clock.advance(settings.stalledMs + 1_000);
+    assert.equal(wire.outcome, 'open');
+    isAway = false;
+    await scene.clock.advance(settings.stalledMs);
+    assert.equal(wire.outcome, 'cut');
+  });
+
+  test('is not cut off when it reads while that is being found out', async (t) => {
+    let answer: (() => void) | undefined;
+    let emit: (hint: Hint) => void = () => undefined;
+    let isHeld = false;
+    const scene = await sceneOf(t, {
+      // Nothing of what this process appends is heard of, nor is the log asked in time.
+      settings: { pollMs: 1_000_000 },
+      around: (store) => ({
+        ...store,
+        watch: (listener) => {
+          emit = listener;
+          return () => undefined;
+        },
+        log: {
+          ...store.log,
+          page: async (...args) => {
+            const page = await store.log.page(...args);
+            if (isHeld) await new Promise<void>((resolve) => (answer = resolve));
+            return page;
+          },
+        },
+      }),
+    });
+    await scene.appendLong(1);
+    const wire = await scene.open({ after: 0, wire: new Wire(false, 300) });
+    assert.ok(wire.isBlocked);
+    // The log has too much for it, of which this node has not heard.
+    await scene.appendLong(1200);
+    isHeld = true;
+    wire.events?.stalled();
+    await scene.clock.advance(0);
+    assert.ok(answer !== undefined);
+    isHeld = false;
+    // It takes all there is, and is handed what joins the log.
+    wire.take(false);
+    emit({ kind: 'head', tenant: scene.tenant, head: 400 });
+    await scene.clock.advance(0);
+    assert.ok(wire.isBlocked);
+    answer();
+    await scene.clock.advance(0);
+    assert.equal(wire.outcome, 'open');
+  });
+
+  test('is not waited for when its pull has come to its end', async (t) => {
+    const scene = await sceneOf(t);
+    const wire = await scene.open({ wire: new Wire(false) });
+    await scene.append(...many(1000));
+    assert.ok(wire.isBlocked);
+    await scene.clock.advance(300_000 + settings.stalledMs);
+    assert.equal(wire.outcome, 'cut');
+    assert.deepEqual(scene.logged, [], 'it is not too much');
   });
 
   test('is given each event once although a piece is more than may wait for it', async (t) => {

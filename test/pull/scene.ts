@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/core/clock.ts';
+import type { Clock, Timer } from '../../src/core/clock.ts';
 import { formatOffset } from '../../src/core/offset.ts';
 import type { NewEvent, Offset } from '../../src/core/types.ts';
 import { limits } from '../../src/config.ts';
@@ -81,6 +81,7 @@ export async function openScene(
       const start = await place.startOf(asked, clock.now());
       if ('refused' in start) throw new Error(start.refused);
       const permit = { token: client, holds };
+      wire.clock = clock;
       const opening: Opening = { position: start.position, types, permit };
       wire.events = place.begin(opening, wire);
       await clock.advance(0);
@@ -119,6 +120,9 @@ export class Wire implements Sink {
   #waiting = 0;
   #takes: boolean;
   stallsMs: number | undefined;
+  /** Of the scene; without one nothing stalls by itself. */
+  clock: Clock | undefined;
+  #stalling: Timer | undefined;
   outcome: 'open' | 'ended' | 'cut' = 'open';
   readonly #blockedAt: number;
 
@@ -143,14 +147,18 @@ export class Wire implements Sink {
 
   stallsAfter(ms: number | undefined): void {
     this.stallsMs = ms;
+    this.#stalling?.cancel();
+    if (ms !== undefined) this.#stalling = this.clock?.after(ms, () => this.events?.stalled());
   }
 
   end(): void {
     if (this.outcome === 'open') this.outcome = 'ended';
+    if (this.#waiting === 0) this.#stalling?.cancel();
   }
 
   cut(): void {
     this.outcome = 'cut';
+    this.#stalling?.cancel();
     this.events?.gone();
   }
 
