@@ -3,22 +3,20 @@ import { StoreUnavailable } from '../core/errors.ts';
 import { errorFrame, eventFrame, heartbeat, offsetFrame, type PullErrorCode } from '../core/sse.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
 import { Tail } from '../delivery/tail.ts';
-import type { LogPage, LogStore } from '../store/port.ts';
+import type { Turns } from '../delivery/turns.ts';
+import type { LogStore } from '../store/port.ts';
 import { Audience } from './audience.ts';
+import { pageOf, Pages } from './pages.ts';
 import type { Reader } from './reader.ts';
-import type { Reads } from './reads.ts';
 import type { PullSettings } from './settings.ts';
-import { type Page, Shelf } from './shelf.ts';
-
-/** No event is shorter as it is written: its envelope alone has more (core/envelope.ts). */
-const frameBytesMin = 200;
+import type { Page } from './shelf.ts';
 
 export interface HubDeps {
   readonly tenant: number;
   readonly log: Pick<LogStore, 'head' | 'page' | 'firstSince'>;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly settings: PullSettings;
-  readonly reads: Reads;
+  readonly turns: Turns;
   /** A reader was closed because its client did not read. */
   readonly slow: (reader: Reader, position: Offset) => void;
   /** An error that is no outage of the store: a bug. */
@@ -36,7 +34,7 @@ export class Hub {
   readonly readers = new Set<Reader>();
   readonly #deps: HubDeps;
   readonly #audiences = new Map<string, Audience>();
-  readonly #shelf = new Shelf();
+  readonly #pages: Pages;
   /** Absent until the store was asked where the log ends. */
   #tail: Tail<Audience> | undefined;
   /** The log is known to reach this offset. */
@@ -49,6 +47,7 @@ export class Hub {
 
   constructor(deps: HubDeps) {
     this.#deps = deps;
+    this.#pages = new Pages(deps);
   }
 
   /** The readers of these types; several hubs never share one. */
@@ -93,7 +92,7 @@ export class Hub {
   /** Forgets events that were in memory already the last time, and pages that were read. */
   age(): void {
     this.#tail?.age();
-    this.#shelf.clear();
+    this.#pages.clear();
   }
 
   /** What time has brought: signs of life, ends, and another try where the store has failed. */
@@ -115,7 +114,7 @@ export class Hub {
 
   /** Reads on for a reader that is behind, as far as its client takes it. */
   advance(reader: Reader): void {
-    const { settings, reads } = this.#deps;
+    const { settings, turns } = this.#deps;
     const tail = this.#tail;
     if (tail === undefined) return;
     while (reader.state === 'behind' && !reader.isReading) {
@@ -125,7 +124,7 @@ export class Hub {
       if (reader.position === tail.head) return this.#follow(tail, reader);
       if (!tail.covers(reader.position)) {
         reader.isReading = true;
-        reads.want(() => this.#readPage(reader));
+        turns.want(() => this.#readPage(reader));
         return;
       }
       const { types } = reader.audience;
@@ -148,7 +147,7 @@ export class Hub {
     if (reader.state === 'ended') reader.sink.cut();
     // All there is for it was written, and that is not too much, or nothing at all.
     else if (reader.state === 'live') reader.sink.stallsAfter(undefined);
-    else this.#deps.reads.want(() => this.#judgeSlow(reader));
+    else this.#deps.turns.want(() => this.#judgeSlow(reader));
   }
 
   /** Ends a pull as a matter of course: the client comes back and reads on. */
@@ -339,7 +338,7 @@ export class Hub {
     const { waitingBytesMax } = this.#deps.settings;
     const { position, audience } = reader;
     await this.#ask(async () => {
-      const waits = await this.#waitsInLog(audience, position);
+      const waits = await this.#pages.waiting(audience, position, this.#tail?.head ?? 0);
       // It has read meanwhile, or is gone.
       if (reader.state !== 'behind' || reader.position !== position) return;
       if (!reader.sink.isBlocked) return;
@@ -350,21 +349,11 @@ export class Hub {
     }, reader);
   }
 
-  /** Bytes for an audience after an offset: at least so many, counted as far as it matters. */
-  async #waitsInLog({ types }: Audience, after: Offset): Promise<number> {
-    const { tenant, log, settings } = this.#deps;
-    const { waitingBytesMax: bytesMax } = settings;
-    const least = types === undefined ? ((this.#tail?.head ?? 0) - after) * frameBytesMin : 0;
-    if (least >= bytesMax) return least;
-    const { events } = await log.page(tenant, { after, types, take: bytesMax, bytesMax });
-    return events.reduce((sum, event) => sum + eventFrame(event).length, 0);
-  }
-
   async #readPage(reader: Reader): Promise<void> {
     const { position: after, audience } = reader;
     if (reader.state !== 'ended') {
       await this.#ask(async () => {
-        const page = await this.#shelf.page(audience, after, () => this.#read(audience, after));
+        const page = await this.#pages.page(audience, after);
         if (page.isOvertaken) this.fail(reader, 'cursor_expired');
         else if (reader.state === 'behind') give(reader, page);
       }, reader);
@@ -372,19 +361,6 @@ export class Hub {
     reader.isReading = false;
     // What brought nothing is asked again at the next look, not at once.
     if (reader.position > after) this.advance(reader);
-  }
-
-  async #read({ types }: Audience, after: Offset): Promise<Page> {
-    const { tenant, log, settings } = this.#deps;
-    const { pageEvents: take, pageBytes: bytesMax } = settings;
-    const read = await log.page(tenant, { after, types, take, bytesMax });
-    return pageOf(read, await this.#isOvertaken(after, read));
-  }
-
-  /** Whether an event after `after` may have been pruned before the page was read. */
-  async #isOvertaken(after: Offset, { events }: LogPage): Promise<boolean> {
-    if (events[0]?.offset === after + 1) return false;
-    return (await this.#deps.log.firstSince(this.#deps.tenant, 0)) > after + 1;
   }
 
   /** Asks the store; what fails for an outage is tried again by and by. */
@@ -411,9 +387,4 @@ function give(reader: Reader, { bytes, last, scannedTo }: Page): void {
     reader.toldOffset = last;
   }
   reader.position = Math.max(reader.position, scannedTo);
-}
-
-function pageOf({ events, scannedTo }: LogPage, isOvertaken = false): Page {
-  const bytes = Buffer.from(events.map(eventFrame).join(''));
-  return { bytes, last: events.at(-1)?.offset, scannedTo, isOvertaken };
 }

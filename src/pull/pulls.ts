@@ -2,10 +2,10 @@ import type { Clock, RandomBytes, Timer } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
 import { greeting } from '../core/sse.ts';
 import type { Offset } from '../core/types.ts';
+import { Turns } from '../delivery/turns.ts';
 import type { Hint, Store } from '../store/port.ts';
 import { Hub } from './hub.ts';
 import { Reader, type ReaderFacts, type ReaderTimes } from './reader.ts';
-import { Reads } from './reads.ts';
 import { createSeats, type Seats } from './seats.ts';
 import type { PullSettings } from './settings.ts';
 import type { Sink, SinkEvents } from './sink.ts';
@@ -13,8 +13,8 @@ import { type AskedStart, type Start, startOf } from './start.ts';
 
 /**
  * The open pulls of this node: clients that read the logs of their tenants as server-sent events
- * (contract section 12). The room borrows `delivery/tail.ts` and `delivery/deque.ts`, the end of a
- * log in memory, and nothing else of that room.
+ * (contract section 12). The room borrows `delivery/tail.ts`, the end of a log in memory, and
+ * `delivery/turns.ts`, taking turns in reading it, and nothing else of that room.
  */
 export interface Pulls {
   /** Whether a further pull of the client would be admitted now. */
@@ -69,7 +69,7 @@ interface Entry {
 class NodePulls implements Pulls {
   readonly #deps: PullsDeps;
   readonly #entries = new Map<number, Entry>();
-  readonly #reads: Reads;
+  readonly #turns: Turns;
   readonly #unwatch: () => void;
   /** One for all readers, as long as there are any. */
   #timer: Timer | undefined;
@@ -78,7 +78,7 @@ class NodePulls implements Pulls {
 
   constructor(deps: PullsDeps) {
     this.#deps = deps;
-    this.#reads = new Reads(deps.clock);
+    this.#turns = new Turns(deps.clock);
     this.#unwatch = deps.store.watch((hint) => this.#hear(hint));
   }
 
@@ -114,7 +114,7 @@ class NodePulls implements Pulls {
     this.#unwatch();
     this.#timer?.cancel();
     for (const { hub } of this.#entries.values()) hub.close();
-    this.#reads.close();
+    this.#turns.close();
   }
 
   #begin(entry: Entry, pull: Opening & ReaderFacts, sink: Sink, leave: () => void): SinkEvents {
@@ -140,7 +140,7 @@ class NodePulls implements Pulls {
       log: store.log,
       clock,
       settings,
-      reads: this.#reads,
+      turns: this.#turns,
       slow: ({ client }, position) => this.#reportSlow(tenant, client, position),
       unexpected: (error) => log.error({ err: error, tenant }, 'a pull failed'),
       ended: (reader) => {

@@ -117,10 +117,10 @@ const rules: readonly Rule[] = [
     own: ['core/', 'store/port.ts', 'store/port-replays.ts'],
     packages: NETWORK,
   },
-  // The end of a log in memory is one thing, whoever waits there.
+  // The end of a log in memory is one thing, whoever waits there, and so is taking turns in reading.
   {
     files: 'pull/',
-    own: ['core/', 'store/port.ts', 'delivery/deque.ts', 'delivery/tail.ts'],
+    own: ['core/', 'store/port.ts', 'delivery/tail.ts', 'delivery/turns.ts'],
     builtins: ASSERT,
   },
   { files: 'auth/', own: ['core/', 'store/port.ts'], packages: ['jose'] },

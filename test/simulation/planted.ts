@@ -222,9 +222,9 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a page that is read by what a stream wanted before',
     file: 'delivery/page-reader.ts',
-    before: `if (runner?.state === 'active') void this.#read(runner);
-      else if (runner !== undefined) runner.reading = false;`,
-    after: 'if (runner !== undefined) void this.#read(runner);',
+    before: `if (runner.state === 'active') await read(runner);
+        else runner.reading = false;`,
+    after: 'await read(runner);',
   },
   {
     name: 'retries that wait without a bound',

@@ -1,16 +1,16 @@
 import type { Clock, Timer } from '../core/clock.ts';
-import { Deque } from '../delivery/deque.ts';
+import { Deque } from './deque.ts';
 
-/** Pages read from the store at once, of all readers together. */
+/** Pages read from the store at once, of all that take turns together. */
 const readsMax = 4;
 /** Reading goes on for so long before others of the process have their turn. */
 const turnMs = 5;
 
 /**
- * Few pages at once, and never for long without a pause: an engine may be synchronous, and a
- * thousand readers that begin at the oldest event would hold the process up for seconds.
+ * Few pages at once, and never for long without a pause: an engine may be synchronous, and ten
+ * thousand that are behind, or one whose events are rare, would hold the process up for seconds.
  */
-export class Reads {
+export class Turns {
   readonly #clock: Pick<Clock, 'elapsedMs' | 'after'>;
   readonly #waiting = new Deque<() => Promise<void>>();
   #underWay = 0;
@@ -19,6 +19,11 @@ export class Reads {
 
   constructor(clock: Pick<Clock, 'elapsedMs' | 'after'>) {
     this.#clock = clock;
+  }
+
+  /** What is being read, or will be. */
+  get reads(): number {
+    return this.#underWay + this.#waiting.length;
   }
 
   /** Does `read` when it has its turn. It must not reject. */
