@@ -570,11 +570,11 @@ export const limits = {
     spreadMs: 30_000,
     /**
      * What may wait for a client, and how long nothing of it may move. The system tells of what a
-     * client takes in steps of some 100 KiB: one that is slow is not to be taken for one that
-     * does not read.
+     * client takes in steps of some 100 KiB, and Node of the last step up to once more this time
+     * later: it is 5 to 10 s.
      */
     waitingBytesMax: MIB,
-    stalledMs: 10_000,
+    stalledMs: 5_000,
     /** Readers are sent away when the store is away for so long. */
     outageMs: 30_000,
     /** Events in memory per tenant with readers, by count and by bytes. */

@@ -9,14 +9,21 @@ import { openScene, type PullScene, range, shown, Wire } from './scene.ts';
 
 const types = ['a.made', 'b.made', 'c.made'] as const;
 
+/** How this process hears of events: as their own, as another's, of hints that are late, or not. */
+type Heard = 'own' | 'head' | 'late' | 'late head' | 'no';
+
 /** What may happen to a log and its readers, in any order. */
 type Step =
-  /** `heard`: by this process; else by another one, of which a hint comes, or none. */
   | {
       readonly kind: 'append';
       readonly of: readonly number[];
-      readonly heard: 'own' | 'head' | 'no';
+      readonly heard: Heard;
     }
+  /** Hints that were late come, the last one first, each twice. */
+  | { readonly kind: 'hear' }
+  /** What the store answers from now on comes late, and then all at once. */
+  | { readonly kind: 'hold' }
+  | { readonly kind: 'answer' }
   | { readonly kind: 'prune'; readonly take: number }
   | {
       readonly kind: 'open';
@@ -43,8 +50,12 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('append' as const),
       of: fc.array(fc.nat(2), { minLength: 1, maxLength: 12 }),
-      heard: fc.constantFrom('own' as const, 'own' as const, 'head' as const, 'no' as const),
+      heard: fc.constantFrom<Heard>('own', 'own', 'own', 'head', 'late', 'late head', 'no'),
     }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom<Step>({ kind: 'hear' }, { kind: 'hold' }, { kind: 'answer' }),
   },
   {
     weight: 1,
@@ -113,11 +124,12 @@ interface Play {
 }
 
 async function openPlay(): Promise<Play> {
-  const hearing = { as: 'own' as 'own' | 'head' | 'no' };
+  const hearing = createHearing();
+  const answers = createAnswers();
   const scene = await openScene({
     clock: createManualClock(),
     settings: { tailEventsMax: 10, pageEvents: 3, waitingBytesMax: 500 },
-    around: (store) => hearingAs(store, hearing),
+    around: (store) => answers.around(hearing.around(store)),
   });
   const log: string[] = [];
   const clients = new Map<number, ModelReader>();
@@ -171,11 +183,19 @@ async function openPlay(): Promise<Play> {
         await scene.store.log.prune(scene.tenant, { before: Infinity, take: step.take });
       } else if (step.kind === 'wait') {
         await scene.clock.advance(step.ms);
+      } else if (step.kind === 'hear') {
+        hearing.hear();
+      } else if (step.kind === 'hold' || step.kind === 'answer') {
+        answers.hold(step.kind === 'hold');
+        await scene.clock.advance(0);
       } else {
         await move(step);
       }
     },
     finish: async () => {
+      hearing.hear();
+      answers.hold(false);
+      await scene.clock.advance(0);
       for (const client of clients.values()) {
         await collect(client);
         if (client.isExpired) {
@@ -221,19 +241,67 @@ async function openPlay(): Promise<Play> {
   }
 }
 
-/** A store whose appended events are heard of as those of this process, of another, or not at all. */
-function hearingAs(store: Store, hearing: { readonly as: 'own' | 'head' | 'no' }): Store {
-  const heardOf = (hint: Hint): Hint | undefined => {
-    if (hint.kind !== 'appended' || hearing.as === 'own') return hint;
-    if (hearing.as === 'no') return undefined;
-    return { kind: 'head', tenant: hint.tenant, head: hint.events.at(-1)?.offset ?? 0 };
+interface Hearing {
+  as: Heard;
+  /** The hints that were late come. */
+  hear(): void;
+  around(store: Store): Store;
+}
+
+function createHearing(): Hearing {
+  const late: Hint[] = [];
+  const listeners = new Set<(hint: Hint) => void>();
+  const tell = (hint: Hint): void => {
+    for (const listener of listeners) listener(hint);
+  };
+  const hearing: Hearing = {
+    as: 'own',
+    hear: () => {
+      for (const hint of late.splice(0).toReversed()) {
+        tell(hint);
+        tell(hint);
+      }
+    },
+    around: (store) => ({
+      ...store,
+      watch: (listener) => {
+        listeners.add(listener);
+        return store.watch((hint) => {
+          if (hint.kind !== 'appended' || hearing.as === 'own') return listener(hint);
+          if (hearing.as === 'no') return;
+          const head = hint.events.at(-1)?.offset ?? 0;
+          const heard: Hint = { kind: 'head', tenant: hint.tenant, head };
+          if (hearing.as === 'head') listener(heard);
+          else late.push(hearing.as === 'late' ? hint : heard);
+        });
+      },
+    }),
+  };
+  return hearing;
+}
+
+interface Answers {
+  /** Whether pages that are read from now on come late; what is late comes at `false`. */
+  hold(isHeld: boolean): void;
+  around(store: Store): Store;
+}
+
+function createAnswers(): Answers {
+  let isHeld = false;
+  const held: (() => void)[] = [];
+  const late = async <T>(read: Promise<T>): Promise<T> => {
+    const answer = await read;
+    if (isHeld) await new Promise<void>((resolve) => held.push(resolve));
+    return answer;
   };
   return {
-    ...store,
-    watch: (listener) =>
-      store.watch((hint) => {
-        const heard = heardOf(hint);
-        if (heard !== undefined) listener(heard);
-      }),
+    hold: (next) => {
+      isHeld = next;
+      if (!next) for (const answer of held.splice(0)) answer();
+    },
+    around: (store) => ({
+      ...store,
+      log: { ...store.log, page: (tenant, query) => late(store.log.page(tenant, query)) },
+    }),
   };
 }
