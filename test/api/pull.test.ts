@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { EventSource } from 'eventsource';
 import { revokeKey } from '../../src/auth/keys.ts';
+import { StoreUnavailable } from '../../src/core/errors.ts';
 import { formatOffset } from '../../src/core/offset.ts';
 import { secondTenant, until } from '../auth/house.ts';
 import { waitFor } from '../helpers/leat.ts';
@@ -245,6 +246,61 @@ describe('a pull that cannot begin', () => {
     const site = await siteOf(t);
     site.ready = false;
     assert.equal((await refused(site)).statusCode, 503);
+  });
+
+  test('gives its place back, whatever refuses it', async (t) => {
+    let isAway = false;
+    const site = await siteOf(
+      t,
+      {},
+      {
+        pull: { connectionsMax: 1 },
+        around: (store) => ({
+          ...store,
+          log: {
+            ...store.log,
+            head: async (tenant) => {
+              if (isAway) throw new StoreUnavailable('away');
+              return store.log.head(tenant);
+            },
+          },
+        }),
+      },
+    );
+    await publish(site, 'a.one');
+    site.house.clock.move(8 * dayMs);
+    const now = await fresh(site);
+    for (let round = 0; round < 2; round += 1) {
+      isAway = true;
+      assert.equal((await refused(site, '', now)).statusCode, 503);
+      isAway = false;
+      const beyond = await refused(site, `?from=${formatOffset(2)}`, now);
+      assert.equal(beyond.statusCode, 400);
+      const expired = await refused(site, `?from=${formatOffset(0)}`, now);
+      assert.equal(expired.statusCode, 410);
+    }
+    const pull = await pullOf(site, '', now);
+    assert.equal(pull.status, 200);
+    pull.close();
+  });
+
+  test('gives its place back when it was asked for behind another and both are gone', async (t) => {
+    const site = await siteOf(t, {}, { pull: { connectionsMax: 6 } });
+    const socket = sendRaw(site.port, site.token);
+    await readUntil(socket, /retry: 2000/);
+    const head = `Host: a\r\nAuthorization: Bearer ${site.token}\r\n\r\n`;
+    socket.write(`GET /api/v2/events HTTP/1.1\r\n${head}`.repeat(2));
+    await waitFor('all places to be taken', async () => {
+      return (await site.send('HEAD', '/events')).status === 403;
+    });
+    socket.destroy();
+    await waitFor('places', async () => (await site.send('HEAD', '/events')).status === 200);
+    const pulls = [await pullOf(site), await pullOf(site), await pullOf(site)];
+    assert.deepEqual(
+      pulls.map(({ status }) => status),
+      [200, 200, 200],
+    );
+    for (const pull of pulls) pull.close();
   });
 
   test('gives its place back, also when its client has gone meanwhile', async (t) => {
