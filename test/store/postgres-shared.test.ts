@@ -16,7 +16,7 @@ describe('PostgreSQL: many processes on one database', () => {
     await slow.query('begin');
     const held = newEvent();
     await slow.query(
-      `select leat_append($1, $2, array[$3], array[false], array['a.b'], array[1::bigint], array['{}'])`,
+      `select leat_append($1, $2, array[$3], array[false], array['a.b'], array[1::bigint], array['{}'], '{}')`,
       [tenant, Date.now(), held.id],
     );
     let committed = false;
