@@ -23,8 +23,9 @@ export interface ReplayStore {
    * Goes on with the replay of a stream that the caller owns and that is enabled: raises the cursor
    * as {@link OwnershipStore.raiseCursors} does, and turns the next events of the range up to it
    * into `replay` deliveries that are due now. Events that the stream does not want as it is now,
-   * that have a row, or that were sent for the first time after the replay was accepted are passed.
-   * A replay is over once nothing of it is left, or when the rest of its range was pruned.
+   * that have a row, that were pruned, or that were sent for the first time after the replay was
+   * accepted are passed. A replay is over once nothing of it is left, or when all that was left of
+   * its range was pruned.
    */
   feed(ask: FeedAsk, now: Millis): Promise<FeedAnswer>;
   /** Forgets replays that were over before `before`, at most `take`; answers how many. */

@@ -54,8 +54,11 @@ export interface FeedState {
 export type FeedStep =
   | {
       readonly step: 'read';
-      /** The stretch ends here. */
+      /** The stretch begins after this… */
+      readonly after: Offset;
+      /** …and ends here. */
       readonly upTo: Offset;
+      /** None: nothing of the stretch is wanted, and it need not be read. */
       readonly types: readonly string[];
       /** Events to take at most. */
       readonly take: number;
@@ -65,24 +68,26 @@ export type FeedStep =
 
 /**
  * Decides the next step. Events above the cursor are the stream's own to send yet: a row for one of
- * them would have it sent twice.
+ * them would have it sent twice. What was pruned ahead of the position is passed: the oldest events
+ * of a range that reaches back far are pruned all the time, and the others are still to be sent.
  */
 export function nextFeed(replay: StoredReplay, ask: FeedAsk, state: FeedState): FeedStep {
   const { position, to } = replay;
   const isRead = position >= to;
   if (!state.enabled) return { step: 'wait' };
-  if (isRead || state.prunedTo > position) {
+  if (isRead || state.prunedTo >= to) {
     if (state.waiting > 0) return { step: 'wait' };
     return { step: 'end', status: isRead ? 'done' : 'failed' };
   }
   const take = Math.min(ask.take, ask.waitingMax - state.waiting);
+  const after = Math.max(position, state.prunedTo);
   const readable = Math.min(to, state.cursor);
-  if (take <= 0 || readable <= position) return { step: 'wait' };
+  if (take <= 0 || readable <= after) return { step: 'wait' };
   const types = typesNow(state.subscriptions).filter(
     (type) => replay.types === undefined || replay.types.includes(type),
   );
-  if (types.length === 0) return { step: 'read', upTo: readable, types, take };
-  return { step: 'read', upTo: Math.min(readable, position + scanMax), types, take };
+  const upTo = types.length === 0 ? readable : Math.min(readable, after + scanMax);
+  return { step: 'read', after, upTo, types, take };
 }
 
 /** What a stretch came to: the rows that were added for it are of these events, in order. */

@@ -154,15 +154,16 @@ function addRows(
   db: Database,
   run: Run,
   replay: StoredReplay,
-  { upTo, types, take }: Extract<FeedStep, { step: 'read' }>,
+  { after, upTo, types, take }: Extract<FeedStep, { step: 'read' }>,
   now: Millis,
 ): Offset[] {
+  if (types.length === 0) return [];
   const rows = db.all<{ offset: Offset }>`
     insert into deliveries (tenant, stream, event_id, offset, type, time, kind, state, attempt,
       due_at)
     select e.tenant, ${run.stream}, e.id, e.offset, e.type, e.time, 'replay', 'retrying', 1, ${now}
     from events e
-    where e.tenant = ${run.tenant} and e.offset > ${replay.position} and e.offset <= ${upTo}
+    where e.tenant = ${run.tenant} and e.offset > ${after} and e.offset <= ${upTo}
       and e.type in (select value from json_each(${JSON.stringify(types)}))
       and not exists (
         select 1 from deliveries d

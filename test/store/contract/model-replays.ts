@@ -109,12 +109,12 @@ export function feed(
   const waiting = waitingOf(stream).length;
   const isRead = replay.position >= replay.to;
   if (!stream.enabled) return nothing;
-  if (isRead || prunedTo(model) > replay.position) {
+  if (isRead || prunedTo(model) >= replay.to) {
     return waiting > 0 ? nothing : end(isRead ? 'done' : 'failed');
   }
   const room = Math.min(ask.take, ask.waitingMax - waiting);
   const upTo = Math.min(replay.to, cursor);
-  if (room <= 0 || upTo <= replay.position) return nothing;
+  if (room <= 0 || upTo <= Math.max(replay.position, prunedTo(model))) return nothing;
   const found = model.log
     .filter((event) => event.offset > replay.position && event.offset <= upTo)
     .filter(({ type }) => ask.wanted.includes(type) && replay.types?.includes(type) !== false)

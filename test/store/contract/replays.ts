@@ -348,12 +348,31 @@ function feedContract(engine: Engine): void {
     assert.deepEqual(await claimedIds(scene, owned), []);
   });
 
+  test('goes on behind what is pruned ahead of it, with what the log still has', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned, events } = await withPast(scene, 6);
+    const replay = await begin(scene, stream);
+    assert.equal((await feed(scene, owned, replay, { take: 1 })).fed, 1);
+    assert.equal(await scene.store.log.prune(scene.tenant, { before: muchLater, take: 4 }), 4);
+    assert.equal((await feed(scene, owned, replay)).fed, 2);
+    const left = [events[0], ...events.slice(4)].flatMap((event) => event ?? []);
+    const { rows } = await claimDue(scene, owned);
+    assert.deepEqual(
+      rows.map(({ event }) => event.body),
+      left.map(({ body }) => body),
+    );
+    await scene.settle(owned, { outcomes: left.map((event) => delivered(event, again)) });
+    assert.equal((await feed(scene, owned, replay)).result, 'over');
+    const expected = { status: 'done', matched: 3, sent: 3, failed: 0, finishedAt: scene.now };
+    assert.deepEqual(await progress(scene, replay), expected);
+  });
+
   test('fails once the rest of the range was pruned, after what it has begun', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, owned, events } = await withPast(scene, 5);
     const replay = await begin(scene, stream);
     assert.equal((await feed(scene, owned, replay, { take: 2 })).fed, 2);
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: muchLater, take: 4 }), 4);
+    assert.equal(await scene.store.log.prune(scene.tenant, { before: muchLater, take: 5 }), 5);
     assert.deepEqual([(await feed(scene, owned, replay)).result], ['running']);
     const { rows } = await claimDue(scene, owned);
     assert.deepEqual(
