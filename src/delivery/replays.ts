@@ -1,8 +1,10 @@
 import type { Clock, Millis } from '../core/clock.ts';
 import type { FeedAnswer, FeedAsk, ReplayStore } from '../store/port-replays.ts';
+import { Deque } from './deque.ts';
 import type { Lane, Patience } from './patience.ts';
 import type { Rota } from './rota.ts';
-import { replaySlots, type Runner, type RunnerLimits } from './runner.ts';
+import { replaySlots, type Runner } from './runner.ts';
+import type { DeliverySettings } from './settings.ts';
 
 /** Goes on with replays, where streams have slots that nothing else needs. */
 export interface Replays {
@@ -10,6 +12,8 @@ export interface Replays {
   readonly isBusy: boolean;
   /** The runner may have room for events of its replay. */
   tell(runner: Runner): void;
+  /** The node may have room for events of replays; the rota says so whenever it pumps. */
+  pump(): void;
   close(): void;
 }
 
@@ -18,8 +22,8 @@ export interface ReplayDeps {
   readonly clock: Clock;
   readonly lane: Lane;
   readonly patience: Patience;
-  readonly settings: Pick<RunnerLimits, 'streamConcurrency'>;
-  readonly rota: Pick<Rota, 'pump'>;
+  readonly settings: Pick<DeliverySettings, 'streamConcurrency' | 'concurrency'>;
+  readonly rota: Pick<Rota, 'pump' | 'inFlight' | 'waiting'>;
   /** The runner has rows that are due then. */
   readonly note: (runner: Runner, dueAt: Millis) => void;
   /** The store says that the stream is another node's. */
@@ -30,30 +34,40 @@ export interface ReplayDeps {
  * Asks the store for as many events as could be sent at once: they become rows, which are claimed
  * as retries are. Asked anew whenever something of the stream was settled or read again, so nothing
  * goes round while there is nothing to do, and one look at a long stretch without a match leads to
- * the next.
+ * the next. Of however many streams one is asked for at a time, in turns, so that the results of all
+ * others never wait for more than one look; and none while the slots of the node are wanted.
  */
 export function createReplays(deps: ReplayDeps): Replays {
-  const { clock, lane, patience, settings, store } = deps;
-  let asking = 0;
+  const { clock, lane, patience, settings, store, rota } = deps;
+  const turns = new Deque<Runner>();
+  let isAsking = false;
   let closed = false;
 
   const tell = (runner: Runner): void => {
     if (closed || runner.feeding || runner.replayRoom(settings) <= 0) return;
     runner.feeding = true;
-    asking += 1;
+    turns.push(runner);
+    pump();
+  };
+  /** A quarter of the node's slots is left to what is fresh, as it is of each stream's. */
+  const hasRoom = (): boolean =>
+    rota.waiting === 0 && rota.inFlight < replaySlots(settings.concurrency);
+  const pump = (): void => {
+    if (closed || isAsking || !hasRoom()) return;
+    const runner = turns.shift();
+    if (runner === undefined) return;
+    isAsking = true;
     void feedNext(runner);
   };
   const feedNext = async (runner: Runner): Promise<void> => {
     const more = await lane(() => feed(runner));
-    // Others of the process have their turn: an engine may be synchronous.
-    if (more) clock.after(0, () => end(runner, true));
-    else end(runner, false);
-  };
-  const end = (runner: Runner, more: boolean): void => {
     runner.feeding = false;
-    asking -= 1;
     if (more) tell(runner);
-    deps.rota.pump();
+    // Others of the process have their turn: an engine may be synchronous.
+    clock.after(0, () => {
+      isAsking = false;
+      rota.pump();
+    });
   };
   /** Answers whether a further look may find more at once. */
   const feed = async (runner: Runner): Promise<boolean> => {
@@ -70,6 +84,7 @@ export function createReplays(deps: ReplayDeps): Replays {
     if (runner.state !== 'gone') hear(runner, ask, answer);
     // The answer to a try that went through may have been lost: its rows are there.
     if (answer.fed > 0 || tries > 1) deps.note(runner, clock.now());
+    rota.pump();
     return answer.more;
   };
   const hear = (runner: Runner, ask: FeedAsk, answer: FeedAnswer): void => {
@@ -80,11 +95,13 @@ export function createReplays(deps: ReplayDeps): Replays {
 
   return {
     get isBusy() {
-      return asking > 0;
+      return isAsking || turns.length > 0;
     },
     tell,
+    pump,
     close: () => {
       closed = true;
+      for (let next = turns.shift(); next !== undefined; next = turns.shift()) next.feeding = false;
     },
   };
 }

@@ -135,7 +135,10 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
   });
   const rota = createRota({
     settings,
-    pumped,
+    pumped: () => {
+      replays.pump();
+      pumped();
+    },
     mayBegin: () => lease.isHeld && settler.unsettled < unsettledMax,
     begin: (runner, work) => {
       if (work === 'fresh') sender.beginFresh(runner);

@@ -233,6 +233,88 @@ describe('a replay', () => {
   });
 });
 
+describe('replays of many streams at once', () => {
+  /** So many streams that have each been sent the same event and are to send it again. */
+  async function replays(scene: DeliveryScene, count: number): Promise<Replay[]> {
+    const streams: Stream[] = [];
+    for (let number = 0; number < count; number += 1) streams.push(await scene.addStream());
+    await scene.start();
+    await scene.publishMany(5);
+    await scene.clock.advance(5000);
+    assert.equal(scene.sent().length, 5 * count);
+    const to = await scene.store.log.head(scene.tenant);
+    const begun: Replay[] = [];
+    for (const stream of streams) {
+      const asked = { tenant: scene.tenant, stream: stream.id, from: 0, to, types: undefined };
+      const now = scene.clock.now();
+      const answer = await scene.store.replays.create({ ...asked, id: newId('rpl') }, now);
+      assert.ok('created' in answer);
+      begun.push(answer.created);
+    }
+    return begun;
+  }
+
+  test('leave slots of the node to the fresh events of others', async (t) => {
+    const scene = await createDeliveryScene(t, { settings: { pollMs: 1_000_000 } });
+    await scene.addStream({ types: ['other.made'] });
+    const begun = await replays(scene, 12);
+    scene.transport.respond = () => undefined;
+    await scene.clock.advance(5000);
+    const open = scene.transport.open.length;
+    assert.ok(open > 0 && open < settings.concurrency, `${open} attempts`);
+    const [fresh] = await scene.publish('other.made');
+    assert.equal(scene.sent().at(-1), fresh);
+    scene.transport.respond = () => ok;
+    for (const post of scene.transport.open) post.end(ok);
+    await scene.clock.advance(2000);
+    for (const one of begun) {
+      const expected = { status: 'done', matched: 5, sent: 5, failed: 0 };
+      assert.deepEqual(await progress(scene, one), expected);
+    }
+  });
+
+  test('ask the store one at a time: what others have for it waits for one of them', async (t) => {
+    const commands: string[] = [];
+    const held = Promise.withResolvers<void>();
+    let holds = false;
+    const scene = await createDeliveryScene(t, {
+      settings: { concurrency: 1000, pollMs: 1_000_000 },
+      through: (store) => ({
+        ...store,
+        replays: {
+          ...store.replays,
+          feed: async (...args) => {
+            commands.push('feed');
+            if (holds) await held.promise;
+            return store.replays.feed(...args);
+          },
+        },
+        deliveries: {
+          ...store.deliveries,
+          settle: async (...args) => {
+            commands.push('settle');
+            return store.deliveries.settle(...args);
+          },
+        },
+      }),
+    });
+    await scene.addStream({ types: ['other.made'] });
+    const begun = await replays(scene, 30);
+    holds = true;
+    commands.length = 0;
+    await scene.clock.advance(0);
+    assert.deepEqual(commands, ['feed']);
+    await scene.publish('other.made');
+    await scene.clock.advance(settings.settleMs);
+    held.resolve();
+    await scene.clock.advance(0);
+    assert.ok(commands.includes('settle'), commands.join());
+    assert.ok(commands.indexOf('settle') <= 2, commands.join());
+    await scene.clock.advance(5000);
+    for (const one of begun) assert.equal((await progress(scene, one)).status, 'done');
+  });
+});
+
 describe('deliveries of a replay', () => {
   test('are retried by the schedule, and fail as any other', async (t) => {
     const scene = await createDeliveryScene(t);
