@@ -4,6 +4,7 @@ import type { TSchema } from 'typebox';
 import { describedOperations } from '../../src/api/operations.ts';
 import type { Operation } from '../../src/api/operation.ts';
 import type { Schema } from '../../src/api/violation.ts';
+import { openPull } from '../helpers/pull.ts';
 import { openSite, type Received, type Site } from './site.ts';
 
 let site: Site;
@@ -35,6 +36,17 @@ function assertRefused(answer: Received, what: string): void {
 
 function assertNoBug(answer: Received, what: string): void {
   assert.ok(answer.status < 500, `${what}: ${answer.status} ${answer.text}`);
+}
+
+/** A pull that is not refused does not end by itself: it is cut off once its status is there. */
+async function assertNoHarm(operation: Operation, path: string, body?: string): Promise<void> {
+  if (operation.operationId !== 'pullEvents') {
+    return assertNoBug(await site.send(operation.method, path, body), path.slice(0, 100));
+  }
+  const pull = await openPull(`http://127.0.0.1:${site.port}/api/v2${path}`, site.token);
+  pull.close();
+  await pull.ended;
+  assert.ok(pull.status < 500, `${path.slice(0, 100)}: ${pull.status} ${pull.text()}`);
 }
 
 const deepObject = `${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`;
@@ -108,8 +120,7 @@ describe('a hostile query or path', () => {
   for (const operation of operations) {
     const name = `${operation.method} ${operation.path}`;
 
-    // A pull does not end by itself; what it refuses is tested with it.
-    test(`does no harm to ${name}`, { skip: operation.operationId === 'pullEvents' }, async () => {
+    test(`does no harm to ${name}`, async () => {
       const body = operation.body === undefined ? undefined : '{';
       for (const member of ['x', '__proto__', ...membersOf(operation.query)]) {
         for (const value of [
@@ -124,13 +135,12 @@ describe('a hostile query or path', () => {
           '{}',
         ]) {
           const path = `${pathOf(operation)}?${member}=${value}&${member}[a]=1`;
-          assertNoBug(await site.send(operation.method, path, body), `${member}=${value}`);
+          await assertNoHarm(operation, path, body);
         }
       }
       for (const value of ['%00', '%ff', '..%2f..', '%F0%9F%98%80', "'", 'a'.repeat(3000)]) {
         const values = { id: value, event_id: value, client_id: value };
-        const answer = await site.send(operation.method, pathOf(operation, values), body);
-        assertNoBug(answer, value);
+        await assertNoHarm(operation, pathOf(operation, values), body);
       }
       assert.deepEqual(site.logged, []);
     });
