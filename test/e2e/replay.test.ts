@@ -143,6 +143,72 @@ describe('a replay', () => {
   });
 });
 
+describe('a replay of what enabling a stream skipped', () => {
+  test('sends exactly those events, by the times of the two changes', async (t) => {
+    const { stream, type, endpoint } = await past(t, 5);
+    const disabled = await patchStream(leat, stream.id, { status: 'disabled' });
+    const missed = await publishAll(leat, eventsOf(type, 20));
+    const accepted = new Date().toISOString();
+    await waitFor('the next millisecond', () => new Date().toISOString() > accepted);
+    const path = `/api/v2/event-streams/${stream.id}`;
+    const answer = await leat.send('PATCH', path, { status: 'enabled' });
+    assert.equal(answer.headers.get('leat-skipped-events'), '20');
+    const enabled = await answered<StreamBody>(200, answer);
+    const later = await publish(leat, type);
+    await waitFor('an event after them', () => endpoint.of(later)[0]);
+    const range = { date_from: disabled.updated_at, date_to: enabled.updated_at };
+    const over = await waitUntilOver(leat, stream, await begin(leat, stream, range));
+    assert.deepEqual([over.status, over.matched, over.sent, over.failed], ['done', 20, 20, 0]);
+    assert.deepEqual(idsFrom(endpoint, 6).toSorted(), missed.toSorted());
+  });
+});
+
+describe('a replay while its stream changes', () => {
+  test('goes on to the new destination, and takes the new types from there', async (t) => {
+    const { stream, type, endpoint, ids, from } = await past(t, 60);
+    const other = freshType();
+    const unwanted = await publishAll(leat, eventsOf(other, 10));
+    const held: (() => void)[] = [];
+    endpoint.answer((response) => held.push(() => response.writeHead(204).end()));
+    const replay = await begin(leat, stream, { from });
+    await waitFor('attempts under way', () => held.length > 0);
+    const next = await startEndpoint();
+    t.after(() => next.close());
+    const subscriptions = [type, other].map((one) => ({ event_type: one }));
+    const { destination } = streamBody(next.url, { types: [type] });
+    await patchStream(leat, stream.id, { destination, subscriptions });
+    endpoint.answer(204);
+    for (const release of held) release();
+    const over = await waitUntilOver(leat, stream, replay);
+    assert.deepEqual([over.status, over.matched, over.sent, over.failed], ['done', 70, 70, 0]);
+    const sent = [...idsFrom(endpoint, 60), ...idsFrom(next, 0)];
+    assert.deepEqual(sent.toSorted(), [...ids, ...unwanted].toSorted());
+    assert.ok(unwanted.every((id) => next.of(id).length === 1));
+  });
+
+  test('goes with it when it is deleted: no attempt follows, and nothing is left to read', async (t) => {
+    const { stream, endpoint, from } = await past(t, 100);
+    const held: (() => void)[] = [];
+    endpoint.answer((response) => held.push(() => response.writeHead(204).end()));
+    const replay = await begin(leat, stream, { from });
+    await waitFor('attempts under way', () => held.length > 0);
+    const path = `/api/v2/event-streams/${stream.id}`;
+    assert.equal((await leat.send('DELETE', path)).status, 204);
+    const begun = endpoint.arrivals.length;
+    for (const method of ['GET', 'DELETE']) {
+      assert.equal((await leat.send(method, `${pathOf(stream)}/${replay.id}`)).status, 404);
+    }
+    assert.equal((await leat.send('POST', pathOf(stream), { from })).status, 404);
+    const { url } = endpoint;
+    const mark = freshType();
+    await createStream(leat, url, { types: [mark] });
+    endpoint.answer(204);
+    const id = await publish(leat, mark);
+    await waitFor('an event of another stream', () => endpoint.of(id)[0]);
+    assert.deepEqual(idsFrom(endpoint, begun), [id]);
+  });
+});
+
 describe('kill -9 in the midst of a replay', () => {
   test('loses none of its events, and the numbers are right in the end', async (t) => {
     const own = await makePlace();
