@@ -103,6 +103,36 @@ describe('readMigrations', () => {
     assert.equal(names[0], '0001_log');
     assert.ok(names.length >= 3);
   });
+
+  test('deliveries of every kind outlive the one that makes their table anew', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const own = readMigrations(new URL('../../src/store/sqlite/migrations/', import.meta.url));
+    const before = own.filter(({ name }) => name < '0007');
+    await migrate(driver, before);
+    const add = (kind: string, state: string, values: string): void =>
+      connection.exec(`
+        insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, offset,
+          due_at, failed_at, body, trace)
+        values (1, 'est_a', 'evt_' || '${kind}${state}', 'a.b', 5, '${kind}', '${state}', 2, ${values})`);
+    add('first', 'retrying', '7, 9, null, null, null');
+    add('first', 'parked', '8, 9, null, null, null');
+    add('first', 'failed', "9, null, 4, 'pruned', 'trace'");
+    add('redelivery', 'retrying', '10, 9, 4, null, null');
+    add('test', 'failed', "null, null, 4, 'test', null");
+    const read = () => connection.prepare('select * from deliveries order by event_id').all();
+    const indexes = () =>
+      connection.prepare("select name from sqlite_schema where tbl_name = 'deliveries'").all();
+    const kept = read();
+    const indexesBefore = indexes();
+    assert.equal(kept.length, 5);
+    await migrate(driver, own);
+    assert.deepEqual(read(), kept);
+    const names = indexes().map(({ name }) => name);
+    assert.ok(indexesBefore.every(({ name }) => names.includes(name)));
+    add('replay', 'retrying', '11, 9, null, null, null');
+    assert.throws(() => add('replay', 'parked', '11, null, null, null, null'), /CHECK constraint/);
+    assert.throws(() => add('replays', 'parked', '11, 9, null, null, null'), /CHECK constraint/);
+  });
 });
 
 function openDatabase(t: TestContext) {
