@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
@@ -55,24 +57,48 @@ describe('the traceparent of a request', () => {
     assert.equal(arrival.headers['traceparent'], undefined);
   });
 
+  test('is left out where it was sent twice, though it is the same', async () => {
+    const type = freshType();
+    await createStream(leat, endpoint.url, { types: [type] });
+    const headers = {
+      authorization: `Bearer ${leat.token}`,
+      'content-type': 'application/json',
+      traceparent: [trace, trace],
+    };
+    const sent = request(`${leat.url}/api/v2/events`, { method: 'POST', headers });
+    sent.end(JSON.stringify(event(type)));
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    answer.resume();
+    assert.equal(answer.statusCode, 202);
+    const arrival = await waitFor('the event', () =>
+      endpoint.arrivals.find((one) => one.event.type === type),
+    );
+    assert.equal(arrival.headers['traceparent'], undefined);
+  });
+
   test('goes along with what a change of a user and a test event send', async () => {
-    const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
+    const stream = await createStream(leat, endpoint.url, {
+      types: ['user.created', 'user.updated'],
+    });
     const headers = { traceparent: trace };
     const user = {
       email: 'ada@example.com',
       password: 'correct-horse-battery',
       connection: 'Username-Password-Authentication',
     };
-    await answered(201, leat.send('POST', '/api/v2/users', user, headers));
+    const made = leat.send('POST', '/api/v2/users', user, headers);
+    const { user_id: id } = await answered<{ user_id: string }>(201, made);
+    const change = leat.send('PATCH', `/api/v2/users/${id}`, { name: 'Ada' }, headers);
+    await answered(200, change);
     const path = `/api/v2/event-streams/${stream.id}/test`;
     await answered(202, leat.send('POST', path, { event_type: 'user.created' }, headers));
-    const arrivals = await waitFor('both events', () => {
-      const found = endpoint.arrivals.filter((arrival) => arrival.event.type === 'user.created');
-      return found.length === 2 ? found : undefined;
+    const arrivals = await waitFor('the events', () => {
+      const found = endpoint.arrivals.filter(({ event: { type } }) => type.startsWith('user.'));
+      return found.length === 3 ? found : undefined;
     });
     assert.deepEqual(
       arrivals.map((arrival) => arrival.headers['traceparent']),
-      [trace, trace],
+      [trace, trace, trace],
     );
   });
 
