@@ -176,6 +176,8 @@ describe('a replay is refused', () => {
       'No event has this offset yet, send an offset of this tenant',
       'from',
     ],
+    [{ from: null }, 'Expected type string but found type null', 'from'],
+    [{ from: offset, date_to: null }, 'Expected type string but found type null', 'date_to'],
     [{ from: 42 }, 'Expected type string but found type integer', 'from'],
     [{ from: '' }, 'String is too short (0 chars), minimum 1', 'from'],
     [
@@ -262,6 +264,23 @@ describe('a replay is refused', () => {
 });
 
 describe('reading and cancelling a replay', () => {
+  test('needs the scope of each, and is not a matter of who began it', async () => {
+    const of = await past(1);
+    const { id } = await begin(of, { from: beforeFirst(of) });
+    await scene.retire();
+    const needed = { GET: 'read:event_deliveries', DELETE: 'update:event_deliveries' };
+    for (const [method, scope] of Object.entries(needed)) {
+      const send = async (...scopes: string[]) => {
+        const headers = { authorization: `Bearer ${await site.tokenWith(...scopes)}` };
+        return site.send(method, `${of.path}/${id}`, undefined, headers);
+      };
+      const message = `Insufficient scope; expected any of: ${scope}`;
+      assertRefused(await send(...allScopesBut(scope)), 403, message, 'insufficient_scope');
+      assert.ok((await send(scope)).status < 300);
+    }
+    assert.equal((await read(of, id)).status, 'cancelled');
+  });
+
   test('of an id that is none is 400, of one that is not there 404', async () => {
     const of = await past(0);
     const bad = await site.send('GET', `${of.path}/rpl_short`);
@@ -358,6 +377,14 @@ describe('start_from of a new stream', () => {
     } finally {
       await pruning.close();
     }
+  });
+
+  test('does not lift the rule that a name is taken once', async () => {
+    const body = { destination, name: 'begins twice', start_from: formatOffset(0) };
+    assert.equal((await site.send('POST', '/event-streams', body)).status, 201);
+    const answer = await site.send('POST', '/event-streams', body);
+    const message = 'Event stream name already in use.';
+    assertRefused(answer, 409, message, 'stream_name_in_use');
   });
 
   const bad: [startFrom: unknown, reason: string][] = [

@@ -282,4 +282,27 @@ describe('start_from of a new stream', () => {
       if (startFrom === 'now') assert.equal(own.arrivals.length, 1);
     }
   });
+
+  test('of one that begins disabled holds for what enabling it says of the past', async (t) => {
+    const { type, from, ...of } = await past(t, 5);
+    const ids = [...of.ids];
+    for (const resume of ['held', 'latest'] as const) {
+      const own = await startEndpoint();
+      t.after(() => own.close());
+      const wish = { ...streamBody(own.url, { types: [type] }), start_from: from };
+      const made = leat.send('POST', '/api/v2/event-streams', { ...wish, status: 'disabled' });
+      const { id } = await answered<StreamBody>(201, made);
+      const change = { status: 'enabled', resume };
+      const enabled = await leat.send('PATCH', `/api/v2/event-streams/${id}`, change);
+      const skipped = resume === 'held' ? 0 : ids.length;
+      assert.equal(enabled.headers.get('leat-skipped-events'), String(skipped));
+      const last = await publish(leat, type);
+      await waitFor('an event after it', () => own.of(last)[0]);
+      const expected = resume === 'held' ? [...ids, last] : [last];
+      await waitFor('all of them', () => own.arrivals.length >= expected.length);
+      assert.deepEqual(idsFrom(own, 0).toSorted(), expected.toSorted());
+      await answered(204, leat.send('DELETE', `/api/v2/event-streams/${id}`));
+      ids.push(last);
+    }
+  });
 });

@@ -474,6 +474,28 @@ function deliveryContract(engine: Engine): void {
     assert.equal((await progress(scene, replay)).sent, 0);
   });
 
+  test('that failed may be redelivered while it runs, and each counts once', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned, events, replay } = await replaying(scene, 3);
+    const [one, two, three] = events;
+    assert.ok(one && two && three);
+    await claimDue(scene, owned);
+    await scene.settle(owned, { outcomes: [failed(one, again), failed(two, again)] });
+    const { redeliverMany } = scene.store.deliveries;
+    const all = { types: undefined, from: undefined, to: undefined };
+    assert.equal(await redeliverMany(scene.tenant, stream.id, all, scene.now), 2);
+    const redelivery = { kind: 'redelivery', hasRow: true } as const;
+    await scene.settle(owned, {
+      outcomes: [delivered(one, redelivery), failed(two, redelivery), delivered(three, again)],
+    });
+    assert.equal((await feed(scene, owned, replay)).result, 'over');
+    const expected = { status: 'done', matched: 3, sent: 1, failed: 2, finishedAt: start };
+    assert.deepEqual(await progress(scene, replay), expected);
+    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 1 });
+    const next = await begin(scene, stream);
+    assert.equal((await feed(scene, owned, next)).fed, 2);
+  });
+
   test('are claimed after everything else that is due', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, owned, events } = await replaying(scene, 2);
