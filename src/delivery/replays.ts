@@ -44,9 +44,10 @@ export function createReplays(deps: ReplayDeps): Replays {
   let closed = false;
 
   const tell = (runner: Runner): void => {
-    if (closed || runner.feeding || runner.replayRoom(settings) <= 0) return;
-    runner.feeding = true;
-    turns.push(runner);
+    if (!closed && !runner.feeding && runner.replayRoom(settings) > 0) {
+      runner.feeding = true;
+      turns.push(runner);
+    }
     pump();
   };
   /** A quarter of the node's slots is left to what is fresh, as it is of each stream's. */
