@@ -28,6 +28,7 @@ import {
 import { query, sharedPostgres } from '../helpers/postgres.ts';
 import {
   addTenant,
+  claimDue,
   delivered,
   failed,
   failuresOf,
@@ -57,6 +58,33 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     const store = await openTarget(t, place);
     assert.deepEqual(await seenOf(store), before);
     await assertWorks(store);
+  });
+
+  test('a replay in its midst goes on where it was', async (t) => {
+    const place = await filledPlace(t);
+    await run(place);
+    const store = await openTarget(t, place);
+    const scene = sceneOf(store, 1);
+    const stream = await store.streams.get(1, 'est_kept');
+    assert.ok(stream);
+    const owned = await scene.own(stream);
+    const { rows: waiting } = await claimDue({ ...scene, now: start + 86_400_000 }, owned);
+    assert.deepEqual(
+      waiting.map(({ kind }) => kind),
+      ['first', 'first', 'replay'],
+    );
+    const outcomesOf = (rows: typeof waiting) =>
+      rows.map(({ event, kind }) => delivered(event, { kind, hasRow: true }));
+    await scene.settle(owned, { outcomes: outcomesOf(waiting) });
+    const ask = { ...raiseOf(owned), replay: 'rpl_kept', take: 9, waitingMax: 9 };
+    assert.equal((await store.replays.feed(ask, start)).fed, 3);
+    const { rows } = await claimDue(scene, owned);
+    const offsets = rows.map(({ event }) => event.offset);
+    assert.deepEqual(offsets, [3, 5, 6]);
+    await scene.settle(owned, { outcomes: outcomesOf(rows) });
+    assert.equal((await store.replays.feed(ask, start)).result, 'over');
+    const over = await store.replays.get(1, stream.id, 'rpl_kept');
+    assert.deepEqual([over?.status, over?.matched, over?.sent, over?.failed], ['done', 4, 4, 0]);
   });
 
   test('carries every column that is not about a process', async (t) => {
