@@ -4,7 +4,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { bootstrapClient, end, makePlace, startLeat, type Running } from '../helpers/leat.ts';
+import {
+  bootstrapClient,
+  compileCache,
+  end,
+  makePlace,
+  startLeat,
+  type Running,
+} from '../helpers/leat.ts';
 
 /** A person at a shell: the real program as a child process, with a home folder of its own. */
 export interface Shell {
@@ -49,6 +56,7 @@ export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
         PATH: process.env['PATH'] ?? '',
         HOME: home,
         XDG_CONFIG_HOME: join(home, 'x'),
+        ...compileCache,
         ...env,
       },
     });

@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import {
   announcedAuthority,
   bootstrapClient,
+  compileCache,
   makePlace,
   type Place,
   type Running,
@@ -83,7 +84,11 @@ export function runProgram(
   cwd?: string,
 ): Promise<Ended> {
   const options = {
-    env: { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`, ...env },
+    env: {
+      PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`,
+      ...compileCache,
+      ...env,
+    },
     timeout: 240_000,
     ...(cwd === undefined ? {} : { cwd }),
   };
