@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { parseEnv } from 'node:util';
+import type { CliEnv } from './cli/session.ts';
 import {
   badValue,
   listeningHost,
@@ -73,26 +74,6 @@ export function loadCliEnv(): CliEnv {
   const given = Object.entries(texts).filter((entry) => entry[1] !== undefined);
   // Any text that is not empty forbids colours (no-color.org).
   return { ...Object.fromEntries(given), noColor: text('NO_COLOR') !== undefined };
-}
-
-/** Variables of the commands that work over HTTP. A member that is not set is absent. */
-export interface CliEnv {
-  /** LEAT_URL */
-  readonly url?: string;
-  /** LEAT_CLIENT_ID */
-  readonly clientId?: string;
-  /** LEAT_CLIENT_SECRET */
-  readonly clientSecret?: string;
-  /** LEAT_CA */
-  readonly caFile?: string;
-  /** LEAT_ALERT_WEBHOOK_URL, LEAT_ALERT_EMAIL and LEAT_SMTP_URL */
-  readonly alertWebhookUrl?: string;
-  readonly alertEmail?: string;
-  readonly smtpUrl?: string;
-  /** XDG_CONFIG_HOME */
-  readonly configHome?: string;
-  /** NO_COLOR */
-  readonly noColor: boolean;
 }
 
 /** The service has no use for them and finds nothing wrong with them. */

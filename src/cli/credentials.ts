@@ -1,8 +1,10 @@
 import { constants } from 'node:fs';
-import { chmod, mkdir, open, rename, rm } from 'node:fs/promises';
+import { chmod, mkdir, open } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { RandomBytes } from '../core/clock.ts';
+import { codeOf } from '../core/errors.ts';
+import { writeWhole } from '../ops/whole-file.ts';
 import { CommandFailed, exitCodes } from './failure.ts';
 
 /** What a login leaves behind: who the client is, and the token it has for now. */
@@ -55,22 +57,13 @@ export async function writeProfiles(
   profiles: Profiles,
   random: RandomBytes,
 ): Promise<void> {
-  const draft = `${file}.${Buffer.from(random(8)).toString('hex')}`;
+  const text = `${JSON.stringify({ version: 1, profiles }, undefined, 2)}\n`;
   try {
     await mkdir(dirname(file), { recursive: true, mode: 0o700 });
     await chmod(dirname(file), 0o700);
-    const handle = await open(draft, 'wx', 0o600);
-    try {
-      await handle.writeFile(`${JSON.stringify({ version: 1, profiles }, undefined, 2)}\n`);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(draft, file);
+    await writeWhole(file, text, { random, mode: 0o600 });
   } catch (error) {
     throw fileRefused(file, error);
-  } finally {
-    await rm(draft, { force: true });
   }
 }
 
@@ -105,10 +98,6 @@ function fileRefused(file: string, error: unknown): unknown {
   if (code === undefined) return error;
   const message = `${file} cannot be used (${code}): check its folder and who owns it.`;
   return new CommandFailed(exitCodes.failed, message, { cause: error });
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
 function profilesIn(text: string): Profiles | undefined {

@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import type { Command } from 'commander';
+import { codeOf } from '../core/errors.ts';
 import { makeId } from '../core/ids.ts';
 import { printable } from '../core/setting.ts';
 import { type Batch, batchesOf } from './batches.ts';
@@ -159,7 +160,7 @@ async function* fileLines(file: string): AsyncIterable<string> {
     yield* linesOf(createReadStream(file) as AsyncIterable<Uint8Array>);
   } catch (error) {
     if (error instanceof CommandFailed) throw error;
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable';
+    const code = codeOf(error) ?? 'unreadable';
     throw usageError(`--file: ${file} cannot be read (${code}).`);
   }
 }

@@ -3,6 +3,7 @@ import { type ClientRequest, type IncomingMessage, request as requestHttp } from
 import { request as requestHttps } from 'node:https';
 import { getCACertificates } from 'node:tls';
 import type { Clock } from '../core/clock.ts';
+import { codeOf } from '../core/errors.ts';
 import { CommandFailed, exitCodes } from './failure.ts';
 
 /** Requests to one server, over plain HTTP or HTTPS. */
@@ -106,7 +107,7 @@ export function createHttp(url: string, { clock, version }: HttpDeps, caFile?: s
 /** The failure that an error of a connection means. */
 export function connectionFailure(url: string, error: unknown): unknown {
   if (error instanceof CommandFailed || !(error instanceof Error)) return error;
-  const code = 'code' in error ? String(error.code) : '';
+  const code = codeOf(error) ?? '';
   if (code === '' || error.name === 'AbortError') return error;
   const cause = { cause: error };
   if (isCertificateError(code)) {
@@ -160,7 +161,7 @@ function trusted(caFile: string): string[] {
   try {
     return [...getCACertificates('default'), readFileSync(caFile, 'utf8')];
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable';
+    const code = codeOf(error) ?? 'unreadable';
     const message = `--ca: ${caFile} cannot be read (${code}): name a PEM file of the authority.`;
     throw new CommandFailed(exitCodes.usage, message, { cause: error });
   }

@@ -1,7 +1,9 @@
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import type { AlarmState } from '../core/alarm.ts';
 import type { RandomBytes } from '../core/clock.ts';
+import { codeOf } from '../core/errors.ts';
 import type { Outbox } from '../core/outbox.ts';
+import { writeWhole } from '../ops/whole-file.ts';
 import { CommandFailed, exitCodes } from './failure.ts';
 import type { Seen } from './monitor-look.ts';
 
@@ -23,7 +25,7 @@ export interface MonitorState {
 export async function readState(file: string, server: string): Promise<MonitorState | undefined> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT') return undefined;
-    throw refused(file, `cannot be read (${codeOf(error)})`);
+    throw refused(file, `cannot be read (${codeOf(error) ?? 'unreadable'})`);
   });
   if (text === undefined) return undefined;
   const state = stateIn(text);
@@ -38,20 +40,10 @@ export async function writeState(
   state: MonitorState,
   random: RandomBytes,
 ): Promise<void> {
-  const draft = `${file}.${Buffer.from(random(8)).toString('hex')}`;
   try {
-    const handle = await open(draft, 'wx', 0o600);
-    try {
-      await handle.writeFile(`${JSON.stringify(state)}\n`);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(draft, file);
+    await writeWhole(file, `${JSON.stringify(state)}\n`, { random, mode: 0o600 });
   } catch (error) {
-    throw refused(file, `cannot be written (${codeOf(error)})`);
-  } finally {
-    await rm(draft, { force: true });
+    throw refused(file, `cannot be written (${codeOf(error) ?? 'unreadable'})`);
   }
 }
 
@@ -73,8 +65,4 @@ function stateIn(text: string): MonitorState | undefined {
 function refused(file: string, why: string): CommandFailed {
   const way = 'name another file, or remove it to be told of every open failure once more';
   return new CommandFailed(exitCodes.usage, `--state: ${file} ${why}: ${way}.`);
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'unreadable';
 }

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
+import { codeOf } from '../core/errors.ts';
 import { CommandFailed, exitCodes, usageError } from './failure.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -35,7 +36,7 @@ export async function fileOption(
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable';
+    const code = codeOf(error) ?? 'unreadable';
     const message = `${option}: ${file} cannot be read (${code}).`;
     throw new CommandFailed(exitCodes.usage, message, { cause: error });
   }

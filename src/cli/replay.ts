@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
+import type { ReplayShown } from '../schemas/replays.ts';
 import { pathOf } from './api.ts';
 import {
   type ApiRun,
@@ -19,18 +20,6 @@ import { streamIdOf } from './stream.ts';
 import { pairLines, shortTime } from './table.ts';
 import type { Paint } from './terminal.ts';
 import { instantOption } from './time.ts';
-
-/** A replay as the API answers it (contract section 9.1). */
-export interface ReplayShown {
-  readonly id: string;
-  readonly status: string;
-  readonly from: string;
-  readonly matched: number;
-  readonly sent: number;
-  readonly failed: number;
-  readonly created_at: string;
-  readonly finished_at?: string;
-}
 
 interface StartOptions extends CommonOptions {
   readonly since?: string;
@@ -131,7 +120,10 @@ async function followReplay(run: ApiRun, path: string): Promise<void> {
 }
 
 /** The progress of a replay that runs; `matched` still grows while it is read. */
-export function replayProgress({ matched, sent, failed }: ReplayShown, width: number): string {
+export function replayProgress(
+  { matched, sent, failed }: Pick<ReplayShown, 'matched' | 'sent' | 'failed'>,
+  width: number,
+): string {
   const notes = [`${sent} delivered`, `${failed} failed`, `${matched} found so far`];
   return progressText({ label: 'Replaying', done: sent + failed, total: matched, notes }, width);
 }

@@ -27,3 +27,8 @@ export class StartRefused extends Error {
   readonly code = 'start_refused';
   override readonly name = 'StartRefused';
 }
+
+/** The code of an error of the system, such as `ENOENT`; `undefined` for any other. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
+}

@@ -1,8 +1,9 @@
-import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { link, mkdir, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RandomBytes } from '../core/clock.ts';
-import { StartRefused } from '../core/errors.ts';
+import { codeOf, StartRefused } from '../core/errors.ts';
 import { key32 } from '../core/value.ts';
+import { writeWhole } from './whole-file.ts';
 
 const KEY_BYTES = 32;
 const OWNER_ALONE = 0o600;
@@ -82,7 +83,10 @@ export async function keep(
   random: RandomBytes,
 ): Promise<void> {
   const mode = forAll ? 0o644 : OWNER_ALONE;
-  await usable(folder, () => writeWhole(join(folder, name), text, { random, place: rename, mode }));
+  await usable(folder, async () => {
+    await writeWhole(join(folder, name), text, { random, mode });
+    await syncFolder(folder);
+  });
 }
 
 /**
@@ -97,6 +101,7 @@ export async function keepFirst(
   return usable(folder, async () => {
     // A link never replaces a file that is there already, as a rename would.
     await writeWhole(file, text, { random, place: linkUnlessThere, mode: OWNER_ALONE });
+    await syncFolder(folder);
     return readFile(file, 'utf8');
   });
 }
@@ -141,42 +146,16 @@ async function readIfThere(file: string): Promise<string | undefined> {
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    if (hasCode(error, 'ENOENT')) return undefined;
+    if (codeOf(error) === 'ENOENT') return undefined;
     throw error;
   }
-}
-
-/** Under another name first: whoever finds the file finds all of it, on the disk. */
-async function writeWhole(
-  file: string,
-  text: string,
-  deps: {
-    random: RandomBytes;
-    place: (from: string, to: string) => Promise<void>;
-    mode: number;
-  },
-): Promise<void> {
-  const draft = `${file}.${Buffer.from(deps.random(8)).toString('hex')}`;
-  try {
-    const handle = await open(draft, 'wx', deps.mode);
-    try {
-      await handle.writeFile(text);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await deps.place(draft, file);
-  } finally {
-    await rm(draft, { force: true });
-  }
-  await syncFolder(join(file, '..'));
 }
 
 async function linkUnlessThere(from: string, to: string): Promise<void> {
   try {
     await link(from, to);
   } catch (error) {
-    if (!hasCode(error, 'EEXIST')) throw error;
+    if (codeOf(error) !== 'EEXIST') throw error;
   }
 }
 
@@ -188,8 +167,4 @@ async function syncFolder(folder: string): Promise<void> {
   } finally {
     await handle.close();
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }

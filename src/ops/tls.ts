@@ -2,7 +2,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import type { Clock, Millis } from '../core/clock.ts';
-import { StartRefused } from '../core/errors.ts';
+import { codeOf, StartRefused } from '../core/errors.ts';
 import { printable, problemLine, type Setting } from '../core/setting.ts';
 import { pause } from './pause.ts';
 import type { Identity } from './x509.ts';
@@ -27,7 +27,7 @@ export async function readTlsFiles({ certPath, keyPath }: TlsPaths): Promise<Ide
   try {
     createSecureContext({ cert, key });
   } catch (error) {
-    throw refusal(certSetting, certPath, `cannot be used (${codeOf(error)})`);
+    throw refusal(certSetting, certPath, `cannot be used (${codeOf(error) ?? String(error)})`);
   }
   return { cert, key };
 }
@@ -78,7 +78,7 @@ async function read(setting: FileSetting, path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw refusal(setting, path, `cannot be read (${codeOf(error)})`);
+    throw refusal(setting, path, `cannot be read (${codeOf(error) ?? String(error)})`);
   }
 }
 
@@ -105,8 +105,4 @@ function privateKeyIn(text: string, path: string): KeyObject {
 
 function refusal(setting: FileSetting, path: string, problem: string): StartRefused {
   return new StartRefused(problemLine(setting, `"${printable(path)}" ${problem}`));
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : String(error);
 }

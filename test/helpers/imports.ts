@@ -158,9 +158,13 @@ const rules: readonly Rule[] = [
       'ops/pause.ts',
     ],
   },
-  { files: 'cli/', own: ['core/', 'schemas/'], packages: ['commander', ...NETWORK, ...HTTP] },
+  {
+    files: 'cli/',
+    own: ['core/', 'schemas/', 'ops/whole-file.ts'],
+    packages: ['commander', ...NETWORK, ...HTTP],
+  },
   { files: 'console/', packages: ['preact', 'uplot'], builtins: [] },
-  { files: 'config.ts', own: ['core/'] },
+  { files: 'config.ts', own: ['core/'], types: ['cli/session.ts'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
   { files: 'listening.ts', own: ['core/'] },
   {

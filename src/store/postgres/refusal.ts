@@ -1,4 +1,4 @@
-import { StartRefused } from '../../core/errors.ts';
+import { codeOf, StartRefused } from '../../core/errors.ts';
 import { causeOf, stateOf } from './database.ts';
 
 /** The URL without its password and its parameters. */
@@ -15,13 +15,10 @@ export function refusalOf(name: string, error: unknown): StartRefused {
 }
 
 function reasonOf(cause: unknown): string {
-  const known = reasons.get(stateOf(cause)) ?? networkReasons.get(codeOf(cause));
-  const text = cause instanceof Error && cause.message !== '' ? cause.message : codeOf(cause);
+  const known = reasons.get(stateOf(cause)) ?? networkReasons.get(codeOf(cause) ?? '');
+  const text =
+    cause instanceof Error && cause.message !== '' ? cause.message : (codeOf(cause) ?? '');
   return known ?? `cannot be opened: ${text}`;
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 /** By SQLSTATE (PostgreSQL manual, appendix A). */
