@@ -1,19 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { type Alert, alertBody, alertText, causeOf } from '../../src/core/alert.ts';
-
-const failures: Alert = {
-  kind: 'delivery_failures',
-  tenant: 'main',
-  stream: { id: 'est_MASi45ub7Qe4ZE36UT5G6c', name: 'crm' },
-  newFailures: 12,
-  total: 340,
-  consecutive: 12,
-  limits: { consecutive: 500, total: 5000 },
-  lastError: 'timeout',
-  at: Date.parse('2026-03-01T09:35:00.000Z'),
-};
+import { alertBody, alertText, causeOf } from '../../src/core/alert.ts';
+import { exampleAlert as failures } from '../helpers/alerts.ts';
 
 describe('an alert as it is sent', () => {
   test('is the example of the contract, member by member', () => {

@@ -8,8 +8,8 @@ import { createDeliveryScene, settings, type DeliveryScene } from './scene.ts';
 
 const busy = answered(503, 'busy');
 
-/** Accepts a replay of everything up to the head of the log, and lets it begin. */
-async function replay(
+/** Accepts a replay of everything up to the head of the log. */
+async function accept(
   scene: DeliveryScene,
   stream: Stream,
   given: Partial<NewReplay> = {},
@@ -21,8 +21,18 @@ async function replay(
     scene.clock.now(),
   );
   assert.ok('created' in answer);
-  await scene.clock.advance(0);
   return answer.created;
+}
+
+/** The same, and lets it begin. */
+async function replay(
+  scene: DeliveryScene,
+  stream: Stream,
+  given: Partial<NewReplay> = {},
+): Promise<Replay> {
+  const accepted = await accept(scene, stream, given);
+  await scene.clock.advance(0);
+  return accepted;
 }
 
 async function progress(scene: DeliveryScene, { stream, id }: Replay) {
@@ -242,15 +252,8 @@ describe('replays of many streams at once', () => {
     await scene.publishMany(5);
     await scene.clock.advance(5000);
     assert.equal(scene.sent().length, 5 * count);
-    const to = await scene.store.log.head(scene.tenant);
     const begun: Replay[] = [];
-    for (const stream of streams) {
-      const asked = { tenant: scene.tenant, stream: stream.id, from: 0, to, types: undefined };
-      const now = scene.clock.now();
-      const answer = await scene.store.replays.create({ ...asked, id: newId('rpl') }, now);
-      assert.ok('created' in answer);
-      begun.push(answer.created);
-    }
+    for (const stream of streams) begun.push(await accept(scene, stream));
     return begun;
   }
 

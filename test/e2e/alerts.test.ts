@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import { type AlertJson, type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
+import type { AlertBody } from '../../src/core/alert.ts';
+import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
 import { startMailServer } from '../helpers/smtp.ts';
@@ -73,7 +74,7 @@ async function aFewLooks(site: Site): Promise<void> {
   }
 }
 
-function brief({ alert, new_failures: news, total_failures: total, percent }: AlertJson): string {
+function brief({ alert, new_failures: news, total_failures: total, percent }: AlertBody): string {
   return [alert, `${news} new`, `${total} open`, ...(percent === undefined ? [] : [percent])].join(
     ', ',
   );
@@ -158,7 +159,7 @@ describe('new failures', () => {
     const { level, msg, alert } = JSON.parse(line) as Record<string, unknown>;
     assert.equal(level, 50);
     assert.equal(msg, `${stream.name}: 1 new delivery failure (1 open, 1 in a row), last: 410`);
-    assert.equal((alert as AlertJson).alert, 'delivery_failures');
+    assert.equal((alert as AlertBody).alert, 'delivery_failures');
   });
 
   test('are mailed beside, one mail for each alert', async (t) => {
@@ -325,7 +326,7 @@ describe('a restart', () => {
   });
 });
 
-function newOf(alerts: readonly AlertJson[]): number {
+function newOf(alerts: readonly AlertBody[]): number {
   return alerts
     .filter(({ alert }) => alert === 'delivery_failures')
     .reduce((sum, alert) => sum + alert.new_failures, 0);

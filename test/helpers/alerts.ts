@@ -1,19 +1,19 @@
+import type { Alert, AlertBody } from '../../src/core/alert.ts';
 import { type Endpoint, startEndpoint } from './endpoint.ts';
 import { waitFor } from './leat.ts';
 
-/** An alert as it is posted. */
-export interface AlertJson {
-  readonly text: string;
-  readonly alert: 'delivery_failures' | 'stream_disabled' | 'threshold_near';
-  readonly tenant: string;
-  readonly stream: { readonly id: string; readonly name: string };
-  readonly new_failures: number;
-  readonly total_failures: number;
-  readonly consecutive_failures?: number;
-  readonly percent?: number;
-  readonly last_error?: string;
-  readonly time: string;
-}
+/** The example of contract section 17. */
+export const exampleAlert: Alert = {
+  kind: 'delivery_failures',
+  tenant: 'main',
+  stream: { id: 'est_MASi45ub7Qe4ZE36UT5G6c', name: 'crm' },
+  newFailures: 12,
+  total: 340,
+  consecutive: 12,
+  limits: { consecutive: 500, total: 5000 },
+  lastError: 'timeout',
+  at: Date.parse('2026-03-01T09:35:00.000Z'),
+};
 
 /** What a chat tool is to an operator. */
 export interface AlertReceiver extends Pick<
@@ -21,13 +21,13 @@ export interface AlertReceiver extends Pick<
   'url' | 'port' | 'answer' | 'arrivals' | 'close'
 > {
   /** All that were taken, oldest first; of one stream when its id is given. */
-  alerts(stream?: string): AlertJson[];
+  alerts(stream?: string): AlertBody[];
   /** Waits until so many have come for a stream, and answers them. */
-  waitFor(stream: string, count: number): Promise<AlertJson[]>;
+  waitFor(stream: string, count: number): Promise<AlertBody[]>;
 }
 
 export async function startAlertReceiver(): Promise<AlertReceiver> {
-  const taken: AlertJson[] = [];
+  const taken: AlertBody[] = [];
   const endpoint = await startEndpoint();
   let status = 200;
   const answer: Endpoint['answer'] = (how) => {
@@ -35,10 +35,10 @@ export async function startAlertReceiver(): Promise<AlertReceiver> {
     else endpoint.answer(how);
   };
   endpoint.answer((response, { body }) => {
-    if (status < 300) taken.push(JSON.parse(body) as AlertJson);
+    if (status < 300) taken.push(JSON.parse(body) as AlertBody);
     response.writeHead(status).end('ok');
   });
-  const alerts = (stream?: string): AlertJson[] =>
+  const alerts = (stream?: string): AlertBody[] =>
     taken.filter((alert) => stream === undefined || alert.stream.id === stream);
   return {
     ...endpoint,

@@ -1,18 +1,10 @@
+import type { ReplayShown } from '../../src/schemas/replays.ts';
 import { waitFor } from './leat.ts';
 import { answered, freshType, type Leat } from './story.ts';
 
 /** Replays over the management API. */
 
-export interface ReplayBody {
-  readonly id: string;
-  readonly status: string;
-  readonly from: string;
-  readonly matched: number;
-  readonly sent: number;
-  readonly failed: number;
-  readonly created_at: string;
-  readonly finished_at?: string;
-}
+export type ReplayBody = ReplayShown;
 
 interface StreamRef {
   readonly id: string;

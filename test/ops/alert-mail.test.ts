@@ -1,23 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { Alert } from '../../src/core/alert.ts';
 import { createAlertMail } from '../../src/ops/alert-mail.ts';
 import { AlertNotSent } from '../../src/ops/alert-sender.ts';
+import { exampleAlert as alert } from '../helpers/alerts.ts';
 import { startRawEndpoint } from '../helpers/endpoint.ts';
 import { type MailServer, type MailServerWish, startMailServer } from '../helpers/smtp.ts';
 import { freePort } from '../helpers/leat.ts';
 
-const alert: Alert = {
-  kind: 'delivery_failures',
-  tenant: 'main',
-  stream: { id: 'est_MASi45ub7Qe4ZE36UT5G6c', name: 'crm' },
-  newFailures: 12,
-  total: 340,
-  consecutive: 12,
-  limits: { consecutive: 500, total: 5000 },
-  lastError: 'timeout',
-  at: Date.parse('2026-03-01T09:35:00.000Z'),
-};
 const letter = { alert, domain: 'leat.example.com:8443' };
 const login = { user: 'alerts@mail.example', pass: 'p@ss:w/rd 100%' };
 const userInfo = `${encodeURIComponent(login.user)}:${encodeURIComponent(login.pass)}@`;
