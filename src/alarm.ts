@@ -4,6 +4,7 @@ import type { Clock } from './core/clock.ts';
 import { createCourier, logAlert } from './ops/alert-courier.ts';
 import { alertSendersOf } from './ops/alert-senders.ts';
 import { createMonitor, type Monitor } from './ops/monitor.ts';
+import type { SystemAlerts } from './ops/system-alerts.ts';
 import type { Store } from './store/port.ts';
 
 export interface AlarmDeps {
@@ -12,10 +13,15 @@ export interface AlarmDeps {
   readonly log: Logger;
   /** Of the program, for the `User-Agent` of alerts. */
   readonly version: string;
+  /** Conditions of this node and its store that are to be reported. */
+  readonly system: SystemAlerts;
 }
 
 /** The looks at the failures of a service, with the places that its settings name for alerts. */
-export function createAlarm(store: Store, { config, clock, log, version }: AlarmDeps): Monitor {
+export function createAlarm(
+  store: Store,
+  { config, clock, log, version, system }: AlarmDeps,
+): Monitor {
   const senders = alertSendersOf(config, { fetch, log, clock, userAgent: `Leat/${version}` });
   const courier = createCourier({
     clock,
@@ -27,6 +33,7 @@ export function createAlarm(store: Store, { config, clock, log, version }: Alarm
     store,
     clock,
     courier,
+    system,
     limits: { consecutive: config.disableConsecutive, total: config.disableTotal },
     settings: {
       ...limits.monitor,

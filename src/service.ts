@@ -32,6 +32,7 @@ import { type Listening, listenRefusal, urlOf } from './listening.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { keptSecretKey } from './ops/data-folder.ts';
 import { createPruner } from './ops/prune.ts';
+import { createSystemAlerts } from './ops/system-alerts.ts';
 import { createPulls, type Pulls } from './pull/pulls.ts';
 import { logReport } from './ops/telemetry.ts';
 import { openStore } from './store/open.ts';
@@ -129,7 +130,8 @@ async function startOn(
   const dispatcher = createServiceDispatcher(store, transport, metrics, deps);
   metrics?.follow(dispatcher);
   const pruner = createServicePruner(store, deps);
-  const alarm = createAlarm(store, deps);
+  const system = createSystemAlerts();
+  const alarm = createAlarm(store, { ...deps, system });
   const around = { egress, ending: signal, tls: tls?.server, metrics };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
   const { url, closeOthers } = await listen(app, deps);

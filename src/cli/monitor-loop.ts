@@ -141,7 +141,8 @@ function createJournal({ clock, json, terminal }: ApiRun): Journal {
       const { text, ...body } = alertBody(alert);
       line('error', text, { alert: body });
     },
-    sent: ({ kind: alert, stream: { id: stream } }, place, reason) => {
+    sent: ({ kind: alert, stream: about }, place, reason) => {
+      const stream = about?.id;
       if (reason === undefined) {
         if (json) line('info', 'alert sent', { alert, stream, place });
         return;

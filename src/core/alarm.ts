@@ -1,4 +1,4 @@
-import type { Alert } from './alert.ts';
+import type { StreamAlert } from './alert.ts';
 import type { Millis } from './clock.ts';
 import type { HealthLimits, StreamStatus } from './types.ts';
 
@@ -58,8 +58,8 @@ export function decideAlerts(
   state: AlarmState,
   look: Look,
   limits: HealthLimits,
-): { readonly alerts: readonly Alert[]; readonly state: AlarmState } {
-  const alerts: Alert[] = [];
+): { readonly alerts: readonly StreamAlert[]; readonly state: AlarmState } {
+  const alerts: StreamAlert[] = [];
   const streams: Record<string, Told> = {};
   for (const stream of look.streams) {
     const told = state.streams[stream.id] ?? {};
@@ -105,7 +105,7 @@ function risen(step: number, told = 0): number {
   return step > told ? step : 0;
 }
 
-function aboutOf(stream: Observed, look: Look, limits: HealthLimits): Omit<Alert, 'kind'> {
+function aboutOf(stream: Observed, look: Look, limits: HealthLimits): Omit<StreamAlert, 'kind'> {
   const { id, name, newFailures, total, consecutive, lastError } = stream;
   return {
     tenant: look.tenant,

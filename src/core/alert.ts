@@ -2,11 +2,17 @@ import type { Millis } from './clock.ts';
 import { formatTime } from './date.ts';
 import type { HealthLimits } from './types.ts';
 
-export type AlertKind = 'delivery_failures' | 'stream_disabled' | 'threshold_near';
+export type StreamAlertKind = 'delivery_failures' | 'stream_disabled' | 'threshold_near';
 
-/** What somebody has to know of a stream (contract section 17): no secret and no event data. */
-export interface Alert {
-  readonly kind: AlertKind;
+/** What a {@link SystemAlert} can be about; docs/monitoring.md explains each. */
+export type SystemAlertKind = 'clock_skew' | 'clock_step';
+
+/** Something that an operator has to know: no secret and no event data. */
+export type Alert = StreamAlert | SystemAlert;
+
+/** What somebody has to know of the failures of a stream. */
+export interface StreamAlert {
+  readonly kind: StreamAlertKind;
   /** Name of the tenant. */
   readonly tenant: string;
   readonly stream: { readonly id: string; readonly name: string };
@@ -24,10 +30,47 @@ export interface Alert {
   readonly at: Millis;
 }
 
-/** The members of contract section 17. */
-export interface AlertBody {
+/** A condition of a node, of the store or of a tenant's log, rather than failed deliveries. */
+export interface SystemAlert {
+  readonly kind: SystemAlertKind;
+  /** Name of the tenant; of the first one when the condition concerns all of them. */
+  readonly tenant: string;
+  /** The stream that it concerns, when it concerns one. */
+  readonly stream?: { readonly id: string; readonly name: string } | undefined;
+  /** One plain sentence without a line break and without a name that a user chose. */
+  readonly sentence: string;
+  /** Further fields of the body, in snake_case. */
+  readonly fields: Readonly<Record<string, string | number>>;
+  /**
+   * Identifies the condition: while an alert waits to be sent a later one with the same key replaces
+   * it, and a condition that was reported is not reported again for an hour.
+   */
+  readonly key: string;
+  /** When it was seen. */
+  readonly at: Millis;
+}
+
+/** Narrows an alert to one about the failures of a stream. */
+export function isStreamAlert(alert: Alert): alert is StreamAlert {
+  return 'newFailures' in alert;
+}
+
+/** An alert as JSON; docs/monitoring.md describes both forms. */
+export type AlertBody = StreamAlertBody | SystemAlertBody;
+
+/** Further fields depend on the kind. */
+export interface SystemAlertBody {
   readonly text: string;
-  readonly alert: AlertKind;
+  readonly alert: SystemAlertKind;
+  readonly tenant: string;
+  readonly stream?: { readonly id: string; readonly name: string };
+  readonly time: string;
+}
+
+/** The members of contract section 17. */
+export interface StreamAlertBody {
+  readonly text: string;
+  readonly alert: StreamAlertKind;
   readonly tenant: string;
   readonly stream: { readonly id: string; readonly name: string };
   readonly new_failures: number;
@@ -39,7 +82,25 @@ export interface AlertBody {
 }
 
 /** An alert as it is sent: JSON whose `text` alone says it all, so that chat tools can show it. */
+export function alertBody(alert: StreamAlert): StreamAlertBody;
+export function alertBody(alert: Alert): AlertBody;
 export function alertBody(alert: Alert): AlertBody {
+  return isStreamAlert(alert) ? streamBody(alert) : systemBody(alert);
+}
+
+function systemBody(alert: SystemAlert): SystemAlertBody {
+  const { kind, tenant, stream, fields, at } = alert;
+  return {
+    text: alertText(alert),
+    alert: kind,
+    tenant,
+    ...(stream === undefined ? {} : { stream: { id: stream.id, name: stream.name } }),
+    ...fields,
+    time: formatTime(at),
+  };
+}
+
+function streamBody(alert: StreamAlert): StreamAlertBody {
   const { consecutive, percent, lastError } = alert;
   return {
     text: alertText(alert),
@@ -57,12 +118,16 @@ export function alertBody(alert: Alert): AlertBody {
 
 /** One plain sentence, in one line. */
 export function alertText(alert: Alert): string {
+  if (!isStreamAlert(alert)) {
+    const name = alert.stream === undefined ? '' : `${harmless(alert.stream.name)}: `;
+    return `${name}${alert.sentence}`;
+  }
   const { lastError, stream } = alert;
   const last = lastError === undefined ? '' : `, last: ${harmless(lastError)}`;
   return `${harmless(stream.name)}: ${said(alert)}${last}`;
 }
 
-function said({ kind, newFailures, total, consecutive, limits, percent }: Alert): string {
+function said({ kind, newFailures, total, consecutive, limits, percent }: StreamAlert): string {
   if (kind === 'threshold_near') {
     const row =
       consecutive === undefined ? '' : `, ${consecutive} of ${limits.consecutive} in a row`;

@@ -1,4 +1,4 @@
-import type { Alert } from './alert.ts';
+import { type Alert, isStreamAlert, type StreamAlert } from './alert.ts';
 
 /** Where alerts go; `log` when there is no other place. */
 export type Place = 'webhook' | 'email' | 'log';
@@ -45,16 +45,21 @@ function merged(alerts: readonly Alert[]): Alert[] {
     const key = keyOf(alert);
     const older = queue.get(key);
     queue.delete(key);
-    const newFailures = alert.newFailures + (countsFailures(older) ? older.newFailures : 0);
-    queue.set(key, countsFailures(alert) ? { ...alert, newFailures } : alert);
+    const before = countsFailures(older) ? older.newFailures : 0;
+    const sum = countsFailures(alert)
+      ? { ...alert, newFailures: alert.newFailures + before }
+      : alert;
+    queue.set(key, sum);
   }
   return [...queue.values()];
 }
 
-function countsFailures(alert: Alert | undefined): alert is Alert {
+function countsFailures(alert: Alert | undefined): alert is StreamAlert {
   return alert?.kind === 'delivery_failures';
 }
 
-function keyOf({ kind, stream, at }: Alert): string {
+function keyOf(alert: Alert): string {
+  if (!isStreamAlert(alert)) return alert.key;
+  const { kind, stream, at } = alert;
   return kind === 'stream_disabled' ? `${kind} ${stream.id} ${at}` : `${kind} ${stream.id}`;
 }

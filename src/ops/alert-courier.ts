@@ -147,7 +147,7 @@ export function logAlert(
   place: Place,
   reason: string | undefined,
 ): void {
-  const about = { tenant: alert.tenant, stream: alert.stream.id, alert: alert.kind, place };
+  const about = { tenant: alert.tenant, stream: alert.stream?.id, alert: alert.kind, place };
   if (reason === undefined) log.info(about, 'alert sent');
   else log.warn({ ...about, reason }, 'an alert could not be sent; the next look tries again');
 }

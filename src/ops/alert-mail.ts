@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { createTransport, type SMTPTransportOptions } from 'nodemailer';
-import { type Alert, alertText } from '../core/alert.ts';
+import { type Alert, alertText, isStreamAlert } from '../core/alert.ts';
 import { formatTime } from '../core/date.ts';
 import { isLoopback } from '../core/value.ts';
 import { AlertNotSent, type AlertSender, type Letter, wordFor } from './alert-sender.ts';
@@ -91,7 +91,8 @@ function senderOf({ auth }: { readonly auth?: { readonly user: string } }, lette
 
 /** Subject and text are made of a sentence without line breaks: no name can add a header. */
 function mailOf({ alert, domain }: Letter, from: string, to: string) {
-  const { kind, stream, tenant, at } = alert;
+  const { kind, tenant, at } = alert;
+  const about = isStreamAlert(alert) ? alert.stream.id : idOf(alert.key);
   const host = from.slice(from.lastIndexOf('@') + 1);
   return {
     from: { name: 'Leat', address: from },
@@ -100,24 +101,29 @@ function mailOf({ alert, domain }: Letter, from: string, to: string) {
     text: textOf(alert, domain),
     date: new Date(at),
     // The same alert sent again is the same message, so that mail systems can leave it out.
-    messageId: `<${kind}.${stream.id}.${at}@${host}>`,
+    messageId: `<${kind}.${about}.${at}@${host}>`,
     // RFC 3834: nobody answers it with an out-of-office note.
     headers: { 'auto-submitted': 'auto-generated' },
   };
 }
 
+/** The key of a system alert in the characters of a `Message-ID` (RFC 5322 section 3.6.4). */
+function idOf(key: string): string {
+  return key.replaceAll(/[^A-Za-z0-9._-]+/g, '-').slice(0, 100);
+}
+
 function textOf(alert: Alert, domain: string): string {
   const { kind, stream, tenant, at } = alert;
+  const list = `The failures are listed by GET /api/v2/event-streams/${stream?.id}/deliveries`;
   return [
     alertText(alert),
     '',
     `Alert         ${kind}`,
     `Tenant        ${tenant}, ${domain}`,
-    `Event stream  ${stream.id}`,
+    ...(stream === undefined ? [] : [`Event stream  ${stream.id}`]),
     `Seen          ${formatTime(at)}`,
     '',
-    `The failures are listed by GET /api/v2/event-streams/${stream.id}/deliveries`,
-    '',
+    ...(isStreamAlert(alert) ? [list, ''] : []),
   ].join('\n');
 }
 

@@ -14,6 +14,12 @@ import type { Failure, HealthLimits, Tenant } from '../core/types.ts';
 import type { Store, TroubledStream } from '../store/port.ts';
 import type { Courier, Tour } from './alert-courier.ts';
 import { createBreaks, pause } from './pause.ts';
+import {
+  type RaisedAlert,
+  type Reported,
+  type SystemAlerts,
+  withoutRepeats,
+} from './system-alerts.ts';
 import type { ReportLog } from './telemetry.ts';
 
 export interface MonitorSettings {
@@ -40,6 +46,8 @@ export interface MonitorDeps {
   readonly courier: Courier;
   readonly limits: HealthLimits;
   readonly settings: MonitorSettings;
+  /** Conditions to report beside the failures; raising one brings the next look forward. */
+  readonly system: SystemAlerts;
   readonly log: Pick<ReportLog, 'info' | 'warn'>;
   /** Hears why a look was cut short; the next one tells what this one did not. */
   readonly report: (error: unknown) => void;
@@ -64,12 +72,14 @@ interface Kept {
   readonly alarm: AlarmState;
   readonly recent: Readonly<Record<string, Recent>>;
   readonly outbox: Outbox;
+  /** Conditions that were reported lately. */
+  readonly reported?: Reported;
 }
 
 const nothingKept: Kept = { version: 1, alarm: nothingTold, recent: {}, outbox: {} };
 
 export function createMonitor(deps: MonitorDeps): Monitor {
-  const { store, clock, courier, settings, report } = deps;
+  const { store, clock, courier, settings, system, report } = deps;
   const steps = createSteps(clock);
   /** The tenant to begin with: where a tour ends too early, another comes first the next time. */
   let first = 0;
@@ -81,7 +91,8 @@ export function createMonitor(deps: MonitorDeps): Monitor {
     let waitMs = settings.everyMs;
     for (const tenant of [...tenants.slice(first), ...tenants.slice(0, first)]) {
       if (signal.aborted) break;
-      const dueMs = await attend({ ...deps, steps }, tenant, tour, signal).catch(
+      const raised = system.queued(tenant, tenant === tenants[0]);
+      const dueMs = await attend({ ...deps, steps }, tenant, raised, tour, signal).catch(
         (error: unknown) => {
           report(error);
           return settings.everyMs;
@@ -95,11 +106,12 @@ export function createMonitor(deps: MonitorDeps): Monitor {
   return {
     run: async (signal) => {
       while (!signal.aborted) {
+        const seen = system.raised;
         const waitMs = await round(signal).catch((error: unknown) => {
           report(error);
           return settings.everyMs;
         });
-        await pause(clock, waitMs, signal);
+        await system.wait(clock, waitMs, seen, signal);
       }
     },
   };
@@ -109,13 +121,14 @@ export function createMonitor(deps: MonitorDeps): Monitor {
 async function attend(
   deps: MonitorDeps & { readonly steps: Steps },
   tenant: Tenant,
+  raised: readonly RaisedAlert[],
   tour: Tour,
   signal: AbortSignal,
 ): Promise<number> {
-  const { store, clock, courier, limits, settings, log, steps } = deps;
+  const { store, clock, courier, limits, settings, system, log, steps } = deps;
   const last = await store.looks.last(tenant.id);
   const before = readKept(last?.state);
-  const waitMs = waitOf(before, clock.now(), settings);
+  const waitMs = waitOf(before, clock.now(), settings, raised.length > 0);
   if (waitMs > 0) return waitMs;
   const hold = createHold(deps, tenant, last?.at);
   if (!(await hold.keep(before))) return settings.everyMs;
@@ -131,7 +144,13 @@ async function attend(
   }
   const look = { tenant: tenant.name, at: lookedAt, streams: news.streams };
   const { alerts, state: alarm } = decideAlerts(before.alarm, look, limits);
-  const { outbox, dropped } = addToOutbox(before.outbox, alerts, courier.places);
+  const { name } = tenant;
+  const conditions = withoutRepeats(raised, before.reported ?? {}, { name, at: lookedAt });
+  const { outbox, dropped } = addToOutbox(
+    before.outbox,
+    [...conditions.alerts, ...alerts],
+    courier.places,
+  );
   if (dropped > 0)
     log.warn({ tenant: tenant.id, dropped }, 'alerts that could not be sent are dropped');
   const after: Kept = {
@@ -140,11 +159,16 @@ async function attend(
     alarm,
     recent: rememberTold(news.told, lookedAt),
     outbox,
+    reported: conditions.reported,
+  };
+  const written = (): void => {
+    system.stored(raised);
+    steps.looked(tenant.id, steadyFrom);
   };
   if (Object.keys(outbox).length === 0) {
-    if (await hold.leave(after)) steps.looked(tenant.id, steadyFrom);
+    if (await hold.leave(after)) written();
   } else if (await hold.keep(after)) {
-    steps.looked(tenant.id, steadyFrom);
+    written();
     const left = await tour.deliver(outbox, tenant.domain, (so) =>
       hold.keep({ ...after, outbox: so }).catch(() => false),
     );
@@ -154,14 +178,19 @@ async function attend(
   return Math.max(settings.everyMs / 10, lookedAt + settings.everyMs - clock.now());
 }
 
-/** How long until a look is due. A clock that was set back far does not put looks off. */
+/**
+ * How long until a look is due: at once when there is a condition to report and no node is at work.
+ * A clock that was set back far does not put looks off.
+ */
 function waitOf(
   { lookedAt, busyUntil }: Kept,
   now: Millis,
   { everyMs, leaseMs, alone }: MonitorSettings,
+  hasCondition: boolean,
 ): number {
   const busyMs = alone || busyUntil === undefined ? 0 : busyUntil - now;
   if (busyMs > 0 && busyMs <= leaseMs) return Math.min(busyMs, everyMs);
+  if (hasCondition) return 0;
   const sinceMs = lookedAt === undefined ? Infinity : now - lookedAt;
   return sinceMs < -leaseMs ? 0 : Math.max(0, everyMs - Math.max(0, sinceMs));
 }

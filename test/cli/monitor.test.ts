@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import type { AlertBody } from '../../src/core/alert.ts';
+import type { StreamAlertBody } from '../../src/core/alert.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import { type Endpoint, startEndpoint, text } from '../helpers/endpoint.ts';
 import { end, type Running, waitFor } from '../helpers/leat.ts';
@@ -60,7 +60,7 @@ async function fail(
   await waitForStats(leat, stream.id, { failed: total });
 }
 
-function brief(alerts: readonly AlertBody[]): string[] {
+function brief(alerts: readonly StreamAlertBody[]): string[] {
   return alerts.map((alert) =>
     [alert.alert, alert.new_failures, alert.total_failures, alert.percent]
       .filter((part) => part !== undefined)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { AlertBody } from '../../src/core/alert.ts';
+import type { StreamAlertBody } from '../../src/core/alert.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import { type Cluster, startCluster } from '../helpers/cluster.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
@@ -29,7 +29,7 @@ async function streamsOf(leat: Running, url: string, count: number) {
   return { type, ids: (await Promise.all(streams)).map(({ id }) => id) };
 }
 
-function newOf(alerts: readonly AlertBody[]): number {
+function newOf(alerts: readonly StreamAlertBody[]): number {
   return alerts.reduce((sum, { new_failures: count }) => sum + count, 0);
 }
 
@@ -81,10 +81,10 @@ describe('several nodes on one PostgreSQL', () => {
     await waitFor('an alert under way', () => chat.arrivals.length > 0);
     await dying.kill();
     chat.answer((response, { body }) => {
-      told.push(JSON.parse(body) as AlertBody);
+      told.push(JSON.parse(body) as StreamAlertBody);
       response.writeHead(200).end();
     });
-    const told: AlertBody[] = [];
+    const told: StreamAlertBody[] = [];
     const heir = await cluster.start(settings);
     const sumOf = (id: string): number => newOf(told.filter(({ stream }) => stream.id === id));
     await waitFor('the rest to be told', () => ids.every((id) => sumOf(id) >= 2), 90_000);

@@ -8,7 +8,7 @@ import {
   nothingTold,
   type Observed,
 } from '../../src/core/alarm.ts';
-import type { Alert } from '../../src/core/alert.ts';
+import type { StreamAlert } from '../../src/core/alert.ts';
 
 const limits = { consecutive: 500, total: 5000 };
 const calm: Observed = {
@@ -38,7 +38,7 @@ function lookAt(at: number, streams: readonly Partial<Observed>[]): Look {
   return { tenant: 'main', at, streams: streams.map((stream) => ({ ...calm, ...stream })) };
 }
 
-function brief({ kind, stream, newFailures, percent }: Alert): string {
+function brief({ kind, stream, newFailures, percent }: StreamAlert): string {
   const told = kind === 'delivery_failures' ? newFailures : percent;
   return [stream.id, kind, ...(told === undefined ? [] : [told])].join(' ');
 }

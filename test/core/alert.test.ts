@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { alertBody, alertText, causeOf } from '../../src/core/alert.ts';
+import { alertBody, alertText, causeOf, type SystemAlert } from '../../src/core/alert.ts';
 import { exampleAlert as failures } from '../helpers/alerts.ts';
 
 describe('an alert as it is sent', () => {
@@ -46,6 +46,35 @@ describe('an alert as it is sent', () => {
       'crm: the event stream was disabled by its delivery failures ' +
         '(340 open, 500 in a row), last: timeout',
     );
+  });
+});
+
+describe('an alert about a condition of a node, the store or a log', () => {
+  const skew: SystemAlert = {
+    kind: 'clock_skew',
+    tenant: 'main',
+    sentence: 'The clock of node a-1 is 30 days ahead of the store.',
+    fields: { node: 'a-1', skew_seconds: 2_592_000 },
+    key: 'clock_skew a-1',
+    at: failures.at,
+  };
+
+  test('has its sentence as text, its own fields, and no counters of failures', () => {
+    assert.deepEqual(alertBody(skew), {
+      text: 'The clock of node a-1 is 30 days ahead of the store.',
+      alert: 'clock_skew',
+      tenant: 'main',
+      node: 'a-1',
+      skew_seconds: 2_592_000,
+      time: '2026-03-01T09:35:00.000Z',
+    });
+  });
+
+  test('names its stream in the text, made harmless, and in a field, letter by letter', () => {
+    const stream = { id: 'est_1', name: '<!channel>' };
+    const body = alertBody({ ...skew, stream });
+    assert.equal(body.text, '‹!channel›: The clock of node a-1 is 30 days ahead of the store.');
+    assert.deepEqual(body.stream, stream);
   });
 });
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Alert } from '../../src/core/alert.ts';
+import { isStreamAlert, type StreamAlert, type SystemAlert } from '../../src/core/alert.ts';
 import { addToOutbox, type Outbox, outboxMax } from '../../src/core/outbox.ts';
 
-function alertOf(id: string, over: Partial<Alert> = {}): Alert {
+function alertOf(id: string, over: Partial<StreamAlert> = {}): StreamAlert {
   return {
     kind: 'delivery_failures',
     tenant: 'main',
@@ -33,8 +33,9 @@ describe('what waits to be sent', () => {
   });
 
   test('is each automatic disabling, and the last step of a limit', () => {
-    const disabled = (at: number): Alert => alertOf('a', { kind: 'stream_disabled', at });
-    const near = (percent: number): Alert => alertOf('a', { kind: 'threshold_near', percent });
+    const disabled = (at: number): StreamAlert => alertOf('a', { kind: 'stream_disabled', at });
+    const near = (percent: number): StreamAlert =>
+      alertOf('a', { kind: 'threshold_near', percent });
     const older = { log: [disabled(1), near(50)] };
     const { outbox } = addToOutbox(older, [disabled(2), near(90)], ['log']);
     assert.deepEqual(outbox.log, [disabled(1), disabled(2), near(90)]);
@@ -45,7 +46,7 @@ describe('what waits to be sent', () => {
     const { outbox, dropped } = addToOutbox({}, alerts, ['webhook']);
     assert.equal(dropped, 2);
     assert.equal(outbox.webhook?.length, outboxMax);
-    assert.equal(outbox.webhook[0]?.stream.id, '2');
+    assert.deepEqual(outbox.webhook[0], alertOf('2'));
   });
 
   test('is dropped and counted where its place is no longer set', () => {
@@ -64,12 +65,26 @@ describe('what waits to be sent', () => {
           const alerts = look.map(({ id, newFailures }) => alertOf(id, { newFailures }));
           ({ outbox } = addToOutbox(outbox, alerts, ['webhook']));
         }
-        const queue = outbox.webhook ?? [];
+        const queue = (outbox.webhook ?? []).filter(isStreamAlert);
         assert.equal(sum(queue), sum(history.flat()));
         assert.equal(new Set(queue.map(({ stream }) => stream.id)).size, queue.length);
       }),
     );
   });
+});
+
+test('a condition that waits to be sent is replaced by a later alert with the same key', () => {
+  const skewOf = (key: string, at: number): SystemAlert => ({
+    kind: 'clock_skew',
+    tenant: 'main',
+    sentence: 'The clock is wrong.',
+    fields: { skew_seconds: at },
+    key,
+    at,
+  });
+  const older: Outbox = { webhook: [skewOf('one', 1), alertOf('a'), skewOf('other', 1)] };
+  const { outbox } = addToOutbox(older, [skewOf('one', 2)], ['webhook']);
+  assert.deepEqual(outbox.webhook, [alertOf('a'), skewOf('other', 1), skewOf('one', 2)]);
 });
 
 function sum(items: readonly { readonly newFailures: number }[]): number {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { AlertBody } from '../../src/core/alert.ts';
+import type { StreamAlertBody } from '../../src/core/alert.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
@@ -74,7 +74,12 @@ async function aFewLooks(site: Site): Promise<void> {
   }
 }
 
-function brief({ alert, new_failures: news, total_failures: total, percent }: AlertBody): string {
+function brief({
+  alert,
+  new_failures: news,
+  total_failures: total,
+  percent,
+}: StreamAlertBody): string {
   return [alert, `${news} new`, `${total} open`, ...(percent === undefined ? [] : [percent])].join(
     ', ',
   );
@@ -159,7 +164,7 @@ describe('new failures', () => {
     const { level, msg, alert } = JSON.parse(line) as Record<string, unknown>;
     assert.equal(level, 50);
     assert.equal(msg, `${stream.name}: 1 new delivery failure (1 open, 1 in a row), last: 410`);
-    assert.equal((alert as AlertBody).alert, 'delivery_failures');
+    assert.equal((alert as StreamAlertBody).alert, 'delivery_failures');
   });
 
   test('are mailed beside, one mail for each alert', async (t) => {
@@ -326,7 +331,7 @@ describe('a restart', () => {
   });
 });
 
-function newOf(alerts: readonly AlertBody[]): number {
+function newOf(alerts: readonly StreamAlertBody[]): number {
   return alerts
     .filter(({ alert }) => alert === 'delivery_failures')
     .reduce((sum, alert) => sum + alert.new_failures, 0);

@@ -1,9 +1,14 @@
-import type { Alert, AlertBody } from '../../src/core/alert.ts';
+import type {
+  AlertBody,
+  StreamAlert,
+  StreamAlertBody,
+  SystemAlertBody,
+} from '../../src/core/alert.ts';
 import { type Endpoint, startEndpoint } from './endpoint.ts';
 import { waitFor } from './leat.ts';
 
 /** The example of contract section 17. */
-export const exampleAlert: Alert = {
+export const exampleAlert: StreamAlert = {
   kind: 'delivery_failures',
   tenant: 'main',
   stream: { id: 'est_MASi45ub7Qe4ZE36UT5G6c', name: 'crm' },
@@ -21,9 +26,11 @@ export interface AlertReceiver extends Pick<
   'url' | 'port' | 'answer' | 'arrivals' | 'close'
 > {
   /** All that were taken, oldest first; of one stream when its id is given. */
-  alerts(stream?: string): AlertBody[];
+  alerts(stream?: string): StreamAlertBody[];
+  /** All that were taken about nodes, the store and logs, oldest first. */
+  system(): SystemAlertBody[];
   /** Waits until so many have come for a stream, and answers them. */
-  waitFor(stream: string, count: number): Promise<AlertBody[]>;
+  waitFor(stream: string, count: number): Promise<StreamAlertBody[]>;
 }
 
 export async function startAlertReceiver(): Promise<AlertReceiver> {
@@ -38,13 +45,16 @@ export async function startAlertReceiver(): Promise<AlertReceiver> {
     if (status < 300) taken.push(JSON.parse(body) as AlertBody);
     response.writeHead(status).end('ok');
   });
-  const alerts = (stream?: string): AlertBody[] =>
-    taken.filter((alert) => stream === undefined || alert.stream.id === stream);
+  const alerts = (stream?: string): StreamAlertBody[] =>
+    taken
+      .filter((alert) => 'new_failures' in alert)
+      .filter((alert) => stream === undefined || alert.stream.id === stream);
   return {
     ...endpoint,
     arrivals: endpoint.arrivals,
     answer,
     alerts,
+    system: () => taken.filter((alert): alert is SystemAlertBody => !('new_failures' in alert)),
     waitFor: async (stream, count) => {
       await waitFor(`${count} alerts of ${stream}`, () => alerts(stream).length >= count);
       return alerts(stream);

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { describe, test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
-import type { Alert } from '../../src/core/alert.ts';
+import { type Alert, isStreamAlert } from '../../src/core/alert.ts';
 import type { Millis } from '../../src/core/clock.ts';
 import type { Attempt, Failure } from '../../src/core/types.ts';
 import { createCourier } from '../../src/ops/alert-courier.ts';
@@ -11,6 +11,7 @@ import type { AlertSender } from '../../src/ops/alert-sender.ts';
 import { AlertNotSent } from '../../src/ops/alert-sender.ts';
 import { createAlertWebhook } from '../../src/ops/alert-webhook.ts';
 import { createMonitor, type MonitorDeps } from '../../src/ops/monitor.ts';
+import { createSystemAlerts } from '../../src/ops/system-alerts.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { FailureQuery, TroubledStream } from '../../src/store/port.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
@@ -61,6 +62,7 @@ async function open(t: TestContext, clock: ManualClock) {
     courier: courierOf(clock, sender),
     limits,
     settings,
+    system: createSystemAlerts(),
     log: {
       info: (fields: object) => logged.push((fields as { eventId: string }).eventId),
       warn: () => undefined,
@@ -101,7 +103,9 @@ function courierOf(clock: ManualClock, sender: AlertSender) {
   });
 }
 
-function brief({ kind, stream, newFailures }: Alert): string {
+function brief(alert: Alert): string {
+  if (!isStreamAlert(alert)) return `${alert.tenant} ${alert.kind} ${alert.sentence}`;
+  const { kind, stream, newFailures } = alert;
   return `${stream.id} ${kind} ${newFailures}`;
 }
 
@@ -343,6 +347,74 @@ describe('a look', () => {
     troubles.push(failureOf('a', back.now() + 1000));
     await back.advance(2 * minute);
     assert.deepEqual(told, ['a delivery_failures 1']);
+  });
+});
+
+describe('a condition of a node or the store', () => {
+  const skew = {
+    kind: 'clock_skew',
+    sentence: 'The clock is wrong.',
+    fields: { skew_seconds: 3600 },
+    key: 'clock_skew a-1',
+  } as const;
+
+  test('is sent at once, although the next look is not due, and once an hour at most', async (t) => {
+    const clock = createManualClock();
+    const { start, deps, told, errors } = await open(t, clock);
+    start();
+    await clock.advance(1000);
+    deps.system.raise(skew);
+    await clock.advance(1);
+    assert.deepEqual(told.splice(0), ['main clock_skew The clock is wrong.']);
+    deps.system.raise(skew);
+    await clock.advance(10 * minute);
+    assert.deepEqual(told, []);
+    await clock.advance(60 * minute);
+    deps.system.raise(skew);
+    await clock.advance(1);
+    assert.equal(told.length, 1);
+    assert.deepEqual(errors, []);
+  });
+
+  test('is sent once when several nodes raise it, and once per tenant when it names tenants', async (t) => {
+    const clock = createManualClock();
+    const { store, start, deps, told } = await open(t, clock);
+    await addTenant(store, 'other');
+    const nodes = [createSystemAlerts(), createSystemAlerts(), createSystemAlerts()];
+    for (const system of nodes) start({ system });
+    await clock.advance(1000);
+    for (const system of nodes) {
+      for (const { id } of await store.tenants.list()) system.raise({ ...skew, tenant: id });
+    }
+    await clock.advance(10 * minute);
+    assert.deepEqual(told.toSorted(), [
+      'main clock_skew The clock is wrong.',
+      'other clock_skew The clock is wrong.',
+    ]);
+    assert.deepEqual(
+      nodes.map((system) => system.queued({ id: 1, name: '', domain: '' }, true)),
+      [[], [], []],
+    );
+    assert.equal(deps.system.raised, 0);
+  });
+
+  test('stays queued while the store is away', async (t) => {
+    const clock = createManualClock();
+    const site = await open(t, clock);
+    const { looks } = site.deps.store;
+    let isAway = true;
+    const flaky: typeof looks = {
+      ...looks,
+      record: (...args) =>
+        isAway ? Promise.reject(new StoreUnavailable('gone')) : looks.record(...args),
+    };
+    site.start({ store: { ...site.deps.store, looks: flaky } });
+    site.deps.system.raise(skew);
+    await clock.advance(minute);
+    assert.deepEqual(site.told, []);
+    isAway = false;
+    await clock.advance(minute);
+    assert.deepEqual(site.told, ['main clock_skew The clock is wrong.']);
   });
 });
 
