@@ -268,7 +268,9 @@ describe('leat monitor', () => {
     );
     const words = ['monitor', '--interval', '1', '--webhook-url', chat.url];
     const running = shell.start(words);
-    await waitFor('all of them', () => ids.every((id) => chat.alerts(id).length === 1), 60_000);
+    await waitFor('all of them', () => ids.every((id) => chat.alerts(id).length === 1), {
+      progress: () => chat.arrivals.length,
+    });
     assert.doesNotMatch(running.stderr(), /look failed/);
   });
 

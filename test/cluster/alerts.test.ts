@@ -87,7 +87,7 @@ describe('several nodes on one PostgreSQL', () => {
     const told: StreamAlertBody[] = [];
     const heir = await cluster.start(settings);
     const sumOf = (id: string): number => newOf(told.filter(({ stream }) => stream.id === id));
-    await waitFor('the rest to be told', () => ids.every((id) => sumOf(id) >= 2), 90_000);
+    await waitFor('the rest to be told', () => ids.every((id) => sumOf(id) >= 2));
     const { type: later, ids: others } = await streamsOf(heir, endpoint.url, 1);
     await publishAll(heir, eventsOf(later, 1));
     await waitFor('a marker', () => others.every((id) => sumOf(id) === 1));

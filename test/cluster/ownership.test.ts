@@ -1,93 +1,76 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { nodesOf, settled, startCluster } from '../helpers/cluster.ts';
-import { runLeat, type Running, secretKey, waitFor } from '../helpers/leat.ts';
+import { runLeat, type Running, secretKey } from '../helpers/leat.ts';
 import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
-const timeout = 120_000;
-
 describe('nodes on one PostgreSQL', () => {
-  test(
-    'ten that start at once on an empty database make one schema and one tenant',
-    { timeout },
-    async (t) => {
-      const cluster = await startCluster(t);
-      const nodes = await Promise.all(Array.from({ length: 10 }, () => cluster.start()));
-      const [first] = nodes;
-      assert.ok(first);
-      await settled(
-        first,
-        nodes.map(() => 0),
-      );
-      const [count] = await cluster.ask<{ tenants: number }>(
-        'select count(*)::int as tenants from tenants',
-      );
-      assert.equal(count?.tenants, 1);
-      for (const node of nodes)
-        assert.equal((await node.send('GET', '/api/v2/clients')).status, 200);
-      assert.deepEqual(
-        await Promise.all(nodes.map((node) => node.stop())),
-        nodes.map(() => 0),
-      );
-    },
-  );
+  test('ten that start at once on an empty database make one schema and one tenant', async (t) => {
+    const cluster = await startCluster(t);
+    const nodes = await Promise.all(Array.from({ length: 10 }, () => cluster.start()));
+    const [first] = nodes;
+    assert.ok(first);
+    await settled(
+      first,
+      nodes.map(() => 0),
+    );
+    const [count] = await cluster.ask<{ tenants: number }>(
+      'select count(*)::int as tenants from tenants',
+    );
+    assert.equal(count?.tenants, 1);
+    for (const node of nodes) assert.equal((await node.send('GET', '/api/v2/clients')).status, 200);
+    assert.deepEqual(
+      await Promise.all(nodes.map((node) => node.stop())),
+      nodes.map(() => 0),
+    );
+  });
 
-  test(
-    'share the streams, hand some over to one that joins, and take over what one leaves',
-    { timeout },
-    async (t) => {
-      const cluster = await startCluster(t);
-      const receiver = await startCountingReceiver(t);
-      const one = await cluster.start();
-      const streams = Array.from({ length: 6 }, (_, made) => `stream-${made}`);
-      for (const name of streams) await createStream(one, receiver.url, name);
-      await settled(one, [6]);
+  test('share the streams, hand some over to one that joins, and take over what one leaves', async (t) => {
+    const cluster = await startCluster(t);
+    const receiver = await startCountingReceiver(t);
+    const one = await cluster.start();
+    const streams = Array.from({ length: 6 }, (_, made) => `stream-${made}`);
+    for (const name of streams) await createStream(one, receiver.url, name);
+    await settled(one, [6]);
 
-      const two = await cluster.start();
-      await settled(one, [3, 3]);
-      const three = await cluster.start();
-      await settled(two, [2, 2, 2]);
+    const two = await cluster.start();
+    await settled(one, [3, 3]);
+    const three = await cluster.start();
+    await settled(two, [2, 2, 2]);
 
-      // Published at a node that owns a third of the streams.
-      const ids = [...(await publish(three, 40)), ...(await publish(one, 1))];
-      assert.equal(ids.length, 41);
-      await waitFor('the events at every stream', () => receiver.sawAll(streams, ids));
-      assert.equal(receiver.total(), 6 * 41, 'once each');
+    // Published at a node that owns a third of the streams.
+    const ids = [...(await publish(three, 40)), ...(await publish(one, 1))];
+    assert.equal(ids.length, 41);
+    await receiver.waitForAll('the events at every stream', streams, ids);
+    assert.equal(receiver.total(), 6 * 41, 'once each');
 
-      assert.equal(await three.stop(), 0);
-      await settled(one, [3, 3]);
-      await two.kill();
-      await settled(one, [6]);
-      const later = await publish(one, 7);
-      assert.equal(later.length, 7);
-      await waitFor('events after a takeover', () => receiver.sawAll(streams, later));
-    },
-  );
+    assert.equal(await three.stop(), 0);
+    await settled(one, [3, 3]);
+    await two.kill();
+    await settled(one, [6]);
+    const later = await publish(one, 7);
+    assert.equal(later.length, 7);
+    await receiver.waitForAll('events after a takeover', streams, later);
+  });
 
-  test(
-    'behind a pooler that refuses LISTEN they deliver what others publish, only later',
-    { timeout },
-    async (t) => {
-      const cluster = await startCluster(t, { pooled: true });
-      const receiver = await startCountingReceiver(t);
-      const [one, two] = [await cluster.start(), await cluster.start()];
-      await createStream(one, receiver.url, 'first');
-      await createStream(two, receiver.url, 'second');
-      await settled(one, [1, 1]);
-      for (const node of [one, two]) {
-        const ids = await publish(node, 7);
-        assert.equal(ids.length, 7);
-        await waitFor('the events at both streams', () =>
-          receiver.sawAll(['first', 'second'], ids),
-        );
-      }
-      assert.match(one.output(), /LISTEN/);
-      assert.equal(await one.stop(), 0);
-      await settled(two, [2]);
-    },
-  );
+  test('behind a pooler that refuses LISTEN they deliver what others publish, only later', async (t) => {
+    const cluster = await startCluster(t, { pooled: true });
+    const receiver = await startCountingReceiver(t);
+    const [one, two] = [await cluster.start(), await cluster.start()];
+    await createStream(one, receiver.url, 'first');
+    await createStream(two, receiver.url, 'second');
+    await settled(one, [1, 1]);
+    for (const node of [one, two]) {
+      const ids = await publish(node, 7);
+      assert.equal(ids.length, 7);
+      await receiver.waitForAll('the events at both streams', ['first', 'second'], ids);
+    }
+    assert.match(one.output(), /LISTEN/);
+    assert.equal(await one.stop(), 0);
+    await settled(two, [2]);
+  });
 
-  test('leat nodes prints who owns how many, while they run', { timeout }, async (t) => {
+  test('leat nodes prints who owns how many, while they run', async (t) => {
     const cluster = await startCluster(t);
     const receiver = await startCountingReceiver(t);
     const node = await cluster.start();
@@ -103,36 +86,32 @@ describe('nodes on one PostgreSQL', () => {
     assert.match(output, new RegExp(`^${shown?.id} +1 streams  lease \\d+\\.\\d s\\n$`));
   });
 
-  test(
-    'a change made at one node is in force at the owner when it is answered',
-    { timeout },
-    async (t) => {
-      const cluster = await startCluster(t);
-      const receiver = await startCountingReceiver(t);
-      const first = await cluster.start();
-      const id = await createStream(first, receiver.url, 'changing');
-      await settled(first, [1]);
-      const [shown] = await nodesOf(first);
-      const second = await cluster.start();
-      const patch = async (node: Running, status: 'enabled' | 'disabled'): Promise<void> => {
-        const answer = await node.send('PATCH', `/api/v2/event-streams/${id}`, { status });
-        assert.equal(answer.status, 200);
-      };
-      for (let round = 0; round < 10; round++) {
-        // While the stream is disabled its owner gives it up, and then either may have it.
-        await settled(first, [1, 0]);
-        const owning = (await nodesOf(first)).find(({ streams }) => streams === 1);
-        const [owner, other] = owning?.id === shown?.id ? [first, second] : [second, first];
-        await patch(other, 'disabled');
-        const before = receiver.total();
-        const unwanted = await publish(owner, 7);
-        assert.equal(unwanted.length, 7);
-        await patch(owner, 'enabled');
-        const wanted = await publish(other, 1);
-        assert.equal(wanted.length, 1);
-        await waitFor('an event of the enabled time', () => receiver.sawAll(['changing'], wanted));
-        assert.equal(receiver.total(), before + 1, 'nothing of the disabled time was sent');
-      }
-    },
-  );
+  test('a change made at one node is in force at the owner when it is answered', async (t) => {
+    const cluster = await startCluster(t);
+    const receiver = await startCountingReceiver(t);
+    const first = await cluster.start();
+    const id = await createStream(first, receiver.url, 'changing');
+    await settled(first, [1]);
+    const [shown] = await nodesOf(first);
+    const second = await cluster.start();
+    const patch = async (node: Running, status: 'enabled' | 'disabled'): Promise<void> => {
+      const answer = await node.send('PATCH', `/api/v2/event-streams/${id}`, { status });
+      assert.equal(answer.status, 200);
+    };
+    for (let round = 0; round < 10; round++) {
+      // While the stream is disabled its owner gives it up, and then either may have it.
+      await settled(first, [1, 0]);
+      const owning = (await nodesOf(first)).find(({ streams }) => streams === 1);
+      const [owner, other] = owning?.id === shown?.id ? [first, second] : [second, first];
+      await patch(other, 'disabled');
+      const before = receiver.total();
+      const unwanted = await publish(owner, 7);
+      assert.equal(unwanted.length, 7);
+      await patch(owner, 'enabled');
+      const wanted = await publish(other, 1);
+      assert.equal(wanted.length, 1);
+      await receiver.waitForAll('an event of the enabled time', ['changing'], wanted);
+      assert.equal(receiver.total(), before + 1, 'nothing of the disabled time was sent');
+    }
+  });
 });

@@ -7,42 +7,37 @@ import { begin, headOf, pathOf, read, waitUntilOver } from '../helpers/replays.t
 import { answered, createStream, eventsOf, freshType, publishAll } from '../helpers/story.ts';
 import { slots, slotSettings } from '../helpers/traffic.ts';
 
-const timeout = 150_000;
 const eventCount = 1000;
 
 describe('a replay of a stream that nodes share', () => {
-  test(
-    'goes on at another node when its own dies, and loses none of its events',
-    { timeout },
-    async (t) => {
-      const cluster = await startCluster(t);
-      const endpoint = await startEndpoint();
-      t.after(() => endpoint.close());
-      const first = await cluster.start(slotSettings);
-      const type = freshType();
-      const stream = await createStream(first, endpoint.url, { types: [type] });
-      const from = await headOf(first);
-      const ids = await publishAll(first, eventsOf(type, eventCount));
-      const seen = (since: number) =>
-        new Set(endpoint.arrivals.slice(since).map(({ event }) => event.id));
-      await waitFor('the events for the first time', () => seen(0).size === eventCount);
-      const before = endpoint.arrivals.length;
-      endpoint.answer((response) => setTimeout(() => response.writeHead(204).end(), 20));
-      // One stream is the share of each of two, so the one that has it keeps it.
-      const other = await cluster.start(slotSettings);
-      const replay = await begin(first, stream, { from });
-      await waitFor('a third of it', () => endpoint.arrivals.length > before + eventCount / 3);
+  test('goes on at another node when its own dies, and loses none of its events', async (t) => {
+    const cluster = await startCluster(t);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    const first = await cluster.start(slotSettings);
+    const type = freshType();
+    const stream = await createStream(first, endpoint.url, { types: [type] });
+    const from = await headOf(first);
+    const ids = await publishAll(first, eventsOf(type, eventCount));
+    const seen = (since: number) =>
+      new Set(endpoint.arrivals.slice(since).map(({ event }) => event.id));
+    await waitFor('the events for the first time', () => seen(0).size === eventCount);
+    const before = endpoint.arrivals.length;
+    endpoint.answer((response) => setTimeout(() => response.writeHead(204).end(), 20));
+    // One stream is the share of each of two, so the one that has it keeps it.
+    const other = await cluster.start(slotSettings);
+    const replay = await begin(first, stream, { from });
+    await waitFor('a third of it', () => endpoint.arrivals.length > before + eventCount / 3);
 
-      await first.kill();
-      assert.equal((await read(other, stream, replay)).status, 'running');
-      const { status, matched, sent, failed } = await waitUntilOver(other, stream, replay);
-      assert.deepEqual([status, matched, sent, failed], ['done', eventCount, eventCount, 0]);
-      const arrived = seen(before);
-      assert.ok(ids.every((id) => arrived.has(id)));
-    },
-  );
+    await first.kill();
+    assert.equal((await read(other, stream, replay)).status, 'running');
+    const { status, matched, sent, failed } = await waitUntilOver(other, stream, replay);
+    assert.deepEqual([status, matched, sent, failed], ['done', eventCount, eventCount, 0]);
+    const arrived = seen(before);
+    assert.ok(ids.every((id) => arrived.has(id)));
+  });
 
-  test('that is cancelled at any node begins no attempt afterwards', { timeout }, async (t) => {
+  test('that is cancelled at any node begins no attempt afterwards', async (t) => {
     const cluster = await startCluster(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());

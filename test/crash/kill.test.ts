@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { makePlace, startLeat, waitFor, type Running } from '../helpers/leat.ts';
+import { makePlace, startLeat, type Running } from '../helpers/leat.ts';
 import {
   createStream,
   publishOn,
@@ -8,54 +8,56 @@ import {
   startCountingReceiver,
   twiceMax,
 } from '../helpers/traffic.ts';
+import { createQuota } from '../helpers/quota.ts';
+import { rounds } from '../helpers/rounds.ts';
+import { waitFor } from '../helpers/wait.ts';
 
-const rounds = 50;
+const kills = rounds({ few: 10, all: 50 });
+const eventsPerRound = 300;
 
 describe('kill -9 at random moments while publishing and delivering', () => {
-  test(
-    `every acknowledged event arrives, over ${rounds} kills`,
-    { timeout: 280_000 },
-    async (t) => {
-      const receiver = await startCountingReceiver(t);
-      const place = await makePlace();
-      const acknowledged = new Set<string>();
-      let leat: Running | undefined;
-      t.after(async () => {
-        await leat?.kill();
-        await place.remove();
-      });
+  test(`every acknowledged event arrives, over ${kills} kills`, async (t) => {
+    const receiver = await startCountingReceiver(t);
+    const place = await makePlace();
+    const acknowledged = new Set<string>();
+    let leat: Running | undefined;
+    t.after(async () => {
+      await leat?.kill();
+      await place.remove();
+    });
 
-      leat = await startLeat(place, slotSettings);
-      const streamId = await createStream(leat, receiver.url, 'crash');
-      for (let round = 0; round < rounds; round++) {
-        leat ??= await startLeat(place, slotSettings);
-        receiver.startRound();
-        const publishing = publishOn(leat, acknowledged, { until: t.signal });
-        // A moment that falls into start-up, full load or a checkpoint, differently each round.
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * 300));
-        await leat.kill();
-        leat = undefined;
-        await publishing;
-      }
+    leat = await startLeat(place, slotSettings);
+    const streamId = await createStream(leat, receiver.url, 'crash');
+    for (let round = 0; round < kills; round++) {
+      leat ??= await startLeat(place, slotSettings);
       receiver.startRound();
-      leat = await startLeat(place, slotSettings);
-      await waitFor(
-        'every acknowledged event',
-        () => receiver.sawAll(['crash'], acknowledged),
-        60_000,
-      );
+      const quota = createQuota(eventsPerRound);
+      const publishing = publishOn(leat, acknowledged, { quota, until: t.signal });
+      // A moment that falls into start-up, full load or a checkpoint, differently each round.
+      const wanted = acknowledged.size + Math.random() * eventsPerRound * 0.8;
+      const progress = (): number => acknowledged.size;
+      await waitFor('the moment to kill', () => progress() >= wanted, {
+        progress,
+        intervalMsMax: 5,
+      });
+      await leat.kill();
+      leat = undefined;
+      await publishing;
+    }
+    receiver.startRound();
+    leat = await startLeat(place, slotSettings);
+    await receiver.waitForAll('every acknowledged event', ['crash'], acknowledged);
 
-      assert.ok(acknowledged.size > rounds, `only ${acknowledged.size} events were published`);
-      const failures = await leat.send('GET', `/api/v2/event-streams/${streamId}/deliveries`);
-      assert.deepEqual(await failures.json(), []);
-      assert.ok(
-        receiver.mostTwiceInOneRound() <= twiceMax,
-        `${receiver.mostTwiceInOneRound()} events came twice after one kill`,
-      );
-      t.diagnostic(
-        `${acknowledged.size} acknowledged, ${receiver.distinct()} arrived, ` +
-          `${receiver.total() - receiver.distinct()} of them again after a kill`,
-      );
-    },
-  );
+    assert.ok(acknowledged.size > kills, `only ${acknowledged.size} events were published`);
+    const failures = await leat.send('GET', `/api/v2/event-streams/${streamId}/deliveries`);
+    assert.deepEqual(await failures.json(), []);
+    assert.ok(
+      receiver.mostTwiceInOneRound() <= twiceMax,
+      `${receiver.mostTwiceInOneRound()} events came twice after one kill`,
+    );
+    t.diagnostic(
+      `${acknowledged.size} acknowledged, ${receiver.distinct()} arrived, ` +
+        `${receiver.total() - receiver.distinct()} of them again after a kill`,
+    );
+  });
 });

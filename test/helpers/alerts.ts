@@ -56,7 +56,9 @@ export async function startAlertReceiver(): Promise<AlertReceiver> {
     alerts,
     system: () => taken.filter((alert): alert is SystemAlertBody => !('new_failures' in alert)),
     waitFor: async (stream, count) => {
-      await waitFor(`${count} alerts of ${stream}`, () => alerts(stream).length >= count);
+      await waitFor(`${count} alerts of ${stream}`, () => alerts(stream).length >= count, {
+        progress: () => endpoint.arrivals.length,
+      });
       return alerts(stream);
     },
   };

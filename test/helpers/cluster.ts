@@ -73,14 +73,13 @@ export async function nodesOf(node: Pick<Running, 'url'>): Promise<readonly Node
 /** Waits until so many nodes live and own these numbers of streams, the largest first. */
 export async function settled(node: Running, streams: readonly number[]): Promise<void> {
   const wanted = JSON.stringify(streams);
-  await waitFor(
-    `nodes with ${wanted} streams`,
-    async () => {
-      const nodes = await nodesOf(node).catch(() => []);
-      const alive = nodes.filter(({ lease_ms: leaseMs }) => leaseMs > 0);
-      const counts = alive.map((shown) => shown.streams).toSorted((one, other) => other - one);
-      return JSON.stringify(counts) === wanted;
-    },
-    60_000,
-  );
+  let shown = '';
+  const isSettled = async (): Promise<boolean> => {
+    const nodes = await nodesOf(node).catch(() => []);
+    const alive = nodes.filter(({ lease_ms: leaseMs }) => leaseMs > 0);
+    const counts = alive.map((one) => one.streams).toSorted((one, other) => other - one);
+    shown = JSON.stringify(counts);
+    return shown === wanted;
+  };
+  await waitFor(`nodes with ${wanted} streams`, isSettled, { progress: () => shown });
 }

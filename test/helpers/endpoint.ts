@@ -76,7 +76,10 @@ export async function startEndpoint(
     answer: (next) => {
       how = next;
     },
-    arrival: (count) => waitFor(`request ${count} at the endpoint`, () => arrivals[count - 1]),
+    arrival: (count) =>
+      waitFor(`request ${count} at the endpoint`, () => arrivals[count - 1], {
+        progress: () => arrivals.length,
+      }),
     of: (eventId) => arrivals.filter(({ event }) => event.id === eventId),
     close: async () => {
       const closed = once(server, 'close');

@@ -5,6 +5,9 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { waitFor } from './wait.ts';
+
+export { waitFor } from './wait.ts';
 
 /** The real program as a process of its own, on a store in a fresh folder. */
 
@@ -164,21 +167,6 @@ export async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** Waits until `done` answers something; throws after `deadlineMs`, saying what it waited for. */
-export async function waitFor<T>(
-  what: string,
-  done: () => T | undefined | false | Promise<T | undefined | false>,
-  deadlineMs = 30_000,
-): Promise<T> {
-  const started = Date.now();
-  for (;;) {
-    const answer = await done();
-    if (answer !== undefined && answer !== false) return answer;
-    if (Date.now() - started > deadlineMs) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
-
 async function send(
   url: string,
   token: string,
@@ -211,10 +199,11 @@ export function announcedAuthority(output: string): string | undefined {
 }
 
 async function trustAnnounced(child: ChildProcess, output: () => string): Promise<void> {
-  const file = await waitFor('the authority to be named', () => {
+  const named = (): string | undefined => {
     assertRunning(child, output);
     return announcedAuthority(output());
-  });
+  };
+  const file = await waitFor('the authority to be named', named, { progress: output });
   // What NODE_EXTRA_CA_CERTS does for a process that is started with it.
   setDefaultCACertificates([...getCACertificates('default'), await readFile(file, 'utf8')]);
 }
@@ -225,11 +214,16 @@ function assertRunning({ exitCode, signalCode }: ChildProcess, output: () => str
 }
 
 async function ready(child: ChildProcess, url: string, output: () => string): Promise<void> {
-  await waitFor(`the server to be ready`, async () => {
+  let status: number | undefined;
+  const isReady = async (): Promise<boolean> => {
     assertRunning(child, output);
     const answer = await fetch(`${url}/readyz`).catch(() => undefined);
-    return answer?.ok;
-  });
+    await answer?.arrayBuffer();
+    status = answer?.status;
+    return answer?.ok ?? false;
+  };
+  const progress = (): unknown => ({ status, output: output() });
+  await waitFor('the server to be ready', isReady, { progress });
 }
 
 /** Ends a program that has not ended yet; answers its exit code, `null` after a signal. */

@@ -35,9 +35,7 @@ export async function waitUntilOver(
     seen = await read(node, stream, replay);
     return seen.status !== 'running' && seen;
   };
-  return waitFor('the end of the replay', isOver, 90_000).catch((error: unknown) => {
-    throw new Error(`${(error as Error).message}; it was ${JSON.stringify(seen)}`);
-  });
+  return waitFor('the end of the replay', isOver, { progress: () => seen });
 }
 
 /** Offset of the end of the log, as clients name it. */

@@ -90,7 +90,8 @@ export async function startMailServer(wish: MailServerWish = {}): Promise<MailSe
   return {
     port: address.port,
     mails,
-    mail: (count) => waitFor(`mail ${count}`, () => mails[count - 1]),
+    mail: (count) =>
+      waitFor(`mail ${count}`, () => mails[count - 1], { progress: () => mails.length }),
     refuse: (answer) => {
       refusal = answer;
     },

@@ -150,9 +150,7 @@ export async function waitForFailures(
     seen = failures.length;
     return seen === total && failures;
   };
-  return waitFor(`${total} failures of the stream`, done).catch((error: unknown) => {
-    throw new Error(`${(error as Error).message}; there were ${seen}`);
-  });
+  return waitFor(`${total} failures of the stream`, done, { progress: () => seen });
 }
 
 /** Waits for the one failure of a stream and answers the error of its newest attempt. */
@@ -192,9 +190,7 @@ export async function waitForStats(
     seen = await statsOf(leat, id);
     return seen.delivered >= (wanted.delivered ?? 0) && seen.failed >= (wanted.failed ?? 0);
   };
-  await waitFor(what, done, 60_000).catch((error: unknown) => {
-    throw new Error(`${(error as Error).message}; there were ${JSON.stringify(seen)}`);
-  });
+  await waitFor(what, done, { progress: () => seen });
 }
 
 /** A token of the bootstrap client that carries these scopes only. */

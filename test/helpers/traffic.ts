@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config.ts';
+import type { Quota } from './quota.ts';
 import type { Running } from './leat.ts';
+import { waitFor } from './wait.ts';
 
 /** Events on their way to a receiver that counts them: what tests of crashes and outages look at. */
 
@@ -24,8 +27,8 @@ export interface CountingReceiver {
   readonly url: string;
   /** Requests from now on count for the next round. */
   startRound(): void;
-  /** Whether each of the events has arrived at each of the streams, which go by their names. */
-  sawAll(streams: readonly string[], ids: Iterable<string>): boolean;
+  /** Waits until each of the events has arrived at each of the streams, which go by their names. */
+  waitForAll(what: string, streams: readonly string[], ids: Iterable<string>): Promise<void>;
   /** Pairs of stream and event that arrived. */
   distinct(): number;
   /** Requests. */
@@ -39,6 +42,8 @@ export interface CountingReceiver {
 /** It ends with the test. */
 export async function startCountingReceiver(t: TestContext): Promise<CountingReceiver> {
   const seen = new Set<string>();
+  // Arrivals remove themselves from these, so that a poll costs nothing however many are missing.
+  const expected = new Set<Set<string>>();
   const twicePerRound: number[] = [];
   const held: (() => void)[] = [];
   let total = 0;
@@ -52,6 +57,7 @@ export async function startCountingReceiver(t: TestContext): Promise<CountingRec
       const round = twicePerRound.length - 1;
       if (seen.has(arrived)) twicePerRound[round] = (twicePerRound[round] ?? 0) + 1;
       seen.add(arrived);
+      for (const missing of expected) missing.delete(arrived);
       const answer = (): void => void response.writeHead(204).end();
       if (holding) held.push(answer);
       else answer();
@@ -70,8 +76,17 @@ export async function startCountingReceiver(t: TestContext): Promise<CountingRec
     startRound: () => {
       twicePerRound.push(0);
     },
-    sawAll: (streams, ids) =>
-      Iterator.from(ids).every((id) => streams.every((name) => seen.has(pair(`/${name}`, id)))),
+    waitForAll: async (what, streams, ids) => {
+      const pairs = Iterator.from(ids).flatMap((id) => streams.map((name) => pair(`/${name}`, id)));
+      const missing = new Set(pairs.filter((each) => !seen.has(each)));
+      expected.add(missing);
+      try {
+        const progress = (): unknown => ({ missing: missing.size, total });
+        await waitFor(what, () => missing.size === 0, { progress });
+      } finally {
+        expected.delete(missing);
+      }
+    },
     distinct: () => seen.size,
     total: () => total,
     mostTwiceInOneRound: () => Math.max(...twicePerRound),
@@ -123,19 +138,37 @@ export async function publish(leat: Running, size: number): Promise<string[]> {
   }
 }
 
-/** Several publishers, single events and arrays, until told to end or, unless patient, refused. */
+/** Events per request of the publishers of a node. */
+const batchSizes = [1, 1, 7, 40];
+const retryMs = 20;
+
+/**
+ * Several publishers at a node, which send single events and arrays until the quota is withdrawn.
+ * Patient ones retry when they are refused; others end then.
+ */
 export async function publishOn(
   leat: Running,
   acknowledged: Set<string>,
-  { until, pauseMs }: { readonly until: AbortSignal; readonly pauseMs?: number },
+  { quota, until, patient = false }: PublishOptions,
 ): Promise<void> {
-  const publisher = async (size: number): Promise<void> => {
-    while (!until.aborted) {
+  const publisher = async (sizeMax: number): Promise<void> => {
+    for (;;) {
+      const size = await quota.take(sizeMax, until);
+      if (size === 0) return;
       const ids = await publish(leat, size);
       for (const id of ids) acknowledged.add(id);
-      if (ids.length === 0 && pauseMs === undefined) return;
-      if (pauseMs !== undefined) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      if (ids.length > 0) continue;
+      quota.add(size);
+      if (!patient) return;
+      await sleep(retryMs);
     }
   };
-  await Promise.all([publisher(1), publisher(1), publisher(7), publisher(40)]);
+  await Promise.all(batchSizes.map(publisher));
+}
+
+interface PublishOptions {
+  /** Bounds what they publish. */
+  readonly quota: Quota;
+  readonly until: AbortSignal;
+  readonly patient?: boolean;
 }

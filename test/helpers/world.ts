@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { type Cluster, settled, startCluster } from './cluster.ts';
-import { type Running, waitFor } from './leat.ts';
+import type { Running } from './leat.ts';
+import { createQuota } from './quota.ts';
 import {
   type CountingReceiver,
   createStream,
@@ -10,6 +11,7 @@ import {
   startCountingReceiver,
   twiceMax,
 } from './traffic.ts';
+import { waitFor } from './wait.ts';
 
 export const streams = ['one', 'two', 'three', 'four'];
 
@@ -19,8 +21,12 @@ export interface World {
   readonly receiver: CountingReceiver;
   readonly nodes: Running[];
   readonly acknowledged: Set<string>;
-  /** Publishes at a node until it ends or the traffic does. */
+  /** Publishes at a node what is permitted, until it ends or the traffic does. */
   publishAt(node: Running): void;
+  /** Permits the publishers this many events more. */
+  permit(events: number): void;
+  /** Waits until this many events more are acknowledged than now. */
+  acknowledgedMore(events: number): Promise<void>;
   /** Ends the traffic and checks that everything has arrived, nothing too often. */
   end(): Promise<void>;
 }
@@ -41,6 +47,7 @@ export async function startWorld(t: TestContext, nodeCount: number): Promise<Wor
     Array.from({ length: nodeCount }, () => streams.length / nodeCount),
   );
   const acknowledged = new Set<string>();
+  const quota = createQuota();
   const publishing: Promise<void>[] = [];
   receiver.startRound();
   return {
@@ -52,17 +59,22 @@ export async function startWorld(t: TestContext, nodeCount: number): Promise<Wor
       const gone = new AbortController();
       node.child.once('exit', () => gone.abort());
       const until = AbortSignal.any([ending.signal, gone.signal]);
-      publishing.push(publishOn(node, acknowledged, { until, pauseMs: 20 }));
+      publishing.push(publishOn(node, acknowledged, { quota, until, patient: true }));
+    },
+    permit: quota.add,
+    acknowledgedMore: async (events) => {
+      const wanted = acknowledged.size + events;
+      const progress = (): number => acknowledged.size;
+      await waitFor(`${events} more events`, () => progress() >= wanted, {
+        progress,
+        intervalMsMax: 5,
+      });
     },
     end: async () => {
       ending.abort();
       await Promise.all(publishing);
       assert.ok(acknowledged.size > 100, `only ${acknowledged.size} events were published`);
-      await waitFor(
-        'every acknowledged event at every stream',
-        () => receiver.sawAll(streams, acknowledged),
-        60_000,
-      );
+      await receiver.waitForAll('every acknowledged event', streams, acknowledged);
       const twice = receiver.mostTwiceInOneRound();
       assert.ok(twice <= twiceMax * streams.length, `${twice} events came twice`);
       t.diagnostic(`${acknowledged.size} acknowledged; at most ${twice} requests again in a round`);

@@ -127,7 +127,7 @@ function talk(): Talk {
 
 /** Waits for this many whole answers, or for the end of the connection. */
 async function answersOf(one: Talk, count: number): Promise<string[]> {
-  await waitFor('the answers', () => one.ended() || split(one.received()).length >= count, 10_000);
+  await waitFor('the answers', () => one.ended() || split(one.received()).length >= count);
   one.socket.destroy();
   return split(one.received());
 }

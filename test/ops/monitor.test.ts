@@ -446,7 +446,9 @@ test('ten thousand streams that fail at once are one alert each, a handful at a 
   const looks = { ...store.looks, troubled: () => Promise.resolve(troubled) };
   const sender = createAlertWebhook({ fetch, url: endpoint.url, userAgent: 'Leat/1.2.3' });
   site.start({ courier: courierOf(clock, sender), store: { ...store, looks, deliveries } });
-  await waitFor('all of them', () => posted.size === 10_000, 120_000);
+  await waitFor('all of them', () => posted.size === 10_000, {
+    progress: () => posted.size,
+  });
   const kept = await waitFor('the look to be over', async () => {
     const last = await site.store.looks.last(1);
     return last?.state.includes('"outbox":{}') === true ? last.state : undefined;
