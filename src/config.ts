@@ -274,7 +274,7 @@ const settings = {
     variable: 'LEAT_STORE',
     parse: storeLocation,
     fallback: 'sqlite:./data/leat.db',
-    doc: 'sqlite:<path>, sqlite::memory: or postgres://…; the data folder is that of the file',
+    doc: 'sqlite:<path>, sqlite::memory: or postgres://…, also with several hosts; the data folder is that of the file',
     secret: 'user info',
   },
   secretKey: {

@@ -123,6 +123,13 @@ const variables: Record<
       ],
       ['postgres://u:p@db/leat', { engine: 'postgres', url: 'postgres://u:p@db/leat' }],
       ['postgresql://db:5432/leat', { engine: 'postgres', url: 'postgresql://db:5432/leat' }],
+      [
+        'postgres://u:p@a,b:5433,[::1]/leat?target_session_attrs=any',
+        {
+          engine: 'postgres',
+          url: 'postgres://u:p@a,b:5433,[::1]/leat?target_session_attrs=any',
+        },
+      ],
       ['postgres:///leat?host=/run', { engine: 'postgres', url: 'postgres:///leat?host=/run' }],
     ],
     bad: [
@@ -142,6 +149,9 @@ const variables: Record<
       'postgres://u#secret@db/leat',
       'postgres://u/secret@db/leat',
       'postgres://db:99999/leat',
+      'postgres://a,b:99999/leat',
+      'postgres://a,/leat',
+      'postgres://a,b/leat?target_session_attrs=standby',
     ],
   },
   LEAT_SECRET_KEY: {

@@ -1,3 +1,5 @@
+import { postgresServers } from './postgres-url.ts';
+
 /**
  * The kinds of value a setting can have: pure functions from the operator's text to a value, or to
  * what is wrong with it. None of them throws. They are strict, so that one value has one spelling
@@ -178,16 +180,23 @@ export const key32: Parse<Uint8Array> = (text) => {
   return same ? { value: new Uint8Array(bytes) } : { problem: 'is not 32 bytes in base64' };
 };
 
-/** `sqlite:<path>`, `sqlite::memory:`, `sqlite:file:<URI>`, or a PostgreSQL URL. */
+/** `sqlite:<path>`, `sqlite::memory:`, `sqlite:file:<URI>`, or a PostgreSQL URL of one or more hosts. */
 export const storeLocation: Parse<StoreLocation> = (text) => {
   if (text.startsWith('sqlite:')) return sqliteLocation(text.slice('sqlite:'.length));
-  const url = /^postgres(?:ql)?:\/\//.test(text) ? parseUrl(text) : undefined;
-  // An @ or # after the host is a password that was not percent-encoded.
-  if (url !== undefined && url.hash === '' && !`${url.pathname}${url.search}`.includes('@')) {
-    return { value: { engine: 'postgres', url: text } };
-  }
-  return { problem: 'is not sqlite:<path> or a postgres:// URL' };
+  if (!/^postgres(?:ql)?:\/\//.test(text)) return { problem: noStore };
+  const named = postgresServers(text);
+  if ('problem' in named) return named;
+  const isSound = named.servers.every((server) => isPostgresUrl(server.url));
+  return isSound ? { value: { engine: 'postgres', url: text } } : { problem: noStore };
 };
+
+const noStore = 'is not sqlite:<path> or a postgres:// URL';
+
+function isPostgresUrl(text: string): boolean {
+  const url = parseUrl(text);
+  // An @ or # after the host is a password that was not percent-encoded.
+  return url !== undefined && url.hash === '' && !`${url.pathname}${url.search}`.includes('@');
+}
 
 /** A path with parameters (`leat.db?mode=ro`) is made a URI: SQLite reads them in one only. */
 function sqliteLocation(path: string): Parsed<StoreLocation> {

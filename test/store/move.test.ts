@@ -15,6 +15,7 @@ import { movedTables } from '../../src/store/move-tables.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port.ts';
 import { createDatabase } from '../../src/store/postgres/database.ts';
+import { createHosts } from '../../src/store/postgres/hosts.ts';
 import { openMoveTarget, refuseHalfMoved } from '../../src/store/postgres/move.ts';
 import { createSeal } from '../../src/store/seal.ts';
 import { openMoveSource } from '../../src/store/sqlite/move.ts';
@@ -157,7 +158,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
 
   test('keeps servers away until it has come to its end', async (t) => {
     const place = await filledPlace(t);
-    const db = createDatabase({ url: place.url, connectionsMax: 1, applicationName: 'test' });
+    const db = createDatabase({ hosts: createHosts(place.url, 'test'), connectionsMax: 1 });
     t.after(() => db.close());
     await refuseHalfMoved(db, 'the database');
     await cutAtComparison(place);

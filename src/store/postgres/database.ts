@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { StoreContentRefused, StoreTextRefused, StoreUnavailable } from '../../core/errors.ts';
+import type { Hosts } from './hosts.ts';
 
 /**
  * Statements written as tagged templates next to their one use:
@@ -43,17 +44,15 @@ export type Bindable =
 export type Durability = 'durable' | 'relaxed';
 
 export interface DatabaseOptions {
-  readonly url: string;
-  /** Connections of this process at most, the one that listens for hints excepted. */
+  readonly hosts: Hosts;
+  /** Connections at most. */
   readonly connectionsMax: number;
-  /** What PostgreSQL shows as the name of the program. */
-  readonly applicationName: string;
   /** Makes what a statement missed; true when it is worth another try. */
   readonly mend?: ((error: unknown) => Promise<boolean>) | undefined;
 }
 
 /** Nothing waits longer for a connection, and a request that could not be served gets its 503. */
-const connectMs = 5000;
+const connectionMs = 5000;
 /** Longer than any statement of a command takes; what is late then is a network that is gone. */
 const answerMs = 10_000;
 
@@ -71,17 +70,20 @@ const begin: Record<Durability, string> = {
 };
 
 export function createDatabase(options: DatabaseOptions): Database {
-  const pool = new pg.Pool({
-    ...connectionOf(options),
-    max: options.connectionsMax,
-    pipeline: true,
-    query_timeout: answerMs,
-    idleTimeoutMillis: 30_000,
-  });
-  // A connection that ends while nothing is asked of it says so to nobody else: what is asked next
-  // fails, or takes another one.
-  pool.on('error', () => undefined);
-  pool.on('connect', (client) => client.on('error', () => undefined));
+  const { hosts } = options;
+  const pool: Pool = {
+    hosts,
+    connections: new pg.Pool({
+      Client: hosts.Client,
+      max: options.connectionsMax,
+      pipeline: true,
+      query_timeout: answerMs,
+      connectionTimeoutMillis: connectionMs,
+      idleTimeoutMillis: 30_000,
+    }),
+  };
+  // The loss of an idle connection concerns nobody: the next statement takes another one.
+  pool.connections.on('error', () => undefined);
 
   const mend = async (error: unknown, tries: number): Promise<boolean> => {
     if (tries >= triesMax) return false;
@@ -113,7 +115,10 @@ export function createDatabase(options: DatabaseOptions): Database {
           refuse(error);
         }
       }),
-    close: () => (pool.ended || pool.ending ? Promise.resolve() : pool.end()),
+    close: async () => {
+      const { connections } = pool;
+      if (!connections.ended && !connections.ending) await connections.end();
+    },
   };
 }
 
@@ -122,29 +127,9 @@ function endless(text: string): pg.QueryConfig & { query_timeout: number } {
   return { text, query_timeout: 0x7fffffff };
 }
 
-/** What every connection to the server is opened with. */
-export function connectionOf({
-  url,
-  applicationName,
-}: Pick<DatabaseOptions, 'url' | 'applicationName'>): pg.ClientConfig {
-  return {
-    connectionString: url,
-    application_name: applicationName,
-    connectionTimeoutMillis: connectMs,
-    keepAlive: true,
-    types: { getTypeParser },
-  };
-}
-
 const triesMax = 5;
 /** serialization_failure, deadlock_detected */
 const deadlocks = new Set(['40001', '40P01']);
-
-/** Offsets, instants and counts are whole numbers below 2^53. */
-function getTypeParser(...asked: Parameters<typeof pg.types.getTypeParser>): unknown {
-  if (asked[0] === pg.types.builtins.INT8 && asked[1] !== 'binary') return Number;
-  return pg.types.getTypeParser(...asked);
-}
 
 function queriesOf(
   send: (strings: TemplateStringsArray, values: Bindable[]) => Promise<pg.QueryResult>,
@@ -158,20 +143,35 @@ function queriesOf(
   };
 }
 
+interface Pool {
+  readonly hosts: Hosts;
+  readonly connections: pg.Pool;
+}
+
 /** A connection on which something failed that may be its own fault is not used again. */
 async function withClient<T>(
-  pool: pg.Pool,
+  { hosts, connections }: Pool,
   work: (client: pg.PoolClient) => Promise<T>,
 ): Promise<T> {
-  const client = await pool.connect().catch(refuse);
+  const client = await hosts.tryEach(() => freshClient(hosts, connections)).catch(refuse);
   let isSound = true;
   try {
     return await work(client);
   } catch (error) {
     isSound = !(error instanceof StoreUnavailable);
+    hosts.note(client, causeOf(error));
     throw error;
   } finally {
-    client.release(!isSound);
+    client.release(!isSound || hosts.isStale(client));
+  }
+}
+
+/** Closes the stale connections that the pool returns first. */
+async function freshClient(hosts: Hosts, connections: pg.Pool): Promise<pg.PoolClient> {
+  for (;;) {
+    const client = await connections.connect();
+    if (!hosts.isStale(client)) return client;
+    client.release(true);
   }
 }
 

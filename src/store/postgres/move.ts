@@ -13,6 +13,7 @@ import {
 import type { Seal } from '../seal.ts';
 import { type Bindable, createDatabase, type Database, numbers, type Queries } from './database.ts';
 import { dayOf, makeDays, schemaLock } from './days.ts';
+import { createHosts } from './hosts.ts';
 import { nameOf, refusalOf } from './refusal.ts';
 import { prepareSchema } from './schema.ts';
 
@@ -49,7 +50,8 @@ export async function openMoveTarget(
   { seal, keyProof }: { seal: Seal; keyProof: Uint8Array },
 ): Promise<MoveTarget> {
   const name = nameOf(url);
-  const db = createDatabase({ url, connectionsMax: 2, applicationName: 'leat migrate-store' });
+  const hosts = createHosts(url, 'leat migrate-store');
+  const db = createDatabase({ hosts, connectionsMax: 2 });
   const source = createHash('sha256').update(keyProof).digest('hex');
   try {
     const isComplete = (await goesOn(db, name, source)) ? false : await begin();

@@ -1,7 +1,8 @@
-import pg from 'pg';
+import type pg from 'pg';
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { Hint } from '../port.ts';
-import { connectionOf, type Database } from './database.ts';
+import type { Database } from './database.ts';
+import type { Hosts } from './hosts.ts';
 
 /** Carries hints between the processes on one database, by NOTIFY and LISTEN. */
 export interface Notices {
@@ -17,8 +18,7 @@ export interface Notices {
 
 export interface NoticesDeps {
   readonly db: Pick<Database, 'get'>;
-  readonly url: string;
-  readonly applicationName: string;
+  readonly hosts: Hosts;
   /** Tells this process from others; nobody listens to itself. */
   readonly self: string;
   readonly clock: Pick<Clock, 'after'>;
@@ -37,9 +37,13 @@ const payloadMax = 7900;
  */
 const pauseMs = 5;
 const firstWaitMs = 100;
-const longestWaitMs = 30_000;
-/** A connection whose other end is gone says nothing: it is asked, and has so long to answer. */
-const askMs = 10_000;
+/** Pause between two checks of the connection, time for its response, and longest pause after a loss. */
+const oneServer = { checkMs: 10_000, responseMs: 10_000, longestWaitMs: 30_000 };
+/**
+ * With several servers this connection also finds out that the one in use is gone without a word: a
+ * connection to another one ends what still waits for it.
+ */
+const severalServers = { checkMs: 1000, responseMs: 3000, longestWaitMs: 1000 };
 
 /** Resolves when it hears, or cannot for now. */
 export async function openNotices(deps: NoticesDeps): Promise<Notices> {
@@ -127,7 +131,8 @@ function wordsOf(payload: string, self: string): readonly Word[] {
  * transactions it hears nothing; everything works without it, only later.
  */
 function createListener(deps: NoticesDeps): { tried: Promise<void>; close(): Promise<void> } {
-  const { clock, heard, report, self } = deps;
+  const { clock, heard, report, self, hosts } = deps;
+  const { checkMs, responseMs, longestWaitMs } = hosts.areSeveral ? severalServers : oneServer;
   let client: pg.Client | undefined;
   let timer: Timer | undefined;
   let closed = false;
@@ -140,32 +145,41 @@ function createListener(deps: NoticesDeps): { tried: Promise<void>; close(): Pro
     timer = clock.after(waitMs, () => void listen());
   };
   const listen = async (): Promise<void> => {
-    const connection = new pg.Client({ ...connectionOf(deps), query_timeout: askMs });
-    client = connection;
-    const lost = once(() => {
-      timer?.cancel();
-      connection.end().catch(() => undefined);
+    try {
+      await hosts.tryEach(listenOnce);
+      // Nobody can have missed anything before the first time.
+      if (failures > 0) heard({ kind: 'missed' });
+      failures = 0;
+    } catch (error) {
+      if (failures === 0 && !closed) report(error);
       again();
-    });
-    connection.on('error', lost).on('end', lost);
+    }
+  };
+  const listenOnce = async (): Promise<void> => {
+    if (closed) throw new Error('The store is closed.');
+    const connection = new hosts.Client({ query_timeout: responseMs });
+    client = connection;
     connection.on('notification', ({ payload }) => {
       for (const word of wordsOf(payload ?? '', self)) heard(word);
     });
     try {
       await connection.connect();
       await connection.query(`listen ${channel}`);
-      // Nobody can have missed anything before the first time.
-      if (failures > 0) heard({ kind: 'missed' });
-      failures = 0;
-      keepAsking(connection, lost);
     } catch (error) {
-      if (failures === 0 && !closed) report(error);
-      lost();
+      connection.end().catch(() => undefined);
+      throw error;
     }
+    const lost = once(() => {
+      timer?.cancel();
+      connection.end().catch(() => undefined);
+      again();
+    });
+    connection.on('error', lost).on('end', lost);
+    keepAsking(connection, lost);
   };
   const keepAsking = (connection: pg.Client, lost: () => void): void => {
     if (closed) return;
-    timer = clock.after(askMs, () => {
+    timer = clock.after(checkMs, () => {
       connection.query('select 1').then(() => keepAsking(connection, lost), lost);
     });
   };

@@ -1,10 +1,14 @@
 import { codeOf, StartRefused } from '../../core/errors.ts';
-import { causeOf, stateOf } from './database.ts';
+import { postgresServers } from '../../core/postgres-url.ts';
+import { causeOf } from './database.ts';
+import { NoServer } from './hosts.ts';
 
 /** The URL without its password and its parameters. */
 export function nameOf(url: string): string {
-  const { host, pathname } = new URL(url);
-  return `postgres://${host}${pathname}`;
+  const parsed = postgresServers(url);
+  const servers = 'problem' in parsed ? [] : parsed.servers;
+  const hosts = servers.map((server) => new URL(server.url).host).join(',');
+  return `postgres://${hosts}${new URL(servers[0]?.url ?? url).pathname}`;
 }
 
 /** Why the database `name` cannot be used, as one line that says what to do. */
@@ -15,7 +19,12 @@ export function refusalOf(name: string, error: unknown): StartRefused {
 }
 
 function reasonOf(cause: unknown): string {
-  const known = reasons.get(stateOf(cause)) ?? networkReasons.get(codeOf(cause) ?? '');
+  if (cause instanceof NoServer) {
+    const problems = cause.problems.map(({ name, error }) => `${name} ${reasonOf(error)}`);
+    return `has no server that can be used: ${problems.join('; ')}`;
+  }
+  const code = codeOf(cause) ?? '';
+  const known = reasons.get(code) ?? networkReasons.get(code);
   const text =
     cause instanceof Error && cause.message !== '' ? cause.message : (codeOf(cause) ?? '');
   return known ?? `cannot be opened: ${text}`;

@@ -8,6 +8,7 @@ import { createDatabase, type Database } from './database.ts';
 import { makeMissingDay } from './days.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createGrantStore } from './grants.ts';
+import { createHosts } from './hosts.ts';
 import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
 import { createLookStore } from './looks.ts';
@@ -44,10 +45,10 @@ const applicationName = 'leat';
  */
 export async function openPostgresStore(url: string, deps: PostgresStoreDeps): Promise<Store> {
   const { defer, clock, report, random } = deps;
+  const hosts = createHosts(url, applicationName);
   const db: Database = createDatabase({
-    url,
+    hosts,
     connectionsMax,
-    applicationName,
     mend: (error) => makeMissingDay(db, error),
   });
   const seal = createSeal(deps.secretKey, random);
@@ -61,7 +62,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
   }
   const { emit, watch } = createHints({ report });
   const self = Buffer.from(random(9)).toString('base64url');
-  const notices = await openNotices({ db, url, applicationName, self, clock, heard: emit, report });
+  const notices = await openNotices({ db, hosts, self, clock, heard: emit, report });
   const hint = (told: Hint): void => {
     emit(told);
     notices.tell(told);

@@ -1,0 +1,233 @@
+import pg from 'pg';
+import { type PostgresServer, postgresServers } from '../../core/postgres-url.ts';
+
+/** Connections to the server in use, of those that the URL of the store names. */
+export interface Hosts {
+  /** What a pool makes connections of: each one connects to the server that is tried next. */
+  readonly Client: typeof pg.Client;
+  /** True where the URL names several servers. */
+  readonly areSeveral: boolean;
+  /**
+   * Runs `connect`, which makes one `Client` or waits for one of a pool, until it succeeds or each
+   * server was tried once. With several servers rejects with `NoServer` then.
+   */
+  tryEach<T>(connect: () => Promise<T>): Promise<T>;
+  /**
+   * Takes note of an error on a connection: where it says that the server accepts no writes or is
+   * about to stop, every connection to that server is stale and another server is tried next.
+   */
+  note(client: pg.ClientBase, error: unknown): void;
+  /** True for a connection to close instead of using it again. */
+  isStale(client: pg.ClientBase): boolean;
+}
+
+/** No server that the URL names can be used. */
+export class NoServer extends Error {
+  readonly problems: readonly ServerProblem[];
+
+  constructor(problems: readonly ServerProblem[]) {
+    const texts = problems.map(({ name, error }) => `${name}: ${messageOf(error)}`);
+    super(`no server can be used (${texts.join('; ')})`, { cause: problems.at(-1)?.error });
+    this.problems = problems;
+  }
+}
+
+export interface ServerProblem {
+  /** Host and port as in the URL. */
+  readonly name: string;
+  readonly error: unknown;
+}
+
+/** A server that follows another one, or whose sessions begin read-only. */
+class ReadOnlyServer extends Error {
+  /** read_only_sql_transaction (PostgreSQL manual, appendix A) */
+  readonly code = '25006';
+}
+
+/** As the type definitions of pg have it. */
+type Connected = ((error: Error) => void) | ((none: null, client: pg.Client) => void);
+
+/** Time to connect, sign in and check a server; with several, the next one must have its turn soon. */
+const connectMs = { one: 5000, ofSeveral: 2000 };
+
+/**
+ * read_only_sql_transaction, admin_shutdown, crash_shutdown, cannot_connect_now (PostgreSQL manual,
+ * appendix A).
+ */
+const leaving = new Set(['25006', '57P01', '57P02', '57P03']);
+
+/** @param url with one or more hosts, see `postgresServers` */
+export function createHosts(url: string, applicationName: string): Hosts {
+  const { servers, session } = serversOf(url);
+  const areSeveral = servers.length > 1;
+  const choice = createChoice(servers);
+  const connected = new Map<pg.ClientBase, number>();
+  const stale = new WeakSet<pg.ClientBase>();
+
+  const note: Hosts['note'] = (client, error) => {
+    const server = connected.get(client);
+    if (server === undefined || !leaving.has(codeOf(error))) return;
+    for (const [other, place] of connected) if (place === server) stale.add(other);
+    choice.leave(server);
+  };
+  const accept = (client: pg.Client, server: number): void => {
+    connected.set(client, server);
+    client.once('end', () => connected.delete(client));
+    if (!choice.accept(server) || session === 'any') return;
+    // A server that lost its role, or its machine, may never respond to what was sent to it.
+    for (const [other, place] of connected) {
+      if (place !== server) (other as pg.Client).connection.stream.destroy();
+    }
+  };
+  const Client = clientClass({
+    next: choice.next,
+    settings: {
+      application_name: applicationName,
+      connectionTimeoutMillis: areSeveral ? connectMs.ofSeveral : connectMs.one,
+      keepAlive: true,
+      types: { getTypeParser },
+    },
+    check: async (client) => {
+      if (session !== 'any') await requireWritable(client, session);
+    },
+    accepted: accept,
+    refused: choice.leave,
+    failed: note,
+  });
+
+  return {
+    Client,
+    areSeveral,
+    tryEach: (connect) => (areSeveral ? choice.tryEach(connect) : connect()),
+    note,
+    isStale: (client) => stale.has(client),
+  };
+}
+
+/** Which server is tried next: the last one that accepted a connection until it fails. */
+function createChoice(servers: readonly PostgresServer[]) {
+  /** `moves` counts the changes of `next`. */
+  const state = { next: 0, moves: 0, inUse: 0 };
+  const errors = new Map<number, unknown>();
+  const problems = (): ServerProblem[] =>
+    servers.flatMap(({ name }, index) =>
+      errors.has(index) ? [{ name, error: errors.get(index) }] : [],
+    );
+  return {
+    next: () => ({ index: state.next, url: (servers[state.next] as PostgresServer).url }),
+    leave: (server: number, error?: unknown): void => {
+      if (error !== undefined) errors.set(server, error);
+      if (server !== state.next) return;
+      state.next = (server + 1) % servers.length;
+      state.moves += 1;
+    },
+    /** Returns true when another server was in use before. */
+    accept: (server: number): boolean => {
+      errors.delete(server);
+      state.next = server;
+      const isOther = server !== state.inUse;
+      state.inUse = server;
+      return isOther;
+    },
+    tryEach: async <T>(connect: () => Promise<T>): Promise<T> => {
+      for (let tries = 1; ; tries += 1) {
+        const { moves } = state;
+        try {
+          return await connect();
+        } catch (error) {
+          // A full pool is no problem of the server.
+          if (moves === state.moves) throw error;
+          if (tries === servers.length) throw new NoServer(problems());
+        }
+      }
+    },
+  };
+}
+
+interface ClientDeps {
+  next(): { readonly index: number; readonly url: string };
+  readonly settings: pg.ClientConfig;
+  /** Rejects when a server that lets the user in cannot be used all the same. */
+  check(client: pg.Client): Promise<void>;
+  accepted(client: pg.Client, server: number): void;
+  refused(server: number, error: unknown): void;
+  /** Called with what a connection reports while nothing waits for it. */
+  failed(client: pg.Client, error: unknown): void;
+}
+
+function clientClass(deps: ClientDeps): typeof pg.Client {
+  return class extends pg.Client {
+    readonly #server: number;
+
+    constructor(config: pg.ClientConfig = {}) {
+      const { index, url } = deps.next();
+      super({ ...config, ...deps.settings, connectionString: url });
+      this.#server = index;
+      // Without a listener the loss of an idle connection would end the process.
+      this.on('error', (error) => deps.failed(this, error));
+    }
+
+    override connect(): Promise<pg.Client>;
+    override connect(done: Connected): void;
+    override connect(done?: Connected): Promise<pg.Client> | void {
+      const checked = this.#connectChecked();
+      if (done === undefined) return checked;
+      const report = done as (error: Error | null, client: pg.Client) => void;
+      checked.then(
+        () => report(null, this),
+        (error: Error) => report(error, this),
+      );
+    }
+
+    async #connectChecked(): Promise<pg.Client> {
+      try {
+        await super.connect();
+        await deps.check(this);
+      } catch (error) {
+        deps.refused(this.#server, error);
+        this.end().catch(() => undefined);
+        throw error;
+      }
+      deps.accepted(this, this.#server);
+      return this;
+    }
+  };
+}
+
+function serversOf(url: string) {
+  const parsed = postgresServers(url);
+  if ('problem' in parsed) throw new Error(`The URL of the store ${parsed.problem}.`);
+  return parsed;
+}
+
+/** Throws `ReadOnlyServer` unless the server may be used for writes. */
+async function requireWritable(
+  client: pg.Client,
+  session: 'read-write' | 'primary',
+): Promise<void> {
+  const query: pg.QueryConfig & { query_timeout: number } = {
+    text: `select pg_is_in_recovery() as follows,
+      current_setting('transaction_read_only') = 'on' as "isReadOnly"`,
+    query_timeout: connectMs.ofSeveral,
+  };
+  const { rows } = await client.query<{ follows: boolean; isReadOnly: boolean }>(query);
+  if (rows[0]?.follows === true) throw new ReadOnlyServer('it follows another server');
+  if (session === 'read-write' && rows[0]?.isReadOnly === true) {
+    throw new ReadOnlyServer('its transactions are read-only');
+  }
+}
+
+/** Offsets, instants and counts are whole numbers below 2^53. */
+function getTypeParser(...asked: Parameters<typeof pg.types.getTypeParser>): unknown {
+  if (asked[0] === pg.types.builtins.INT8 && asked[1] !== 'binary') return Number;
+  return pg.types.getTypeParser(...asked);
+}
+
+/** SQLSTATE of an error of the driver. */
+function codeOf(error: unknown): string {
+  return error instanceof pg.DatabaseError ? (error.code ?? '') : '';
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message || error.name : String(error);
+}
