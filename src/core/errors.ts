@@ -8,7 +8,16 @@ export type LeatError = StoreUnavailable | StoreContentRefused | StartRefused;
 /** The store cannot be reached or cannot write now (disk full, connection lost). HTTP 503. */
 export class StoreUnavailable extends Error {
   readonly code = 'store_unavailable';
-  override readonly name = 'StoreUnavailable';
+  override readonly name: string = 'StoreUnavailable';
+}
+
+/**
+ * The store is not the one this process joined: it failed over to a replica or was restored from a
+ * backup, and its logs may be shorter than they were. Nothing was written. A publisher receives
+ * HTTP 503 and retries; the dispatcher drops everything it remembers and joins again.
+ */
+export class StoreReplaced extends StoreUnavailable {
+  override readonly name = 'StoreReplaced';
 }
 
 /** The store understood the command and refuses its content; trying again cannot help. */

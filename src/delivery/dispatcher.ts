@@ -1,13 +1,16 @@
 import type { Clock, Timer } from '../core/clock.ts';
 import type { Backlog } from './backlog.ts';
 import type { Store } from '../store/port.ts';
-import { createPatience } from './patience.ts';
+import { createPatience, type Patience } from './patience.ts';
 import type { DeliveryReport } from './report.ts';
 import type { DeliverySettings } from './settings.ts';
 import type { Transport } from './transport.ts';
 import { createWorkshop, type Workshop } from './workshop.ts';
 
-/** Delivers events of the log to webhooks, on one node. */
+/**
+ * Delivers events of the log to webhooks, on one node. When the store turns out to have been replaced
+ * (by a fail-over or a restore), it drops everything it knows of it and joins again.
+ */
 export interface Dispatcher {
   /**
    * Owns streams and works for them until `signal` aborts; then lets attempts under way end,
@@ -65,59 +68,115 @@ const nothing: DispatcherState = {
 
 /** See {@link Dispatcher}; `run` it once. */
 export function createDispatcher(deps: DispatcherDeps): Dispatcher {
-  const { clock, store, settings } = deps;
-  const opened = Promise.withResolvers<void>();
-  const killed = Promise.withResolvers<void>();
-  let workshop: Workshop | undefined;
-  const patience = createPatience({
-    clock,
-    report: deps.report,
-    recovered: () => workshop?.recovered(),
-  });
+  return new NodeDispatcher(deps);
+}
 
-  const join = async (): Promise<Workshop> => {
-    const nodeId = deps.nodeId ?? 'leat';
-    const node = await patience.keepTrying(() => store.ownership.join(nodeId, settings.leaseMs));
-    return createWorkshop({ ...deps, node, patience });
-  };
-  const work = async (signal: AbortSignal): Promise<void> => {
-    workshop = await join();
-    if (!signal.aborted) workshop.open();
-    opened.resolve();
-    await aborted(signal);
-    await workshop.drain();
-  };
-  /** Longer than attempts and their settling take: it is over only for a store that is away. */
-  const drainMsMax = settings.attemptTimeoutMs + settings.leaseGraceMs;
+/**
+ * Works as one incarnation of the node after another: each time the store turns out to have been
+ * replaced, the present incarnation ends as in a crash and the next one joins.
+ */
+class NodeDispatcher implements Dispatcher {
+  readonly #deps: DispatcherDeps;
+  readonly #patience: Patience;
+  readonly #killed = Promise.withResolvers<void>();
+  /** Absent while the node joins. */
+  #workshop: Workshop | undefined;
+  /** Resolves when the present incarnation has begun to work. */
+  #opened = Promise.withResolvers<void>();
+  /** Resolves when the present incarnation has ended because the store was replaced. */
+  #replaced = Promise.withResolvers<void>();
 
-  return {
-    run: async (signal) => {
-      const tooLate = Promise.withResolvers<void>();
-      let timer: Timer | undefined;
-      const bound = (): void => {
-        timer = clock.after(drainMsMax, tooLate.resolve);
-      };
-      signal.addEventListener('abort', bound);
-      if (signal.aborted) bound();
-      await Promise.race([work(signal), tooLate.promise, killed.promise]);
-      signal.removeEventListener('abort', bound);
-      timer?.cancel();
-      workshop?.close();
-      patience.close();
-    },
-    kill: () => {
-      workshop?.close();
-      workshop?.cutOff();
-      patience.close();
-      killed.resolve();
-    },
-    state: () => workshop?.state() ?? nothing,
-    backlogs: () => workshop?.backlogs() ?? [],
-    idle: async () => {
-      await Promise.race([opened.promise, killed.promise]);
-      await Promise.race([workshop?.idle(), killed.promise]);
-    },
-  };
+  constructor(deps: DispatcherDeps) {
+    this.#deps = deps;
+    this.#patience = createPatience({
+      clock: deps.clock,
+      report: deps.report,
+      recovered: () => this.#workshop?.recovered(),
+      replaced: () => this.#leaveStore(),
+    });
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, settings, store } = this.#deps;
+    /** Longer than attempts and their settling take: it is over only for a store that is away. */
+    const drainMsMax = settings.attemptTimeoutMs + settings.leaseGraceMs;
+    const tooLate = Promise.withResolvers<void>();
+    let timer: Timer | undefined;
+    const bound = (): void => {
+      timer = clock.after(drainMsMax, tooLate.resolve);
+    };
+    signal.addEventListener('abort', bound);
+    if (signal.aborted) bound();
+    const unwatch = store.watch(({ kind }) => kind === 'replaced' && this.#leaveStore());
+    await Promise.race([this.#work(signal), tooLate.promise, this.#killed.promise]);
+    unwatch();
+    signal.removeEventListener('abort', bound);
+    timer?.cancel();
+    this.#workshop?.close();
+    this.#patience.close();
+  }
+
+  kill(): void {
+    this.#workshop?.close();
+    this.#workshop?.cutOff();
+    this.#patience.close();
+    this.#killed.resolve();
+  }
+
+  state(): DispatcherState {
+    return this.#workshop?.state() ?? nothing;
+  }
+
+  backlogs(): readonly Backlog[] {
+    return this.#workshop?.backlogs() ?? [];
+  }
+
+  async idle(): Promise<void> {
+    const killed = this.#killed.promise;
+    for (;;) {
+      await Promise.race([this.#opened.promise, killed]);
+      const workshop = this.#workshop;
+      await Promise.race([workshop?.idle(), killed, this.#replaced.promise]);
+      if (workshop === this.#workshop) return;
+    }
+  }
+
+  async #work(signal: AbortSignal): Promise<void> {
+    const stopped = aborted(signal);
+    for (;;) {
+      const workshop = await this.#join();
+      this.#workshop = workshop;
+      if (!signal.aborted) workshop.open();
+      this.#opened.resolve();
+      await Promise.race([stopped, this.#replaced.promise]);
+      // What was under way when the store was replaced is not recorded: it is sent again.
+      if (signal.aborted) return Promise.race([workshop.drain(), this.#replaced.promise]);
+    }
+  }
+
+  async #join(): Promise<Workshop> {
+    const { store, settings, report } = this.#deps;
+    const nodeId = this.#deps.nodeId ?? 'leat';
+    const patience = this.#patience;
+    const join = () => store.ownership.join(nodeId, settings.leaseMs);
+    const { replaced, ...node } = await patience.keepTrying(join);
+    if (replaced !== undefined) report({ kind: 'store_replaced', heads: replaced });
+    this.#replaced = Promise.withResolvers();
+    return createWorkshop({ ...this.#deps, node, patience });
+  }
+
+  /** Ends the present incarnation: it records nothing, and all that it remembers goes with it. */
+  #leaveStore(): void {
+    const former = this.#workshop;
+    // Joining accepts the store as it is.
+    if (former === undefined) return;
+    this.#workshop = undefined;
+    this.#opened = Promise.withResolvers();
+    former.close();
+    former.cutOff();
+    this.#patience.reset();
+    this.#replaced.resolve();
+  }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../core/clock.ts';
-import { StoreContentRefused, StoreUnavailable } from '../core/errors.ts';
+import { StoreContentRefused, StoreReplaced, StoreUnavailable } from '../core/errors.ts';
 import type { DeliveryReport } from './report.ts';
 
 const firstWaitMs = 50;
@@ -14,6 +14,8 @@ export interface Patience {
   keepTrying<T>(work: () => Promise<T>): Promise<T>;
   /** Whether some work has failed and has not gone through since. */
   readonly isTried: boolean;
+  /** Abandons all work under way, which never settles. Later work starts afresh. */
+  reset(): void;
   /** The store is asked nothing any more; what is asked or repeated now never answers. */
   close(): void;
 }
@@ -21,16 +23,20 @@ export interface Patience {
 /** One for each that waits: a promise remembers who waits for it. */
 const never = (): Promise<never> => new Promise(() => undefined);
 
-/** An outage is reported once, however much work fails in it, and so is its end. */
-export function createPatience(deps: {
+interface PatienceDeps {
   readonly clock: Clock;
   readonly report: (event: DeliveryReport) => void;
   /** The store answers again after an outage: hints may have been lost. */
   readonly recovered: () => void;
-}): Patience {
+  /** Some work was refused with `StoreReplaced`: it is abandoned. */
+  readonly replaced: () => void;
+}
+
+export function createPatience(deps: PatienceDeps): Patience {
   const timers = new Set<Timer>();
-  let failing = 0;
-  let isReported = false;
+  const outage = createOutage(deps);
+  /** Raised by each reset: work of an earlier term is abandoned. */
+  let term = 0;
   let closed = false;
 
   const pause = (ms: number): Promise<void> =>
@@ -42,48 +48,82 @@ export function createPatience(deps: {
       });
       timers.add(timer);
     });
-
-  const fails = (error: unknown, failures: number): void => {
-    if (failures === 0) failing += 1;
-    if (!(error instanceof StoreUnavailable)) return deps.report({ kind: 'unexpected', error });
-    if (!isReported) deps.report({ kind: 'store_unavailable', error });
-    isReported = true;
-  };
-
-  const goesThrough = (failures: number): void => {
-    if (failures === 0) return;
-    failing -= 1;
-    if (failing > 0) return;
-    if (isReported) deps.report({ kind: 'store_recovered' });
-    isReported = false;
-    deps.recovered();
+  const cancelTimers = (): void => {
+    for (const timer of timers) timer.cancel();
+    timers.clear();
   };
 
   return {
     keepTrying: async (work) => {
+      const begun = term;
       for (let failures = 0; ; failures += 1) {
         if (closed) await never();
         try {
           const answer = await work();
-          goesThrough(failures);
+          if (term !== begun) return await never();
+          outage.goesThrough(failures);
           return answer;
         } catch (error) {
+          if (error instanceof StoreReplaced && term === begun) deps.replaced();
+          if (error instanceof StoreReplaced || term !== begun) return never();
           if (error instanceof StoreContentRefused) {
-            goesThrough(failures);
+            outage.goesThrough(failures);
             throw error;
           }
-          fails(error, failures);
+          outage.fails(error, failures);
           await pause(Math.min(firstWaitMs * 2 ** failures, longestWaitMs));
         }
       }
     },
     get isTried() {
-      return failing > 0;
+      return outage.isTried;
+    },
+    reset: () => {
+      term += 1;
+      outage.reset();
+      cancelTimers();
     },
     close: () => {
       closed = true;
-      for (const timer of timers) timer.cancel();
-      timers.clear();
+      cancelTimers();
+    },
+  };
+}
+
+/** Counts the work that fails: an outage is reported once, however much fails in it, as is its end. */
+interface Outage {
+  readonly isTried: boolean;
+  /** Some work failed; `failures` before this one. */
+  fails(error: unknown, failures: number): void;
+  goesThrough(failures: number): void;
+  /** What has failed is abandoned. */
+  reset(): void;
+}
+
+function createOutage({ report, recovered }: PatienceDeps): Outage {
+  let failing = 0;
+  let isReported = false;
+  return {
+    get isTried() {
+      return failing > 0;
+    },
+    fails: (error, failures) => {
+      if (failures === 0) failing += 1;
+      if (!(error instanceof StoreUnavailable)) return report({ kind: 'unexpected', error });
+      if (!isReported) report({ kind: 'store_unavailable', error });
+      isReported = true;
+    },
+    goesThrough: (failures) => {
+      if (failures > 0) failing -= 1;
+      // After a reset the outage is over with the first work that goes through.
+      else if (!isReported) return;
+      if (failing > 0) return;
+      if (isReported) report({ kind: 'store_recovered' });
+      isReported = false;
+      recovered();
+    },
+    reset: () => {
+      failing = 0;
     },
   };
 }

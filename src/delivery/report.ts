@@ -1,4 +1,5 @@
 import type { DeliveryKind, Health, Offset } from '../core/types.ts';
+import type { HeadChange } from '../store/port.ts';
 
 /**
  * What the dispatcher tells about its work: for logs, metrics and tests. Texts in it are cleared of
@@ -39,6 +40,11 @@ export type DeliveryReport =
   /** The store failed; the work is repeated until it goes through. Told once per outage. */
   | { readonly kind: 'store_unavailable'; readonly error: unknown }
   | { readonly kind: 'store_recovered' }
+  /**
+   * The store failed over or was restored. The node has dropped what it knew of the store and has
+   * joined again; `heads` has the logs whose head it knew.
+   */
+  | { readonly kind: 'store_replaced'; readonly heads: readonly HeadChange[] }
   /** An error that is none of the store's outages: a bug. The work is repeated all the same. */
   | { readonly kind: 'unexpected'; readonly error: unknown };
 

@@ -140,6 +140,10 @@ function createReporting(make: Maker): (report: DeliveryReport) => void {
     'store_outages_total',
     'Times that the store failed the dispatcher; an outage counts once, however long it is.',
   );
+  const replacements = make.counter(
+    'store_replacements_total',
+    'Times that the store turned out to have failed over or been restored, and the node joined again.',
+  );
   const refused = make.counter(
     'settle_refused_total',
     'Results that the store refused: recorded without their texts, or stuck.',
@@ -158,6 +162,8 @@ function createReporting(make: Maker): (report: DeliveryReport) => void {
         return disabled.inc({ reason: report.reason });
       case 'store_unavailable':
         return outages.inc();
+      case 'store_replaced':
+        return replacements.inc();
       case 'settle_culprit':
         return refused.inc({ result: 'without_texts' });
       case 'settle_stuck':

@@ -34,6 +34,13 @@ export function logReport(log: ReportLog, report: DeliveryReport): void {
     case 'store_recovered':
       log.info({}, 'the store is back');
       return;
+    case 'store_replaced': {
+      const lost = report.heads.filter(({ before, now }) => now < before);
+      const said = 'the store failed over or was restored; this node has joined it again';
+      if (lost.length === 0) log.warn({}, said);
+      for (const fields of lost) log.error(fields, `${said}, and a log ends earlier than before`);
+      return;
+    }
     case 'settle_culprit':
     case 'settle_stuck': {
       const { kind, error, ...fields } = report;

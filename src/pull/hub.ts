@@ -42,6 +42,8 @@ export class Hub {
   #isLooking = false;
   #isReading = false;
   #isClosed = false;
+  /** Raised by each restart: what was asked before says nothing about the log as it is now. */
+  #term = 0;
   /** Since when the store fails, in elapsed milliseconds. */
   #failingSinceMs: number | undefined;
 
@@ -168,6 +170,18 @@ export class Hub {
     this.#remove(reader);
   }
 
+  /**
+   * The store was replaced, and its log may be another one: ends every pull and forgets the log. The
+   * clients come back with their offsets, which are checked against the log as it is now.
+   */
+  restart(): void {
+    for (const reader of this.readers) this.end(reader);
+    this.#tail = undefined;
+    this.#reach = 0;
+    this.#term += 1;
+    this.#pages.clear();
+  }
+
   /** Ends every pull. */
   close(): void {
     this.#isClosed = true;
@@ -181,8 +195,10 @@ export class Hub {
 
   async #look(): Promise<void> {
     this.#isLooking = true;
+    const term = this.#term;
     await this.#ask(async () => {
       const head = await this.#deps.log.head(this.#deps.tenant);
+      if (term !== this.#term) return;
       if (this.#tail === undefined) {
         this.#tail = new Tail<Audience>(this.#deps.settings, head);
         for (const reader of this.readers) this.advance(reader);
@@ -323,7 +339,7 @@ export class Hub {
     while (tail.head < this.#reach && tail.hasFollowers) {
       const { head } = tail;
       const page = await log.page(tenant, { after: head, upTo: this.#reach, take, bytesMax });
-      if (this.#isClosed) return;
+      if (this.#isClosed || tail !== this.#tail) return;
       this.#push(tail, page.events);
       // The oldest may have been pruned.
       if (page.scannedTo > tail.head) this.#skip(tail, page.scannedTo);

@@ -74,6 +74,8 @@ class NodePulls implements Pulls {
   /** One for all readers, as long as there are any. */
   #timer: Timer | undefined;
   #polledMs = 0;
+  /** Raised when the store was replaced: a position found before is one of another log. */
+  #term = 0;
   #isClosed = false;
 
   constructor(deps: PullsDeps) {
@@ -97,6 +99,7 @@ class NodePulls implements Pulls {
     if (!this.isFree(tenant, client)) return undefined;
     const entry = this.#entries.get(tenant) ?? this.#open(tenant);
     const free = entry.seats.take(client);
+    const term = this.#term;
     const leave = (): void => {
       free();
       this.#forgetEmpty(tenant, entry);
@@ -104,7 +107,10 @@ class NodePulls implements Pulls {
     return {
       startOf: (asked, now) =>
         startOf(store.log, tenant, asked, { now, retentionMs: settings.eventRetentionMs }),
-      begin: (pull, sink) => this.#begin(entry, { ...pull, client }, sink, leave),
+      begin: (pull, sink) =>
+        term === this.#term
+          ? this.#begin(entry, { ...pull, client }, sink, leave)
+          : endAtOnce(sink, leave),
       leave,
     };
   }
@@ -185,6 +191,11 @@ class NodePulls implements Pulls {
       for (const { hub } of this.#entries.values()) hub.lookForEvents();
       return this.#judgeAll();
     }
+    if (hint.kind === 'replaced') {
+      this.#term += 1;
+      for (const { hub } of this.#entries.values()) hub.restart();
+      return;
+    }
     if (hint.kind === 'stream' || hint.kind === 'free') return;
     const hub = this.#entries.get(hint.tenant)?.hub;
     if (hub === undefined) return;
@@ -246,4 +257,12 @@ class NodePulls implements Pulls {
   async #endUnless(verdict: Promise<boolean>, hub: Hub, reader: Reader): Promise<void> {
     if (!(await verdict)) hub.end(reader);
   }
+}
+
+/** A pull whose place was found in another log: its client comes back. */
+function endAtOnce(sink: Sink, leave: () => void): SinkEvents {
+  sink.write(greeting);
+  sink.end();
+  leave();
+  return { drained: () => undefined, stalled: () => sink.cut(), gone: () => undefined };
 }

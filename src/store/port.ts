@@ -4,7 +4,10 @@
  * reads. Where a rule has to see the row first, the command takes a pure synchronous function that
  * the store calls between its locked read and its write.
  *
- * Every method throws `StoreUnavailable` while the engine cannot be reached or cannot write.
+ * Every method throws `StoreUnavailable` while the engine cannot be reached or cannot write. Methods
+ * that read a log or change what delivery relies on throw its subclass `StoreReplaced`, and write
+ * nothing, once the store has turned out to be another one than this process joined (after a
+ * fail-over or a restore); they do so until `ownership.join` has succeeded again.
  * Instants are milliseconds since the epoch; the caller passes its `now`.
  */
 import type { Millis } from '../core/clock.ts';
@@ -30,6 +33,7 @@ import type {
   StreamStatus,
   User,
 } from '../core/types.ts';
+import type { Hint } from './port-hints.ts';
 import type { ReplayStore } from './port-replays.ts';
 import type { TenantStore } from './port-tenants.ts';
 
@@ -58,21 +62,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-export type Hint =
-  /** Events joined a log by this process, in offset order and without gaps. */
-  | { readonly kind: 'appended'; readonly tenant: number; readonly events: readonly LogEvent[] }
-  /** Events joined a log by another process; it reaches this offset. */
-  | { readonly kind: 'head'; readonly tenant: number; readonly head: Offset }
-  /** A stream was created, changed, deleted, or got rows that are due now. */
-  | { readonly kind: 'stream'; readonly tenant: number; readonly stream: string }
-  /** A client was created, changed or deleted; cached verdicts about it end. */
-  | { readonly kind: 'client'; readonly tenant: number; readonly client: string }
-  /** Signing keys were added or removed. */
-  | { readonly kind: 'keys'; readonly tenant: number }
-  /** Another process gave streams up. */
-  | { readonly kind: 'free' }
-  /** Hints of other processes may have been lost: any of the above may have happened. */
-  | { readonly kind: 'missed' };
+export type { Hint } from './port-hints.ts';
 
 /** A page ordered by an opaque key. `next` is absent on the last page. */
 export interface Page<T> {
@@ -335,9 +325,10 @@ export interface Node {
 export interface OwnershipStore {
   /**
    * Registers the node anew, with a lease of `leaseMs`: its batches and claims start again at 1. What
-   * a former process of that id owned is free.
+   * a former process of that id owned is free. Accepts the store as it is now: never throws
+   * `StoreReplaced`.
    */
-  join(nodeId: string, leaseMs: number): Promise<Node>;
+  join(nodeId: string, leaseMs: number): Promise<JoinedNode>;
   /**
    * Renews the lease: for `leaseMs` from now nobody takes what the node owns. A lease that has ended
    * may be renewed too, but streams may have been taken before. `undefined` when the node is no
@@ -375,6 +366,22 @@ export interface OwnershipStore {
   leave(node: Node): Promise<void>;
   /** Nodes with a lease, and former ones whose streams nobody has taken yet, in order of id. */
   nodes(): Promise<NodeState[]>;
+}
+
+/** What joining returns. */
+export interface JoinedNode extends Node {
+  /**
+   * Present when the store is another one than this process knew: the logs of which this process
+   * knew a head, with that head and the present one.
+   */
+  readonly replaced?: readonly HeadChange[] | undefined;
+}
+
+/** The head of a tenant's log before and after the store was replaced. */
+export interface HeadChange {
+  readonly tenant: number;
+  readonly before: Offset;
+  readonly now: Offset;
 }
 
 /** How a node stands, for operators. */

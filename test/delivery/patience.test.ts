@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
+import { StoreContentRefused, StoreReplaced, StoreUnavailable } from '../../src/core/errors.ts';
 import { createLane, createPatience } from '../../src/delivery/patience.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
 import { createManualClock } from '../helpers/clock.ts';
@@ -9,16 +9,19 @@ function patienceScene() {
   const clock = createManualClock();
   const reports: DeliveryReport[] = [];
   let recoveries = 0;
+  let replacements = 0;
   const patience = createPatience({
     clock,
     report: (report) => reports.push(report),
     recovered: () => (recoveries += 1),
+    replaced: () => (replacements += 1),
   });
   return {
     clock,
     patience,
     kinds: () => reports.map(({ kind }) => kind),
     recoveries: () => recoveries,
+    replacements: () => replacements,
   };
 }
 
@@ -87,6 +90,33 @@ describe('patience with a store', () => {
     await clock.advance(60_000);
     assert.equal(asked, 1);
     assert.equal(clock.pending, 0);
+  });
+
+  test('abandons work that the store refuses because it was replaced', async () => {
+    const { clock, patience, kinds, replacements } = patienceScene();
+    let asked = 0;
+    void patience.keepTrying(() => {
+      asked += 1;
+      return Promise.reject(new StoreReplaced('another one'));
+    });
+    await clock.advance(60_000);
+    assert.deepEqual([asked, replacements(), kinds()], [1, 1, []]);
+  });
+
+  test('abandons work under way at a reset, and reports the end of the outage after it', async () => {
+    const { clock, patience, kinds } = patienceScene();
+    const ended: string[] = [];
+    const late = Promise.withResolvers<void>();
+    void patience.keepTrying(() => late.promise).then(() => ended.push('late'));
+    void patience.keepTrying(() => Promise.reject(new StoreUnavailable('away')));
+    await clock.advance(1000);
+    patience.reset();
+    late.resolve();
+    await clock.advance(60_000);
+    assert.deepEqual(ended, []);
+    assert.deepEqual([patience.isTried, clock.pending], [false, 0]);
+    await patience.keepTrying(() => Promise.resolve());
+    assert.deepEqual(kinds(), ['store_unavailable', 'store_recovered']);
   });
 });
 

@@ -94,9 +94,10 @@ const rules: readonly Rule[] = [
   { files: 'schemas/', types: ['core/'], packages: ['typebox'], builtins: [] },
   {
     files: 'store/port.ts',
-    own: ['core/', 'store/port-replays.ts', 'store/port-tenants.ts'],
+    own: ['core/', 'store/port-hints.ts', 'store/port-replays.ts', 'store/port-tenants.ts'],
     builtins: [],
   },
+  { files: 'store/port-hints.ts', own: ['core/'], builtins: [] },
   { files: 'store/port-replays.ts', own: ['core/', 'store/port.ts'], builtins: [] },
   { files: 'store/port-tenants.ts', own: ['core/'], builtins: [] },
   {

@@ -140,6 +140,7 @@ describe('what the dispatcher tells', () => {
     metrics.report({ kind: 'settled', outcomes: 7 });
     metrics.report({ kind: 'store_unavailable', error });
     metrics.report({ kind: 'store_recovered' });
+    metrics.report({ kind: 'store_replaced', heads: [] });
     metrics.report({ kind: 'settle_culprit', ...about, eventId: 'evt_1', error });
     metrics.report({ kind: 'settle_stuck', ...about, eventId: 'evt_1', error });
     metrics.report({ kind: 'unexpected', error });
@@ -151,6 +152,7 @@ describe('what the dispatcher tells', () => {
     assert.equal(text.value('leat_settle_batch_results_sum'), 7);
     assert.equal(text.value('leat_settle_batch_results_bucket', { le: '10' }), 1);
     assert.equal(text.value('leat_store_outages_total'), 1);
+    assert.equal(text.value('leat_store_replacements_total'), 1);
     assert.equal(text.value('leat_settle_refused_total', { result: 'without_texts' }), 1);
     assert.equal(text.value('leat_settle_refused_total', { result: 'stuck' }), 1);
     assert.equal(text.value('leat_unexpected_errors_total'), 1);

@@ -513,6 +513,42 @@ describe('events that another process appends', () => {
   });
 });
 
+describe('the replacement of the store', () => {
+  test('ends every pull without an error, and the log is asked for its head again', async (t) => {
+    let head: number | undefined;
+    const listeners = new Set<(hint: Hint) => void>();
+    const scene = await sceneOf(t, {
+      around: (store) => ({
+        ...store,
+        log: { ...store.log, head: async (tenant) => head ?? store.log.head(tenant) },
+        watch: (listener) => {
+          listeners.add(listener);
+          return store.watch(listener);
+        },
+      }),
+    });
+    await scene.append(...many(3));
+    head = 20;
+    const wires = await Promise.all([scene.open(), scene.open({ after: 20 })]);
+    const place = scene.pulls.take(scene.tenant, 'late');
+    for (const listener of listeners) listener({ kind: 'replaced' });
+    assert.deepEqual(
+      wires.map(({ outcome, text }) => [outcome, text]),
+      wires.map(() => ['ended', greeting]),
+    );
+    // Its beginning was found in the log of before.
+    const late = new Wire();
+    const permit = { token: 'late', holds: () => true };
+    late.events = place?.begin({ position: 20, types: undefined, permit }, late);
+    assert.equal(late.outcome, 'ended');
+    assert.equal(scene.pulls.open, 0);
+    head = undefined;
+    const wire = await scene.open({ after: 3 });
+    await scene.append('a.made');
+    assert.deepEqual(wire.offsets, shown(4));
+  });
+});
+
 describe('the places of a tenant', () => {
   test('are so many, and one client has half of them, rounded up', async (t) => {
     const scene = await sceneOf(t, { settings: { connectionsMax: 5 } });
