@@ -87,6 +87,8 @@ export class Ledger {
   readonly #leases = new Map<string, number>();
   /** As last seen in the table. */
   readonly #cursors = new Map<Line, number>();
+  /** When receivers accepted events, in order. */
+  readonly #acceptedAt: number[] = [];
 
   constructor(deps: LedgerDeps) {
     this.#deps = deps;
@@ -243,6 +245,11 @@ export class Ledger {
     model.claim(line.counts, now);
     line.owner = owner;
     this.#look(line);
+  }
+
+  /** Whether a process with a lease works for the stream. */
+  isOwned({ owner }: Line): boolean {
+    return owner !== undefined && this.#isLeased(owner.process);
   }
 
   #isLeased(process: string): boolean {
@@ -538,6 +545,36 @@ export class Ledger {
     line.open.set(process, (line.open.get(process) ?? 0) - 1);
   }
 
+  /** A receiver takes the event, whatever the sender learns. */
+  accepts(line: Line, eventId: string): void {
+    line.accepted.add(eventId);
+    this.#acceptedAt.push(this.#deps.nowMs());
+  }
+
+  /** How many events receivers accepted from this instant on. */
+  acceptedSince(fromMs: number): number {
+    return this.#acceptedAt.length - firstIndex(this.#acceptedAt, fromMs);
+  }
+
+  /**
+   * What of a stream can be sent now: fresh events by their id, rows by id and cycle. Those of a
+   * replay are left out, as they wait for everything else.
+   */
+  owed(line: Line): string[] {
+    const { counts, accepted, leftOut, cycles } = line;
+    const rows = [...counts.rows.values()]
+      .filter(({ state, kind }) => state !== 'failed' && kind !== 'replay')
+      .filter(({ kind }) => counts.enabled || kind === 'redelivery')
+      .map(({ eventId }) => `${eventId}, cycle ${cycles.get(eventId) ?? 0},`);
+    if (!counts.enabled) return rows;
+    for (let offset = counts.cursor + 1; offset <= this.head; offset += 1) {
+      const event = this.event(offset);
+      if (event === undefined || leftOut.has(offset) || !this.wants(line, offset)) continue;
+      if (!accepted.has(event.id) && !counts.rows.has(event.id)) rows.push(event.id);
+    }
+    return rows;
+  }
+
   #checkRight(line: Line, process: string, eventId: string): void {
     if (line.isDeleted) {
       // A redelivery may have been on its way to its node.
@@ -715,6 +752,17 @@ interface RunRow {
   readonly version: number;
   readonly open: number;
   readonly rows: number;
+}
+
+/** Of the first number that is not below `from`. */
+function firstIndex(sorted: readonly number[], from: number): number {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sorted[middle] ?? 0) < from) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 export const processOf = ({ id, incarnation }: Node): string => `${id}#${incarnation}`;

@@ -15,6 +15,10 @@ export interface Operator {
   /** Does what a step says, unless it does not apply; the rest of it goes on by itself. */
   act(step: Step): void;
   create(types: readonly string[]): void;
+  /** Publishes an event of each of these types. */
+  publish(types: readonly string[]): void;
+  /** Asks for a test event. */
+  test(line: Line): void;
   /** Starts a new cycle of every failure. */
   redeliverAll(line: Line): void;
   readonly moods: Map<Line, Mood>;
@@ -34,13 +38,13 @@ export function createOperator(world: World, processes: () => readonly Process[]
   const moods = new Map<Line, Mood>();
   /** Published so far, for repeating one of them. */
   const published: NewEvent[] = [];
-  let made = 0;
+  let ids = 0;
   let moved = 0;
   let replays = 0;
 
   const id = (prefix: 'evt' | 'est'): string => {
-    made += 1;
-    return `${prefix}_${String(made).padStart(22, '0')}`;
+    ids += 1;
+    return `${prefix}_${String(ids).padStart(22, '0')}`;
   };
   /** One that answers at all. */
   const anyProcess = (): Process | undefined => {
@@ -104,12 +108,17 @@ export function createOperator(world: World, processes: () => readonly Process[]
     line.toldVersion = Math.max(line.toldVersion, version);
   };
 
+  const made = (types: readonly string[]): NewEvent[] => {
+    const events = types.map((type) =>
+      newEvent({ id: id('evt'), type, chosen: true, time: timeline.nowMs }),
+    );
+    published.push(...events);
+    return events;
+  };
+
   const doings: { [Name in Step['do']]: (step: StepOf<Name>) => void } = {
     publish: ({ types, repeats }) => {
-      const events = types.map((type) =>
-        newEvent({ id: id('evt'), type, chosen: true, time: timeline.nowMs }),
-      );
-      published.push(...events);
+      const events = made(types);
       // Of the very same batch, or of any before.
       const choices = dice.chance(0.5) ? events : published;
       const former = repeats ? choices[dice.between(0, choices.length - 1)] : undefined;
@@ -166,11 +175,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
     },
     test: ({ stream }) => {
       const line = lineOf(stream);
-      if (line === undefined) return;
-      const event = newEvent({ id: id('evt'), type: 'a.made', time: timeline.nowMs });
-      request(`is asked for the test ${world.label(event.id)} of ${line.label}`, (process) =>
-        process.store.deliveries.addTest(tenant, line.id, event, process.clock.now()),
-      );
+      if (line !== undefined) test(line);
     },
     replay: ({ stream, from }) => {
       const line = lineOf(stream);
@@ -215,6 +220,8 @@ export function createOperator(world: World, processes: () => readonly Process[]
     crash: ({ node, command, phase }) => nodeOf(node)?.crash(command, phase),
     freeze: ({ node, command, ms }) => nodeOf(node)?.freeze(command, ms),
     leave: ({ node }) => nodeOf(node)?.leave(),
+    // It is the world's.
+    lull: () => undefined,
     jump: ({ node, ms }) => {
       const process = nodeOf(node);
       if (process === undefined) return;
@@ -230,6 +237,12 @@ export function createOperator(world: World, processes: () => readonly Process[]
       store.streams.create(given, { streamsMax: 100 }),
     );
   };
+  const test = (line: Line): void => {
+    const event = newEvent({ id: id('evt'), type: 'a.made', time: timeline.nowMs });
+    request(`is asked for the test ${world.label(event.id)} of ${line.label}`, (process) =>
+      process.store.deliveries.addTest(tenant, line.id, event, process.clock.now()),
+    );
+  };
   const redeliverAll = (line: Line): void =>
     request(`is asked to redeliver all failures of ${line.label}`, (process) =>
       process.store.deliveries.redeliverMany(tenant, line.id, {}, process.clock.now()),
@@ -237,6 +250,8 @@ export function createOperator(world: World, processes: () => readonly Process[]
   const operator: Operator = {
     act: (step) => (doings[step.do] as (given: Step) => void)(step),
     create,
+    publish: (types) => publish(made(types), 1),
+    test,
     redeliverAll,
     moods,
     storeAwayUntilMs: 0,

@@ -1,4 +1,5 @@
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
+import { boundsOf } from './deadlines.ts';
 import { createDice, type Dice } from './dice.ts';
 
 /** Everything that is decided before a history begins; the rest follows from its seed. */
@@ -36,7 +37,16 @@ export interface Weather {
 
 /** How a receiver answers. */
 export type Mood =
-  'well' | 'sluggish' | 'flaky' | 'down' | 'refusing' | 'slow' | 'hanging' | 'broken';
+  | 'well'
+  | 'sluggish'
+  | 'flaky'
+  | 'down'
+  | 'refusing'
+  | 'slow'
+  | 'hanging'
+  | 'broken'
+  /** Refuses the first attempt of each event. */
+  | 'hesitant';
 
 /** Streams and nodes are meant by their number, modulo how many there are. */
 export type Step = { readonly at: number } & (
@@ -74,6 +84,8 @@ export type Step = { readonly at: number } & (
     }
   | { readonly do: 'leave'; readonly node: number; readonly awayMs: number }
   | { readonly do: 'jump'; readonly node: number; readonly ms: number }
+  /** No faults for so long. */
+  | { readonly do: 'lull'; readonly ms: number }
 );
 
 /** The last one is rare: no stream wants it but by chance. */
@@ -156,6 +168,7 @@ const doings = {
   // They have dice of their own.
   replay: 0,
   cancelReplay: 0,
+  lull: 0,
 } satisfies Record<Step['do'], number>;
 
 const bag = Object.entries(doings).flatMap(([name, weight]) =>
@@ -205,6 +218,8 @@ const makers: { [Name in Step['do']]: (dice: Dice) => Omit<StepOf<Name>, 'at' | 
     ms: dice.pick([100, 600, 800, 1100, 2000]),
   }),
   leave: (dice) => ({ node: number(dice), awayMs: dice.between(0, 800) }),
+  // Its length follows from the settings.
+  lull: () => ({ ms: 0 }),
   jump: (dice) => ({ node: number(dice), ms: dice.pick([-4000, -800, -50, 50, 800, 4000]) }),
 };
 
@@ -221,14 +236,50 @@ export function planOf(seed: number): Plan {
     return { at: dice.between(0, lengthMs), do: doing, ...makers[doing](dice) } as Step;
   });
   steps.push(...replaysOf(seed, lengthMs));
-  return {
+  const settings = settingsOf(dice);
+  const plan: Plan = {
     seed,
-    settings: settingsOf(dice),
+    settings,
     nodes: dice.pick([1, 1, 1, 2, 2, 3, 4]),
     streams: Array.from({ length: dice.pick([1, 2, 2, 3, 3, 7]) }, () => dice.some(types)),
     weather: weatherOf(dice),
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
+  return withLull(plan, lengthMs);
+}
+
+/** Steps that are no faults: what goes on in a lull. */
+const harmless = [
+  'publish',
+  'publish',
+  'publish',
+  'publish',
+  'redeliver',
+  'redeliverAll',
+  'test',
+  'disable',
+  'enable',
+  'subscribe',
+  'create',
+] as const;
+
+/**
+ * In a sixth of the histories there is a time without faults, long enough for everything to arrive
+ * that waits, and then for some publishing in which no wake-up may be missing.
+ */
+function withLull(plan: Plan, lengthMs: number): Plan {
+  const dice = createDice(plan.seed, 'lull');
+  if (!dice.chance(1 / 6)) return plan;
+  const at = dice.between(0, lengthMs);
+  const quietMs = boundsOf(plan.settings, plan.weather.slowMs).recoverMs;
+  const ms = Math.ceil(quietMs) + 3000;
+  const steps = Array.from({ length: dice.between(4, 12) }, (): Step => {
+    const doing = dice.pick(harmless);
+    return { at: at + ms - dice.between(0, 2800), do: doing, ...makers[doing](dice) } as Step;
+  });
+  const shifted = plan.steps.map((step) => (step.at < at ? step : { ...step, at: step.at + ms }));
+  const all = [...shifted, { at, do: 'lull', ms } as const, ...steps];
+  return { ...plan, steps: all.toSorted((one, other) => one.at - other.at) };
 }
 
 /** In half of the histories some stream is sent again what it was sent. */

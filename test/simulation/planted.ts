@@ -280,4 +280,35 @@ export const plantedFaults: readonly PlantedFault[] = [
     before: `if (state.waiting > 0) return { step: 'wait' };`,
     after: '',
   },
+  {
+    name: 'a retry that is due far in the future',
+    file: 'delivery/attempt.ts',
+    before: 'dueAt: now + decision.waitMs,',
+    after: 'dueAt: now + decision.waitMs + 3_600_000,',
+  },
+  {
+    name: 'a retry that is found by polling only',
+    file: 'delivery/due.ts',
+    before: `noted.add(runner);
+      plan(runner.nextDueAt);`,
+    after: 'noted.add(runner);',
+  },
+  {
+    name: 'events that are found by polling only',
+    file: 'delivery/workshop.ts',
+    before: 'feed.appended(tenant, tail, hint.events);',
+    after: '',
+  },
+  {
+    name: 'a test event that is found by polling only',
+    file: 'delivery/workshop.ts',
+    before: `if (hint.kind === 'stream') ownership.changed(hint);`,
+    after: '',
+  },
+  {
+    name: 'streams of a dead node that nobody takes over',
+    file: 'delivery/poll.ts',
+    before: 'ownership.claim();',
+    after: '',
+  },
 ];

@@ -69,6 +69,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     if (state === 'down') return;
     state = 'down';
     unwatch();
+    world.disturb();
     world.note(name, how);
     ended();
   };
@@ -79,16 +80,20 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     const { slow, slowMs, slowPages, hintsLate } = world.weather();
     const more = what === 'page' ? slowPages : what === 'hint' ? hintsLate : 0;
     const share = Math.max(slow, more);
-    return slowMs > 0 && dice.chance(share) ? dice.between(1, slowMs) : 0;
+    if (slowMs === 0 || !dice.chance(share)) return 0;
+    world.hinder();
+    return dice.between(1, slowMs);
   };
   const execute = async <T>(what: string, run: () => Promise<T>): Promise<T> => {
     const { refused, unanswered } = world.weather();
     if (world.isStoreAway() || dice.chance(refused)) {
+      world.disturb();
       world.note(name, `${what}: the store is away`);
       throw new StoreUnavailable('away');
     }
     const answer = await run();
     if (!dice.chance(unanswered) || what === 'append') return answer;
+    world.disturb();
     world.note(name, `${what}: the answer is lost`);
     throw new StoreUnavailable('the answer is lost');
   };
@@ -102,6 +107,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   };
   const freeze = (ms: number, how: string): void => {
     if (!isRunning()) return;
+    world.disturb();
     world.note(name, `freezes for ${ms} ms${how}`);
     state = 'frozen';
     frozenUntilMs = timeline.nowMs + ms;
@@ -258,8 +264,11 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   };
   const hear = (hint: Hint, listener: (hint: Hint) => void): void => {
     const { hintsLost, hintsRepeated } = world.weather();
-    const arrives = (): void => later(dawdle('hint'), () => hand(hintBox, () => listener(hint)));
-    if (!dice.chance(hintsLost)) arrives();
+    const arrives = (): void => {
+      later(dawdle('hint'), () => hand(hintBox, () => listener(hint)));
+    };
+    if (dice.chance(hintsLost)) world.hinder();
+    else arrives();
     if (dice.chance(hintsRepeated)) arrives();
   };
 
@@ -287,14 +296,16 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       };
       if (line === undefined) return { ended: promise, cancel: () => undefined };
       world.note(name, `sends ${world.label(eventId)} to ${line.label}`);
-      const { afterMs, result, accepts } = react(
-        world.moodOf(line),
+      const { afterMs, result, accepts } = react(world.moodOf(line), {
         dice,
-        headerOf(request, 'authorization') ?? '',
-        world.weather().unstorable,
-      );
+        token: headerOf(request, 'authorization') ?? '',
+        unstorable: world.weather().unstorable,
+        attempt: line.counts.rows.get(eventId)?.attempt ?? 1,
+      });
       const timeoutMs = plan.settings.attemptTimeoutMs;
-      if (accepts) later(Math.min(afterMs, timeoutMs), () => line.accepted.add(eventId));
+      if (accepts) {
+        later(Math.min(afterMs, timeoutMs), () => ledger.accepts(line, eventId));
+      }
       if (afterMs >= timeoutMs) {
         const late: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
         timeline.after(timeoutMs, () => mail(() => end(late, 'times out')));
@@ -334,6 +345,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   let unwatch = (): void => undefined;
   const watching = store.watch.bind(store);
   store.watch = (listener) => (unwatch = watching(listener));
+  world.disturb();
   world.note(name, 'starts');
   dispatcher.run(abort.signal).then(
     () => die('has left'),
@@ -343,6 +355,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   const thaw = (): void => {
     if (state !== 'frozen') return;
     state = abort.signal.aborted ? 'leaving' : 'up';
+    world.disturb();
     world.note(name, 'wakes');
     for (const action of hintBox.splice(0)) action();
     // An event loop begins with what has become due, unless answers were there already.

@@ -13,6 +13,7 @@ export const promises = {
   secrets: 'no secret gets into a history or a report',
   destination: 'an attempt goes to the destination that the stream has, with an event it wants',
   truth: 'what is recorded as delivered was accepted by a receiver',
+  late: 'what can be sent arrives within the stated time, in whatever state its node has been',
   rest: 'once faults stop, everything arrives and comes to rest',
   explained: 'every row that is left is explained by its history',
   log: 'the log has no gaps, and a repeated id changes nothing',

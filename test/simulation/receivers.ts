@@ -27,9 +27,20 @@ const echo = (dice: Dice, token: string, unstorable: number): string =>
 
 const never = Infinity;
 
-type React = (dice: Dice, token: string, unstorable: number) => Reaction;
+/** A request, as a receiver sees it. */
+export interface Received {
+  readonly dice: Dice;
+  /** What the sender showed, which an error page may repeat. */
+  readonly token: string;
+  /** Share of error pages with bytes that the store refuses. */
+  readonly unstorable: number;
+  /** 1-indexed within its cycle. */
+  readonly attempt: number;
+}
 
-const well: React = (dice) => ({
+type React = (received: Received) => Reaction;
+
+const well: React = ({ dice }) => ({
   afterMs: dice.pick([0, 0, dice.between(1, 30)]),
   result: ok,
   accepts: true,
@@ -37,7 +48,7 @@ const well: React = (dice) => ({
 
 const refuses =
   (...statuses: readonly [number, ...number[]]): React =>
-  (dice, token, unstorable) => ({
+  ({ dice, token, unstorable }) => ({
     afterMs: dice.pick([dice.between(0, 30), dice.between(0, 30), dice.between(0, 900)]),
     result: answered(
       dice.pick(statuses),
@@ -47,17 +58,26 @@ const refuses =
     accepts: false,
   });
 
-const slow: React = (dice) => ({ afterMs: dice.between(20, 1200), result: ok, accepts: true });
+const slow: React = ({ dice }) => ({ afterMs: dice.between(20, 1200), result: ok, accepts: true });
 
-const hangs: React = (dice) => ({ afterMs: never, result: timedOut, accepts: dice.chance(0.3) });
-
-const failsLate: React = (dice, token, unstorable) => ({
-  ...refuses(503, 400)(dice, token, unstorable),
-  afterMs: dice.between(200, 990),
+const hangs: React = ({ dice }) => ({
+  afterMs: never,
+  result: timedOut,
+  accepts: dice.chance(0.3),
 });
 
+const failsLate: React = (received) => ({
+  ...refuses(503, 400)(received),
+  afterMs: received.dice.between(200, 990),
+});
+
+const refusesFirst: React = (received) =>
+  received.attempt === 1
+    ? { afterMs: 0, result: answered(503, 'not yet'), accepts: false }
+    : well(received);
+
 /** The answer breaks off: nobody can say whether the event was taken. */
-const breaks: React = (dice) => ({
+const breaks: React = ({ dice }) => ({
   afterMs: dice.between(0, 100),
   result: broken(dice.pick(['reset', 'protocol'])),
   accepts: dice.chance(0.5),
@@ -72,9 +92,9 @@ const moods: Record<Mood, readonly [React, ...React[]]> = {
   slow: [slow],
   hanging: [hangs],
   broken: [breaks, well],
+  hesitant: [refusesFirst],
 };
 
-/** `token` is what the sender showed, which an error page may repeat. */
-export function react(mood: Mood, dice: Dice, token: string, unstorable: number): Reaction {
-  return dice.pick(moods[mood])(dice, token, unstorable);
+export function react(mood: Mood, received: Received): Reaction {
+  return received.dice.pick(moods[mood])(received);
 }

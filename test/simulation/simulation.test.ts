@@ -103,6 +103,8 @@ describe('planted faults', () => {
     'a cursor that passes an unsettled event',
     'a lease judged by the wall clock',
     'reading above the cursor without skipping rows',
+    'a retry that is due far in the future',
+    'events that are found by polling only',
   ]) {
     test(`${fault} is caught`, async () => {
       const { broken } = await search({ from: 0, to: 2000, threads: 2, fault });

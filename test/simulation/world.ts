@@ -13,6 +13,12 @@ export interface World {
   weather(): Weather;
   isStoreAway(): boolean;
   moodOf(line: Line): Mood;
+  /** How every receiver responds while there are no faults; `well` at first. */
+  setLullMood(mood: Mood): void;
+  /** A fault has happened, whose consequences take a while; see `deadlines.ts`. */
+  disturb(): void;
+  /** A command or a hint takes long, or a hint is lost. */
+  hinder(): void;
   /** Writes a line of the history, when somebody wants to read it. */
   note(who: string, what: string): void;
   /** A short name for an id: `e12`, `s1`. */

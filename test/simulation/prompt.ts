@@ -1,0 +1,47 @@
+import { boundsOf } from './deadlines.ts';
+import type { Operator } from './operator.ts';
+import { types } from './plan.ts';
+import type { World } from './world.ts';
+
+/** How often it is checked whether all has arrived. */
+const stepMs = 20;
+
+/** Streams change hands no more after so many polls and heartbeats without a fault. */
+const settledRounds = 3;
+
+/**
+ * At rest and without faults nothing has to be polled for: a fresh event, a retry and a test event
+ * arrive as soon as they can be sent. A wake-up that is not made is hidden by polling otherwise.
+ */
+export async function checkPrompt(world: World, operator: Operator): Promise<void> {
+  const { timeline, plan, ledger } = world;
+  const { pollMs, heartbeatMs, retryDelaysMs } = plan.settings;
+  await timeline.runTo(timeline.nowMs + settledRounds * (pollMs + heartbeatMs));
+  const enabled = ledger.living().filter(({ counts }) => counts.enabled);
+  const { promptMs, perEventMs } = boundsOf(plan.settings);
+  const boundMs = promptMs + (types.length + 1) * enabled.length * perEventMs;
+
+  operator.publish(types);
+  await allArrive(world, boundMs, 'a fresh event');
+  world.setLullMood('hesitant');
+  operator.publish([types[0]]);
+  // The first attempt, its settlement, and the retry.
+  await allArrive(world, 2 * boundMs + (retryDelaysMs[0] ?? 0), 'a retry');
+  world.setLullMood('well');
+  for (const line of enabled) operator.test(line);
+  await allArrive(world, boundMs, 'a test event');
+}
+
+async function allArrive(world: World, withinMs: number, what: string): Promise<void> {
+  const { timeline, ledger } = world;
+  if (ledger.broken !== undefined) return;
+  const endMs = timeline.nowMs + withinMs;
+  const isOwed = (): boolean => ledger.living().some((line) => ledger.owed(line).length > 0);
+  do await timeline.runTo(Math.min(endMs, timeline.nowMs + stepMs));
+  while (timeline.nowMs < endMs && isOwed());
+  for (const line of ledger.living()) {
+    for (const key of ledger.owed(line)) {
+      ledger.break('late', `${what} for ${line.label}, ${key} is not there after ${withinMs} ms`);
+    }
+  }
+}
