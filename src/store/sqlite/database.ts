@@ -31,7 +31,8 @@ export type Bindable = SQLInputValue | boolean | undefined;
 
 export type Durability = 'durable' | 'relaxed';
 
-export function createDatabase(connection: DatabaseSync): Database {
+/** `onRelaxed` is called after each relaxed commit. */
+export function createDatabase(connection: DatabaseSync, onRelaxed?: () => void): Database {
   const statement = preparedOnce(connection);
   const setDurability = durabilitySwitch(connection);
   // Each method has its own try block: a closure per call would cost a tenth of an insert.
@@ -67,7 +68,9 @@ export function createDatabase(connection: DatabaseSync): Database {
     transact(durability, work) {
       try {
         setDurability(durability);
-        return inTransaction(connection, work);
+        const result = inTransaction(connection, work);
+        if (durability === 'relaxed') onRelaxed?.();
+        return result;
       } catch (error) {
         throw translated(error);
       }

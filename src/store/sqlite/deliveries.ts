@@ -13,6 +13,8 @@ export interface DeliveryDeps {
   readonly hint: (hint: Hint) => void;
   /** Runs `action` once other work of the event loop had its turn. */
   readonly defer: (action: () => void) => void;
+  /** Receives the number of attempts that a command has recorded. */
+  readonly settled?: ((attempts: number) => void) | undefined;
 }
 
 /** The deliveries that did not settle at once: the due ones, and the open failures. */

@@ -16,14 +16,17 @@ import { addStats } from './stats.ts';
 
 /**
  * The command that records a batch of attempts. What it writes can be derived again by sending
- * again, so its commit need not survive a power cut.
+ * again, so its commit does not wait for the disk; `settled` receives the number of attempts, for the
+ * sync of wal-sync.ts.
  */
 export function createSettle(deps: {
   readonly db: Database;
   readonly hint: (hint: Hint) => void;
+  readonly settled?: ((attempts: number) => void) | undefined;
 }): DeliveryStore['settle'] {
   return async (batch) => {
     const answer = deps.db.transact('relaxed', () => settle(deps.db, batch));
+    deps.settled?.(batch.settlements.reduce((sum, { outcomes }) => sum + outcomes.length, 0));
     tellDisabled(batch, answer, deps.hint);
     return answer;
   };

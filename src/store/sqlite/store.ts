@@ -19,13 +19,14 @@ import { prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
 import { createTenantStore } from './tenants.ts';
 import { createUserStore } from './users.ts';
+import { createWalSync, type WalSync, walFileOf } from './wal-sync.ts';
 
 export interface SqliteStoreDeps {
   /** 32 bytes; seals the secrets in the database. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
   /** Leases of nodes go by it. */
-  readonly clock: Pick<Clock, 'elapsedMs'>;
+  readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
   /** Puts a commit off until calls of the same turn of the event loop have joined it. */
   readonly defer: (action: () => void) => void;
   /** Hears of listeners of `watch` that throw. */
@@ -44,7 +45,7 @@ export async function openSqliteStore(
   const connection = openConnection(location);
   try {
     await prepareSchema(connection, location, createSeal(deps.secretKey, deps.random));
-    return createSqliteStore(connection, deps);
+    return createSqliteStore(connection, deps, syncOf(location, deps));
   } catch (error) {
     connection.close();
     throw error;
@@ -55,13 +56,17 @@ export async function openSqliteStore(
  * The store on a connection of its own whose schema is prepared. Every command runs to its end in
  * one turn of the event loop, so none sees another half done.
  */
-export function createSqliteStore(connection: DatabaseSync, deps: SqliteStoreDeps): Store {
+export function createSqliteStore(
+  connection: DatabaseSync,
+  deps: Omit<SqliteStoreDeps, 'clock'> & { readonly clock: Pick<Clock, 'elapsedMs'> },
+  walSync?: WalSync,
+): Store {
   const { defer, clock, report } = deps;
   const seal = createSeal(deps.secretKey, deps.random);
-  const db = createDatabase(connection);
+  const db = createDatabase(connection, walSync && (() => walSync.committed(0)));
   voidOwnership(db);
   const { emit: hint, watch } = createHints({ report });
-  const shared = { db, seal, hint, defer, clock };
+  const shared = { db, seal, hint, defer, clock, settled: walSync?.committed };
   const { appender, ...log } = createLogStore(shared);
   return {
     tenants: createTenantStore(shared),
@@ -81,7 +86,22 @@ export function createSqliteStore(connection: DatabaseSync, deps: SqliteStoreDep
     ping: async () => ping(db),
     close: async () => {
       await appender.idle();
+      await walSync?.close();
       db.close();
+    },
+  };
+}
+
+/** A database in memory has nothing to sync. */
+function syncOf({ file }: SqliteLocation, { clock, report }: SqliteStoreDeps): WalSync | undefined {
+  if (file === undefined) return undefined;
+  const wal = walFileOf(file);
+  const walSync = createWalSync({ clock, sync: wal.sync, report });
+  return {
+    committed: walSync.committed,
+    close: async () => {
+      await walSync.close();
+      await wal.close();
     },
   };
 }

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { copyFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { systemClock, systemRandom } from '../../src/clock.ts';
+import { openConnection } from '../../src/store/sqlite/connection.ts';
+import { prepareSchema } from '../../src/store/sqlite/schema.ts';
+import { createSqliteStore, openSqliteStore } from '../../src/store/sqlite/store.ts';
+import {
+  createWalSync,
+  everyMs,
+  settlementsMax,
+  walFileOf,
+} from '../../src/store/sqlite/wal-sync.ts';
+import { createSeal } from '../../src/store/seal.ts';
+import type { Store } from '../../src/store/port.ts';
+import { createManualClock } from '../helpers/clock.ts';
+import { waitFor } from '../helpers/leat.ts';
+import { addTenant, delivered, sceneOf, start } from './contract/scene.ts';
+
+const secretKey = Buffer.alloc(32, 7);
+
+describe('the sync of the WAL', () => {
+  test('begins one second after the first relaxed commit, once for all of them', async () => {
+    const { clock, syncs, walSync } = syncOn();
+    walSync.committed(1);
+    await clock.advance(everyMs - 1);
+    walSync.committed(1);
+    assert.equal(syncs.length, 0);
+    await clock.advance(1);
+    assert.equal(syncs.length, 1);
+    await syncs[0]?.end();
+    await clock.advance(10 * everyMs);
+    assert.equal(syncs.length, 1, 'nothing was committed since');
+  });
+
+  test('begins at once with the thousandth settlement', () => {
+    const { syncs, walSync } = syncOn();
+    walSync.committed(settlementsMax - 1);
+    assert.equal(syncs.length, 0);
+    walSync.committed(1);
+    assert.equal(syncs.length, 1);
+  });
+
+  test('commits during a sync are covered by another one', async () => {
+    const { clock, syncs, walSync } = syncOn();
+    walSync.committed(settlementsMax);
+    walSync.committed(settlementsMax);
+    assert.equal(syncs.length, 1, 'one at a time');
+    await syncs[0]?.end();
+    assert.equal(syncs.length, 2);
+    walSync.committed(1);
+    await clock.advance(everyMs);
+    await syncs[1]?.end();
+    assert.equal(syncs.length, 3);
+  });
+
+  test('is tried again after a failure, which is reported', async () => {
+    const { clock, syncs, walSync, reported } = syncOn();
+    walSync.committed(settlementsMax);
+    await syncs[0]?.end(new Error('I/O error'));
+    assert.equal(reported.length, 1);
+    await clock.advance(everyMs);
+    assert.equal(syncs.length, 2);
+  });
+
+  test('close waits for the sync that is running, and begins none after it', async () => {
+    const { clock, syncs, walSync } = syncOn();
+    walSync.committed(settlementsMax);
+    walSync.committed(settlementsMax);
+    const closed = walSync.close();
+    await syncs[0]?.end();
+    await closed;
+    await clock.advance(10 * everyMs);
+    assert.equal(syncs.length, 1);
+  });
+});
+
+describe('settlements on SQLite', () => {
+  test('a power cut after a sync loses only what was settled later', async (t) => {
+    const folder = await newFolder(t);
+    const file = join(folder, 'leat.db');
+    const copies: string[] = [];
+    const wal = walFileOf(file);
+    const walSync = createWalSync({
+      clock: systemClock,
+      report: (error) => assert.fail(String(error)),
+      // What the files hold when a sync begins is what a power cut after its end leaves at least.
+      sync: async () => {
+        const copy = join(folder, `copy-${copies.length}.db`);
+        copyFileSync(file, copy);
+        copyFileSync(`${file}-wal`, `${copy}-wal`);
+        await wal.sync();
+        copies.push(copy);
+      },
+    });
+    const connection = openConnection({ path: file, file });
+    await prepareSchema(connection, { path: file, file }, createSeal(secretKey, systemRandom));
+    const store = createSqliteStore(connection, deps, walSync);
+    t.after(() => store.close().then(() => wal.close()));
+
+    const { tenant, stream, settle } = await readyStream(store);
+    await settle(5);
+    await waitFor('the sync', () => copies.length > 0);
+    await settle(3);
+    const [copy = ''] = copies;
+    assert.equal(await deliveredIn(copy, tenant, stream), 5);
+    await waitFor('the next sync', () => copies.length > 1);
+    assert.equal(await deliveredIn(copies[1] ?? '', tenant, stream), 8);
+  });
+
+  test('are synced by the store that the program opens', async (t) => {
+    const file = join(await newFolder(t), 'leat.db');
+    const clock = createManualClock(start);
+    const store = await openSqliteStore({ path: file, file }, { ...deps, clock });
+    t.after(() => store.close());
+    const { settle } = await readyStream(store);
+    await clock.advance(everyMs);
+    assert.equal(clock.pending, 0);
+    await settle(1);
+    assert.equal(clock.pending, 1);
+    await clock.advance(everyMs);
+    assert.equal(clock.pending, 0);
+  });
+});
+
+function syncOn() {
+  const clock = createManualClock();
+  const syncs: { end(error?: Error): Promise<void> }[] = [];
+  const reported: unknown[] = [];
+  const walSync = createWalSync({
+    clock,
+    report: (error) => reported.push(error),
+    sync: () =>
+      new Promise((resolve, reject) => {
+        syncs.push({
+          end: async (error) => {
+            if (error === undefined) resolve();
+            else reject(error);
+            await clock.advance(0);
+          },
+        });
+      }),
+  });
+  return { clock, syncs, walSync, reported };
+}
+
+const deps = {
+  secretKey,
+  random: systemRandom,
+  clock: systemClock,
+  defer: (action: () => void) => setImmediate(action),
+  report: (error: unknown) => assert.fail(String(error)),
+};
+
+async function newFolder(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'leat-wal-sync-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A stream that this process owns, and a way to record deliveries of it. */
+async function readyStream(store: Store) {
+  const tenant = (await addTenant(store, 'main')).id;
+  const scene = sceneOf(store, tenant);
+  const owned = await scene.own(await scene.addStream());
+  const settle = async (count: number): Promise<void> => {
+    const events = await scene.publish(...Array.from({ length: count }, () => 'user.created'));
+    const outcomes = events.map((event) => delivered(event));
+    await scene.settle(owned, { cursor: events.at(-1)?.offset ?? 0, outcomes });
+  };
+  return { tenant, stream: owned.stream.id, settle };
+}
+
+async function deliveredIn(file: string, tenant: number, stream: string): Promise<number> {
+  const store = await openSqliteStore({ path: file, file }, deps);
+  try {
+    const hours = await store.streams.stats(tenant, stream, { from: 0, to: start + 7_200_000 });
+    return hours.reduce((sum, hour) => sum + hour.delivered, 0);
+  } finally {
+    await store.close();
+  }
+}
