@@ -277,6 +277,12 @@ const settings = {
     doc: 'sqlite:<path>, sqlite::memory: or postgres://…, also with several hosts; the data folder is that of the file',
     secret: 'user info',
   },
+  storeConnections: {
+    variable: 'LEAT_STORE_CONNECTIONS',
+    parse: wholeNumber(7, 100),
+    fallback: '12',
+    doc: 'connections of one process to PostgreSQL at most',
+  },
   secretKey: {
     variable: 'LEAT_SECRET_KEY',
     parse: key32,
@@ -502,6 +508,9 @@ export const limits = {
     /** Failures in the bare list; attempts shown of one failure, the newest. */
     failuresListedMax: 100,
     attemptsListedMax: 100,
+    /** A larger tenant's users are sorted by what has an index only: some 20 ms on SQLite. */
+    sortedUsersMax: 5000,
+    sortedBytesMax: 4 * MIB,
     /** Rate limit buckets kept; the fullest are dropped first. */
     rateBucketsMax: 100_000,
     /** When the service ends, requests under way have this long to end too. */

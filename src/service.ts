@@ -99,7 +99,14 @@ export async function openServiceStore(
   const { config, random, clock, log } = deps;
   const secretKey = config.secretKey ?? (await generatedSecretKey(config, random));
   const report = log && ((error: unknown) => log.warn({ err: error }, 'hints of the store'));
-  return openStore({ location: config.store, secretKey, random, clock, report });
+  return openStore({
+    location: config.store,
+    connectionsMax: config.storeConnections,
+    secretKey,
+    random,
+    clock,
+    report,
+  });
 }
 
 async function startOn(

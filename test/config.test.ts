@@ -154,6 +154,15 @@ const variables: Record<
       'postgres://a,b/leat?target_session_attrs=standby',
     ],
   },
+  LEAT_STORE_CONNECTIONS: {
+    name: 'storeConnections',
+    fallback: 12,
+    good: [
+      ['7', 7],
+      ['100', 100],
+    ],
+    bad: ['6', '101', '12.5', '-12'],
+  },
   LEAT_SECRET_KEY: {
     name: 'secretKey',
     good: [[key, new Uint8Array(32).fill(7)]],

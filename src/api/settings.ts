@@ -41,6 +41,12 @@ export interface ApiLimits {
   readonly pageItemsMax: number;
   /** Failures of the bare list. */
   readonly failuresListedMax: number;
+  /**
+   * Users of a tenant, and bytes of their profiles, up to which they are sorted by a field that has no
+   * index.
+   */
+  readonly sortedUsersMax: number;
+  readonly sortedBytesMax: number;
   /** Rate buckets kept, of clients and of remote addresses each. */
   readonly rateBucketsMax: number;
 }

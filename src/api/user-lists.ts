@@ -65,16 +65,35 @@ function listUsers(deps: Deps): Operation {
 /** Users that `page` can reach; beyond them an offset costs more with every page. */
 const numberedUsersMax = 1000;
 
-async function pageByNumber({ store }: Deps, tenant: number, query: UsersQuery): Promise<object> {
+async function pageByNumber(
+  { store, settings }: Deps,
+  tenant: number,
+  query: UsersQuery,
+): Promise<object> {
   const asked = numberedPageOf(query);
   if (asked.page * asked.perPage >= numberedUsersMax) {
     const message = 'You can only page through the first 1000 records.';
     throw new Problem(400, message, 'invalid_paging');
   }
-  const { items, total } = await store.users.list(tenant, { ...asked, sort: sortOf(query.sort) });
+  const counted = query.include_totals === true;
+  const max = { users: settings.limits.sortedUsersMax, bytes: settings.limits.sortedBytesMax };
+  const sort = sortOf(query.sort);
+  const answer = await store.users.list(tenant, {
+    ...asked,
+    counted,
+    sort: sort && { ...sort, max },
+  });
+  if ('refused' in answer) throw tooManyToSort(sort?.field ?? '', max.users);
+  const { items, total } = answer;
   const shown = items.map((item) => showUser(item, query));
-  if (query.include_totals !== true) return shown;
+  if (!counted) return shown;
   return { ...totalsOf(query, total), length: shown.length, users: shown };
+}
+
+/** 400 for an order that no index has, in a tenant where it would take too long. */
+function tooManyToSort(field: string, usersMax: number): Problem {
+  const reason = `More than ${usersMax} users, or too much metadata, to sort by ${field}; sort by created_at, updated_at, email, user_id or username`;
+  return badQuery(reason, 'sort', 'field:1 or field:-1');
 }
 
 async function pageFrom(

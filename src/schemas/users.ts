@@ -184,7 +184,8 @@ export const usersQuery = closed({
   sort: Type.Optional(
     Type.String({
       pattern: `^(?:${sortable.join('|')}):(?:1|-1)$`,
-      description: 'field:1 or field:-1',
+      description:
+        'field:1 or field:-1. Tenants with more than 5,000 users, or 4 MiB of profiles, are sorted by created_at, updated_at, email, user_id or username only.',
     }),
   ),
   q: Type.Optional(Type.String({ description: 'Not supported' })),

@@ -12,6 +12,8 @@ export interface StoreOptions {
   readonly random: RandomBytes;
   /** Leases of nodes go by it where the engine has no clock of its own, and pauses do. */
   readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
+  /** To PostgreSQL (`LEAT_STORE_CONNECTIONS`); 12 unless said. */
+  readonly connectionsMax?: number | undefined;
   /** Puts a commit off until calls of the same turn have joined it; `setImmediate` unless said. */
   readonly defer?: ((action: () => void) => void) | undefined;
   /**
@@ -29,10 +31,11 @@ export async function openStore({
   location,
   defer = (action) => setImmediate(action),
   report = warn,
+  connectionsMax = 12,
   ...rest
 }: StoreOptions): Promise<Store> {
   if (location.engine === 'postgres') {
-    return openPostgresStore(location.url, { ...rest, defer, report });
+    return openPostgresStore(location.url, { ...rest, defer, report, connectionsMax });
   }
   const { path } = location;
   const file = 'file' in location ? location.file : path === ':memory:' ? undefined : path;

@@ -31,11 +31,11 @@ import type {
   SigningKey,
   Stream,
   StreamStatus,
-  User,
 } from '../core/types.ts';
 import type { Hint } from './port-hints.ts';
 import type { ReplayStore } from './port-replays.ts';
 import type { TenantStore } from './port-tenants.ts';
+import type { UserStore } from './port-users.ts';
 
 export interface Store {
   readonly tenants: TenantStore;
@@ -580,40 +580,6 @@ export interface RoleStore {
 
   /** The permissions that the roles of a client have for an API, each once, sorted. */
   permissionsOf(tenant: number, client: string, api: string): Promise<readonly string[]>;
-}
-
-// Users
-
-export interface UserStore {
-  get(tenant: number, id: string): Promise<User | undefined>;
-  byEmail(tenant: number, email: string): Promise<User[]>;
-  /** `sort` names `created_at`, `updated_at`, `email`, `user_id`, `username` or a profile member. */
-  list(
-    tenant: number,
-    page: PageByNumber & { sort?: { field: string; descending: boolean } | undefined },
-  ): Promise<NumberedPage<User>>;
-  /** In order of id, after the user with the id `after`. */
-  listFrom(tenant: number, page: { after: string | undefined; take: number }): Promise<Page<User>>;
-  /** Writes the user and appends its event in one transaction. Durable when it answers. */
-  create(
-    user: User,
-    event: NewEvent,
-    now: Millis,
-  ): Promise<{ created: User } | { refused: 'duplicate' }>;
-  /** The same for a change; `decide` sees the user as it is. A refusal is handed through. */
-  update<R extends string>(
-    tenant: number,
-    id: string,
-    decide: (before: User) => { after: User; event: NewEvent } | { refused: R },
-    now: Millis,
-  ): Promise<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }>;
-  /** The same for removing it, with its roles. False when there was none. */
-  delete(
-    tenant: number,
-    id: string,
-    emit: (before: User) => NewEvent,
-    now: Millis,
-  ): Promise<boolean>;
 }
 
 // Looks at the failures

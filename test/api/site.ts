@@ -51,6 +51,8 @@ export const limits: ApiSettings['limits'] = {
   pageItems: 50,
   pageItemsMax: 100,
   failuresListedMax: 100,
+  sortedUsersMax: 5000,
+  sortedBytesMax: 4 * 1_048_576,
   rateBucketsMax: 1000,
 };
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { databaseConnection as connection } from '../../src/core/users.ts';
 import { secondTenant } from '../auth/house.ts';
-import { openSite, type Received, type Site } from './site.ts';
+import { limits, openSite, type Received, type Site } from './site.ts';
 
 let site: Site;
 
@@ -620,6 +620,22 @@ describe('GET /users', () => {
     assert.equal(await sorted('created_at:-1'), '210');
     assert.equal(await sorted('name:1'), '120');
     assert.equal(await sorted('user_id:-1'), '210');
+  });
+
+  test('refuses to sort more users than its limit by a field without an index', async (t) => {
+    const small = await openSite({ limits: { ...limits, sortedUsersMax: 1 } });
+    t.after(() => small.close());
+    for (const email of ['a@example.com', 'b@example.com']) {
+      const answer = await small.send('POST', '/users', { email, password, connection });
+      assert.equal(answer.status, 201, answer.text);
+    }
+    const message =
+      "Query validation error: 'More than 1 users, or too much metadata, to sort by nickname; sort by created_at, updated_at, email, user_id or username' on property sort (field:1 or field:-1).";
+    const answer = await small.send('GET', '/users?sort=nickname:-1');
+    assertRefused(answer, 400, message, 'invalid_query_string');
+    for (const field of ['created_at', 'updated_at', 'email', 'user_id', 'username']) {
+      assert.equal((await small.send('GET', `/users?sort=${field}:-1`)).status, 200, field);
+    }
   });
 
   const wrong = [

@@ -94,12 +94,19 @@ const rules: readonly Rule[] = [
   { files: 'schemas/', types: ['core/'], packages: ['typebox'], builtins: [] },
   {
     files: 'store/port.ts',
-    own: ['core/', 'store/port-hints.ts', 'store/port-replays.ts', 'store/port-tenants.ts'],
+    own: [
+      'core/',
+      'store/port-hints.ts',
+      'store/port-replays.ts',
+      'store/port-tenants.ts',
+      'store/port-users.ts',
+    ],
     builtins: [],
   },
   { files: 'store/port-hints.ts', own: ['core/'], builtins: [] },
   { files: 'store/port-replays.ts', own: ['core/', 'store/port.ts'], builtins: [] },
   { files: 'store/port-tenants.ts', own: ['core/'], builtins: [] },
+  { files: 'store/port-users.ts', own: ['core/', 'store/port.ts'], builtins: [] },
   {
     files: 'store/sqlite/',
     own: ['core/', 'store/*.ts', 'store/rows/'],

@@ -47,8 +47,20 @@ export interface DatabaseOptions {
   readonly hosts: Hosts;
   /** Connections at most. */
   readonly connectionsMax: number;
+  /** Bounds what waits and what runs; without it a statement may take as long as a command may. */
+  readonly bounds?: Bounds | undefined;
   /** Makes what a statement missed; true when it is worth another try. */
   readonly mend?: ((error: unknown) => Promise<boolean>) | undefined;
+}
+
+/** Of statements that read, each in a transaction of its own. */
+export interface Bounds {
+  /** For one statement. */
+  readonly statementMs: number;
+  /** For a connection. */
+  readonly waitMs: number;
+  /** Statements that wait for a connection; what comes on top is refused at once. */
+  readonly waitingMax: number;
 }
 
 /** Nothing waits longer for a connection, and a request that could not be served gets its 503. */
@@ -61,24 +73,25 @@ const answerMs = 10_000;
  * locks no longer than this: less than half a lease. Set in each transaction, because a pooler may
  * hand every transaction another connection.
  */
-const bounds =
+const commandBounds =
   'set local idle_in_transaction_session_timeout = 4000; set local lock_timeout = 4000; ' +
   'set local statement_timeout = 9000';
 const begin: Record<Durability, string> = {
-  durable: `begin isolation level read committed; ${bounds}`,
-  relaxed: `begin isolation level read committed; ${bounds}; set local synchronous_commit = off`,
+  durable: `begin isolation level read committed; ${commandBounds}`,
+  relaxed: `begin isolation level read committed; ${commandBounds}; set local synchronous_commit = off`,
 };
 
 export function createDatabase(options: DatabaseOptions): Database {
-  const { hosts } = options;
+  const { hosts, bounds } = options;
   const pool: Pool = {
     hosts,
+    waitingMax: bounds?.waitingMax ?? Infinity,
     connections: new pg.Pool({
       Client: hosts.Client,
       max: options.connectionsMax,
       pipeline: true,
       query_timeout: answerMs,
-      connectionTimeoutMillis: connectionMs,
+      connectionTimeoutMillis: bounds?.waitMs ?? connectionMs,
       idleTimeoutMillis: 30_000,
     }),
   };
@@ -99,7 +112,13 @@ export function createDatabase(options: DatabaseOptions): Database {
     }
   };
   const single = (strings: TemplateStringsArray, values: Bindable[]): Promise<pg.QueryResult> =>
-    again(() => withClient(pool, (client) => query(client, strings, values)));
+    again(() =>
+      withClient(pool, (client) =>
+        bounds === undefined
+          ? query(client, strings, values)
+          : boundedQuery(client, bounds, strings, values),
+      ),
+    );
 
   return {
     ...queriesOf(single),
@@ -145,14 +164,18 @@ function queriesOf(
 
 interface Pool {
   readonly hosts: Hosts;
+  readonly waitingMax: number;
   readonly connections: pg.Pool;
 }
 
 /** A connection on which something failed that may be its own fault is not used again. */
 async function withClient<T>(
-  { hosts, connections }: Pool,
+  { hosts, connections, waitingMax }: Pool,
   work: (client: pg.PoolClient) => Promise<T>,
 ): Promise<T> {
+  if (connections.waitingCount >= waitingMax) {
+    throw new StoreUnavailable(`${waitingMax} statements wait for a connection already`);
+  }
   const client = await hosts.tryEach(() => freshClient(hosts, connections)).catch(refuse);
   let isSound = true;
   try {
@@ -202,6 +225,24 @@ function query(
   values: Bindable[],
 ): Promise<pg.QueryResult> {
   return client.query(textOf(strings), values).catch(refuse);
+}
+
+/** A transaction of one statement whose parts travel together. */
+async function boundedQuery(
+  client: pg.PoolClient,
+  { statementMs }: Bounds,
+  strings: TemplateStringsArray,
+  values: Bindable[],
+): Promise<pg.QueryResult> {
+  const parts = [
+    client.query(`begin read only; set local statement_timeout = ${statementMs}`),
+    client.query(textOf(strings), values),
+    client.query('commit'),
+  ] as const;
+  const [begun, result, ended] = await Promise.allSettled(parts);
+  // The first that failed is the reason for the others.
+  for (const part of [begun, result, ended]) if (part.status === 'rejected') refuse(part.reason);
+  return (result as PromiseFulfilledResult<pg.QueryResult>).value;
 }
 
 const texts = new WeakMap<TemplateStringsArray, string>();

@@ -1,10 +1,11 @@
 import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { createHints } from '../hints.ts';
+import type { Appender } from '../appender.ts';
 import type { Hint, Store } from '../port.ts';
-import { createSeal } from '../seal.ts';
+import { createSeal, type Seal } from '../seal.ts';
 import { createApiStore } from './apis.ts';
 import { createClientStore } from './clients.ts';
-import { createDatabase, type Database } from './database.ts';
+import type { Database } from './database.ts';
 import { makeMissingDay } from './days.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createGrantStore } from './grants.ts';
@@ -13,8 +14,9 @@ import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
 import { createLookStore } from './looks.ts';
 import { refuseHalfMoved } from './move.ts';
-import { openNotices } from './notices.ts';
+import { type Notices, openNotices } from './notices.ts';
 import { createOwnershipStore } from './ownership.ts';
+import { createPools, type Pools, type Purpose } from './pools.ts';
 import { createReplayStore } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import { nameOf } from './refusal.ts';
@@ -24,6 +26,8 @@ import { createTenantStore } from './tenants.ts';
 import { createUserStore } from './users.ts';
 
 export interface PostgresStoreDeps {
+  /** Of this process, the one that listens included. */
+  readonly connectionsMax: number;
   /** 32 bytes; seals the secrets in the database. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
@@ -34,8 +38,6 @@ export interface PostgresStoreDeps {
   readonly report: (error: unknown) => void;
 }
 
-/** Connections of one process at most, besides the one that listens. */
-const connectionsMax = 10;
 const applicationName = 'leat';
 
 /**
@@ -44,58 +46,102 @@ const applicationName = 'leat';
  * Throws `StartRefused` with one line for the operator.
  */
 export async function openPostgresStore(url: string, deps: PostgresStoreDeps): Promise<Store> {
-  const { defer, clock, report, random } = deps;
+  const { defer, clock, report, random, connectionsMax } = deps;
   const hosts = createHosts(url, applicationName);
-  const db: Database = createDatabase({
-    hosts,
-    connectionsMax,
-    mend: (error) => makeMissingDay(db, error),
-  });
+  const pools = createPools({ hosts, connectionsMax, mend: makeMissingDay });
+  const { commands } = pools;
   const seal = createSeal(deps.secretKey, random);
   try {
     // First: the schema of a half moved store waits for its key proof.
-    await refuseHalfMoved(db, nameOf(url));
-    await prepareSchema(db, nameOf(url), seal);
+    await refuseHalfMoved(commands, nameOf(url));
+    await prepareSchema(commands, nameOf(url), seal);
   } catch (error) {
-    await db.close();
+    await pools.close();
     throw error;
   }
   const { emit, watch } = createHints({ report });
   const self = Buffer.from(random(9)).toString('base64url');
-  const notices = await openNotices({ db, hosts, self, clock, heard: emit, report });
+  const notices = await openNotices({ db: commands, hosts, self, clock, heard: emit, report });
   const hint = (told: Hint): void => {
     emit(told);
     notices.tell(told);
   };
-  const shared = { db, seal, hint, defer };
-  const { appender, ...log } = createLogStore(shared);
+  const { appender, ...parts } = partsOf(pools, { seal, hint, defer, notices });
   return {
-    tenants: createTenantStore(shared),
-    log,
-    streams: createStreamStore(shared),
-    deliveries: createDeliveryStore(shared),
-    replays: createReplayStore(shared),
-    // Who gives streams up does not look for free ones.
-    ownership: createOwnershipStore({
-      ...shared,
-      hint: notices.tell,
-      counted: notices.counted,
-    }),
-    keys: createKeyStore(shared),
-    clients: createClientStore(shared),
-    apis: createApiStore(shared),
-    grants: createGrantStore(shared),
-    roles: createRoleStore(shared),
-    users: createUserStore(shared),
-    looks: createLookStore(shared),
+    ...parts,
     watch,
     ping: async () => {
-      await db.get`select 1`;
+      await commands.get`select 1`;
     },
     close: async () => {
       await appender.idle();
       await notices.close();
-      await db.close();
+      await pools.close();
     },
   };
+}
+
+interface Parts extends Omit<Store, 'watch' | 'ping' | 'close'> {
+  readonly appender: Appender;
+}
+
+interface PartDeps {
+  readonly seal: Seal;
+  readonly hint: (hint: Hint) => void;
+  readonly defer: (action: () => void) => void;
+  readonly notices: Notices;
+}
+
+/** Each command with the connections of its purpose. */
+function partsOf(pools: Pools, deps: PartDeps): Parts {
+  const { seal, notices } = deps;
+  const over =
+    <T>(create: (deps: PartDeps & { db: Database }) => T) =>
+    (purpose: Purpose): T =>
+      create({ ...deps, db: pools[purpose] });
+  const log = over(createLogStore);
+  // Who gives streams up does not look for free ones.
+  const ownership = over(({ db }) =>
+    createOwnershipStore({ db, seal, hint: notices.tell, counted: notices.counted }),
+  );
+  const streams = over(createStreamStore);
+  const deliveries = over(createDeliveryStore);
+  const replays = over(createReplayStore);
+  const clients = over(createClientStore);
+  const apis = over(createApiStore);
+  const grants = over(createGrantStore);
+  const roles = over(createRoleStore);
+  const users = over(createUserStore);
+  const { appender, append } = log('publishing');
+  return {
+    appender,
+    tenants: over(createTenantStore)('commands'),
+    log: { ...log('log'), append, ...pick(log('commands'), 'prune') },
+    streams: { ...streams('commands'), ...pick(streams('lists'), 'list', 'stats') },
+    deliveries: {
+      ...deliveries('commands'),
+      ...pick(deliveries('lists'), 'listFailures'),
+      ...pick(deliveries('delivering'), 'claimDue', 'settle'),
+    },
+    replays: { ...replays('commands'), ...pick(replays('delivering'), 'feed') },
+    ownership: {
+      ...ownership('commands'),
+      ...pick(ownership('lease'), 'join', 'heartbeat', 'leave'),
+      ...pick(ownership('delivering'), 'claim', 'owned', 'raiseCursors', 'release'),
+    },
+    keys: over(createKeyStore)('commands'),
+    clients: { ...clients('commands'), ...pick(clients('lists'), 'list') },
+    apis: { ...apis('commands'), ...pick(apis('lists'), 'list') },
+    grants: { ...grants('commands'), ...pick(grants('lists'), 'list') },
+    roles: {
+      ...roles('commands'),
+      ...pick(roles('lists'), 'list', 'permissions', 'clients', 'users'),
+    },
+    users: { ...users('commands'), ...pick(users('lists'), 'list', 'listFrom') },
+    looks: over(createLookStore)('commands'),
+  };
+}
+
+function pick<T, K extends keyof T>(from: T, ...names: readonly K[]): Pick<T, K> {
+  return Object.fromEntries(names.map((name) => [name, from[name]])) as Pick<T, K>;
 }

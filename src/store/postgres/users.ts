@@ -1,6 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import type { LogEvent, NewEvent, User } from '../../core/types.ts';
-import type { Hint, NumberedPage, Page, UserStore } from '../port.ts';
+import type { Hint, Page } from '../port.ts';
+import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
+import { orderedPage } from '../user-order.ts';
 import type { Database, Queries } from './database.ts';
 import { appendWithin } from './log.ts';
 import { takeTurn } from './turns.ts';
@@ -66,57 +68,52 @@ async function listFrom(
   return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
 }
 
-async function list(
-  db: Queries,
-  tenant: number,
-  query: Parameters<UserStore['list']>[1],
-): Promise<NumberedPage<User>> {
+async function list(db: Queries, tenant: number, query: UserQuery): ReturnType<UserStore['list']> {
   const [rows, count] = await Promise.all([
     pageOf(db, tenant, query),
-    db.get<{ total: number }>`
-      select count(*) as total from users where tenant = ${tenant}`,
+    query.counted
+      ? db.get<{ total: number }>`select count(*) as total from users where tenant = ${tenant}`
+      : undefined,
   ]);
+  if (rows === undefined) return { refused: 'too_many_to_sort' };
   return { items: rows.map((row) => userOf(tenant, row)), total: count?.total ?? 0 };
 }
 
-/** By id and by `created_at` there is an index; other orders look at every user of the tenant. */
-function pageOf(
+/** `undefined` where every user had to be read and there are too many. */
+async function pageOf(
   db: Queries,
   tenant: number,
-  { page, perPage, sort }: Parameters<UserStore['list']>[1],
-): Promise<UserRow[]> {
+  { page, perPage, sort }: UserQuery,
+): Promise<UserRow[] | undefined> {
   const bounds = { tenant, take: perPage, skip: page * perPage };
   // PostgreSQL takes no text with a U+0000, and reads no member of that name.
-  if (sort === undefined || sort.field.includes('\u0000')) return byId(db, bounds);
-  if (sort.field !== 'created_at') return sorted(db, bounds, sort);
-  return sort.descending ? newestFirst(db, bounds) : oldestFirst(db, bounds);
+  const { field, descending, max } =
+    sort === undefined || sort.field.includes('\u0000') ? byId : sort;
+  const ordered = orderedPage(field, { descending });
+  if (ordered !== undefined) return db.all<UserRow>(ordered, tenant, perPage, page * perPage);
+  if (max === undefined || (await isLarger(db, tenant, max))) return undefined;
+  return sorted(db, bounds, { field, descending });
+}
+
+const byId = { field: 'user_id', descending: false, max: undefined };
+
+/** Reads the sizes of at most `users` profiles, none of their texts. */
+async function isLarger(
+  db: Queries,
+  tenant: number,
+  { users, bytes }: UserSort['max'],
+): Promise<boolean> {
+  const row = await db.get<{ users: number; bytes: number }>`
+    select count(*) as users, coalesce(sum(bytes), 0)::bigint as bytes
+    from (
+      select octet_length(profile) as bytes from users where tenant = ${tenant} limit ${users + 1}) as sizes`;
+  return row !== undefined && (row.users > users || row.bytes > bytes);
 }
 
 interface Bounds {
   readonly tenant: number;
   readonly take: number;
   readonly skip: number;
-}
-
-function byId(db: Queries, { tenant, take, skip }: Bounds): Promise<UserRow[]> {
-  return db.all<UserRow>`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
-    from users where tenant = ${tenant}
-    order by id limit ${take} offset ${skip}`;
-}
-
-function oldestFirst(db: Queries, { tenant, take, skip }: Bounds): Promise<UserRow[]> {
-  return db.all<UserRow>`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
-    from users where tenant = ${tenant}
-    order by created_at, id limit ${take} offset ${skip}`;
-}
-
-function newestFirst(db: Queries, { tenant, take, skip }: Bounds): Promise<UserRow[]> {
-  return db.all<UserRow>`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
-    from users where tenant = ${tenant}
-    order by created_at desc, id limit ${take} offset ${skip}`;
 }
 
 /**
@@ -133,13 +130,8 @@ function sorted(
   return db.all<UserRow>`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
     from (
-      select users.*, case ${field}::text
-        when 'user_id' then to_json(id)
-        when 'updated_at' then to_json(updated_at)
-        when 'email' then to_json(email)
-        when 'username' then to_json(username)
-        else case when profile !~ ${unreadable} then profile::json -> ${field}::text end
-      end as value
+      select users.*,
+        case when profile !~ ${unreadable} then profile::json -> ${field}::text end as value
       from users where tenant = ${tenant}
       offset 0
     ) as valued

@@ -1,6 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import type { LogEvent, NewEvent, User } from '../../core/types.ts';
-import type { Hint, NumberedPage, Page, UserStore } from '../port.ts';
+import type { Hint, Page } from '../port.ts';
+import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
+import { orderedPage } from '../user-order.ts';
 import type { Database } from './database.ts';
 import { appendWithin } from './log.ts';
 import { userOf, type UserRow } from '../rows/users.ts';
@@ -66,51 +68,44 @@ function listFrom(
 function list(
   db: Database,
   tenant: number,
-  query: Parameters<UserStore['list']>[1],
-): NumberedPage<User> {
-  const count = db.get<{ total: number }>`
-    select count(*) as total from users where tenant = ${tenant}`;
-  const items = pageOf(db, tenant, query).map((row) => userOf(tenant, row));
-  return { items, total: count?.total ?? 0 };
+  query: UserQuery,
+): Awaited<ReturnType<UserStore['list']>> {
+  const rows = pageOf(db, tenant, query);
+  if (rows === undefined) return { refused: 'too_many_to_sort' };
+  const count = query.counted
+    ? db.get<{ total: number }>`select count(*) as total from users where tenant = ${tenant}`
+    : undefined;
+  return { items: rows.map((row) => userOf(tenant, row)), total: count?.total ?? 0 };
 }
 
-/** By id and by `created_at` there is an index; other orders look at every user of the tenant. */
+/** `undefined` where every user had to be read and there are too many. */
 function pageOf(
   db: Database,
   tenant: number,
-  { page, perPage, sort }: Parameters<UserStore['list']>[1],
-): UserRow[] {
-  const bounds = { tenant, take: perPage, skip: page * perPage };
-  if (sort === undefined) return byId(db, bounds);
-  if (sort.field !== 'created_at') return sorted(db, bounds, sort);
-  return sort.descending ? newestFirst(db, bounds) : oldestFirst(db, bounds);
+  { page, perPage, sort }: UserQuery,
+): UserRow[] | undefined {
+  const { field, descending, max } = sort ?? byId;
+  const ordered = orderedPage(field, { descending });
+  if (ordered !== undefined) return db.all<UserRow>(ordered, tenant, perPage, page * perPage);
+  if (max === undefined || isLarger(db, tenant, max)) return undefined;
+  return sorted(db, { tenant, take: perPage, skip: page * perPage }, { field, descending });
+}
+
+const byId = { field: 'user_id', descending: false, max: undefined };
+
+/** Reads the sizes of at most `users` profiles, none of their texts. */
+function isLarger(db: Database, tenant: number, { users, bytes }: UserSort['max']): boolean {
+  const row = db.get<{ users: number; bytes: number }>`
+    select count(*) as users, coalesce(sum(bytes), 0) as bytes
+    from (
+      select octet_length(profile) as bytes from users where tenant = ${tenant} limit ${users + 1})`;
+  return row !== undefined && (row.users > users || row.bytes > bytes);
 }
 
 interface Bounds {
   readonly tenant: number;
   readonly take: number;
   readonly skip: number;
-}
-
-function byId(db: Database, { tenant, take, skip }: Bounds): UserRow[] {
-  return db.all<UserRow>`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
-    from users where tenant = ${tenant}
-    order by id limit ${take} offset ${skip}`;
-}
-
-function oldestFirst(db: Database, { tenant, take, skip }: Bounds): UserRow[] {
-  return db.all<UserRow>`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
-    from users where tenant = ${tenant}
-    order by created_at, id limit ${take} offset ${skip}`;
-}
-
-function newestFirst(db: Database, { tenant, take, skip }: Bounds): UserRow[] {
-  return db.all<UserRow>`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
-    from users where tenant = ${tenant}
-    order by created_at desc, id limit ${take} offset ${skip}`;
 }
 
 /**
@@ -125,13 +120,7 @@ function sorted(
   return db.all<UserRow>`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
     from (
-      select users.*, case ${field}
-        when 'user_id' then id
-        when 'updated_at' then updated_at
-        when 'email' then email
-        when 'username' then username
-        else (select value from json_each(profile) where key = ${field})
-      end as sort_key
+      select users.*, (select value from json_each(profile) where key = ${field}) as sort_key
       from users where tenant = ${tenant}
     )
     order by iif(${descending}, null, sort_key), iif(${descending}, sort_key, null) desc, id

@@ -77,7 +77,7 @@ function storedContract(engine: Engine): void {
     const { users } = scene.store;
     assert.equal(await users.get(other.tenant, user.id), undefined);
     assert.deepEqual(await users.byEmail(other.tenant, user.email), []);
-    assert.deepEqual(await users.list(other.tenant, { page: 0, perPage: 9 }), {
+    assert.deepEqual(await users.list(other.tenant, { page: 0, perPage: 9, counted: true }), {
       items: [],
       total: 0,
     });
@@ -336,7 +336,29 @@ function listContract(engine: Engine): void {
     for (const id of ['b', 'a', 'c']) await create(scene, newUser(scene.tenant, id));
     for (const field of ['created_at', 'updated_at', 'username', 'name']) {
       assert.deepEqual(await sortedBy(scene, field), ['a', 'b', 'c'], field);
-      assert.deepEqual(await sortedBy(scene, field, true), ['a', 'b', 'c'], `${field}:-1`);
+    }
+    for (const field of ['created_at', 'updated_at', 'username']) {
+      assert.deepEqual(await sortedBy(scene, field, true), ['c', 'b', 'a'], `${field}:-1`);
+    }
+    assert.deepEqual(await sortedBy(scene, 'name', true), ['a', 'b', 'c']);
+  });
+
+  test('list: refuses to sort many users, or large ones, by a field without an index', async (t) => {
+    const scene = await createScene(engine, t);
+    const name = 'x'.repeat(1000);
+    for (const id of ['a', 'b', 'c']) {
+      await create(scene, newUser(scene.tenant, id, { profile: { name } }));
+    }
+    const listed = (field: string, users: number, bytes: number) => {
+      const sort = { field, descending: false, max: { users, bytes } };
+      return scene.store.users.list(scene.tenant, { page: 0, perPage: 9, sort, counted: false });
+    };
+    const refused = { refused: 'too_many_to_sort' };
+    assert.deepEqual(await listed('name', 2, 9000), refused);
+    assert.deepEqual(await listed('name', 3, 2999), refused);
+    assert.notDeepEqual(await listed('name', 3, 9000), refused);
+    for (const field of ['created_at', 'updated_at', 'email', 'user_id', 'username']) {
+      assert.notDeepEqual(await listed(field, 0, 0), refused, field);
     }
   });
 
@@ -373,10 +395,11 @@ function listContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     await createThree(scene);
     const page = async (number: number, perPage: number) => {
-      const sort = { field: 'created_at', descending: true };
-      const query = { page: number, perPage, sort };
-      const { items, total } = await scene.store.users.list(scene.tenant, query);
-      return [localIds(items).join(), total];
+      const sort = { field: 'created_at', descending: true, max };
+      const query = { page: number, perPage, sort, counted: true };
+      const answer = await scene.store.users.list(scene.tenant, query);
+      assert.ok(!('refused' in answer));
+      return [localIds(answer.items).join(), answer.total];
     };
     assert.deepEqual(await page(0, 2), ['a,c', 3]);
     assert.deepEqual(await page(1, 2), ['b', 3]);
@@ -453,8 +476,12 @@ async function createThree(scene: Scene): Promise<void> {
   }
 }
 
+const max = { users: 100, bytes: 1_000_000 };
+
 async function sortedBy(scene: Scene, field?: string, descending = false): Promise<string[]> {
-  const sort = field === undefined ? undefined : { field, descending };
-  const query = { page: 0, perPage: 50, sort };
-  return localIds((await scene.store.users.list(scene.tenant, query)).items);
+  const sort = field === undefined ? undefined : { field, descending, max };
+  const query = { page: 0, perPage: 50, sort, counted: false };
+  const answer = await scene.store.users.list(scene.tenant, query);
+  assert.ok(!('refused' in answer));
+  return localIds(answer.items);
 }

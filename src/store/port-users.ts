@@ -1,0 +1,52 @@
+import type { Millis } from '../core/clock.ts';
+import type { NewEvent, User } from '../core/types.ts';
+import type { NumberedPage, Page, PageByNumber } from './port.ts';
+
+export interface UserQuery extends PageByNumber {
+  readonly sort?: UserSort | undefined;
+  /** Whether to count all users, which costs more than the page; `total` is 0 otherwise. */
+  readonly counted: boolean;
+}
+
+export interface UserSort {
+  /**
+   * `created_at`, `updated_at`, `email`, `user_id`, `username`: these have an index. Or a field of the
+   * profile, of which all are read.
+   */
+  readonly field: string;
+  readonly descending: boolean;
+  /** A tenant with more is not sorted by a field of the profile: users, and bytes of profiles. */
+  readonly max: { readonly users: number; readonly bytes: number };
+}
+
+export interface UserStore {
+  get(tenant: number, id: string): Promise<User | undefined>;
+  byEmail(tenant: number, email: string): Promise<User[]>;
+  /** By id unless `sort` says otherwise. A refusal means that no index has the order. */
+  list(
+    tenant: number,
+    query: UserQuery,
+  ): Promise<NumberedPage<User> | { refused: 'too_many_to_sort' }>;
+  /** In order of id, after the user with the id `after`. */
+  listFrom(tenant: number, page: { after: string | undefined; take: number }): Promise<Page<User>>;
+  /** Writes the user and appends its event in one transaction. Durable when it answers. */
+  create(
+    user: User,
+    event: NewEvent,
+    now: Millis,
+  ): Promise<{ created: User } | { refused: 'duplicate' }>;
+  /** The same for a change; `decide` sees the user as it is. A refusal is handed through. */
+  update<R extends string>(
+    tenant: number,
+    id: string,
+    decide: (before: User) => { after: User; event: NewEvent } | { refused: R },
+    now: Millis,
+  ): Promise<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }>;
+  /** The same for removing it, with its roles. False when there was none. */
+  delete(
+    tenant: number,
+    id: string,
+    emit: (before: User) => NewEvent,
+    now: Millis,
+  ): Promise<boolean>;
+}
