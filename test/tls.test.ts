@@ -342,7 +342,8 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     const place = await makePlace();
     t.after(() => place.remove());
     const { env } = await placeFiles(place, { ...trusted, key: selfSigned.key });
-    const { code, output } = await runLeat(['serve'], { ...settingsOf(place), ...env });
+    const port = { LEAT_PORT: String(await freePort()) };
+    const { code, output } = await runLeat(['serve'], { ...settingsOf(place), ...env, ...port });
     assert.equal(code, 1);
     assert.match(output, /^LEAT_TLS_KEY: "[^"]+" does not fit the certificate in [^\n]+\n$/);
   });

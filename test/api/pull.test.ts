@@ -6,7 +6,7 @@ import { EventSource } from 'eventsource';
 import { revokeKey } from '../../src/auth/keys.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { formatOffset } from '../../src/core/offset.ts';
-import { secondTenant, until } from '../auth/house.ts';
+import { secondTenant } from '../auth/house.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { openPull, type OpenPull } from '../helpers/pull.ts';
 import { postgres, sqliteFile } from '../store/engines.ts';
@@ -325,7 +325,7 @@ describe('a pull that cannot begin', () => {
       },
     );
     const gone = sendRaw(site.port, site.token);
-    await until(() => answer !== undefined);
+    await waitFor('the answer', () => answer !== undefined);
     gone.destroy();
     await waitFor('the connection to be gone', async () => {
       const count = await new Promise<number>((done) =>
@@ -585,13 +585,13 @@ describe('the eventsource client', () => {
     }
     await new Promise((resolve) => source.addEventListener('open', resolve, { once: true }));
     await publish(site, 'a.one');
-    await until(() => seen.length === 1);
+    await waitFor('the first event', () => seen.length === 1);
     site.house.clock.move(300_000);
-    await until(() => source.readyState === source.CONNECTING);
+    await waitFor('a new connection', () => source.readyState === source.CONNECTING);
     await publish(site, 'a.two');
-    await until(() => source.readyState === source.OPEN);
+    await waitFor('the connection', () => source.readyState === source.OPEN);
     await publish(site, 'a.three');
-    await until(() => seen.length === 3);
+    await waitFor('three events', () => seen.length === 3);
     assert.deepEqual(seen, [
       { id: formatOffset(1), type: 'a.one' },
       { id: formatOffset(2), type: 'a.two' },

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { setImmediate as turn } from 'node:timers/promises';
 import { bootstrap, createTenant } from '../../src/auth/bootstrap.ts';
 import {
   type Credentials,
@@ -155,15 +154,6 @@ export function handClock(startMs = Date.parse('2026-03-01T09:30:00.000Z')): Han
       }
     },
   };
-}
-
-/** Lets what is pending run until `done`; throws when that takes longer than 10 s. */
-export async function until(done: () => boolean): Promise<void> {
-  const startedMs = performance.now();
-  while (!done()) {
-    if (performance.now() - startedMs > 10_000) throw new Error('waited in vain');
-    await turn();
-  }
 }
 
 async function makeClient(

@@ -8,7 +8,8 @@ import { exportJWK, type JWK, SignJWT } from 'jose';
 import { createRemoteKeys, createTrustedIssuers, keySetAt } from '../../src/auth/remote-keys.ts';
 import type { FoundKey, KeySource } from '../../src/auth/signature.ts';
 import type { Authentication } from '../../src/auth/verify.ts';
-import { type HandClock, handClock, openHouse, until } from './house.ts';
+import { waitFor } from '../helpers/wait.ts';
+import { type HandClock, handClock, openHouse } from './house.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -123,7 +124,7 @@ describe('the keys of another server', () => {
     stranger.answers['/keys'] = json({ keys: [jwks[1]] });
     clock.move(1);
     assert.ok(!(source.keyFor('key 0', clock.now()) instanceof Promise), 'nobody waits for it');
-    await until(() => source.keyFor('key 1', clock.now()) !== undefined);
+    await waitFor('the key', () => source.keyFor('key 1', clock.now()) !== undefined);
     assert.equal(await find(source, 'key 1'), 1);
     assert.equal(await find(source, 'key 0'), undefined);
   });
@@ -143,7 +144,7 @@ describe('the keys of another server', () => {
     breakKeys();
     clock.move(24 * HOUR_MS - 1);
     assert.equal(await find(source, 'key 0'), 0);
-    await until(() => reported.length === 1);
+    await waitFor('the report', () => reported.length === 1);
     clock.move(30_000);
     assert.equal(await find(source, 'key 0'), 'unavailable');
     assert.match(String(reported.at(-1)), /\/keys: status 500/);
@@ -212,7 +213,7 @@ describe('a bad key set', () => {
       stranger.answers['/keys'] = answer;
       const asked = stranger.asked.length;
       const found = find(keysAt(), 'key 0');
-      await until(() => stranger.asked.length > asked);
+      await waitFor('the request', () => stranger.asked.length > asked);
       clock.move(5_000);
       assert.equal(await found, 'unavailable');
       assert.match(String(reported.at(-1)), /no answer within 5000 ms/);

@@ -109,7 +109,9 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
 
   test('refuses a file that others can read, and one that holds something else', async (t) => {
     const shell = await openShell(t);
-    await shell.leat(['login', 'http://127.0.0.1:1', '--client-id', 'a'], { input: 'b' });
+    await shell.leat(['login', `http://127.0.0.1:${await freePort()}`, '--client-id', 'a'], {
+      input: 'b',
+    });
     await mkdir(dirname(shell.credentials), { recursive: true });
     await writeFile(shell.credentials, '{"version": 1, "profiles": {}}', { mode: 0o644 });
     const open = await shell.leat(['streams', 'list']);

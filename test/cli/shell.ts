@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { endWithProcess } from '../helpers/children.ts';
 import {
   bootstrapClient,
   compileCache,
@@ -61,6 +62,7 @@ export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
       },
     });
     t.after(() => end(child, 'SIGKILL'));
+    endWithProcess(child);
     let stdout = '';
     let stderr = '';
     child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));

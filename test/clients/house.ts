@@ -1,6 +1,7 @@
 import { execFile, type ExecFileException } from 'node:child_process';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { endWithProcess } from '../helpers/children.ts';
 import {
   announcedAuthority,
   bootstrapClient,
@@ -89,13 +90,13 @@ export function runProgram(
       ...compileCache,
       ...env,
     },
-    timeout: 240_000,
     ...(cwd === undefined ? {} : { cwd }),
   };
   return new Promise((resolve) => {
-    execFile(file, words, options, (error: ExecFileException | null, stdout, stderr) => {
+    const ended = (error: ExecFileException | null, stdout: string, stderr: string): void => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : null;
       resolve({ code, stdout, stderr });
-    });
+    };
+    endWithProcess(execFile(file, words, options, ended));
   });
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import type { Cluster } from '../helpers/cluster.ts';
-import { type Running, waitFor } from '../helpers/leat.ts';
+import { freePort, type Running, waitFor } from '../helpers/leat.ts';
 import { createStream, publish } from '../helpers/traffic.ts';
 import { pause, startWorld, streams } from '../helpers/world.ts';
 
@@ -143,7 +143,7 @@ describe('a store that is away', () => {
       create trigger refuse_bytes before insert on attempts
         for each row when (new.error like '%ECONNREFUSED%')
         execute function refuse_bytes()`);
-    const bad = await createStream(node, 'http://127.0.0.1:1', 'nobody');
+    const bad = await createStream(node, `http://127.0.0.1:${await freePort()}`, 'nobody');
     for (let batch = 0; batch < 4; batch++) {
       for (const id of await publish(node, 40)) world.acknowledged.add(id);
     }

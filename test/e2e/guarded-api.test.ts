@@ -5,6 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { decodeProtectedHeader } from 'jose';
+import { endWithProcess } from '../helpers/children.ts';
 import { authority } from '../helpers/certificates.ts';
 import {
   fetchToken,
@@ -105,6 +106,7 @@ async function startGuardedApi(): Promise<GuardedApi> {
     // In its own environment Express prints no stack of a refusal.
     env: { NODE_EXTRA_CA_CERTS: caFile(), NODE_ENV: 'test' },
   });
+  endWithProcess(child);
   const ended = once(child, 'close');
   const early = ended.then(() => assert.fail('the guarded API ended'));
   const [port] = (await Promise.race([once(child, 'message'), early])) as [number];

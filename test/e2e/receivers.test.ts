@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, test } from 'node:test';
 import { CloudEvent } from 'cloudevents';
+import { endWithProcess } from '../helpers/children.ts';
 import { type Arrival, type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
 import {
   end,
@@ -135,6 +136,7 @@ async function startReceiver(
       PORT: String(port),
     },
   });
+  endWithProcess(child);
   let output = former;
   let errors = '';
   child.stdout.on('data', (chunk: Buffer) => {

@@ -1,12 +1,14 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { endWithProcess } from './children.ts';
+import { freePort } from './ports.ts';
 import { waitFor } from './wait.ts';
 
+export { freePort } from './ports.ts';
 export { waitFor } from './wait.ts';
 
 /** The real program as a process of its own, on a store in a fresh folder. */
@@ -115,6 +117,7 @@ export function spawnLeat(
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env['PATH'] ?? '', ...compileCache, ...env },
   });
+  endWithProcess(child);
   let text = '';
   const keep = (chunk: Buffer): void => {
     text += chunk.toString();
@@ -155,16 +158,6 @@ export async function fetchToken(
     throw new Error(`no token: ${answer.status} ${JSON.stringify(body)}`);
   }
   return body.access_token;
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (typeof address !== 'object' || address === null) throw new Error('no address');
-  return address.port;
 }
 
 async function send(

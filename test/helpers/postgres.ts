@@ -1,5 +1,5 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { randomInt } from 'node:crypto';
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -14,13 +14,15 @@ import {
   statSync,
   symlinkSync,
 } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
-import { createServer, Socket } from 'node:net';
+import { mkdir, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import pg from 'pg';
+import { endWithProcess } from './children.ts';
+import { freePort } from './ports.ts';
+import { waitFor } from './wait.ts';
 
 /** A real PostgreSQL on loopback, with data of its own in a temporary folder. */
 export interface PostgresServer {
@@ -51,9 +53,6 @@ const quickSettings = {
   max_connections: '200',
   shared_buffers: '64MB',
 };
-const startTimeoutMs = 60_000;
-/** Below the ports that systems give away by themselves, so that a stopped server keeps its own. */
-const ports = { min: 10_000, max: 32_767 };
 const portAttempts = 5;
 
 /** Makes a server and starts it. */
@@ -191,11 +190,10 @@ async function launch(place: Place, port: number): Promise<Running> {
   });
   closeSync(log);
   await once(child, 'spawn');
-  children.add(child);
-  child.once('exit', () => children.delete(child));
   // A server that nobody closes must not keep the tests from ending.
   child.unref();
-  const running = { child, release: guard(child, place.folder) };
+  const ending = { signal: 'QUIT', folder: place.folder, untilExit: true } as const;
+  const running = { child, release: endWithProcess(child, ending) };
   try {
     await untilReady(child, place.folder, port);
     return running;
@@ -217,15 +215,13 @@ async function end(running: Running, signal: 'SIGINT' | 'SIGQUIT'): Promise<void
 }
 
 async function untilReady(child: ChildProcess, folder: string, port: number): Promise<void> {
-  const deadlineMs = performance.now() + startTimeoutMs;
-  while (!(await answers(folder, port))) {
-    const late = performance.now() > deadlineMs;
-    if (hasEnded(child) || late) {
-      const what = late ? 'did not answer in time' : 'ended at once';
-      throw new Error(`PostgreSQL ${what}; its log:\n${tailOf(logOf(folder))}`);
-    }
-    await delay(10);
-  }
+  const log = (): string => tailOf(logOf(folder));
+  const isReady = async (): Promise<boolean> => {
+    if (await answers(folder, port)) return true;
+    if (hasEnded(child)) throw new Error(`PostgreSQL ended at once; its log:\n${log()}`);
+    return false;
+  };
+  await waitFor('PostgreSQL to answer', isReady, { progress: log, intervalMsMax: 20 });
 }
 
 /** Whether this server answers: on its port there may be that of another test process. */
@@ -239,11 +235,43 @@ async function answers(folder: string, port: number): Promise<boolean> {
   }
 }
 
+/** Makes the data of a server: initdb costs more than all else of a start, so its result is kept. */
 async function initialise(place: Place): Promise<void> {
-  const args = ['--auth=trust', '--username=leat', '--locale=C', '--encoding=UTF8'];
+  const data = dataOf(place.folder);
+  const kept = keptData(place);
+  if (existsSync(kept)) return copyAll(`${kept}/.`, data);
+  await runInitdb(place);
+  const copied = `${kept}-${process.pid}`;
+  await mkdir(dirname(kept), { recursive: true });
+  await copyAll(data, copied);
+  try {
+    await rename(copied, kept);
+  } catch {
+    // Another test process was quicker.
+    await rm(copied, { recursive: true, force: true });
+  }
+}
+
+const initdbArgs = ['--auth=trust', '--username=leat', '--locale=C', '--encoding=UTF8'];
+
+/** Where the data of these binaries is kept. */
+function keptData({ bin, owner }: Place): string {
+  const facts = JSON.stringify([owner, initdbArgs]);
+  const hash = createHash('sha256')
+    .update(facts)
+    .update(readFileSync(join(bin, 'initdb')));
+  const name = hash.digest('hex').slice(0, 16);
+  return fileURLToPath(new URL(`../../node_modules/.cache/postgres/${name}`, import.meta.url));
+}
+
+async function copyAll(from: string, to: string): Promise<void> {
+  await promisify(execFile)('cp', ['-a', from, to]);
+}
+
+async function runInitdb(place: Place): Promise<void> {
   const log = openSync(logOf(place.folder), 'a');
   const data = dataOf(place.folder);
-  const child = spawn(join(place.bin, 'initdb'), ['--no-sync', ...args, '-D', data], {
+  const child = spawn(join(place.bin, 'initdb'), ['--no-sync', ...initdbArgs, '-D', data], {
     ...place.owner,
     cwd: place.folder,
     stdio: ['ignore', log, log],
@@ -251,30 +279,6 @@ async function initialise(place: Place): Promise<void> {
   closeSync(log);
   const [code] = (await once(child, 'exit')) as [number | null];
   if (code !== 0) throw new Error(`initdb failed:\n${tailOf(logOf(place.folder))}`);
-}
-
-const children = new Set<ChildProcess>();
-process.on('exit', () => {
-  for (const child of children) child.kill('SIGQUIT');
-});
-
-/**
- * Ends a server and removes its data when this process has ended, even where it was killed: a
- * shell waits for the end of its input. Answers what sends the shell away.
- */
-function guard(child: ChildProcess, folder: string): () => void {
-  const script = `read -r _ && exit
-    kill -QUIT "$0" 2>/dev/null
-    for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$0" 2>/dev/null || break; sleep 0.1; done
-    rm -rf "$1"`;
-  const shell = spawn('/bin/sh', ['-c', script, String(child.pid), folder], {
-    // In a group of its own, so that it gets no Ctrl+C.
-    detached: true,
-    stdio: ['pipe', 'ignore', 'ignore'],
-  });
-  shell.unref();
-  if (shell.stdin instanceof Socket) shell.stdin.unref();
-  return () => shell.stdin.end('\n');
 }
 
 /** PostgreSQL refuses to run as root; who it runs as must have a name. */
@@ -337,22 +341,6 @@ function copyForAll(folder: string): string {
   process.on('exit', () => execFileSync('rm', ['-rf', made]));
   copy = made;
   return made;
-}
-
-/** A port of loopback on which nobody listens. */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(ports.min, ports.max + 1);
-    const server = createServer().listen(port, '127.0.0.1');
-    try {
-      await once(server, 'listening');
-    } catch {
-      continue;
-    }
-    server.close();
-    await once(server, 'close');
-    return port;
-  }
 }
 
 function hasEnded(child: ChildProcess): boolean {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
+import { waitFor } from './wait.ts';
 
 /** One block of server-sent events: a comment, or fields. */
 export interface Block {
@@ -32,8 +33,6 @@ export interface OpenPull {
   close(): void;
 }
 
-const deadlineMs = 30_000;
-
 /** Opens a pull at a URL and waits for the head of the answer. */
 export async function openPull(
   url: string,
@@ -46,7 +45,6 @@ export async function openPull(
   });
   const [answer] = (await once(request, 'response')) as [IncomingMessage];
   const blocks: Block[] = [];
-  const waiting = new Set<() => void>();
   let text = '';
   let rest = '';
   answer.setEncoding('utf8').on('data', (chunk: string) => {
@@ -54,13 +52,11 @@ export async function openPull(
     const parts = (rest + chunk).split('\n\n');
     rest = parts.pop() ?? '';
     blocks.push(...parts.map(blockOf));
-    for (const look of waiting) look();
   });
   const ended = new Promise<'complete' | 'cut'>((resolve) => {
     answer
       .on('error', () => {})
       .on('close', () => {
-        for (const look of waiting) look();
         resolve(answer.complete ? 'complete' : 'cut');
       });
   });
@@ -70,24 +66,19 @@ export async function openPull(
     blocks,
     text: () => text,
     ended,
-    until: (fits, what = 'a pull') =>
-      new Promise((resolve, reject) => {
-        const end = (error?: Error): void => {
-          clearTimeout(timer);
-          waiting.delete(look);
-          if (error === undefined) resolve();
-          else reject(error);
-        };
-        const look = (): void => {
-          if (fits(pull)) end();
-          else if (answer.closed) end(new Error(`${what} ended early: ${text.slice(-500)}`));
-        };
-        const timer = setTimeout(() => {
-          end(new Error(`waited in vain for ${what}: ${text.slice(-500)}`));
-        }, deadlineMs);
-        waiting.add(look);
-        look();
-      }),
+    until: async (fits, what = 'a pull') => {
+      const hasCome = (): boolean => {
+        if (fits(pull)) return true;
+        if (!answer.closed) return false;
+        throw new Error(`${what} ended early`);
+      };
+      const progress = (): number => text.length;
+      try {
+        await waitFor(what, hasCome, { progress, intervalMsMax: 20 });
+      } catch (error) {
+        throw new Error(`${(error as Error).message}: ${text.slice(-500)}`, { cause: error });
+      }
+    },
     events: async (count) => {
       await pull.until(() => eventsOf(pull).length >= count, `${count} events`);
       return eventsOf(pull);

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { StartRefused, StoreUnavailable } from '../../src/core/errors.ts';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
+import { freePort } from '../helpers/ports.ts';
 import { addTenant, newEvent, start } from './contract/scene.ts';
 
 const clock = systemClock;
@@ -13,13 +14,14 @@ const memory = { engine: 'sqlite', path: ':memory:' } as const;
 
 describe('openStore', () => {
   test('a server that is not there refuses the start in one line, without the password', async () => {
-    const url = 'postgres://leat:secret@127.0.0.1:1/leat';
+    const port = await freePort();
+    const url = `postgres://leat:secret@127.0.0.1:${port}/leat`;
     const location = { engine: 'postgres', url } as const;
     await assert.rejects(openStore({ location, secretKey, random, clock }), (error) => {
       assert.ok(error instanceof StartRefused);
       assert.equal(
         error.message,
-        'LEAT_STORE: postgres://127.0.0.1:1/leat cannot be reached: nothing listens there, check host and port',
+        `LEAT_STORE: postgres://127.0.0.1:${port}/leat cannot be reached: nothing listens there, check host and port`,
       );
       return true;
     });

@@ -18,6 +18,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
+import { endWithProcess } from '../helpers/children.ts';
 
 const program = new URL('process/keeper.ts', import.meta.url).pathname;
 /** Root may write anywhere, so as root the refusals of a user are tried as `nobody`. */
@@ -322,9 +323,8 @@ function start(t: TestContext, file: string, given: Given = {}) {
   const shell = ['-c', 'ulimit -f "$0" && exec "$@"', fileBlocksMax, ...words.flat()];
   const child = spawn('/bin/sh', shell.map(String), {
     stdio: ['pipe', 'pipe', 'inherit'],
-    timeout: 60_000,
-    killSignal: 'SIGKILL',
   });
+  endWithProcess(child);
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
   const ended = once(child, 'close');
   const end = async (): Promise<number | null> => {
