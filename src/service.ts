@@ -139,7 +139,9 @@ async function startOn(
   const pruner = createServicePruner(store, deps);
   const system = createSystemAlerts();
   const alarm = createAlarm(store, { ...deps, system });
-  const around = { egress, ending: signal, tls: tls?.server, metrics };
+  const obstacle = (): string | undefined =>
+    dispatcher.state().holdsLease ? undefined : 'The node has no lease.';
+  const around = { egress, ending: signal, tls: tls?.server, metrics, obstacle };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
   const { url, closeOthers } = await listen(app, deps);
   const work = Promise.all([
@@ -194,11 +196,12 @@ function buildServiceApp(
     readonly ending: AbortSignal;
     readonly tls: TlsServer | undefined;
     readonly metrics: ServiceMetrics | undefined;
+    readonly obstacle: () => string | undefined;
   },
   deps: ServiceDeps,
 ): { app: ReturnType<typeof buildApp>; close: () => void } {
   const { config, clock, random, log, version } = deps;
-  const { egress, ending, tls, metrics } = around;
+  const { egress, ending, tls, metrics, obstacle } = around;
   const plainHttp = (domain: string): boolean => usesPlainHttp(config, domain);
   const watch = store.watch.bind(store);
   const keyring = createKeyring({ keys: store.keys, watch, clock });
@@ -233,6 +236,7 @@ function buildServiceApp(
     random,
     log,
     ready: () => !ending.aborted,
+    obstacle,
     version,
     tls,
     meter: metrics?.meter,

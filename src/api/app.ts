@@ -16,6 +16,7 @@ import { registerOps } from './ops.ts';
 import { poolRandom } from './pool.ts';
 import { Problem } from './problem.ts';
 import { createRateLimiter } from './rate.ts';
+import { createReadiness } from './readiness.ts';
 import { registerReference } from './reference.ts';
 import { createRemoteReader, createSecureReader } from './remote.ts';
 import { answering, sendProblem, serve, type ServeDeps } from './serve.ts';
@@ -37,6 +38,8 @@ export interface AppDeps {
   readonly log: Log;
   /** False from the moment the process is to end: new requests are answered with 503. */
   readonly ready: () => boolean;
+  /** What keeps this node from its work although the store answers, for `/readyz`; one sentence. */
+  readonly obstacle: () => string | undefined;
   /** Of the program, as the reference page shows it. */
   readonly version: string;
   /** Makes the server, where it ends TLS itself. */
@@ -70,7 +73,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const isSecure = createSecureReader(settings.trustProxy);
   const { version } = deps;
   registerReference(app, { gate, log, operations, settings, remoteOf, isSecure, version });
-  registerOps(app, { store, log, open });
+  registerOps(app, { readiness: createReadiness(deps), log, open });
   registerOauth(app, { ...deps, tenants, limiter, remoteOf, open });
   const unserved = serveMissing({ gate, limiter, remoteOf, clock, log, routes });
   const missing = measuring === undefined ? unserved : measureUnserved(unserved, measuring);

@@ -1,27 +1,28 @@
 import type { FastifyInstance } from 'fastify';
 import { actions } from '../schemas/actions.ts';
-import type { NodeState, Store } from '../store/port.ts';
+import type { NodeState } from '../store/port.ts';
 import { type Operation, operation } from './operation.ts';
 import { unavailable } from './problem.ts';
+import type { Readiness } from './readiness.ts';
 import { answering, send, type ServeDeps } from './serve.ts';
 
 export interface OpsDeps {
-  readonly store: Pick<Store, 'ping' | 'ownership'>;
+  readonly readiness: Readiness;
   readonly log: ServeDeps['log'];
   /** Whether new requests are taken. */
   readonly open: () => boolean;
 }
 
 /** Adds what belongs to no tenant: whether the process lives and works, and the default picture. */
-export function registerOps(app: FastifyInstance, { store, log, open }: OpsDeps): void {
+export function registerOps(app: FastifyInstance, { readiness, log, open }: OpsDeps): void {
   app.get('/healthz', async (_request, reply) => send(reply, 200, { body: { status: 'ok' } }));
   app.get(
     '/readyz',
     answering({ log }, async (_request, reply) => {
       if (!open()) throw unavailable();
-      await store.ping();
-      const nodes = await store.ownership.nodes();
-      return send(reply, 200, { body: { status: 'ok', nodes: nodes.map(shown) } });
+      const state = await readiness.check();
+      if (!state.isReady) throw unavailable(state.reason);
+      return send(reply, 200, { body: { status: 'ok', nodes: state.nodes.map(shown) } });
     }),
   );
   app.get('/avatar.svg', async (_request, reply) => reply.headers(avatarHeaders).send(avatar));

@@ -166,8 +166,8 @@ export function tooManyRequests(retryAfterSeconds: number): Problem {
 }
 
 /** 503: the store is unreachable, or the process is about to end. */
-export function unavailable(): Problem {
-  return new Problem(503, 'Service Unavailable', 'service_unavailable', { 'retry-after': '1' });
+export function unavailable(message = 'Service Unavailable'): Problem {
+  return new Problem(503, message, 'service_unavailable', { 'retry-after': '1' });
 }
 
 /** What RFC 6750 section 3 allows in an `error_description`, at most 200 characters. */

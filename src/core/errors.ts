@@ -9,7 +9,19 @@ export type LeatError = StoreUnavailable | StoreContentRefused | StartRefused;
 export class StoreUnavailable extends Error {
   readonly code = 'store_unavailable';
   override readonly name: string = 'StoreUnavailable';
+  readonly reason: UnavailableReason;
+
+  constructor(
+    message: string,
+    { reason = 'away', ...options }: ErrorOptions & { readonly reason?: UnavailableReason } = {},
+  ) {
+    super(message, options);
+    this.reason = reason;
+  }
 }
+
+/** `away`: it cannot be reached, or has failed in another way; the others accept reads. */
+export type UnavailableReason = 'away' | 'read_only' | 'full';
 
 /**
  * The store is not the one this process joined: it failed over to a replica or was restored from a

@@ -28,6 +28,8 @@ export interface Dispatcher {
 
 /** How a dispatcher stands, for `/readyz` and metrics. */
 export interface DispatcherState {
+  /** The node's lease is in force: false until it has joined, and when it cannot renew in time. */
+  readonly holdsLease: boolean;
   /** Streams that this node works for. */
   readonly streams: number;
   readonly inFlight: number;
@@ -56,6 +58,7 @@ export interface DispatcherDeps {
 }
 
 const nothing: DispatcherState = {
+  holdsLease: false,
   streams: 0,
   inFlight: 0,
   unsettled: 0,

@@ -82,6 +82,7 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
       settler.close();
     },
     state: () => ({
+      holdsLease: lease.isHeld,
       streams: ownership.runners.size,
       inFlight: rota.inFlight,
       unsettled: settler.unsettled,

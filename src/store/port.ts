@@ -56,7 +56,7 @@ export interface Store {
    * be lost or repeated; whoever acts on them also looks by itself from time to time.
    */
   watch(listener: (hint: Hint) => void): () => void;
-  /** Throws `StoreUnavailable` unless the engine answers. */
+  /** Throws `StoreUnavailable` unless the engine answers and would accept an append. */
   ping(): Promise<void>;
   /** Ends after every command under way has ended. */
   close(): Promise<void>;

@@ -411,10 +411,18 @@ describe('when something fails', () => {
       const answer = await site.send('GET', '/event-streams');
       assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
       assert.equal(answer.headers.get('retry-after'), '1');
-      assert.equal((await site.raw('GET', '/readyz')).status, 503);
+      const readiness = await site.raw('GET', '/readyz');
+      assert.deepEqual(
+        [readiness.status, readiness.body.message],
+        [503, 'The store is not available.'],
+      );
       assert.equal((await site.raw('GET', '/healthz')).status, 200);
     });
     assert.deepEqual(site.logged, []);
+    // The response of a second ago is repeated.
+    assert.equal((await site.raw('GET', '/readyz')).status, 503);
+    site.house.clock.move(1000);
+    assert.equal((await site.raw('GET', '/readyz')).status, 200);
   });
 
   test('a process that is to end takes no request, but says that it lives', async () => {

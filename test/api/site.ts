@@ -102,6 +102,7 @@ export async function openSite(
     random,
     log,
     ready: () => state.ready,
+    obstacle: () => undefined,
     version: '1.2.3',
   });
   await app.listen({ host: '127.0.0.1', port: 0 });

@@ -49,6 +49,7 @@ const state: DispatcherState = {
   queuedBytes: 2000,
   tailBytes: 1000,
   storeFails: false,
+  holdsLease: true,
 };
 
 function backlogOf(stream: string, given: Partial<Backlog> = {}): Backlog {

@@ -1,6 +1,11 @@
 import pg from 'pg';
-import { StoreContentRefused, StoreTextRefused, StoreUnavailable } from '../../core/errors.ts';
-import type { Hosts } from './hosts.ts';
+import {
+  StoreContentRefused,
+  StoreTextRefused,
+  StoreUnavailable,
+  type UnavailableReason,
+} from '../../core/errors.ts';
+import { type Hosts, NoServer } from './hosts.ts';
 
 /**
  * Statements written as tagged templates next to their one use:
@@ -289,11 +294,20 @@ function refuse(error: unknown): never {
 function translated(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TypeError) return error;
   if (!(error instanceof pg.DatabaseError)) {
-    return new StoreUnavailable(`PostgreSQL does not answer: ${error.message}`, { cause: error });
+    const reason = error instanceof NoServer && error.acceptsReads ? 'read_only' : 'away';
+    const message = `PostgreSQL does not answer: ${error.message}`;
+    return new StoreUnavailable(message, { cause: error, reason });
   }
   const group = (error.code ?? '').slice(0, 2);
   if (error.code === badText) return new StoreTextRefused(error.message, { cause: error });
   if (refused.has(group)) return new StoreContentRefused(error.message, { cause: error });
   if (mistakes.has(group) && !passing.has(error.code ?? '')) return error;
-  return new StoreUnavailable(`PostgreSQL: ${error.message}`, { cause: error });
+  const reason = unavailableReasons.get(error.code ?? '') ?? 'away';
+  return new StoreUnavailable(`PostgreSQL: ${error.message}`, { cause: error, reason });
 }
+
+/** read_only_sql_transaction, disk_full */
+const unavailableReasons: ReadonlyMap<string, UnavailableReason> = new Map([
+  ['25006', 'read_only'],
+  ['53100', 'full'],
+]);

@@ -30,6 +30,11 @@ export class NoServer extends Error {
     super(`no server can be used (${texts.join('; ')})`, { cause: problems.at(-1)?.error });
     this.problems = problems;
   }
+
+  /** Some server lets the user in and accepts no writes. */
+  get acceptsReads(): boolean {
+    return this.problems.some(({ error }) => error instanceof ReadOnlyServer);
+  }
 }
 
 export interface ServerProblem {

@@ -24,6 +24,7 @@ import { prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
 import { createTenantStore } from './tenants.ts';
 import { createUserStore } from './users.ts';
+import { createWriteCheck } from '../write-check.ts';
 
 export interface PostgresStoreDeps {
   /** Of this process, the one that listens included. */
@@ -31,7 +32,7 @@ export interface PostgresStoreDeps {
   /** 32 bytes; seals the secrets in the database. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   /** Puts a commit off until calls of the same turn of the event loop have joined it. */
   readonly defer: (action: () => void) => void;
   /** Hears of listeners of `watch` that throw, and of hints that cannot be heard. */
@@ -66,19 +67,47 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     emit(told);
     notices.tell(told);
   };
+  const writes = createWriteCheck({
+    clock,
+    read: () => readWritable(pools.publishing),
+    tryWrite: () => tryWrite(pools.publishing),
+  });
   const { appender, ...parts } = partsOf(pools, { seal, hint, defer, notices });
+  const { append } = parts.log;
   return {
     ...parts,
-    watch,
-    ping: async () => {
-      await commands.get`select 1`;
+    log: {
+      ...parts.log,
+      append: (tenant, events, now) => writes.observe(append(tenant, events, now)),
     },
+    watch,
+    ping: writes.check,
     close: async () => {
       await appender.idle();
       await notices.close();
       await pools.close();
     },
   };
+}
+
+/** What a server that has become read-only says at once to a session that is open. */
+async function readWritable(db: Database): Promise<void> {
+  const row = await db.get<{ isReadOnly: boolean }>`
+    select current_setting('transaction_read_only') = 'on' as "isReadOnly"`;
+  if (row?.isReadOnly === true) await tryWrite(db);
+}
+
+const takenBack = new Error('The write was only a trial.');
+
+async function tryWrite(db: Database): Promise<void> {
+  try {
+    await db.transact('relaxed', async (tx) => {
+      await tx.run`insert into assertions (tenant, client, jti, expires_at) values (0, '', '', 0)`;
+      throw takenBack;
+    });
+  } catch (error) {
+    if (error !== takenBack) throw error;
+  }
 }
 
 interface Parts extends Omit<Store, 'watch' | 'ping' | 'close'> {

@@ -1,5 +1,9 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import { StoreContentRefused, StoreUnavailable } from '../../core/errors.ts';
+import {
+  StoreContentRefused,
+  StoreUnavailable,
+  type UnavailableReason,
+} from '../../core/errors.ts';
 
 /**
  * One SQLite connection with statements written as tagged templates next to their one use:
@@ -128,13 +132,20 @@ function bound(values: Bindable[]): SQLInputValue[] {
 
 /** Primary result codes of SQLite (sqlite.org/rescode.html). */
 const unavailable = new Set([5, 6, 7, 8, 10, 11, 13, 14, 26]); // busy … full, cannot open, no db
+const unavailableReasons: ReadonlyMap<number, UnavailableReason> = new Map([
+  [8, 'read_only'],
+  [13, 'full'],
+]);
 const refused = new Set([18, 19, 20]); // too big, constraint, type mismatch
 
 function translated(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   if ('errcode' in error) {
     const primary = Number(error.errcode) & 0xff;
-    if (unavailable.has(primary)) return new StoreUnavailable(error.message, { cause: error });
+    if (unavailable.has(primary)) {
+      const reason = unavailableReasons.get(primary) ?? 'away';
+      return new StoreUnavailable(error.message, { cause: error, reason });
+    }
     if (refused.has(primary)) return new StoreContentRefused(error.message, { cause: error });
   }
   // The connection was closed.

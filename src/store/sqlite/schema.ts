@@ -62,7 +62,7 @@ function proveKey(connection: DatabaseSync, name: string, seal: Seal): void {
 }
 
 /** `Leat` in ASCII: how file(1) and other programs know the file. */
-const applicationId = 0x4c656174;
+export const applicationId = 0x4c656174;
 
 /** A full disk and a database opened read-only answer success until the first page is written. */
 function proveWritable(connection: DatabaseSync): void {

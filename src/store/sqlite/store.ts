@@ -15,10 +15,11 @@ import { createLookStore } from './looks.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { createReplayStore } from './replays.ts';
 import { createRoleStore } from './roles.ts';
-import { prepareSchema } from './schema.ts';
+import { applicationId, prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
 import { createTenantStore } from './tenants.ts';
 import { createUserStore } from './users.ts';
+import { createWriteCheck } from '../write-check.ts';
 import { createWalSync, type WalSync, walFileOf } from './wal-sync.ts';
 
 export interface SqliteStoreDeps {
@@ -68,9 +69,17 @@ export function createSqliteStore(
   const { emit: hint, watch } = createHints({ report });
   const shared = { db, seal, hint, defer, clock, settled: walSync?.committed };
   const { appender, ...log } = createLogStore(shared);
+  const writes = createWriteCheck({
+    clock,
+    read: async () => ping(db),
+    tryWrite: async () => tryWrite(connection, db),
+  });
   return {
     tenants: createTenantStore(shared),
-    log,
+    log: {
+      ...log,
+      append: (tenant, events, now) => writes.observe(log.append(tenant, events, now)),
+    },
     streams: createStreamStore(shared),
     deliveries: createDeliveryStore(shared),
     replays: createReplayStore(shared),
@@ -83,7 +92,7 @@ export function createSqliteStore(
     users: createUserStore(shared),
     looks: createLookStore(shared),
     watch,
-    ping: async () => ping(db),
+    ping: writes.check,
     close: async () => {
       await appender.idle();
       await walSync?.close();
@@ -104,6 +113,11 @@ function syncOf({ file }: SqliteLocation, { clock, report }: SqliteStoreDeps): W
       await wal.close();
     },
   };
+}
+
+/** Writes the first page of the file again. */
+function tryWrite(connection: DatabaseSync, db: Database): void {
+  db.transact('relaxed', () => connection.exec(`pragma application_id = ${applicationId}`));
 }
 
 /** Reads the file, so that a disk that is gone shows. */

@@ -1,0 +1,75 @@
+import type { Clock, Millis } from '../core/clock.ts';
+import { StoreUnavailable, type UnavailableReason } from '../core/errors.ts';
+import type { NodeState, Store } from '../store/port.ts';
+
+/** Whether this node can do its work. */
+export interface Readiness {
+  check(): Promise<Ready | NotReady>;
+}
+
+export interface Ready {
+  readonly isReady: true;
+  readonly nodes: readonly NodeState[];
+}
+
+export interface NotReady {
+  readonly isReady: false;
+  /** One sentence. */
+  readonly reason: string;
+}
+
+export interface ReadinessDeps {
+  readonly store: Pick<Store, 'ping' | 'ownership'>;
+  readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
+  /** What keeps this node from its work although the store answers; one sentence. */
+  readonly obstacle: () => string | undefined;
+}
+
+/** Any number of probes cost the store one check in this time. */
+const freshMs: Millis = 1000;
+/** Less than probes of load balancers wait as a rule. */
+const answerMs: Millis = 3000;
+
+export function createReadiness(deps: ReadinessDeps): Readiness {
+  const { clock } = deps;
+  let last: { readonly result: Promise<Ready | NotReady>; readonly atMs: number } | undefined;
+  return {
+    check: async () => {
+      const nowMs = clock.elapsedMs();
+      if (last === undefined || nowMs - last.atMs >= freshMs) {
+        last = { result: checkOnce(deps), atMs: nowMs };
+      }
+      return last.result;
+    },
+  };
+}
+
+async function checkOnce({ store, clock, obstacle }: ReadinessDeps): Promise<Ready | NotReady> {
+  const reason = obstacle();
+  if (reason !== undefined) return { isReady: false, reason };
+  const late = Promise.withResolvers<NotReady>();
+  const timer = clock.after(answerMs, () => {
+    late.resolve({ isReady: false, reason: 'The store does not answer in time.' });
+  });
+  try {
+    return await Promise.race([late.promise, checkStore(store)]);
+  } finally {
+    timer.cancel();
+  }
+}
+
+async function checkStore({ ping, ownership }: ReadinessDeps['store']): Promise<Ready | NotReady> {
+  try {
+    await ping();
+    return { isReady: true, nodes: await ownership.nodes() };
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error;
+    return { isReady: false, reason: texts[error.reason] };
+  }
+}
+
+const texts: Record<UnavailableReason, string> = {
+  away: 'The store is not available.',
+  read_only: 'The store can only be read.',
+  full: 'The disk of the store is full.',
+};
