@@ -147,5 +147,7 @@ function isTooLarge(body: string, sent: Sent, bytesMax: number): boolean {
 }
 
 function show(event: Appended | undefined): string {
-  return event === undefined ? '' : `{"id":"${event.id}","offset":"${formatOffset(event.offset)}"}`;
+  return event === undefined
+    ? ''
+    : `{"id":"${event.id}","offset":"${formatOffset(event.offset, event.id)}"}`;
 }

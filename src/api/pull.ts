@@ -1,8 +1,7 @@
 import { parseTime } from '../core/date.ts';
-import { parseOffset } from '../core/offset.ts';
-import type { Offset } from '../core/types.ts';
+import { parseOffset, type Position } from '../core/offset.ts';
 import type { Place, Pulls } from '../pull/pulls.ts';
-import type { AskedStart, Start } from '../pull/start.ts';
+import type { AskedStart } from '../pull/start.ts';
 import { pullBody, pullHeaders, pullQuery } from '../schemas/pull.ts';
 import type { Static } from '../schemas/schema.ts';
 import { type Operation, operation } from './operation.ts';
@@ -53,14 +52,7 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
   ];
 }
 
-/** Where a client asks to begin, and the words for one that asks wrongly. */
-interface Asked {
-  readonly start: AskedStart;
-  /** Says why there is no such beginning. */
-  readonly bad: (reason: string) => Problem;
-}
-
-function askedStart(query: Static<typeof pullQuery>, lastEventId: string | undefined): Asked {
+function askedStart(query: Static<typeof pullQuery>, lastEventId: string | undefined): AskedStart {
   const { from, from_timestamp: fromTimestamp } = query;
   if (from !== undefined && fromTimestamp !== undefined) {
     throw badFrom('from does not go with from_timestamp, send one of them');
@@ -68,33 +60,29 @@ function askedStart(query: Static<typeof pullQuery>, lastEventId: string | undef
   // An empty id is none: a client that has read no id sends it so (HTML, section 9.2.4).
   if (lastEventId !== undefined && lastEventId !== '') return after(lastEventId, badHeader);
   if (from !== undefined) return after(from, badFrom);
-  if (fromTimestamp === undefined) return { start: 'now', bad: badFrom };
+  if (fromTimestamp === undefined) return 'now';
   const since = parseTime(fromTimestamp);
-  if (since !== undefined) return { start: { since }, bad: badTimestamp };
+  if (since !== undefined) return { since };
   throw badTimestamp(
     `Object didn't pass validation for format date-time: ${quoted(fromTimestamp)}`,
   );
 }
 
-function after(text: string, bad: Asked['bad']): Asked {
-  const offset = parseOffset(text);
-  if (offset !== undefined) return { start: { after: offset }, bad };
+function after(text: string, bad: (reason: string) => Problem): AskedStart {
+  const position = parseOffset(text);
+  if (position !== undefined) return { after: position };
   throw bad(`Object didn't pass validation for format offset: ${quoted(text)}`);
 }
 
-async function positionAt(place: Place, { start, bad }: Asked, now: number): Promise<Offset> {
+async function positionAt(place: Place, asked: AskedStart, now: number): Promise<Position> {
   try {
-    return positionOf(await place.startOf(start, now), bad);
+    const start = await place.startOf(asked, now);
+    if ('refused' in start) throw cursorExpired();
+    return start.position;
   } catch (error) {
     place.leave();
     throw error;
   }
-}
-
-function positionOf(start: Start, bad: Asked['bad']): Offset {
-  if ('position' in start) return start.position;
-  if (start.refused === 'expired') throw cursorExpired();
-  throw bad('No event has this offset yet, go on from an offset of this tenant or leave it out');
 }
 
 const badFrom = (reason: string): Problem => badQuery(reason, 'from', 'Offset to go on after');

@@ -126,8 +126,10 @@ async function rangeOf(
   const head = await log.head(tenant);
   const to =
     window.to === undefined ? head : Math.min(head, (await log.firstSince(tenant, window.to)) - 1);
-  if (sent.from !== undefined)
-    return { from: offsetOf(sent.from, head, 'from', replayText.from), to };
+  if (sent.from !== undefined) {
+    const start = { text: sent.from, property: 'from', description: replayText.from };
+    return { from: await offsetOf(log, tenant, head, start), to };
+  }
   if (window.from === undefined) {
     const reason = 'Missing required property: date_from (or from, an offset)';
     throw badBody(reason, 'date_from', replayText.date_from);

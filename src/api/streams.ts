@@ -116,7 +116,7 @@ function createStream(deps: StreamDeps): Operation {
 
 /** The offset after which a new stream begins; `undefined` for the head of the log. */
 async function startOf(
-  log: Pick<Store['log'], 'head' | 'firstSince'>,
+  log: Pick<Store['log'], 'head' | 'firstSince' | 'page'>,
   tenant: number,
   text: string | undefined,
 ): Promise<Offset | undefined> {
@@ -129,7 +129,8 @@ async function startOf(
   }
   const head = await log.head(tenant);
   const oldest = await log.firstSince(tenant, 0);
-  return Math.max(offsetOf(text, head, 'start_from', startFromText), oldest - 1);
+  const start = { text, property: 'start_from', description: startFromText };
+  return Math.max(await offsetOf(log, tenant, head, start), oldest - 1);
 }
 
 function readStream({ store }: StreamDeps): Operation {

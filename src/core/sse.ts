@@ -1,5 +1,5 @@
-import { formatOffset } from './offset.ts';
-import type { LogEvent, Offset } from './types.ts';
+import { formatOffset, formatPosition, type Position } from './offset.ts';
+import type { LogEvent } from './types.ts';
 
 /**
  * The texts of a pull (contract section 12), each a whole block of server-sent events (HTML Living
@@ -18,16 +18,17 @@ export const heartbeat = ': heartbeat\n\n';
  */
 export function eventFrame({
   offset,
+  id: eventId,
   type,
   body,
-}: Pick<LogEvent, 'offset' | 'type' | 'body'>): string {
-  const id = formatOffset(offset);
+}: Pick<LogEvent, 'offset' | 'id' | 'type' | 'body'>): string {
+  const id = formatOffset(offset, eventId);
   return `event: ${type}\nid: ${id}\ndata: {"offset":"${id}","event":${body}}\n\n`;
 }
 
 /** The client has everything it asked for up to here. */
-export function offsetFrame(offset: Offset): string {
-  const id = formatOffset(offset);
+export function offsetFrame(position: Position): string {
+  const id = formatPosition(position);
   return `event: offset-only\nid: ${id}\ndata: {"offset":"${id}"}\n\n`;
 }
 
@@ -40,8 +41,8 @@ const messages: Readonly<Record<PullErrorCode, string>> = {
   service_unavailable: 'Service Unavailable',
 };
 
-/** The last text of a pull that cannot go on; the client had everything up to `offset`. */
-export function errorFrame(code: PullErrorCode, offset: Offset): string {
-  const error = { code, message: messages[code], offset: formatOffset(offset) };
+/** The last text of a pull that cannot go on; the client had everything up to the position. */
+export function errorFrame(code: PullErrorCode, position: Position): string {
+  const error = { code, message: messages[code], offset: formatPosition(position) };
   return `event: error\ndata: ${JSON.stringify({ error })}\n\n`;
 }

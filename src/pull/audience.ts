@@ -1,3 +1,4 @@
+import { checkOf, type Position } from '../core/offset.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
 import type { Reader } from './reader.ts';
 
@@ -7,7 +8,7 @@ export interface Piece {
   /** Every event the audience wants up to here was in a piece before. */
   readonly after: Offset;
   /** The last event of the piece. */
-  readonly last: Offset;
+  readonly last: Position;
 }
 
 /** Characters of frames that make a piece: a reader that is full leaves the rest in the log. */
@@ -26,18 +27,18 @@ export class Audience {
   #frames: string[] = [];
   #characters = 0;
   #after: Offset = 0;
-  #last: Offset = 0;
+  #last: Pick<LogEvent, 'offset' | 'id'> = { offset: 0, id: '' };
 
   constructor(types: readonly string[] | undefined) {
     this.types = types;
   }
 
   /** Adds an event to the next piece; answers whether that should go out before another is added. */
-  gather(event: Pick<LogEvent, 'offset'>, frame: string): boolean {
+  gather(event: Pick<LogEvent, 'offset' | 'id'>, frame: string): boolean {
     if (this.#frames.length === 0) this.#after = event.offset - 1;
     this.#frames.push(frame);
     this.#characters += frame.length;
-    this.#last = event.offset;
+    this.#last = event;
     return this.#characters >= pieceCharactersMax;
   }
 
@@ -47,6 +48,7 @@ export class Audience {
     const bytes = Buffer.from(this.#frames.join(''));
     this.#frames = [];
     this.#characters = 0;
-    return { bytes, after: this.#after, last: this.#last };
+    const { offset, id } = this.#last;
+    return { bytes, after: this.#after, last: { offset, check: checkOf(id) } };
   }
 }

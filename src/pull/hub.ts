@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
+import { checkOf, type Position } from '../core/offset.ts';
 import { errorFrame, eventFrame, heartbeat, offsetFrame, type PullErrorCode } from '../core/sse.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
 import { Tail } from '../delivery/tail.ts';
@@ -10,6 +11,7 @@ import { pageOf, Pages } from './pages.ts';
 import type { Reader } from './reader.ts';
 import type { PullSettings } from './settings.ts';
 import type { Page } from './shelf.ts';
+import { idAt } from './start.ts';
 
 export interface HubDeps {
   readonly tenant: number;
@@ -37,6 +39,8 @@ export class Hub {
   readonly #pages: Pages;
   /** Absent until the store was asked where the log ends. */
   #tail: Tail<Audience> | undefined;
+  /** An event that was at the end of the log. */
+  #last: Pick<LogEvent, 'offset' | 'id'> | undefined;
   /** The log is known to reach this offset. */
   #reach: Offset = 0;
   #isLooking = false;
@@ -159,7 +163,7 @@ export class Hub {
 
   /** Ends a pull with the reason why it cannot go on. */
   fail(reader: Reader, code: PullErrorCode): void {
-    const position = this.#positionOf(reader);
+    const position = this.#placeOf(reader) ?? reader.told;
     if (!this.#remove(reader)) return;
     reader.sink.write(errorFrame(code, position));
     this.#finish(reader);
@@ -177,6 +181,7 @@ export class Hub {
   restart(): void {
     for (const reader of this.readers) this.end(reader);
     this.#tail = undefined;
+    this.#last = undefined;
     this.#reach = 0;
     this.#term += 1;
     this.#pages.clear();
@@ -254,10 +259,36 @@ export class Hub {
     while (reader.beatAtMs <= nowMs) reader.beatAtMs += this.#deps.settings.heartbeatMs;
     // It would lie behind what the client does not take, and nobody would see it.
     if (reader.sink.isBlocked) return;
-    const position = this.#positionOf(reader);
-    const isNews = position > reader.toldOffset;
-    reader.sink.write(isNews ? heartbeat + offsetFrame(position) : heartbeat);
-    reader.toldOffset = position;
+    const place = this.#placeOf(reader);
+    if (place !== undefined && place.offset > reader.told.offset) {
+      reader.sink.write(heartbeat + offsetFrame(place));
+      reader.told = place;
+      return;
+    }
+    reader.sink.write(heartbeat);
+    if (place === undefined) void this.#tellPosition(reader, this.#positionOf(reader));
+  }
+
+  /** Where a reader stands, with the check of the event there; `undefined` where that is not known. */
+  #placeOf(reader: Reader): Position | undefined {
+    const offset = this.#positionOf(reader);
+    if (offset === reader.told.offset) return reader.told;
+    const last = this.#last;
+    if (last?.offset === offset) return { offset, check: checkOf(last.id) };
+    const event = this.#tail?.next(offset - 1);
+    return event?.offset === offset ? { offset, check: checkOf(event.id) } : undefined;
+  }
+
+  /** Tells a reader where it stands once the store has said which event is there. */
+  async #tellPosition(reader: Reader, offset: Offset): Promise<void> {
+    await this.#ask(async () => {
+      const id = await idAt(this.#deps.log, this.#deps.tenant, offset);
+      if (id !== undefined && this.#tail?.head === offset) this.#last = { offset, id };
+      const hasMoved = reader.state === 'ended' || this.#positionOf(reader) !== offset;
+      if (hasMoved || reader.sink.isBlocked || reader.told.offset >= offset) return;
+      reader.told = { offset, ...(id !== undefined && { check: checkOf(id) }) };
+      reader.sink.write(offsetFrame(reader.told));
+    }, reader);
   }
 
   #push(tail: Tail<Audience>, events: readonly LogEvent[]): void {
@@ -266,6 +297,8 @@ export class Hub {
       for (const audience of gathered) this.#send(audience);
       gathered.clear();
     };
+    const newest = events.at(-1);
+    if (newest !== undefined) this.#last = { offset: newest.offset, id: newest.id };
     for (const event of events) {
       if (event.offset <= tail.head) continue;
       if (event.offset > tail.head + 1) {
@@ -298,7 +331,7 @@ export class Hub {
         left.push(reader);
       } else {
         reader.sink.write(piece.bytes);
-        reader.toldOffset = piece.last;
+        reader.told = piece.last;
       }
     }
     // Not before all have had the piece: one that catches up at once is live again.
@@ -400,7 +433,7 @@ export class Hub {
 function give(reader: Reader, { bytes, last, scannedTo }: Page): void {
   if (last !== undefined) {
     reader.sink.write(bytes);
-    reader.toldOffset = last;
+    reader.told = last;
   }
   reader.position = Math.max(reader.position, scannedTo);
 }

@@ -1,3 +1,4 @@
+import { checkOf } from '../core/offset.ts';
 import { eventFrame } from '../core/sse.ts';
 import type { Offset } from '../core/types.ts';
 import type { LogPage, LogStore } from '../store/port.ts';
@@ -63,5 +64,7 @@ export class Pages {
 /** What was read, as it is written. */
 export function pageOf({ events, scannedTo }: LogPage, isOvertaken = false): Page {
   const bytes = Buffer.from(events.map(eventFrame).join(''));
-  return { bytes, last: events.at(-1)?.offset, scannedTo, isOvertaken };
+  const last = events.at(-1);
+  const position = last && { offset: last.offset, check: checkOf(last.id) };
+  return { bytes, last: position, scannedTo, isOvertaken };
 }

@@ -1,3 +1,4 @@
+import type { Position } from '../core/offset.ts';
 import type { Offset } from '../core/types.ts';
 import type { Audience } from './audience.ts';
 import type { Sink } from './sink.ts';
@@ -14,7 +15,7 @@ export interface Permit {
 export interface ReaderFacts {
   readonly client: string;
   /** Before the first event that it gets. */
-  readonly position: Offset;
+  readonly position: Position;
   readonly permit: Permit;
 }
 
@@ -40,8 +41,8 @@ export class Reader {
   state: 'behind' | 'live' | 'ended' = 'behind';
   /** Every event it wants up to here was written. */
   position: Offset;
-  /** The last offset that the client was told, or began with. */
-  toldOffset: Offset;
+  /** The last position that the client was told, or began with. */
+  told: Position;
   /** Whether a page is being read for it, or will be. */
   isReading = false;
   /** Whether {@link Sink.stallsAfter} was set because the client takes nothing. */
@@ -50,8 +51,8 @@ export class Reader {
   constructor(facts: ReaderFacts, times: ReaderTimes, audience: Audience, sink: Sink) {
     this.client = facts.client;
     this.permit = facts.permit;
-    this.position = facts.position;
-    this.toldOffset = facts.position;
+    this.position = facts.position.offset;
+    this.told = facts.position;
     this.endsAtMs = times.endsAtMs;
     this.beatAtMs = times.beatAtMs;
     this.audience = audience;

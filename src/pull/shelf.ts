@@ -1,3 +1,4 @@
+import type { Position } from '../core/offset.ts';
 import type { Offset } from '../core/types.ts';
 import type { Audience } from './audience.ts';
 
@@ -6,7 +7,7 @@ export interface Page {
   /** Its frames; empty when no event matched. */
   readonly bytes: Uint8Array;
   /** The last event in it; absent when there is none. */
-  readonly last: Offset | undefined;
+  readonly last: Position | undefined;
   readonly scannedTo: Offset;
   /** Something after the place may have been pruned before the page was read. */
   readonly isOvertaken: boolean;

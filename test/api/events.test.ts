@@ -19,7 +19,7 @@ function publish(body: unknown, headers?: Readonly<Record<string, string>>): Pro
 
 /** The text of what the log has at an offset. */
 async function bodyAt(offset: string): Promise<string> {
-  const query = { after: (parseOffset(offset) ?? 0) - 1, take: 1, bytesMax: 1 };
+  const query = { after: (parseOffset(offset)?.offset ?? 0) - 1, take: 1, bytesMax: 1 };
   const page = await site.house.store.log.page(1, query);
   return page.events[0]?.body ?? '';
 }

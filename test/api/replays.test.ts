@@ -176,6 +176,11 @@ describe('a replay is refused', () => {
       'No event has this offset yet, send an offset of this tenant',
       'from',
     ],
+    [
+      { from: formatOffset(1, 'evt_of_another_log') },
+      'Another event has this offset since the store was restored, send a date instead',
+      'from',
+    ],
     [{ from: null }, 'Expected type string but found type null', 'from'],
     [{ from: offset, date_to: null }, 'Expected type string but found type null', 'date_to'],
     [{ from: 42 }, 'Expected type string but found type integer', 'from'],
@@ -392,6 +397,10 @@ describe('start_from of a new stream', () => {
     ['', 'String is too short (0 chars), minimum 1'],
     ['2026-02-30T00:00:00Z', 'Neither now, an offset nor a date: 2026-02-30T00:00:00Z'],
     [formatOffset(999_999_999), 'No event has this offset yet, send an offset of this tenant'],
+    [
+      formatOffset(1, 'evt_of_another_log'),
+      'Another event has this offset since the store was restored, send a date instead',
+    ],
     [42, 'Expected type string but found type integer'],
   ];
   for (const [startFrom, reason] of bad) {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { makeBody } from '../../src/core/envelope.ts';
+import { formatOffset } from '../../src/core/offset.ts';
 import { errorFrame, eventFrame, greeting, heartbeat, offsetFrame } from '../../src/core/sse.ts';
 
 describe('the texts of a pull', () => {
@@ -9,16 +10,16 @@ describe('the texts of a pull', () => {
     assert.equal(greeting, ':connected\n\nretry: 2000\n\n');
     assert.equal(heartbeat, ': heartbeat\n\n');
     assert.equal(
-      eventFrame({ offset: 42, type: 'user.created', body: '{"id":"evt_1"}' }),
-      'event: user.created\nid: MDAwMDAwMDAwMDQy\n' +
-        'data: {"offset":"MDAwMDAwMDAwMDQy","event":{"id":"evt_1"}}\n\n',
+      eventFrame({ offset: 42, id: 'evt_1', type: 'user.created', body: '{"id":"evt_1"}' }),
+      `event: user.created\nid: ${formatOffset(42, 'evt_1')}\n` +
+        `data: {"offset":"${formatOffset(42, 'evt_1')}","event":{"id":"evt_1"}}\n\n`,
     );
     assert.equal(
-      offsetFrame(42),
+      offsetFrame({ offset: 42 }),
       'event: offset-only\nid: MDAwMDAwMDAwMDQy\ndata: {"offset":"MDAwMDAwMDAwMDQy"}\n\n',
     );
     assert.equal(
-      errorFrame('cursor_expired', 42),
+      errorFrame('cursor_expired', { offset: 42 }),
       'event: error\ndata: {"error":{"code":"cursor_expired",' +
         '"message":"Cursor points to data no longer available in the stream.",' +
         '"offset":"MDAwMDAwMDAwMDQy"}}\n\n',
@@ -27,7 +28,7 @@ describe('the texts of a pull', () => {
 
   test('give an error no id: a client goes on from the last event it read', () => {
     for (const code of ['processing_error', 'service_unavailable'] as const) {
-      assert.doesNotMatch(errorFrame(code, 1), /^id:/m);
+      assert.doesNotMatch(errorFrame(code, { offset: 1 }), /^id:/m);
     }
   });
 
@@ -40,7 +41,9 @@ describe('the texts of a pull', () => {
       fc.property(fc.dictionary(text, text), (data) => {
         const facts = { id: 'evt_1', type: 'a.made', time: 0, tenantName: 'main' };
         const body = makeBody({ ...facts, data, service: 'leat', prefix: 'svc' });
-        const lines = eventFrame({ offset: 7, type: 'a.made', body }).split(/\r\n|\r|\n/);
+        const lines = eventFrame({ offset: 7, id: 'evt_1', type: 'a.made', body }).split(
+          /\r\n|\r|\n/,
+        );
         assert.equal(lines.length, 5);
         const sent = JSON.parse(lines[2]?.slice('data: '.length) ?? '');
         assert.deepEqual(sent.event.data, JSON.parse(JSON.stringify(data)));

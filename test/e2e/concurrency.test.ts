@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
+import { parseOffset } from '../../src/core/offset.ts';
 import { startEndpoint, type Answer, type Endpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
 import {
@@ -95,8 +96,7 @@ describe('racing requests', () => {
         leat.send('POST', '/api/v2/events', eventsOf(type, sizes[index % sizes.length] ?? 1)),
       ),
     );
-    const placeOf = ({ offset }: { offset: string }): number =>
-      Number(Buffer.from(offset, 'base64url').toString());
+    const placeOf = ({ offset }: { offset: string }): number => parseOffset(offset)?.offset ?? 0;
     const offsets = stored
       .flat()
       .map(placeOf)

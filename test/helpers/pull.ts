@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
+import { formatOffset, parseOffset } from '../../src/core/offset.ts';
 import { waitFor } from './wait.ts';
 
 /** One block of server-sent events: a comment, or fields. */
@@ -110,4 +111,9 @@ function blockOf(text: string): Block {
     retry: fields.get('retry'),
     data: data === undefined ? undefined : JSON.parse(data),
   };
+}
+
+/** An offset as clients see it without the check of its event: that of a place in the log. */
+export function placeOf(text: string): string {
+  return formatOffset(parseOffset(text)?.offset ?? Number.NaN);
 }

@@ -146,7 +146,7 @@ async function openPlay(): Promise<Play> {
     client.wire = undefined;
     client.seen.push(...wire.offsets);
     const ids = [...wire.text.matchAll(/^id: (?<id>.*)$/gm)].map((match) => match.groups?.['id']);
-    client.lastId = parseOffset(ids.at(-1) ?? '') ?? client.lastId;
+    client.lastId = parseOffset(ids.at(-1) ?? '')?.offset ?? client.lastId;
     if (!wire.text.includes('event: error')) return;
     assert.match(wire.text, /"code":"cursor_expired"/);
     await expire(client);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreUnavailable } from '../../src/core/errors.ts';
+import { formatOffset } from '../../src/core/offset.ts';
 import { errorFrame, greeting, heartbeat, offsetFrame } from '../../src/core/sse.ts';
 import type { Hint, Store } from '../../src/store/port.ts';
 import { openScene, type PullScene, range, settings, shown, Wire } from './scene.ts';
@@ -38,10 +39,23 @@ describe('a reader at the end of the log', () => {
     await scene.append('a.made', 'a.made');
     assert.equal(wire.text, greeting + heartbeat);
     await scene.clock.advance(15_000);
-    assert.equal(wire.text, greeting + heartbeat + heartbeat + offsetFrame(2));
+    assert.equal(wire.plain, greeting + heartbeat + heartbeat + offsetFrame({ offset: 2 }));
     await scene.clock.advance(15_000);
     assert.equal(wire.text.split(heartbeat).length - 1, 3);
     assert.equal(wire.text.split('offset-only').length - 1, 1, 'it stands where it stood');
+  });
+
+  test('is told its position with the check of an event that it was not given', async (t) => {
+    const scene = await sceneOf(t);
+    const wire = await scene.open({ types: ['b.made'] });
+    const head = await scene.append('a.made', 'a.made');
+    // Long enough for the event to leave the memory.
+    await scene.clock.advance(15_500);
+    const { events } = await scene.store.log.page(scene.tenant, { after: 1, take: 1, bytesMax: 1 });
+    assert.ok(wire.text.endsWith(`"${formatOffset(head, events[0]?.id)}"}\n\n`), wire.text);
+    const later = await scene.open({ after: 1, types: ['b.made'] });
+    await scene.clock.advance(15_500);
+    assert.ok(later.text.endsWith(`"${formatOffset(head, events[0]?.id)}"}\n\n`), later.text);
   });
 
   test('is told no position that an event has told it', async (t) => {
@@ -159,7 +173,7 @@ describe('a reader that begins before the end of the log', () => {
     await scene.append(...many(30));
     const wire = await scene.open({ after: 0, types: ['b.made'] });
     await scene.clock.advance(15_500);
-    assert.ok(wire.text.endsWith(offsetFrame(30)));
+    assert.ok(wire.plain.endsWith(offsetFrame({ offset: 30 })));
   });
 
   test('is told when the log was pruned before it got there', async (t) => {
@@ -176,7 +190,7 @@ describe('a reader that begins before the end of the log', () => {
       wire.take(true);
       await scene.clock.advance(0);
       assert.deepEqual(wire.offsets, shown(...range(1, read)));
-      assert.ok(wire.text.endsWith(errorFrame('cursor_expired', read)));
+      assert.ok(wire.plain.endsWith(errorFrame('cursor_expired', { offset: read })));
       assert.equal(wire.outcome, 'ended');
     }
     assert.equal(scene.pulls.open, 0);
@@ -448,7 +462,7 @@ describe('the store of a reader', () => {
     const wire = await scene.open({ after: 1 });
     state.error = new StoreUnavailable('away');
     await scene.clock.advance(36_000);
-    assert.ok(wire.text.endsWith(errorFrame('service_unavailable', 3)), wire.text);
+    assert.ok(wire.plain.endsWith(errorFrame('service_unavailable', { offset: 3 })), wire.text);
     assert.equal(wire.outcome, 'ended');
     assert.deepEqual(scene.logged, []);
   });
@@ -462,7 +476,10 @@ describe('the store of a reader', () => {
     state.error = new Error('a bug');
     wire.take(true);
     await scene.clock.advance(0);
-    assert.ok(wire.text.endsWith(errorFrame('processing_error', read)), wire.text.slice(-200));
+    assert.ok(
+      wire.plain.endsWith(errorFrame('processing_error', { offset: read })),
+      wire.text.slice(-200),
+    );
     assert.equal(scene.logged[0]?.message, 'a pull failed');
   });
 });
@@ -539,7 +556,7 @@ describe('the replacement of the store', () => {
     // Its beginning was found in the log of before.
     const late = new Wire();
     const permit = { token: 'late', holds: () => true };
-    late.events = place?.begin({ position: 20, types: undefined, permit }, late);
+    late.events = place?.begin({ position: { offset: 20 }, types: undefined, permit }, late);
     assert.equal(late.outcome, 'ended');
     assert.equal(scene.pulls.open, 0);
     head = undefined;
@@ -589,7 +606,10 @@ describe('the end of the node', () => {
     assert.equal(stuck.outcome, 'cut');
     assert.doesNotMatch(reading.text, /event: error/);
     const late = new Wire();
-    place?.begin({ position: 0, types: undefined, permit: { token: '', holds: () => true } }, late);
+    place?.begin(
+      { position: { offset: 0 }, types: undefined, permit: { token: '', holds: () => true } },
+      late,
+    );
     assert.equal(late.outcome, 'ended');
     assert.equal(scene.clock.pending, 0);
   });

@@ -7,6 +7,7 @@ import type { PullSettings } from '../../src/pull/settings.ts';
 import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
 import type { Store } from '../../src/store/port.ts';
 import { openMemory, random } from '../auth/house.ts';
+import { placeOf } from '../helpers/pull.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 
 /** The pull of one node over a real store, with a clock and connections moved by hand. */
@@ -77,7 +78,7 @@ export async function openScene(
       const { client = 'client', types, holds = () => true, wire = new Wire() } = wish;
       const place = pulls.take(wish.tenant ?? tenant, client);
       if (place === undefined) throw new Error('no place');
-      const asked = wish.after === undefined ? 'now' : { after: wish.after };
+      const asked = wish.after === undefined ? 'now' : ({ after: { offset: wish.after } } as const);
       const start = await place.startOf(asked, clock.now());
       if ('refused' in start) throw new Error(start.refused);
       const permit = { token: client, holds };
@@ -169,17 +170,22 @@ export class Wire implements Sink {
     this.events?.drained();
   }
 
+  /** The text with offsets that have no check of their event. */
+  get plain(): string {
+    return this.text.replaceAll(/\bMDAw[A-Za-z0-9]{24}\b/g, placeOf);
+  }
+
   /** Offsets of the events so far, those of progress aside. */
   get offsets(): string[] {
-    return [...this.text.matchAll(/^event: [a-z_]+\..*\nid: (?<id>.*)$/gm)].map(
-      (match) => match.groups?.['id'] ?? '',
+    return [...this.text.matchAll(/^event: [a-z_]+\..*\nid: (?<id>.*)$/gm)].map((match) =>
+      placeOf(match.groups?.['id'] ?? ''),
     );
   }
 }
 
 /** As `offsets` of a wire shows them. */
 export function shown(...offsets: readonly Offset[]): string[] {
-  return offsets.map(formatOffset);
+  return offsets.map((offset) => formatOffset(offset));
 }
 
 /** From one offset to another. */
