@@ -436,6 +436,12 @@ const settings = {
     fallback: '3',
     doc: 'days the attempts of delivered events are kept',
   },
+  lagMaxDays: {
+    variable: 'LEAT_LAG_MAX_DAYS',
+    parse: wholeNumber(1, 3650),
+    fallback: '30',
+    doc: 'an enabled event stream whose oldest undelivered event is older is disabled; alerts at 50, 75 and 90 %',
+  },
   alertWebhookUrl: {
     variable: 'LEAT_ALERT_WEBHOOK_URL',
     parse: httpUrl,
@@ -607,10 +613,12 @@ export const limits = {
     /** When the service ends, alerts under way have this long to end too. */
     closingMs: 3_000,
   },
-  /** Removing what is older than its retention. */
-  prune: {
+  /** Keeping the store within its retention. */
+  upkeep: {
     everyMs: 60_000,
-    /** Rows removed by one command, so that other work never waits long. */
-    take: 500,
+    /** A node that died while it did upkeep is waited for this long. */
+    leaseMs: 60_000,
+    /** Rows of one step, so that other work never waits long. */
+    stepRows: 500,
   },
 } as const;

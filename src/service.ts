@@ -31,8 +31,8 @@ import { createTransport, type Transport } from './delivery/transport.ts';
 import { type Listening, listenRefusal, urlOf } from './listening.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { keptSecretKey } from './ops/data-folder.ts';
-import { createPruner } from './ops/prune.ts';
-import { createSystemAlerts } from './ops/system-alerts.ts';
+import { createUpkeep } from './ops/upkeep.ts';
+import { createSystemAlerts, type SystemAlerts } from './ops/system-alerts.ts';
 import { createPulls, type Pulls } from './pull/pulls.ts';
 import { logReport } from './ops/telemetry.ts';
 import { openStore } from './store/open.ts';
@@ -136,8 +136,8 @@ async function startOn(
   const transport = createServiceTransport(deps, egress);
   const dispatcher = createServiceDispatcher(store, transport, metrics, deps);
   metrics?.follow(dispatcher);
-  const pruner = createServicePruner(store, deps);
   const system = createSystemAlerts();
+  const upkeep = createServiceUpkeep(store, system, deps);
   const alarm = createAlarm(store, { ...deps, system });
   const obstacle = (): string | undefined =>
     dispatcher.state().holdsLease ? undefined : 'The node has no lease.';
@@ -146,7 +146,7 @@ async function startOn(
   const { url, closeOthers } = await listen(app, deps);
   const work = Promise.all([
     dispatcher.run(signal),
-    pruner.run(signal),
+    upkeep.run(signal),
     alarm.run(signal),
     tls?.follow(signal),
   ]);
@@ -318,19 +318,26 @@ function newNodeId(random: RandomBytes): string {
   return `${os.hostname()}-${Buffer.from(random(4)).toString('hex')}`;
 }
 
-function createServicePruner(
+function createServiceUpkeep(
   store: Store,
-  { config, clock, log }: ServiceDeps,
-): ReturnType<typeof createPruner> {
-  return createPruner({
+  alerts: SystemAlerts,
+  { config, clock, random, log }: ServiceDeps,
+): ReturnType<typeof createUpkeep> {
+  return createUpkeep({
     store,
     clock,
+    alerts,
+    leader: newNodeId(random),
+    mayWork: () => true,
     settings: {
-      ...limits.prune,
+      ...limits.upkeep,
       eventRetentionMs: config.eventRetentionDays * dayMs,
       attemptRetentionMs: config.attemptRetentionDays * dayMs,
+      lagMaxMs: config.lagMaxDays * dayMs,
     },
-    report: (error) => log.error({ err: error }, 'pruning was cut short; the next look goes on'),
+    log,
+    report: (error, what) =>
+      log.error({ err: error, what }, 'a step of upkeep failed; the next round goes on'),
   });
 }
 

@@ -56,12 +56,12 @@ describe('a request that was under way when the service was told to stop', () =>
 describe('work in the background that ends by itself', () => {
   test('is told, so that the program can end', async () => {
     const after: Clock['after'] = (delayMs, action) => {
-      if (delayMs === limits.prune.everyMs) throw new Error('a bug in the pruner');
+      if (delayMs === limits.upkeep.everyMs) throw new Error('a bug in upkeep');
       return systemClock.after(delayMs, action);
     };
     const service = await start({ clock: { ...systemClock, after } });
-    await assert.rejects(service.work, /a bug in the pruner/);
-    await assert.rejects(service.stop(), /a bug in the pruner/);
+    await assert.rejects(service.work, /a bug in upkeep/);
+    await assert.rejects(service.stop(), /a bug in upkeep/);
     await assert.rejects(fetch(`${service.url}/healthz`), 'it has closed all the same');
   });
 });

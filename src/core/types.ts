@@ -149,6 +149,8 @@ export interface Delivery {
 /** What an attempt needs of an event; a test event has no offset. */
 export type DeliveredEvent = Omit<LogEvent, 'offset' | 'publishedAt'> & {
   readonly offset: Offset | undefined;
+  /** Only of an event that was read from the log, not from a row. */
+  readonly publishedAt?: Millis | undefined;
 };
 
 /**

@@ -26,6 +26,8 @@ export interface MovedTable {
   /** How many of the first columns are the key; rows travel and are compared in its order. */
   readonly keyColumns: number;
   readonly columns: readonly MovedColumn[];
+  /** What SQLite reads instead of the table of that name. */
+  readonly from?: string;
   /** The column that PostgreSQL numbers by itself, and SQLite with `autoincrement`. */
   readonly identity?: string;
 }
@@ -171,6 +173,8 @@ export const movedTables: readonly MovedTable[] = [
       integer('created_at'),
       integer('updated_at'),
       integer('disabled_at'),
+      text('disabled_reason'),
+      integer('lag_told'),
     ],
   },
   {
@@ -235,6 +239,11 @@ export const movedTables: readonly MovedTable[] = [
       integer('attempt'),
       integer('due_at'),
       integer('failed_at'),
+      integer(
+        'first_day',
+        `(select e.published_at / ${dayMs} from events e
+          where e.tenant = deliveries.tenant and e.offset = deliveries.offset)`,
+      ),
       text('body'),
       text('trace'),
     ],
@@ -242,21 +251,32 @@ export const movedTables: readonly MovedTable[] = [
   {
     name: 'attempts',
     keyColumns: 1,
+    // Kept entries are those of day 0 there.
+    from: `(
+      select rowid as number, "at" / ${dayMs} as day, stream_key, event_key, "at", duration_ms,
+        outcome, status, error from attempts
+      union all
+      select number, 0, stream_key, event_key, "at", duration_ms, outcome, status, error
+      from attempts_kept)`,
     columns: [
       // The order in which attempts ended, on both sides.
-      integer('number', 'rowid'),
-      integer('day', `"at" / ${dayMs}`),
+      integer('number'),
+      integer('day'),
       // 0, which no tenant has, for the history of a stream that was deleted.
       integer('tenant', 'coalesce((select r.tenant from runs r where r.key = stream_key), 0)'),
       integer('stream_key'),
-      integer('offset'),
-      text('event_id'),
+      integer('event_key'),
       integer('at'),
       columnOf('duration_ms', 'real'),
       integer('outcome'),
       integer('status'),
       text('error'),
     ],
+  },
+  {
+    name: 'kept_events',
+    keyColumns: 2,
+    columns: [integer('tenant'), integer('offset'), text('id'), text('body'), text('trace')],
   },
   {
     name: 'events',

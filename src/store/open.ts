@@ -10,8 +10,8 @@ export interface StoreOptions {
   /** 32 bytes; seals the secrets that the store keeps. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
-  /** Leases of nodes go by it where the engine has no clock of its own, and pauses do. */
-  readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
+  /** Leases and ages go by it where the engine has no clock of its own, and pauses do. */
+  readonly clock: Pick<Clock, 'now' | 'elapsedMs' | 'after'>;
   /** To PostgreSQL (`LEAT_STORE_CONNECTIONS`); 12 unless said. */
   readonly connectionsMax?: number | undefined;
   /** Puts a commit off until calls of the same turn have joined it; `setImmediate` unless said. */

@@ -1,6 +1,7 @@
 import type { Millis } from '../core/clock.ts';
 import type { Offset, Replay } from '../core/types.ts';
 import type { CursorRaise } from './port.ts';
+import type { StepQuery } from './port-upkeep.ts';
 
 /** The part of the store port that is about replays. */
 export interface ReplayStore {
@@ -28,8 +29,11 @@ export interface ReplayStore {
    * its range was pruned.
    */
   feed(ask: FeedAsk, now: Millis): Promise<FeedAnswer>;
-  /** Forgets replays that were over before `before`, at most `take`; answers how many. */
-  prune(tenant: number, query: { before: Millis; take: number }): Promise<number>;
+  /**
+   * A step of upkeep, see {@link UpkeepStore}: forgets replays of all tenants that were over longer
+   * ago than `olderThanMs`, at most `take`. Returns how many.
+   */
+  prune(query: StepQuery): Promise<number>;
 }
 
 /** A replay that is asked for. */

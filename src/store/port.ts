@@ -36,6 +36,7 @@ import type { Hint } from './port-hints.ts';
 import type { ReplayStore } from './port-replays.ts';
 import type { TenantStore } from './port-tenants.ts';
 import type { UserStore } from './port-users.ts';
+import type { StepQuery, UpkeepStore } from './port-upkeep.ts';
 
 export interface Store {
   readonly tenants: TenantStore;
@@ -51,6 +52,7 @@ export interface Store {
   readonly roles: RoleStore;
   readonly users: UserStore;
   readonly looks: LookStore;
+  readonly upkeep: UpkeepStore;
   /**
    * Calls `listener` right after each commit that others may wait for, in commit order. Hints may
    * be lost or repeated; whoever acts on them also looks by itself from time to time.
@@ -94,11 +96,11 @@ export interface LogStore {
    */
   firstSince(tenant: number, since: Millis): Promise<Offset>;
   /**
-   * Removes the oldest events published before `before`, at most `take`, never one that an enabled
-   * stream's cursor has not passed. Bodies that open rows still need are copied to them first.
-   * Answers how many were removed.
+   * Removes the oldest events published longer ago than `olderThanMs`, at most `take`, never one
+   * that an enabled stream's cursor has not passed. See {@link UpkeepStore} for how age is measured.
+   * Events that open deliveries need are kept for these. Returns how many were removed.
    */
-  prune(tenant: number, query: { before: Millis; take: number }): Promise<number>;
+  prune(tenant: number, query: StepQuery): Promise<number>;
 }
 
 export interface LogQuery {
@@ -215,8 +217,11 @@ export interface DeliveryStore {
    * some text cannot be stored; nothing of the batch is then.
    */
   settle(batch: SettleBatch): Promise<SettleAnswer>;
-  /** Removes attempts of delivered events older than `before`, at most `take`; answers how many. */
-  pruneAttempts(tenant: number, query: { before: Millis; take: number }): Promise<number>;
+  /**
+   * A step of upkeep, see {@link UpkeepStore}: removes the history of all tenants of the days (UTC)
+   * that ended longer ago than `olderThanMs`. Entries of open deliveries are kept.
+   */
+  pruneAttempts(query: StepQuery): Promise<number>;
 }
 
 export interface FailureFilter {

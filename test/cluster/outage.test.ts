@@ -126,7 +126,7 @@ describe('a store that is away', () => {
     });
     const [history] = await cluster.ask<{ twice: number }>(`
       select count(*)::int as twice from (
-        select 1 from attempts group by stream_key, "offset" having count(*) > 1) as repeated`);
+        select 1 from attempts group by stream_key, event_key having count(*) > 1) as repeated`);
     assert.deepEqual(history, { twice: 0 });
     assert.deepEqual(await recorded(), expected);
   });

@@ -26,7 +26,7 @@ async function replaceableScene(t: TestContext): Promise<ReplaceableScene> {
     location: { engine: 'sqlite', path: ':memory:' },
     secretKey: new Uint8Array(32),
     random: randomBytes,
-    clock: { elapsedMs: () => 0, after: () => ({ cancel: () => undefined }) },
+    clock: { now: () => 0, elapsedMs: () => 0, after: () => ({ cancel: () => undefined }) },
     defer: queueMicrotask,
   });
   t.after(() => other.close());

@@ -100,11 +100,17 @@ const rules: readonly Rule[] = [
       'store/port-replays.ts',
       'store/port-tenants.ts',
       'store/port-users.ts',
+      'store/port-upkeep.ts',
     ],
     builtins: [],
   },
   { files: 'store/port-hints.ts', own: ['core/'], builtins: [] },
-  { files: 'store/port-replays.ts', own: ['core/', 'store/port.ts'], builtins: [] },
+  {
+    files: 'store/port-replays.ts',
+    own: ['core/', 'store/port.ts', 'store/port-upkeep.ts'],
+    builtins: [],
+  },
+  { files: 'store/port-upkeep.ts', own: ['core/'], builtins: [] },
   { files: 'store/port-tenants.ts', own: ['core/'], builtins: [] },
   { files: 'store/port-users.ts', own: ['core/', 'store/port.ts'], builtins: [] },
   {
@@ -150,7 +156,7 @@ const rules: readonly Rule[] = [
   },
   {
     files: 'ops/',
-    own: ['core/', 'store/port.ts'],
+    own: ['core/', 'store/port.ts', 'store/port-upkeep.ts'],
     types: ['delivery/report.ts', 'delivery/backlog.ts', 'delivery/dispatcher.ts'],
     packages: ['pino', 'prom-client', ...NETWORK, ...HTTP],
   },

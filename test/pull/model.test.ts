@@ -180,7 +180,7 @@ async function openPlay(): Promise<Play> {
         hearing.as = 'own';
       } else if (step.kind === 'prune') {
         // Only age lets events be pruned.
-        await scene.store.log.prune(scene.tenant, { before: Infinity, take: step.take });
+        await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: step.take });
       } else if (step.kind === 'wait') {
         await scene.clock.advance(step.ms);
       } else if (step.kind === 'hear') {

@@ -71,6 +71,8 @@ export interface LedgerDeps {
   /** Whether the plan has nothing that may hold a process or the store up for long. */
   readonly isPunctual: boolean;
   readonly nowMs: () => number;
+  /** The clock of the store. */
+  readonly now: () => number;
 }
 
 /** Keeps account of everything that happens, and notices the first promise that is broken. */
@@ -130,7 +132,10 @@ export class Ledger {
     }
   }
 
-  pruned(before: number, take: number, count: number): void {
+  pruned(olderThanMs: number, take: number, count: number): void {
+    // Ages are measured by the clock of the store, and not from later than its newest event.
+    const newest = this.world.log.at(-1)?.publishedAt ?? Infinity;
+    const before = Math.min(this.#deps.now(), newest) - olderThanMs;
     const cursors = [...this.lines.values()];
     const expected = model.prune(this.world, before, take);
     if (count !== expected)
@@ -519,7 +524,7 @@ export class Ledger {
     const { db, tenant } = this.#deps;
     const row = db.get<{ at: number | null }>`
       select min(a.at) as at from attempts a join runs r on r.key = a.stream_key
-      where r.tenant = ${tenant} and r.stream = ${id} and a.offset = ${offset}`;
+      where r.tenant = ${tenant} and r.stream = ${id} and a.event_key = ${offset}`;
     return row?.at ?? undefined;
   }
 

@@ -198,14 +198,11 @@ export function createOperator(world: World, processes: () => readonly Process[]
     },
     pruneLog: ({ agoMs }) =>
       request('prunes the log', (process) =>
-        process.store.log.prune(tenant, { before: process.clock.now() - agoMs, take: 10 }),
+        process.store.log.prune(tenant, { olderThanMs: agoMs, take: 10 }),
       ),
     pruneHistory: ({ agoMs }) =>
       request('prunes the history', (process) =>
-        process.store.deliveries.pruneAttempts(tenant, {
-          before: process.clock.now() - agoMs,
-          take: 10,
-        }),
+        process.store.deliveries.pruneAttempts({ olderThanMs: agoMs, take: 10 }),
       ),
     mood: ({ stream, mood }) => {
       const line = lineOf(stream);

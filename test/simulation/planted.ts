@@ -179,14 +179,14 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'pruning by age alone',
     file: 'store/sqlite/log.ts',
-    before: 'and offset <= ${lowestCursor(db, tenant)}',
+    before: 'and offset <= ${passed}',
     after: '',
   },
   {
     name: 'pruning that forgets the bodies of open rows',
     file: 'store/sqlite/log.ts',
-    before: 'where tenant = ${tenant} and body is null and event_id in',
-    after: 'where tenant = ${tenant} and body is not null and event_id in',
+    before: 'where d.tenant = e.tenant and d.event_id = e.id and d.body is null)',
+    after: 'where d.tenant = e.tenant and d.event_id = e.id and d.body is not null)',
   },
   {
     name: 'subscriptions that change for events of the past',

@@ -4,7 +4,7 @@ import { Ledger } from './ledger.ts';
 import { checkEnd } from './ending.ts';
 import { createOperator } from './operator.ts';
 import type { Mood, Plan, Step, StepOf } from './plan.ts';
-import { startProcess, type Process } from './process.ts';
+import { startProcess, type Process, wallStart } from './process.ts';
 import type { Broken } from './promises.ts';
 import { createSite } from './site.ts';
 import { createTimeline } from './timeline.ts';
@@ -26,7 +26,8 @@ export async function play(
 ): Promise<Outcome> {
   const history: Entry[] = [];
   const timeline = createTimeline();
-  const site = await createSite({ elapsedMs: () => timeline.nowMs });
+  const now = (): number => wallStart + timeline.nowMs;
+  const site = await createSite({ elapsedMs: () => timeline.nowMs, now });
   let isCalm = false;
   let lullUntilMs = 0;
   let lullMood: Mood = 'well';
@@ -38,6 +39,7 @@ export async function play(
     settings: plan.settings,
     isPunctual: isPunctual(plan),
     nowMs: () => timeline.nowMs,
+    now,
   });
   site.store.watch((hint) => {
     if (hint.kind === 'appended') ledger.appended(hint.events);

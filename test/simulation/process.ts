@@ -32,7 +32,7 @@ export interface Process {
 }
 
 /** 2026-03-01T09:30:00.000Z */
-const wallStart = 1_772_357_400_000;
+export const wallStart = 1_772_357_400_000;
 
 /** What a process asks for that has ended. One for each: a promise remembers who waits for it. */
 const never = (): Promise<never> => new Promise(() => undefined);
@@ -181,8 +181,8 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       head: inTurn('head', log.head),
       page: inTurn('page', log.page),
       firstSince: inTurn('firstSince', log.firstSince),
-      prune: inTurn('prune', log.prune, (count, _, { before, take }) =>
-        ledger.pruned(before, take, count),
+      prune: inTurn('prune', log.prune, (count, _, { olderThanMs, take }) =>
+        ledger.pruned(olderThanMs, take, count),
       ),
     },
     streams: {

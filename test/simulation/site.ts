@@ -26,7 +26,7 @@ const random = (count: number): Uint8Array => new Uint8Array(count).fill(7);
 /** Empty tables, made once: they are copied for each history, which is quicker than making them. */
 let emptyTables: Promise<Uint8Array> | undefined;
 
-export async function createSite(clock: { elapsedMs(): number }): Promise<Site> {
+export async function createSite(clock: { now(): number; elapsedMs(): number }): Promise<Site> {
   emptyTables ??= makeTables();
   const connection = openConnection(location);
   connection.deserialize(await emptyTables);

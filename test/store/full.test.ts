@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { User } from '../../src/core/types.ts';
 import { createSeal } from '../../src/store/seal.ts';
@@ -84,7 +85,7 @@ async function openSmall(t: TestContext) {
   const db = createDatabase(connection);
   await createTenantStore({ db }).create({ name: 'main', domain: 'localhost' }, start);
   return {
-    log: createLogStore({ db, hint: ignore, defer: setImmediate }),
+    log: createLogStore({ db, hint: ignore, defer: setImmediate, clock: systemClock }),
     users: createUserStore({ db, hint: ignore }),
     limitPages: (count: number) => connection.exec(`pragma max_page_count = ${count}`),
     integrity: () => connection.prepare('pragma integrity_check').get()?.['integrity_check'],

@@ -7,6 +7,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { StartRefused } from '../../src/core/errors.ts';
 import { migrate, readMigrations, type Migration } from '../../src/store/migrate.ts';
+import { testKeyOf } from '../../src/store/rows/attempts.ts';
 import { migrationDriver } from '../../src/store/sqlite/schema.ts';
 
 const first = 'create table a (x integer) strict';
@@ -125,13 +126,52 @@ describe('readMigrations', () => {
     const kept = read();
     const indexesBefore = indexes();
     assert.equal(kept.length, 5);
-    await migrate(driver, own);
+    await migrate(
+      driver,
+      own.filter(({ name }) => name < '0008'),
+    );
     assert.deepEqual(read(), kept);
     const names = indexes().map(({ name }) => name);
     assert.ok(indexesBefore.every(({ name }) => names.includes(name)));
     add('replay', 'retrying', '11, 9, null, null, null');
     assert.throws(() => add('replay', 'parked', '11, null, null, null, null'), /CHECK constraint/);
     assert.throws(() => add('replays', 'parked', '11, 9, null, null, null'), /CHECK constraint/);
+  });
+
+  test('bodies of pruned events and the history find their new places', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const own = readMigrations(new URL('../../src/store/sqlite/migrations/', import.meta.url));
+    await migrate(
+      driver,
+      own.filter(({ name }) => name < '0009'),
+    );
+    for (const stream of ['est_a', 'est_b']) {
+      connection.exec(`
+        insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, offset,
+          failed_at, body, trace)
+        values (1, '${stream}', 'evt_pruned', 'a.b', 5, 'first', 'failed', 2, 9, 4, 'pruned', 'trace'),
+          (1, '${stream}', 'evt_test', 'a.b', 5, 'test', 'failed', 2, null, 4, 'test', null)`);
+    }
+    connection.exec(`
+      insert into attempts (stream_key, offset, event_id, at, duration_ms, outcome)
+      values (1, 9, null, 3, 1.5, 2), (1, null, 'evt_test', 4, 1.5, 2)`);
+    await migrate(driver, own);
+    const all = (sql: string) =>
+      connection
+        .prepare(sql)
+        .all()
+        .map((row) => ({ ...row }));
+    assert.deepEqual(all('select * from kept_events'), [
+      { tenant: 1, offset: 9, id: 'evt_pruned', body: 'pruned', trace: 'trace' },
+    ]);
+    assert.deepEqual(all('select distinct event_id, body from deliveries order by 1'), [
+      { event_id: 'evt_pruned', body: null },
+      { event_id: 'evt_test', body: 'test' },
+    ]);
+    assert.deepEqual(all('select rowid, event_key, at from attempts order by rowid'), [
+      { rowid: 1, event_key: 9, at: 3 },
+      { rowid: 2, event_key: testKeyOf('evt_test'), at: 4 },
+    ]);
   });
 });
 

@@ -542,7 +542,7 @@ async function fillStreams(store: Store): Promise<void> {
   const [first] = await scene.publish('user.created');
   assert.ok(first);
   await scene.settle(formerOwned, { cursor: 2, outcomes: [delivered(first)] });
-  await store.log.prune(tenant.id, { before: start + 1, take: 1 });
+  await store.log.prune(tenant.id, { olderThanMs: -1, take: 1 });
   await store.streams.delete(tenant.id, former.id);
 
   const stream = await scene.addStream({ name: 'kept', id: 'est_kept' });
@@ -594,7 +594,8 @@ function fillAccess(file: string): void {
     put('role_users', 1, `role ${key}`, 'user 1');
     put('looks', index + 1, start, text);
   }
-  db.exec(`update streams set disabled_at = ${start}; update deliveries set trace = 'kept'`);
+  db.exec(`update streams set disabled_at = ${start}, disabled_reason = 'lag', lag_told = 50;
+    update deliveries set trace = 'kept'`);
   db.exec('delete from signing_keys where number = (select max(number) from signing_keys)');
   db.close();
 }
@@ -605,7 +606,7 @@ function fillLog(file: string, count: number): void {
   db.exec('begin');
   const head = Number(db.prepare('select head from tenants where id = 1').get()?.['head']);
   const event = db.prepare(`insert into events values (1, ?, ?, 'user.created', ?, ?, ?, ?)`);
-  const attempt = db.prepare('insert into attempts values (2, ?, null, ?, ?, 1, 200, null)');
+  const attempt = db.prepare('insert into attempts values (2, ?, ?, ?, 1, 200, null)');
   const dayMs = 86_400_000;
   for (let index = 1; index <= count; index += 1) {
     const offset = head + index;

@@ -158,11 +158,17 @@ describe('PostgreSQL: partitions', () => {
        values ($1, 'est_waits', $2, 1, 'user.created', $3, 'first', 'failed', 4, $3)`,
       [one, event.id, start],
     );
-    const before = start + 3 * 86_400_000;
-    assert.equal(await store.log.prune(one, { before, take: 10 }), 1);
+    // The age of what went before is measured from the newest event.
+    await store.log.append(two, [newEvent()], start + 4 * 86_400_000);
+    const query = { olderThanMs: 86_400_000, take: 10 };
+    assert.equal(await store.log.prune(one, query), 1);
+    assert.equal(await store.upkeep.dropEvents(query), 0);
     assert.equal(await days(), 1, 'another tenant has an event there');
-    assert.equal(await store.log.prune(two, { before, take: 10 }), 1);
-    assert.equal(await days(), 0);
+    assert.equal(await store.log.prune(two, query), 1);
+    await waitFor('the day to go', async () => {
+      await store.upkeep.dropEvents(query);
+      return (await days()) === 0;
+    });
     const failure = await store.deliveries.failure(one, 'est_waits', event.id);
     assert.equal(failure?.event.body, event.body);
     const [appended] = await store.log.append(one, [newEvent()], start);

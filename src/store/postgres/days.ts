@@ -1,13 +1,12 @@
-import { StoreUnavailable } from '../../core/errors.ts';
 import pg from 'pg';
 import type { Millis } from '../../core/clock.ts';
-import { causeOf, type Database, stateOf } from './database.ts';
+import { causeOf, type Database } from './database.ts';
 
 /** Tables with a partition for each day (UTC). */
-type Daily = 'events' | 'attempts';
+export type Daily = 'events' | 'attempts';
 
 export const dayMs = 86_400_000;
-/** Days made ahead, today included: a node that runs looks every hour. */
+/** Days made ahead, today included. */
 const daysAhead = 3;
 /** Whoever makes partitions or migrates holds this lock until its transaction ends. */
 export const schemaLock = 7_532_812;
@@ -17,10 +16,15 @@ export const dayOf = (at: Millis): number => Math.floor(at / dayMs);
 
 /**
  * Makes today's partitions and those of the next days, by the clock of the server. A new table is
- * attached, which lets others go on writing; made in place it would wait for all of them.
+ * attached under SHARE UPDATE EXCLUSIVE, which lets others go on reading and writing; a partition
+ * made in place takes ACCESS EXCLUSIVE.
+ *
+ * @param lockMs how long to wait for each lock; 0 for as long as it takes
  */
-export async function makeDaysAhead(db: Pick<Database, 'script'>): Promise<void> {
+export async function makeDaysAhead(db: Pick<Database, 'script'>, lockMs = 0): Promise<void> {
   await db.script(`
+    begin;
+    set local lock_timeout = ${lockMs};
     select pg_advisory_xact_lock(${schemaLock});
     do $$ declare
       today integer := floor(extract(epoch from clock_timestamp()) / 86400);
@@ -30,7 +34,8 @@ export async function makeDaysAhead(db: Pick<Database, 'script'>): Promise<void>
         ${makeDay('events', 'made')}
         ${makeDay('attempts', 'made')}
       end loop;
-    end $$`);
+    end $$;
+    commit`);
 }
 
 /** Makes the partitions of these days, before rows of them come in bulk. */
@@ -79,83 +84,3 @@ function missingDayOf(error: unknown): { table: Daily; day: number } | undefined
   if (cause.table === 'events') return { table: 'events', day: dayOf(Number(value)) };
   return cause.table === 'attempts' ? { table: 'attempts', day: Number(value) } : undefined;
 }
-
-/** Days of a table that lie wholly before an instant, oldest first. */
-async function daysBefore(db: Database, table: Daily, before: Millis): Promise<number[]> {
-  const rows = await db.all<{ name: string }>`
-    select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = ${table}::regclass`;
-  const days = rows.map(({ name }) => Number(/_d(\d+)$/.exec(name)?.[1] ?? Infinity));
-  return days.filter((day) => (day + 1) * dayMs <= before).toSorted((one, other) => one - other);
-}
-
-/**
- * Drops the days before `before` of whose events none is left: every tenant has pruned them. The
- * bodies that open deliveries still need go to those first. Whoever settles a delivery of such an
- * event either did so before the lock, and is seen, or finds no event afterwards.
- */
-export async function dropEventDays(db: Database, before: Millis): Promise<void> {
-  for (const day of await daysBefore(db, 'events', before)) {
-    // Asked without the lock first, or a stream that lags would have it taken at every look.
-    if (await isNeeded(db, day)) continue;
-    await drop(
-      db,
-      'events',
-      `do $$ begin
-        -- Another node was here first.
-        if to_regclass('events_d${day}') is null then return; end if;
-        if exists (
-          select 1 from tenants t where exists (
-            select 1 from events_d${day} e where e.tenant = t.id and e."offset" > t.pruned_to)
-        ) then return; end if;
-        update deliveries d set body = e.body, trace = e.trace from events_d${day} e
-          where d.body is null and e.tenant = d.tenant and e.id = d.event_id
-            and e."offset" = d."offset";
-        drop table events_d${day};
-      end $$`,
-    );
-  }
-}
-
-/** Whether some tenant has not pruned all events of the day. */
-async function isNeeded(db: Database, day: number): Promise<boolean> {
-  const needed = await db.get`
-    select 1 from tenants t where exists (
-      select 1 from events e
-      where e.tenant = t.id and e."offset" > t.pruned_to
-        and e.published_at >= ${day * dayMs} and e.published_at < ${(day + 1) * dayMs})
-    limit 1`;
-  return needed !== undefined;
-}
-
-/** Drops the days before `before`; attempts of open deliveries move to day 0. */
-export async function dropAttemptDays(db: Database, before: Millis): Promise<void> {
-  for (const day of await daysBefore(db, 'attempts', before)) {
-    await drop(
-      db,
-      'attempts',
-      `update attempts a set day = 0
-        from runs r join deliveries d on d.tenant = r.tenant and d.stream = r.stream
-        where a.day = ${day} and r.tenant = a.tenant and r.key = a.stream_key
-          and (d."offset" = a."offset" or d.event_id = a.event_id);
-      drop table if exists attempts_d${day}`,
-    );
-  }
-}
-
-/** Others wait while it lasts, so it gives up where it cannot have the table soon. */
-async function drop(db: Database, table: Daily, statements: string): Promise<void> {
-  try {
-    await db.script(`
-      begin;
-      set local lock_timeout = 1000;
-      lock table only ${table} in access exclusive mode;
-      ${statements};
-      commit`);
-  } catch (error) {
-    if (!(error instanceof StoreUnavailable) || stateOf(error) !== lockNotAvailable) throw error;
-  }
-}
-
-/** The table is in use: the next look drops the day. */
-const lockNotAvailable = '55P03';

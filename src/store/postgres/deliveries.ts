@@ -1,15 +1,16 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryStore, Hint } from '../port.ts';
-import { pruneAttempts } from './attempts.ts';
-import type { Database, Queries } from './database.ts';
+import type { Queries } from './database.ts';
+import { dayOf } from './days.ts';
 import { claimDue } from './due.ts';
 import { failure, listFailures } from './failures.ts';
+import { createHistoryPruner } from './history-pruner.ts';
+import type { DayDeps } from './old-days.ts';
 import { redeliver, redeliverMany } from './redelivery.ts';
 import { lockRun, noteChanges } from './runs.ts';
 import { createSettle } from './settle.ts';
 
-export interface DeliveryDeps {
-  readonly db: Database;
+export interface DeliveryDeps extends DayDeps {
   readonly hint: (hint: Hint) => void;
 }
 
@@ -41,7 +42,7 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
     claimDue: (asks, now, leaseUntil) =>
       db.transact('relaxed', (tx) => claimDue(tx, asks, now, leaseUntil)),
     settle: createSettle(deps),
-    pruneAttempts: (tenant, query) => pruneAttempts(db, tenant, query),
+    pruneAttempts: createHistoryPruner(deps),
   };
 }
 
@@ -57,10 +58,10 @@ async function addTest(
   if (run === undefined) return 'unknown';
   if (run.status === 'disabled') return 'disabled';
   await tx.run`
-    insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at, body,
-      trace)
+    insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at,
+      first_day, body, trace)
     values (${tenant}, ${stream}, ${event.id}, ${event.type}, ${event.time}, 'test', 'retrying', 1,
-      ${now}, ${event.body}, ${event.trace})`;
+      ${now}, ${dayOf(now)}, ${event.body}, ${event.trace})`;
   await noteChanges(tx, [run]);
   return 'accepted';
 }

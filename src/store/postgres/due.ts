@@ -1,9 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Delivery, DeliveryKind } from '../../core/types.ts';
+import type { Delivery, DeliveryKind, Offset } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { chooseDue } from '../due.ts';
 import type { DueAnswer, DueAsk } from '../port.ts';
 import { numbers, type Queries } from './database.ts';
+import { type BodyPlace, withBodies } from './kept.ts';
 import { keyOf, lockRuns, type Run } from './runs.ts';
 
 /** Takes the rows of many streams that are due; see {@link DeliveryStore.claimDue}. */
@@ -28,20 +29,38 @@ export async function claimDue(
     answers.flatMap(({ taken }) => taken),
     leaseUntil,
   );
+  const withBody = await bodiesOf(
+    tx,
+    answers.flatMap(({ taken }) => taken),
+  );
   return answers.map(({ ask: { tenant, stream }, taken, nextDueAt }) => ({
     tenant,
     stream,
-    rows: taken.map((row) => deliveryOf(row, leaseUntil)),
+    rows: taken.map((row) => deliveryOf(withBody.get(row) ?? row, leaseUntil)),
     nextDueAt,
   }));
+}
+
+/** The runs of the rows are locked, so no body is let go meanwhile. */
+async function bodiesOf(tx: Queries, rows: readonly DueRow[]): Promise<Map<DueRow, DueRow>> {
+  const complete = await withBodies(tx, rows);
+  return new Map(
+    rows.flatMap((row, index) => {
+      const found = complete[index];
+      return found === undefined ? [] : [[row, found] as const];
+    }),
+  );
 }
 
 function isAnswered(run: Run | undefined, ask: DueAsk): boolean {
   return run?.epoch === ask.epoch && run.owner !== null;
 }
 
-interface DueRow extends EventColumns {
+interface DueRow extends EventColumns, BodyPlace {
   readonly tenant: number;
+  readonly offset: Offset | null;
+  readonly body: string | null;
+  readonly trace: string | null;
   readonly stream: string;
   readonly kind: DeliveryKind;
   readonly attempt: number;
@@ -57,7 +76,7 @@ async function dueRows(tx: Queries, asks: readonly DueAsk[]): Promise<DueRow[]> 
   if (asks.length === 0) return [];
   return tx.all`
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.attempt, d.due_at,
-      coalesce(d.body, e.body) as body, coalesce(d.trace, e.trace) as trace
+      d.first_day, d.body, d.trace
     from unnest(${numbers(asks.map(({ tenant }) => tenant))}::int[],
       ${asks.map(({ stream }) => stream)}::text[], ${numbers(asks.map(({ take }) => take))}::int[])
       as ask(tenant, stream, take)
@@ -73,9 +92,6 @@ async function dueRows(tx: Queries, asks: readonly DueAsk[]): Promise<DueRow[]> 
           and kind = 'replay' and s.status = 'enabled'
         order by due_at, event_id limit ask.take + 1)
     ) as d
-    left join lateral (
-      select body, trace from events where tenant = d.tenant and "offset" = d."offset" limit 1
-    ) as e on true
     order by d.due_at, d.event_id`;
 }
 

@@ -1,13 +1,19 @@
 import type { Millis } from '../../core/clock.ts';
 import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
-import type { Failure } from '../../core/types.ts';
+import type { DeliveryKind, Failure, Offset } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import type { FailureQuery, Page } from '../port.ts';
-import { historiesOf } from './attempts.ts';
+import { historiesOf, type HistoryDays } from './attempts.ts';
 import type { Queries } from './database.ts';
+import { dayOf } from './days.ts';
+import { type BodyPlace, daysOfRows, withBodies } from './kept.ts';
 
-interface FailureRow extends EventColumns {
+interface FailureRow extends EventColumns, BodyPlace {
+  readonly kind: DeliveryKind;
   readonly failed_at: Millis;
+  readonly offset: Offset | null;
+  readonly body: string | null;
+  readonly trace?: string | null;
 }
 
 /**
@@ -23,8 +29,9 @@ export async function listFailures(
   const after = query.after === undefined ? beforeAll : parseFailureKey(query.after);
   if (after === undefined) return { items: [], next: undefined };
   const rows = await db.all<FailureRow>`
-    select d.event_id, d."offset", d.type, d.time, d.failed_at, coalesce(d.body, e.body) as body
-    from deliveries d left join events e on e.tenant = d.tenant and e."offset" = d."offset"
+    select d.tenant, d.event_id, d."offset", d.type, d.time, d.kind, d.failed_at, d.first_day,
+      d.body
+    from deliveries d
     where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
       and (${query.failedAfter}::bigint is null or d.failed_at > ${query.failedAfter})
       and (${after.failedAt}::bigint is null
@@ -53,8 +60,9 @@ export async function failure(
   eventId: string,
 ): Promise<Failure | undefined> {
   const rows = await db.all<FailureRow>`
-    select d.event_id, d."offset", d.type, d.time, d.failed_at, coalesce(d.body, e.body) as body
-    from deliveries d left join events e on e.tenant = d.tenant and e."offset" = d."offset"
+    select d.tenant, d.event_id, d."offset", d.type, d.time, d.kind, d.failed_at, d.first_day,
+      d.body
+    from deliveries d
     where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${eventId}
       and d.failed_at is not null`;
   const [found] = await failuresOf(db, tenant, stream, rows);
@@ -72,10 +80,26 @@ async function failuresOf(
     select tenant, key from runs where tenant = ${tenant} and stream = ${stream}`;
   // Deleted between the two.
   if (run === undefined) return [];
-  const events = rows.map(deliveredEventOf);
-  const histories = await historiesOf(db, run, events);
-  return rows.flatMap((row, index) => {
+  // One without a body was delivered meanwhile, and its event let go.
+  const open = (await withBodies(db, rows)).filter(({ body }) => body !== null);
+  const events = open.map(deliveredEventOf);
+  const histories = await historiesOf(db, run, events, historyDaysOf(open));
+  return open.flatMap((row, index) => {
     const event = events[index];
     return event ? [{ event, failedAt: row.failed_at, attempts: histories[index] ?? [] }] : [];
   });
+}
+
+/**
+ * Attempts follow the publication of their event; the last one that is not of a redelivery makes
+ * the failure. A day more on both sides, as the clocks of nodes differ.
+ */
+function historyDaysOf(rows: readonly FailureRow[]): HistoryDays {
+  const { first } = daysOfRows(rows.map((row) => row.first_day));
+  const isSentAgain = rows.some(({ kind }) => kind === 'redelivery');
+  const last = Math.max(...rows.map((row) => dayOf(row.failed_at)));
+  return {
+    first: first === undefined ? undefined : first - 1,
+    last: isSentAgain ? undefined : last + 1,
+  };
 }

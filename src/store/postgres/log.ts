@@ -5,7 +5,9 @@ import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
 import { traced } from '../rows/delivered-event.ts';
 import { numbers, type Database, type Queries } from './database.ts';
-import { dropEventDays, makeDaysAhead } from './days.ts';
+import { dayMs } from './days.ts';
+import { horizonOf } from './horizon.ts';
+import { lockMs, unlessInUse } from './old-days.ts';
 
 /** Offsets that one page looks at: some milliseconds of scanning for a type that never comes. */
 const scanMax = 10_000;
@@ -31,15 +33,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     head: async (tenant) => (await tipOf(db, tenant)).head,
     page: (tenant, query) => page(db, tenant, query),
     firstSince: (tenant, since) => firstSince(db, tenant, since),
-    prune: async (tenant, query) => {
-      const pruned = await db.transact('relaxed', (tx) => prune(tx, tenant, query));
-      // Once a look, not for each of its steps.
-      if (pruned < query.take) {
-        await dropEventDays(db, query.before);
-        await makeDaysAhead(db);
-      }
-      return pruned;
-    },
+    prune: (tenant, query) => prune(db, tenant, query),
   };
 }
 
@@ -185,31 +179,90 @@ async function firstSince(db: Queries, tenant: number, since: Millis): Promise<O
   return (await lastBefore(db, tenant, { after: prunedTo, upTo: head }, since)) + 1;
 }
 
-/**
- * Moves the beginning of the log: a row is written, not one for each event. The lock keeps a stream
- * from being enabled at a cursor that is being pruned.
- */
-async function prune(
-  tx: Queries,
-  tenant: number,
-  { before, take }: Parameters<LogStore['prune']>[1],
-): Promise<number> {
-  const tip = await tx.get<{ head: Offset; pruned_to: Offset }>`
-    select head, pruned_to from tenants where id = ${tenant} for no key update`;
-  if (tip === undefined) return 0;
-  const lowest = await tx.get<{ cursor: Offset | null }>`
-    select min(r.cursor) as cursor
-    from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
-    where r.tenant = ${tenant} and s.status = 'enabled'`;
-  const oldest = tip.pruned_to;
-  const newest = Math.min(tip.head, lowest?.cursor ?? Infinity, oldest + take);
-  const prunedTo = await lastBefore(tx, tenant, { after: oldest, upTo: newest }, before);
-  if (prunedTo <= oldest) return 0;
-  await tx.run`update tenants set pruned_to = ${prunedTo} where id = ${tenant}`;
-  return prunedTo - oldest;
+interface PruneRow {
+  readonly head: Offset;
+  readonly last_published_at: Millis;
+  readonly pruned_to: Offset;
+  readonly oldest_at: Millis;
+  readonly cursor: Offset | null;
 }
 
-/** The last offset of a stretch published before an instant, which never falls along the log. */
+/**
+ * Moves the beginning of the log, however far, by writing one row. It is found without a lock, by a
+ * few looks into days that may go.
+ */
+async function prune(
+  db: Database,
+  tenant: number,
+  { olderThanMs, take }: Parameters<LogStore['prune']>[1],
+): Promise<number> {
+  const before = await horizonOf(db, olderThanMs);
+  const row = await db.get<PruneRow>`
+    select head, last_published_at, pruned_to, oldest_at, (
+      select min(r.cursor) from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
+      where r.tenant = t.id and s.status = 'enabled') as cursor
+    from tenants t where t.id = ${tenant}`;
+  if (row === undefined) return 0;
+  const oldest = row.pruned_to;
+  const upTo = Math.min(row.head, row.cursor ?? Infinity, oldest + take);
+  const prunedTo = Math.max(oldest, await lastBefore(db, tenant, { after: oldest, upTo }, before));
+  // What is published from now on is not older than what was before.
+  const oldestAt =
+    prunedTo === row.head
+      ? row.last_published_at
+      : await publishedNear(db, tenant, prunedTo + 1, before);
+  if (prunedTo === oldest && oldestAt === row.oldest_at) return 0;
+  const moved = await moveBeginning(db, tenant, { from: oldest, to: prunedTo, oldestAt });
+  return moved ? prunedTo - oldest : 0;
+}
+
+/**
+ * When the event at this offset was published, as far as that is cheap to know: it is before that,
+ * or within a day after it, or else later than that day.
+ */
+async function publishedNear(
+  db: Queries,
+  tenant: number,
+  offset: Offset,
+  before: Millis,
+): Promise<Millis> {
+  const row = await db.get<{ published_at: Millis }>`
+    select published_at from events
+    where tenant = ${tenant} and "offset" = ${offset} and published_at < ${before + dayMs} limit 1`;
+  return row?.published_at ?? before + dayMs;
+}
+
+/**
+ * False when the tenant is in use, or when a stream was enabled behind the new beginning meanwhile:
+ * the lock keeps one from being so, and the cursors are read after it.
+ */
+async function moveBeginning(
+  db: Database,
+  tenant: number,
+  { from, to, oldestAt }: { readonly from: Offset; readonly to: Offset; readonly oldestAt: Millis },
+): Promise<boolean> {
+  let isMoved = false;
+  await unlessInUse(() =>
+    db.transact('relaxed', async (tx) => {
+      const [, , moved] = await Promise.all([
+        tx.get`select set_config('lock_timeout', ${`${lockMs}ms`}, true)`,
+        tx.get`select 1 from tenants where id = ${tenant} for no key update`,
+        tx.run`
+          update tenants t set pruned_to = ${to}, oldest_at = ${oldestAt}
+          where id = ${tenant} and pruned_to = ${from} and not exists (
+            select 1 from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
+            where r.tenant = t.id and s.status = 'enabled' and r.cursor < ${to})`,
+      ]);
+      isMoved = moved > 0;
+    }),
+  );
+  return isMoved;
+}
+
+/**
+ * The last offset of a stretch published before an instant, which never falls along the log. Only
+ * days before the instant are read.
+ */
 async function lastBefore(
   tx: Queries,
   tenant: number,
@@ -219,9 +272,10 @@ async function lastBefore(
   let { after, upTo } = stretch;
   // Mostly all of it is old, or nothing.
   for (let probe = upTo; after < upTo; probe = Math.ceil((after + upTo) / 2)) {
-    const row = await tx.get<{ published_at: Millis }>`
-      select published_at from events where tenant = ${tenant} and "offset" = ${probe}`;
-    if ((row?.published_at ?? Infinity) < before) after = probe;
+    const old = await tx.get`
+      select 1 from events
+      where tenant = ${tenant} and "offset" = ${probe} and published_at < ${before} limit 1`;
+    if (old !== undefined) after = probe;
     else upTo = probe - 1;
   }
   return after;

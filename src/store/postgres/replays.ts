@@ -13,6 +13,8 @@ import {
 } from '../replaying.ts';
 import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
 import { numbers, type Database, type Queries } from './database.ts';
+import { dayMs, dayOf } from './days.ts';
+import { horizonOf } from './horizon.ts';
 import { tipOf } from './log.ts';
 import { keyOf, lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.ts';
 import type { Tally } from './tally.ts';
@@ -40,7 +42,7 @@ export function createReplayStore(deps: {
       return answer !== 'unknown';
     },
     feed: (ask, now) => db.transact('durable', (tx) => feed(tx, ask, now)),
-    prune: (tenant, query) => prune(db, tenant, query),
+    prune: (query) => prune(db, query),
   };
 }
 
@@ -141,13 +143,12 @@ async function feed(tx: Queries, ask: FeedAsk, now: Millis): Promise<FeedAnswer>
 }
 
 /**
- * From the first statement on no day of events is dropped before the transaction ends, so what is
- * not pruned then is read, and a body that is pruned later goes to the row that needs it.
+ * What is not pruned when the tip is read stays readable until the transaction ends, and upkeep
+ * copies a body that is pruned later for the row that needs it: it waits for this transaction.
  */
 async function stateOf(tx: Queries, run: Run): Promise<FeedState> {
   const { tenant, stream, cursor } = run;
-  const [, tip, rows] = await Promise.all([
-    tx.run`lock table only events in access share mode`,
+  const [tip, rows] = await Promise.all([
     tipOf(tx, tenant),
     tx.get<{ waiting: number }>`
       select count(*) as waiting from deliveries
@@ -162,7 +163,10 @@ async function stateOf(tx: Queries, run: Run): Promise<FeedState> {
   };
 }
 
-/** Answers the offsets of the new rows, in order. */
+/**
+ * Answers the offsets of the new rows, in order. The history is read from the day before the
+ * replay was accepted: an event whose first attempt is older counts as sent before.
+ */
 async function addRows(
   tx: Queries,
   run: Run,
@@ -173,9 +177,9 @@ async function addRows(
   if (types.length === 0) return [];
   const rows = await tx.all<{ offset: Offset }>`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
-      due_at)
+      due_at, first_day)
     select e.tenant, ${run.stream}, e.id, e."offset", e.type, e.time, 'replay', 'retrying', 1,
-      ${now}
+      ${now}, e.published_at / ${dayMs}
     from events e
     where e.tenant = ${run.tenant} and e."offset" > ${after} and e."offset" <= ${upTo}
       and e.type = any(${types}::text[])
@@ -184,7 +188,8 @@ async function addRows(
         where d.tenant = e.tenant and d.stream = ${run.stream} and d.event_id = e.id)
       and (e."offset" <= ${replay.passed} or coalesce((
         select min(a.at) from attempts a
-        where a.tenant = e.tenant and a.stream_key = ${run.key} and a."offset" = e."offset"),
+        where a.tenant = e.tenant and a.stream_key = ${run.key} and a.event_key = e."offset"
+          and a.day >= ${dayOf(replay.createdAt) - 1}),
         0) < ${sentBefore(replay)})
     order by e."offset" limit ${take}
     returning "offset"`;
@@ -213,14 +218,11 @@ export async function addProgress(tx: Queries, tallies: readonly Tally[]): Promi
     where p.tenant = u.tenant and p.stream = u.stream and p.status = 'running'`;
 }
 
-async function prune(
-  db: Queries,
-  tenant: number,
-  { before, take }: Parameters<ReplayStore['prune']>[1],
-): Promise<number> {
+async function prune(db: Queries, query: Parameters<ReplayStore['prune']>[0]): Promise<number> {
+  const before = await horizonOf(db, query.olderThanMs);
   return db.run`
     delete from replays where (tenant, stream, id) in (
       select tenant, stream, id from replays
-      where tenant = ${tenant} and finished_at < ${before}
-      order by finished_at limit ${take})`;
+      where finished_at < ${before}
+      order by finished_at limit ${query.take})`;
 }

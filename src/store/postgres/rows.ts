@@ -3,6 +3,7 @@ import type { DeliveryKind, DeliveryState, Offset } from '../../core/types.ts';
 import type { Settlement, StreamRef } from '../port.ts';
 import type { RowAfter } from '../settling.ts';
 import { numbers, type Queries } from './database.ts';
+import { dayMs } from './days.ts';
 import { keyOf } from './runs.ts';
 
 /** A row of `deliveries` while a batch is recorded: as it was, and as it will be. */
@@ -12,8 +13,9 @@ export interface Row extends StreamRef {
   readonly type: string;
   readonly time: Millis;
   readonly kind: DeliveryKind;
-  /** Of a row that was not there before, as the next. */
+  /** Of a row that was not there before, as the next two. */
   readonly body: string | undefined;
+  readonly publishedAt: Millis | undefined;
   readonly trace: string | undefined;
   readonly after: RowAfter | 'gone';
 }
@@ -44,6 +46,7 @@ function rowOf(columns: RowColumns): Row {
     time,
     kind,
     body: undefined,
+    publishedAt: undefined,
     trace: undefined,
     after,
   };
@@ -105,20 +108,19 @@ export async function removeRows(tx: Queries, rows: readonly Row[]): Promise<voi
 
 /**
  * The body is kept where the log does not have the event: a test, or one that was pruned while a
- * disabled stream's last attempts were under way.
+ * disabled stream's last attempts were under way. Upkeep relies on that: once the transactions from
+ * before an event was pruned are over, no new row needs its body.
  */
 export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void> {
   if (rows.length === 0) return;
   const after = rows.map((row) => (row.after === 'gone' ? undefined : row.after));
   await tx.run`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
-      due_at, failed_at, body, trace)
+      due_at, failed_at, first_day, body, trace)
     select u.tenant, u.stream, u.event_id, u."offset", u.type, u.time, u.kind, u.state, u.attempt,
-      u.due_at, u.failed_at, case when u.unlogged then u.body end,
+      u.due_at, u.failed_at, u.published_at / ${dayMs}, case when u.unlogged then u.body end,
       case when u.unlogged then u.trace end
-    from (select given.*, given.body is not null and not exists (
-        select 1 from events e where e.tenant = given.tenant and e."offset" = given."offset"
-      ) as unlogged from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
+    from (select given.*, coalesce(given."offset" <= t.pruned_to, true) as unlogged from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
       ${rows.map(({ stream }) => stream)}::text[], ${rows.map(({ eventId }) => eventId)}::text[],
       ${numbers(rows.map(({ offset }) => offset))}::bigint[],
       ${rows.map(({ type }) => type)}::text[], ${numbers(rows.map(({ time }) => time))}::bigint[],
@@ -126,9 +128,11 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
       ${numbers(after.map((row) => row?.attempt))}::int[],
       ${numbers(after.map((row) => row?.dueAt))}::bigint[],
       ${numbers(after.map((row) => row?.failedAt))}::bigint[],
+      ${numbers(rows.map(({ publishedAt }) => publishedAt))}::bigint[],
       ${rows.map(({ body }) => body)}::text[], ${rows.map(({ trace }) => trace)}::text[])
       as given(tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at,
-        failed_at, body, trace)) as u
+        failed_at, published_at, body, trace)
+      join tenants t on t.id = given.tenant) as u
     on conflict (tenant, stream, event_id) do update set state = excluded.state,
       attempt = excluded.attempt, due_at = excluded.due_at, failed_at = excluded.failed_at`;
 }

@@ -23,6 +23,7 @@ import { nameOf } from './refusal.ts';
 import { prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
 import { createTenantStore } from './tenants.ts';
+import { createUpkeepStore } from './upkeep.ts';
 import { createUserStore } from './users.ts';
 import { createWriteCheck } from '../write-check.ts';
 
@@ -72,7 +73,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     read: () => readWritable(pools.publishing),
     tryWrite: () => tryWrite(pools.publishing),
   });
-  const { appender, ...parts } = partsOf(pools, { seal, hint, defer, notices });
+  const { appender, ...parts } = partsOf(pools, { seal, hint, defer, notices, clock });
   const { append } = parts.log;
   return {
     ...parts,
@@ -119,6 +120,7 @@ interface PartDeps {
   readonly hint: (hint: Hint) => void;
   readonly defer: (action: () => void) => void;
   readonly notices: Notices;
+  readonly clock: Pick<Clock, 'after'>;
 }
 
 /** Each command with the connections of its purpose. */
@@ -168,6 +170,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     },
     users: { ...users('commands'), ...pick(users('lists'), 'list', 'listFrom') },
     looks: over(createLookStore)('commands'),
+    upkeep: over(createUpkeepStore)('commands'),
   };
 }
 

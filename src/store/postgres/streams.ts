@@ -197,7 +197,9 @@ async function writeStream(tx: Queries, seal: Seal, stream: Stream): Promise<voi
       subscriptions = ${JSON.stringify(stream.subscriptions)},
       destination = ${seal.seal(JSON.stringify(stream.destination))},
       signing_secrets = ${seal.seal(JSON.stringify(stream.signingSecrets))},
-      version = ${stream.version}, updated_at = ${stream.updatedAt}
+      version = ${stream.version}, updated_at = ${stream.updatedAt},
+      disabled_reason = case when ${stream.status}::text = 'enabled' then null
+        else disabled_reason end
     where tenant = ${stream.tenant} and id = ${stream.id}`;
 }
 

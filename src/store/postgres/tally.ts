@@ -65,8 +65,8 @@ function rowBefore({ kind, after }: Row): RowBefore | undefined {
 }
 
 function newRow({ tenant, stream }: Run, { event, kind }: Outcome): Omit<Row, 'after'> {
-  const { id: eventId, offset, type, time, body, trace } = event;
-  return { tenant, stream, eventId, offset, type, time, kind, body, trace };
+  const { id: eventId, offset, type, time, body, publishedAt, trace } = event;
+  return { tenant, stream, eventId, offset, type, time, kind, body, publishedAt, trace };
 }
 
 /** The stream was disabled: what waits for a retry, before this batch or by it, is over. */

@@ -1,11 +1,14 @@
+import type { DatabaseSync } from 'node:sqlite';
 import type { Attempt } from '../../core/types.ts';
 import type { Database } from './database.ts';
 import {
   attemptOf,
   type AttemptRow,
+  eventKeyOf,
   type HistoryEvent,
   outcomeCodes,
   shownMax,
+  testKeyOf,
 } from '../rows/attempts.ts';
 
 /** Adds one entry to a history: the one statement that an ordinary delivery costs. */
@@ -16,30 +19,23 @@ export function addAttempt(
   attempt: Attempt,
 ): void {
   const { at, durationMs, outcome, status, error } = attempt;
-  const testId = typeof event.offset === 'number' ? null : event.id;
   db.run`
-    insert into attempts (stream_key, offset, event_id, at, duration_ms, outcome, status, error)
-    values (${streamKey}, ${event.offset}, ${testId}, ${at}, ${durationMs}, ${outcomeCodes[outcome]},
+    insert into attempts (stream_key, event_key, at, duration_ms, outcome, status, error)
+    values (${streamKey}, ${eventKeyOf(event)}, ${at}, ${durationMs}, ${outcomeCodes[outcome]},
       ${status}, ${error})`;
 }
 
 /** The newest entries of a delivery, oldest first. */
 export function historyOf(db: Database, streamKey: number, event: HistoryEvent): Attempt[] {
-  return entries(db, streamKey, event).map(attemptOf).toReversed();
-}
-
-/** Newest first. */
-function entries(db: Database, streamKey: number, event: HistoryEvent): AttemptRow[] {
-  if (typeof event.offset === 'number') {
-    return db.all<AttemptRow>`
-      select at, duration_ms, outcome, status, error from attempts
-      where stream_key = ${streamKey} and offset = ${event.offset}
-      order by rowid desc limit ${shownMax}`;
-  }
-  return db.all<AttemptRow>`
-    select at, duration_ms, outcome, status, error from attempts
-    where stream_key = ${streamKey} and event_id = ${event.id}
-    order by rowid desc limit ${shownMax}`;
+  const key = eventKeyOf(event);
+  const rows = db.all<AttemptRow>`
+    select number, at, duration_ms, outcome, status, error from attempts_kept
+    where stream_key = ${streamKey} and event_key = ${key}
+    union all
+    select rowid, at, duration_ms, outcome, status, error from attempts
+    where stream_key = ${streamKey} and event_key = ${key}
+    order by number desc limit ${shownMax}`;
+  return rows.map(attemptOf).toReversed();
 }
 
 /** Whether the history of an event, of the log or a test, has a success. */
@@ -48,15 +44,17 @@ export function wasDelivered(
   run: { readonly key: number; readonly tenant: number },
   eventId: string,
 ): boolean {
-  const found =
-    db.get`
-      select 1 from attempts
-      where stream_key = ${run.key} and outcome = ${outcomeCodes.delivered} and offset =
-        (select offset from events where tenant = ${run.tenant} and id = ${eventId})
-      limit 1` ??
-    db.get`
-      select 1 from attempts
-      where stream_key = ${run.key} and outcome = ${outcomeCodes.delivered} and event_id = ${eventId}
-      limit 1`;
+  const event = db.get<{ offset: number }>`
+    select offset from events where tenant = ${run.tenant} and id = ${eventId}`;
+  const found = db.get`
+    select 1 from attempts
+    where stream_key = ${run.key} and event_key = ${event?.offset ?? testKeyOf(eventId)}
+      and outcome = ${outcomeCodes.delivered}
+    limit 1`;
   return found !== undefined;
+}
+
+/** What statements of this program call {@link testKeyOf}, migrations among them. */
+export function defineTestKey(connection: DatabaseSync): void {
+  connection.function('leat_test_key', { deterministic: true }, (id) => testKeyOf(String(id)));
 }

@@ -43,6 +43,8 @@ export function openConnection(location: SqliteLocation): DatabaseSync {
 const lockWaitMs = 1000;
 
 /**
+ * - `auto_vacuum = incremental`: free space can go back to the file system in small steps, see
+ *   upkeep.ts. It takes effect on a new file only, before its first page is written.
  * - `wal`: a commit is one sequential write and one fsync. The journal of an in-memory database
  *   stays as it is.
  * - `synchronous = full`: what is acknowledged survives a power cut. `Database.transact` lowers it
@@ -59,6 +61,7 @@ const lockWaitMs = 1000;
  * - `cell_size_check`, `trusted_schema = off`: a damaged or doctored file is noticed, not followed.
  */
 const tuning = `
+  pragma auto_vacuum = incremental;
   pragma page_size = 4096;
   pragma journal_mode = wal;
   pragma synchronous = full;

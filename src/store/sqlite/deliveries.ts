@@ -1,18 +1,16 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryStore, Hint } from '../port.ts';
-import { createAttemptPruner } from './attempt-pruner.ts';
 import type { Database } from './database.ts';
 import { claimDue } from './due.ts';
 import { failure, listFailures } from './failures.ts';
+import { createHistoryPruner } from './history-pruner.ts';
+import type { UpkeepDeps } from './horizon.ts';
 import { redeliver, redeliverMany } from './redelivery.ts';
 import { readRun } from './runs.ts';
 import { createSettle } from './settle.ts';
 
-export interface DeliveryDeps {
-  readonly db: Database;
+export interface DeliveryDeps extends UpkeepDeps {
   readonly hint: (hint: Hint) => void;
-  /** Runs `action` once other work of the event loop had its turn. */
-  readonly defer: (action: () => void) => void;
   /** Receives the number of attempts that a command has recorded. */
   readonly settled?: ((attempts: number) => void) | undefined;
 }
@@ -41,7 +39,7 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
     claimDue: async (asks, now, leaseUntil) =>
       db.transact('relaxed', () => asks.map((ask) => claimDue(db, ask, now, leaseUntil))),
     settle: createSettle(deps),
-    pruneAttempts: createAttemptPruner(deps),
+    pruneAttempts: createHistoryPruner(deps),
   };
 }
 

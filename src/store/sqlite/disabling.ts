@@ -19,8 +19,8 @@ export function failWaiting(
   now: Millis,
 ): Health {
   db.run`
-    insert into attempts (stream_key, offset, event_id, at, duration_ms, outcome, status, error)
-    select ${run.key}, offset, iif(offset is null, event_id, null), ${now}, 0,
+    insert into attempts (stream_key, event_key, at, duration_ms, outcome, status, error)
+    select ${run.key}, coalesce(offset, leat_test_key(event_id)), ${now}, 0,
       ${outcomeCodes.failed}, null, ${disabledMessage}
     from deliveries
     where tenant = ${run.tenant} and stream = ${run.stream} and state = ${state}

@@ -31,8 +31,9 @@ interface DueRow extends EventColumns {
 function dueRows(db: Database, run: Run, take: number): DueRow[] {
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
-      coalesce(d.body, e.body) as body, coalesce(d.trace, e.trace) as trace
+      coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
+      left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.due_at is not null
       and d.kind <> 'replay' and (${run.status === 'enabled'} or d.kind = 'redelivery')
     order by d.due_at, d.event_id limit ${take}`;
@@ -43,8 +44,9 @@ function replayRows(db: Database, run: Run, take: number): DueRow[] {
   if (run.status === 'disabled') return [];
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
-      coalesce(d.body, e.body) as body, coalesce(d.trace, e.trace) as trace
+      coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
+      left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.due_at is not null
       and d.kind = 'replay'
     order by d.due_at, d.event_id limit ${take}`;

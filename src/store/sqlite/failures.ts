@@ -26,8 +26,9 @@ export function listFailures(
   if (run === undefined || after === undefined) return { items: [], next: undefined };
   const types = query.types === undefined ? undefined : JSON.stringify(query.types);
   const rows = db.all<FailureRow>`
-    select d.event_id, d.offset, d.type, d.time, d.failed_at, coalesce(d.body, e.body) as body
+    select d.event_id, d.offset, d.type, d.time, d.failed_at, coalesce(d.body, k.body, e.body) as body
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
+      left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
       and d.failed_at > ${query.failedAfter ?? -Infinity}
       and (d.failed_at, d.event_id) < (${after.failedAt}, ${after.eventId})
@@ -55,8 +56,9 @@ export function failure(
 ): Failure | undefined {
   const run = readRun(db, tenant, stream);
   const row = db.get<FailureRow>`
-    select d.event_id, d.offset, d.type, d.time, d.failed_at, coalesce(d.body, e.body) as body
+    select d.event_id, d.offset, d.type, d.time, d.failed_at, coalesce(d.body, k.body, e.body) as body
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
+      left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${eventId}
       and d.failed_at is not null`;
   return run && row && failureOf(db, run.key, row);

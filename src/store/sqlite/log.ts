@@ -5,12 +5,12 @@ import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
 import { traced } from '../rows/delivered-event.ts';
 import type { Database } from './database.ts';
+import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
 
 /** Offsets that one page looks at: about 3 ms of scanning for a type that never comes. */
 const scanMax = 10_000;
 
-export interface LogDeps {
-  readonly db: Database;
+export interface LogDeps extends UpkeepDeps {
   readonly hint: (hint: Hint) => void;
   /** Runs `action` once the present turn of the event loop has taken all its input. */
   readonly defer: (action: () => void) => void;
@@ -30,7 +30,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     head: async (tenant) => headOf(db, tenant),
     page: async (tenant, query) => page(db, tenant, query),
     firstSince: async (tenant, since) => firstSince(db, tenant, since),
-    prune: async (tenant, query) => db.transact('relaxed', () => prune(db, tenant, query)),
+    prune: async (tenant, query) => db.transact('relaxed', () => prune(deps, tenant, query)),
   };
 }
 
@@ -173,22 +173,31 @@ function eventOf(row: EventRow): LogEvent {
   return { offset, id, type, time, publishedAt, body, ...traced(trace) };
 }
 
-function prune(db: Database, tenant: number, query: Parameters<LogStore['prune']>[1]): number {
-  const oldest = db.all<{ offset: Offset; published_at: Millis }>`
-    select offset, published_at from events
-    where tenant = ${tenant} and offset <= ${lowestCursor(db, tenant)}
-    order by offset limit ${query.take}`;
-  const keep = oldest.findIndex((event) => event.published_at >= query.before);
-  const last = oldest.at(keep === -1 ? -1 : keep - 1);
-  if (keep === 0 || last === undefined) return 0;
-  db.run`
-    update deliveries set (body, trace) =
-      (select e.body, e.trace from events e
-        where e.tenant = deliveries.tenant and e.id = deliveries.event_id)
-    where tenant = ${tenant} and body is null and event_id in
-      (select id from events where tenant = ${tenant} and offset <= ${last.offset})`;
-  return db.run`delete from events where tenant = ${tenant} and offset <= ${last.offset}`;
+function prune(deps: LogDeps, tenant: number, query: Parameters<LogStore['prune']>[1]): number {
+  const { db, clock } = deps;
+  const before = horizonOf(deps, query.olderThanMs);
+  const passed = lowestCursor(db, tenant);
+  return doInStep(clock, query.take, (rest) => {
+    const oldest = db.all<{ offset: Offset; published_at: Millis }>`
+      select offset, published_at from events
+      where tenant = ${tenant} and offset <= ${passed}
+      order by offset limit ${Math.min(rest, partEvents)}`;
+    const keep = oldest.findIndex((event) => event.published_at >= before);
+    const last = oldest.at(keep === -1 ? -1 : keep - 1);
+    if (keep === 0 || last === undefined) return 0;
+    db.run`
+      insert into kept_events (tenant, offset, id, body, trace)
+      select e.tenant, e.offset, e.id, e.body, e.trace from events e
+      where e.tenant = ${tenant} and e.offset <= ${last.offset} and exists (
+        select 1 from deliveries d
+        where d.tenant = e.tenant and d.event_id = e.id and d.body is null)
+      on conflict do nothing`;
+    return db.run`delete from events where tenant = ${tenant} and offset <= ${last.offset}`;
+  });
 }
+
+/** Events between two looks at the time: one of 240 KiB takes about 0.1 ms. */
+const partEvents = 20;
 
 /** What every enabled stream has passed. */
 function lowestCursor(db: Database, tenant: number): Offset {

@@ -114,7 +114,7 @@ function sourceOn(connection: DatabaseSync, file: string, keyProof: Uint8Array):
   };
   return {
     keyProof,
-    count: ({ name }) => valueOf(`select count(*) from ${name}`),
+    count: ({ name, from = name }) => valueOf(`select count(*) from ${from}`),
     read: (table, after, page) => {
       try {
         return pageOf(table, rowsOf(prepared(pageQuery(table, after)), page, after), page);
@@ -130,11 +130,14 @@ function sourceOn(connection: DatabaseSync, file: string, keyProof: Uint8Array):
 }
 
 /** Row values compare as the primary key orders them, so that a page is one look into its index. */
-function pageQuery({ name, columns, keyColumns }: MovedTable, after: MovedKey | undefined): string {
+function pageQuery(
+  { name, from = name, columns, keyColumns }: MovedTable,
+  after: MovedKey | undefined,
+): string {
   const keys = columns.slice(0, keyColumns).map(expressionOf).join(', ');
   const marks = Array.from({ length: keyColumns }, () => '?').join(', ');
   const where = after === undefined ? '' : `where (${keys}) > (${marks})`;
-  return `select ${columns.map(expressionOf).join(', ')} from ${name} ${where}
+  return `select ${columns.map(expressionOf).join(', ')} from ${from} ${where}
     order by ${keys} limit ?`;
 }
 

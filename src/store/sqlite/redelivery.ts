@@ -55,8 +55,8 @@ export function redeliverMany(
 function start(db: Database, run: Run, eventIds: readonly string[], now: Millis): number {
   const ids = JSON.stringify(eventIds);
   db.run`
-    insert into attempts (stream_key, offset, event_id, at, duration_ms, outcome, status, error)
-    select ${run.key}, offset, iif(offset is null, event_id, null), ${now}, 0,
+    insert into attempts (stream_key, event_key, at, duration_ms, outcome, status, error)
+    select ${run.key}, coalesce(offset, leat_test_key(event_id)), ${now}, 0,
       ${outcomeCodes.redelivered}, null, null
     from deliveries
     where tenant = ${run.tenant} and stream = ${run.stream}

@@ -15,14 +15,14 @@ import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../
 import type { Run } from '../rows/runs.ts';
 import type { Replayed } from '../settling.ts';
 import type { Database } from './database.ts';
+import { horizonOf, type UpkeepDeps } from './horizon.ts';
 import { oldestAfter } from './log.ts';
 import { noteChange, raiseCursor, readRun } from './runs.ts';
 
 /** Ranges of the log that are sent again. */
-export function createReplayStore(deps: {
-  readonly db: Database;
-  readonly hint: (hint: Hint) => void;
-}): ReplayStore {
+export function createReplayStore(
+  deps: UpkeepDeps & { readonly hint: (hint: Hint) => void },
+): ReplayStore {
   const { db, hint } = deps;
   return {
     create: async (replay, now) => {
@@ -41,7 +41,7 @@ export function createReplayStore(deps: {
       return answer !== 'unknown';
     },
     feed: async (ask, now) => db.transact('relaxed', () => feed(db, ask, now)),
-    prune: async (tenant, query) => db.transact('relaxed', () => prune(db, tenant, query)),
+    prune: async (query) => db.transact('relaxed', () => prune(deps, query)),
   };
 }
 
@@ -169,7 +169,7 @@ function addRows(
         select 1 from deliveries d
         where d.tenant = e.tenant and d.stream = ${run.stream} and d.event_id = e.id)
       and (e.offset <= ${replay.passed} or coalesce((
-        select min(a.at) from attempts a where a.stream_key = ${run.key} and a.offset = e.offset),
+        select min(a.at) from attempts a where a.stream_key = ${run.key} and a.event_key = e.offset),
         0) < ${sentBefore(replay)})
     order by e.offset limit ${take}
     returning offset`;
@@ -196,10 +196,14 @@ export function addProgress(
     where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
 }
 
-function prune(db: Database, tenant: number, query: Parameters<ReplayStore['prune']>[1]): number {
-  return db.run`
+function prune(deps: UpkeepDeps, query: Parameters<ReplayStore['prune']>[0]): number {
+  const before = horizonOf(deps, query.olderThanMs);
+  return deps.db.run`
     delete from replays where (tenant, stream, id) in (
       select tenant, stream, id from replays
-      where tenant = ${tenant} and finished_at < ${query.before}
-      order by finished_at limit ${query.take})`;
+      where finished_at < ${before}
+      order by finished_at limit ${Math.min(query.take, pruneMax)})`;
 }
+
+/** Replays removed in one step: some milliseconds. */
+const pruneMax = 500;

@@ -2,6 +2,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { keyProof, provesKey } from '../key-proof.ts';
 import { migrate, readMigrations, type MigrationDriver } from '../migrate.ts';
 import type { Seal } from '../seal.ts';
+import { defineTestKey } from './attempts.ts';
 import type { SqliteLocation } from './connection.ts';
 import { createDatabase } from './database.ts';
 import { refusalOf } from './refusal.ts';
@@ -30,6 +31,7 @@ const folder = new URL('migrations/', import.meta.url);
 
 /** How SQLite runs and remembers migrations. */
 export function migrationDriver(connection: DatabaseSync, name: string): MigrationDriver {
+  defineTestKey(connection);
   const db = createDatabase(connection);
   return {
     database: `LEAT_STORE: ${name}`,

@@ -4,6 +4,7 @@ import { createSeal } from '../seal.ts';
 import { createHints } from '../hints.ts';
 import type { Store } from '../port.ts';
 import { createApiStore } from './apis.ts';
+import { defineTestKey } from './attempts.ts';
 import { createClientStore } from './clients.ts';
 import { openConnection, type SqliteLocation } from './connection.ts';
 import { createDatabase, type Database } from './database.ts';
@@ -18,6 +19,7 @@ import { createRoleStore } from './roles.ts';
 import { applicationId, prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
 import { createTenantStore } from './tenants.ts';
+import { createUpkeepStore } from './upkeep.ts';
 import { createUserStore } from './users.ts';
 import { createWriteCheck } from '../write-check.ts';
 import { createWalSync, type WalSync, walFileOf } from './wal-sync.ts';
@@ -26,8 +28,8 @@ export interface SqliteStoreDeps {
   /** 32 bytes; seals the secrets in the database. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
-  /** Leases of nodes go by it. */
-  readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
+  /** Leases of nodes and the age of what is kept go by it. */
+  readonly clock: Pick<Clock, 'now' | 'elapsedMs' | 'after'>;
   /** Puts a commit off until calls of the same turn of the event loop have joined it. */
   readonly defer: (action: () => void) => void;
   /** Hears of listeners of `watch` that throw. */
@@ -59,11 +61,12 @@ export async function openSqliteStore(
  */
 export function createSqliteStore(
   connection: DatabaseSync,
-  deps: Omit<SqliteStoreDeps, 'clock'> & { readonly clock: Pick<Clock, 'elapsedMs'> },
+  deps: Omit<SqliteStoreDeps, 'clock'> & { readonly clock: Pick<Clock, 'now' | 'elapsedMs'> },
   walSync?: WalSync,
 ): Store {
   const { defer, clock, report } = deps;
   const seal = createSeal(deps.secretKey, deps.random);
+  defineTestKey(connection);
   const db = createDatabase(connection, walSync && (() => walSync.committed(0)));
   voidOwnership(db);
   const { emit: hint, watch } = createHints({ report });
@@ -91,6 +94,7 @@ export function createSqliteStore(
     roles: createRoleStore(shared),
     users: createUserStore(shared),
     looks: createLookStore(shared),
+    upkeep: createUpkeepStore({ ...shared, connection }),
     watch,
     ping: writes.check,
     close: async () => {

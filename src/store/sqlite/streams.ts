@@ -176,13 +176,14 @@ function writeStream({ db, seal }: StreamDeps, stream: Stream): void {
       subscriptions = ${JSON.stringify(stream.subscriptions)},
       destination = ${seal.seal(JSON.stringify(stream.destination))},
       signing_secrets = ${seal.seal(JSON.stringify(stream.signingSecrets))},
-      version = ${stream.version}, updated_at = ${stream.updatedAt}
+      version = ${stream.version}, updated_at = ${stream.updatedAt},
+      disabled_reason = iif(${stream.status} = 'enabled', null, disabled_reason)
     where tenant = ${stream.tenant} and id = ${stream.id}`;
 }
 
 /**
  * Deliveries are bounded by the limits of disabling; the history is not, so its entries stay behind
- * under a key that is never used again, and leave when they are old (see attempt-pruner.ts).
+ * under a key that is never used again, and leave when they are old (see history-pruner.ts).
  */
 function deleteStream(db: Database, tenant: number, id: string): boolean {
   db.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`;

@@ -549,38 +549,114 @@ function pruneContract(engine: Engine): void {
   const redeliver = (scene: Scene, stream: Stream, event: LoggedEvent) =>
     scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, scene.now);
 
-  test('attempts of delivered events leave when they are old, at most as many as asked', async (t) => {
+  const dayMs = 86_400_000;
+  /** Two days after `start`. */
+  const daysLater = start + 2 * dayMs;
+
+  /** Calls steps until they do nothing, after an event from which ages are measured. */
+  const prune = async (scene: Scene, olderThanMs = dayMs, take = 10): Promise<void> => {
+    scene.now = daysLater;
+    await scene.publish('a.a');
+    while ((await scene.store.deliveries.pruneAttempts({ olderThanMs, take })) > 0);
+  };
+  const release = async (scene: Scene): Promise<void> => {
+    while ((await scene.store.upkeep.releaseKept({ take: 100 })) > 0);
+  };
+
+  test('attempts of delivered events leave when their day is old', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
     const owned = await scene.own(stream);
     const events = await scene.publish('user.created', 'user.created', 'user.created');
-    const [, , young] = events;
-    assert.ok(young);
-    const outcomes = events.map((event) => delivered(event, event === young ? { at: later } : {}));
+    const [first, , young] = events;
+    assert.ok(first && young);
+    const outcomes = events.map((event) =>
+      delivered(event, event === young ? { at: daysLater } : {}),
+    );
     await scene.settle(owned, { outcomes });
-    const { pruneAttempts } = scene.store.deliveries;
-    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 1 }), 1);
-    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 9 }), 1);
-    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 9 }), 0);
+    await prune(scene, 3 * dayMs);
+    assert.equal(await redeliver(scene, stream, first), 'delivered');
+    await prune(scene);
     assert.equal(await redeliver(scene, stream, young), 'delivered');
-    const [first] = events;
-    assert.ok(first);
     assert.equal(await redeliver(scene, stream, first), 'unknown');
+  });
+
+  test('a clock that is ahead removes nothing that the newest event leaves young', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    await scene.settle(owned, { outcomes: [delivered(event)], cursor: event.offset });
+    // By the clock all of it is months old.
+    const query = { olderThanMs: dayMs, take: 10 };
+    assert.equal(await scene.store.log.prune(scene.tenant, query), 0);
+    while ((await scene.store.deliveries.pruneAttempts(query)) > 0);
+    assert.equal(await redeliver(scene, stream, event), 'delivered');
   });
 
   test('open failures keep theirs, also when the log has lost their events', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, owned, events } = await withFailures(scene, 2);
     await scene.settle(owned, { cursor: 2 });
-    await scene.store.log.prune(scene.tenant, { before: later, take: 10 });
-    const { pruneAttempts } = scene.store.deliveries;
-    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 10 }), 0);
-    for (const { attempts } of await failuresOf(scene, stream)) assert.equal(attempts.length, 1);
+    await prune(scene);
+    await scene.settle(owned, { cursor: 3 });
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: dayMs, take: 10 }), 2);
+    while ((await scene.store.upkeep.dropEvents({ olderThanMs: dayMs, take: 1 })) > 0);
+    await release(scene);
+    for (const failure of await failuresOf(scene, stream)) {
+      assert.equal(failure.attempts.length, 1);
+      assert.ok(events.some(({ body }) => body === failure.event.body));
+    }
     const [event] = events;
     assert.ok(event);
     await redeliver(scene, stream, event);
-    await scene.settle(owned, { outcomes: [delivered(event, again)] });
-    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 10 }), 3);
+    assert.deepEqual(
+      (await claimDue(scene, owned)).rows.map((row) => row.event.body),
+      [event.body],
+    );
+    await scene.settle(owned, { outcomes: [delivered(event, { ...again, at: daysLater })] });
+    assert.equal(await redeliver(scene, stream, event), 'unknown', 'the log does not know it');
+    await release(scene);
+    const [other] = await failuresOf(scene, stream);
+    assert.equal(other?.attempts.length, 1, 'what the other failure needs stays');
+  });
+
+  test('an event that many streams need is kept until the last of them has it', async (t) => {
+    const scene = await createScene(engine, t);
+    const streams = [await scene.addStream(), await scene.addStream({ id: 'est_2', name: 'two' })];
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    const [stream] = streams;
+    assert.ok(stream);
+    await scene.own(stream);
+    const others = await scene.store.ownership.owned(
+      await scene.node(),
+      streams.map(({ tenant, id }) => ({ tenant, stream: id })),
+      scene.now,
+    );
+    for (const own of others) await scene.settle(own, { cursor: 1, outcomes: [failed(event)] });
+    await prune(scene);
+    for (const own of others) await scene.settle(own, { cursor: 2 });
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: dayMs, take: 10 }), 1);
+    while ((await scene.store.upkeep.dropEvents({ olderThanMs: dayMs, take: 10 })) > 0);
+    for (const own of others) {
+      await release(scene);
+      await scene.store.deliveries.redeliver(scene.tenant, own.stream.id, event.id, daysLater);
+      const { rows } = await claimDue(scene, own);
+      assert.deepEqual(
+        rows.map((row) => row.event.body),
+        [event.body],
+      );
+      await scene.settle(own, { outcomes: [delivered(event, { ...again, at: daysLater })] });
+    }
+    await release(scene);
+    const [repeated] = await scene.store.log.append(
+      scene.tenant,
+      [{ ...event, chosen: true }],
+      daysLater,
+    );
+    assert.equal(repeated?.repeated, false, 'its id is free again');
   });
 
   test('a failed test keeps its attempts', async (t) => {
@@ -589,8 +665,8 @@ function pruneContract(engine: Engine): void {
     const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{}' };
     await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent, start);
     await disable(scene, stream);
-    const { pruneAttempts } = scene.store.deliveries;
-    assert.equal(await pruneAttempts(scene.tenant, { before: later, take: 10 }), 0);
+    await prune(scene);
+    await release(scene);
     assert.equal((await failuresOf(scene, stream))[0]?.attempts.length, 1);
   });
 
@@ -600,22 +676,9 @@ function pruneContract(engine: Engine): void {
     const [event] = await scene.publish('user.created');
     assert.ok(event);
     await scene.settle(owned, { outcomes: [delivered(event)] });
-    const query = { before: later, take: 2 };
-    const removed = await scene.store.deliveries.pruneAttempts(scene.tenant, query);
-    assert.equal(removed, 1);
+    await prune(scene, dayMs, 2);
     assert.equal(await redeliver(scene, stream, event), 'unknown');
-  });
-
-  test('another tenant keeps what it has', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [event] = await scene.publish('user.created');
-    assert.ok(event);
-    await scene.settle(owned, { outcomes: [delivered(event)] });
-    const other = await addTenant(scene.store, 'other');
-    const { pruneAttempts } = scene.store.deliveries;
-    assert.equal(await pruneAttempts(other.id, { before: later, take: 10 }), 0);
-    assert.equal(await redeliver(scene, stream, event), 'delivered');
+    const failures = await failuresOf(scene, stream);
+    assert.deepEqual(new Set(failures.map(({ attempts }) => attempts.length)), new Set([1]));
   });
 }

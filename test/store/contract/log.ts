@@ -256,7 +256,7 @@ function chosenContract(engine: Engine): void {
     const owned = await scene.own(stream);
     const inLog = { ...event, offset: 2 };
     await scene.settle(owned, { cursor: 2, outcomes: [failed(inLog)] });
-    assert.equal(await store.log.prune(tenant, { before: start + 1, take: 10 }), 2);
+    assert.equal(await store.log.prune(tenant, { olderThanMs: -1, take: 10 }), 2);
     const [repeat] = await store.log.append(tenant, [event], start + 5);
     assert.deepEqual(repeat, { id: event.id, offset: 2, repeated: true });
   });
@@ -265,7 +265,7 @@ function chosenContract(engine: Engine): void {
     const { store, tenant } = await createScene(engine, t);
     const event = newEvent({ chosen: true });
     await store.log.append(tenant, [event], start);
-    await store.log.prune(tenant, { before: start + 1, take: 10 });
+    await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
     const [again] = await store.log.append(tenant, [event], start + 5);
     assert.deepEqual(again, { id: event.id, offset: 2, repeated: false });
   });
@@ -359,7 +359,7 @@ function pageContract(engine: Engine): void {
   test('a cursor before the oldest retained event goes on at that one', async (t) => {
     const scene = await createScene(engine, t);
     await scene.publish('a.a', 'a.a');
-    await scene.store.log.prune(scene.tenant, { before: start + 1, take: 10 });
+    await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 10 });
     scene.now += 1000;
     await scene.publish('a.a');
     const page = await scene.store.log.page(scene.tenant, everything);
@@ -383,7 +383,7 @@ function firstSinceContract(engine: Engine): void {
     for (const seconds of [0, 1, 2, 3]) {
       await store.log.append(tenant, [newEvent()], start + seconds * 1000);
     }
-    await store.log.prune(tenant, { before: start + 2000, take: 10 });
+    await store.log.prune(tenant, { olderThanMs: 1000, take: 10 });
     assert.equal(await store.log.firstSince(tenant, 0), 3);
     assert.equal(await store.log.firstSince(tenant, start), 3);
     assert.equal(await store.log.firstSince(tenant, start + 2001), 4);
@@ -393,7 +393,7 @@ function firstSinceContract(engine: Engine): void {
     const { store, tenant } = await createScene(engine, t);
     assert.equal(await store.log.firstSince(tenant, 0), 1);
     await store.log.append(tenant, [newEvent(), newEvent()], start);
-    await store.log.prune(tenant, { before: start + 1, take: 10 });
+    await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
     assert.equal(await store.log.firstSince(tenant, 0), 3);
     assert.equal(await store.log.firstSince(tenant, start), 3);
   });
@@ -410,10 +410,10 @@ function pruneContract(engine: Engine): void {
   test('the oldest events leave, at most as many as asked', async (t) => {
     const scene = await createScene(engine, t);
     await scene.publish('a.a', 'a.a', 'a.a');
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 2 }), 2);
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 2 }), 2);
     assert.deepEqual(await retained(scene), [3]);
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 2 }), 1);
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 2 }), 0);
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 2 }), 1);
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 2 }), 0);
   });
 
   test('an event that is not old enough stays', async (t) => {
@@ -421,9 +421,9 @@ function pruneContract(engine: Engine): void {
     await scene.publish('a.a');
     scene.now = later;
     await scene.publish('a.a');
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 10 }), 1);
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: 0, take: 10 }), 1);
     assert.deepEqual(await retained(scene), [2]);
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 10 }), 0);
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: 0, take: 10 }), 0);
   });
 
   test('an event that an enabled stream has not passed stays', async (t) => {
@@ -432,7 +432,7 @@ function pruneContract(engine: Engine): void {
     const events = await scene.publish('user.created', 'user.created', 'user.created');
     const owned = await scene.own(stream);
     await scene.settle(owned, { cursor: events[0]?.offset ?? 0 });
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 10 }), 1);
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 10 }), 1);
     assert.deepEqual(await retained(scene), [2, 3]);
   });
 
@@ -440,7 +440,7 @@ function pruneContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     await scene.addStream({ status: 'disabled' });
     await scene.publish('user.created');
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 10 }), 1);
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 10 }), 1);
   });
 
   test('another tenant keeps what it has', async (t) => {
@@ -448,7 +448,7 @@ function pruneContract(engine: Engine): void {
     const other = await addTenant(scene.store, 'other');
     await scene.store.log.append(other.id, [newEvent()], start);
     await scene.publish('a.a');
-    await scene.store.log.prune(scene.tenant, { before: later, take: 10 });
+    await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 10 });
     assert.equal((await scene.store.log.page(other.id, everything)).events.length, 1);
   });
 
@@ -460,7 +460,7 @@ function pruneContract(engine: Engine): void {
     assert.ok(first && second);
     const owned = await scene.own(stream);
     await scene.settle(owned, { cursor: 2, outcomes: [failed(first), retry(second)] });
-    assert.equal(await store.log.prune(tenant, { before: later, take: 10 }), 2);
+    assert.equal(await store.log.prune(tenant, { olderThanMs: -1, take: 10 }), 2);
     const failure = await store.deliveries.failure(tenant, stream.id, first.id);
     assert.deepEqual(failure?.event, first);
     const ask = { tenant, stream: stream.id, epoch: owned.epoch, take: 10 };
@@ -484,7 +484,7 @@ function pruneContract(engine: Engine): void {
     await scene.settle(owned, { cursor: 2, outcomes });
     const ask = { tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
     const [before] = await store.deliveries.claimDue([ask], later, later + 1);
-    await store.log.prune(tenant, { before: later, take: 10 });
+    await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
     const [after] = await store.deliveries.claimDue([ask], later, later + 1);
     assert.deepEqual(
       [before, after].flatMap((due) => due?.rows.map(({ event }) => [event.id, event.trace])),
@@ -508,7 +508,7 @@ function pruneContract(engine: Engine): void {
       (before) => ({ after: { ...before, status: 'disabled' } }),
       start,
     );
-    assert.equal(await store.log.prune(tenant, { before: later, take: 10 }), 1);
+    assert.equal(await store.log.prune(tenant, { olderThanMs: -1, take: 10 }), 1);
     await scene.settle(owned, { outcomes: [failed(event)] });
     const failure = await store.deliveries.failure(tenant, stream.id, event.id);
     assert.deepEqual(failure?.event, event);

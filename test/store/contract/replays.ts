@@ -161,7 +161,7 @@ function createContract(engine: Engine): void {
   test('begins behind what was pruned', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, owned, events } = await withPast(scene, 3);
-    await scene.store.log.prune(scene.tenant, { before: start + 1, take: 2 });
+    await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 2 });
     const replay = await begin(scene, stream);
     assert.equal(replay.from, 2);
     assert.equal((await feed(scene, owned, replay)).fed, 1);
@@ -353,7 +353,7 @@ function feedContract(engine: Engine): void {
     const { stream, owned, events } = await withPast(scene, 6);
     const replay = await begin(scene, stream);
     assert.equal((await feed(scene, owned, replay, { take: 1 })).fed, 1);
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: muchLater, take: 4 }), 4);
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 4 }), 4);
     assert.equal((await feed(scene, owned, replay)).fed, 2);
     const left = [events[0], ...events.slice(4)].flatMap((event) => event ?? []);
     const { rows } = await claimDue(scene, owned);
@@ -372,7 +372,7 @@ function feedContract(engine: Engine): void {
     const { stream, owned, events } = await withPast(scene, 5);
     const replay = await begin(scene, stream);
     assert.equal((await feed(scene, owned, replay, { take: 2 })).fed, 2);
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: muchLater, take: 5 }), 5);
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 5 }), 5);
     assert.deepEqual([(await feed(scene, owned, replay)).result], ['running']);
     const { rows } = await claimDue(scene, owned);
     assert.deepEqual(
@@ -739,11 +739,12 @@ function pruneContract(engine: Engine): void {
       scene.now += 1000;
     }
     const running = await begin(scene, stream);
-    const before = start + 3000;
+    // The newest event of the store is of `start`.
+    const olderThanMs = -3000;
     const { prune, get } = scene.store.replays;
-    assert.equal(await prune(scene.tenant, { before, take: 2 }), 2);
-    assert.equal(await prune(scene.tenant, { before, take: 2 }), 1);
-    assert.equal(await prune(scene.tenant, { before, take: 2 }), 0);
+    assert.equal(await prune({ olderThanMs, take: 2 }), 2);
+    assert.equal(await prune({ olderThanMs, take: 2 }), 1);
+    assert.equal(await prune({ olderThanMs, take: 2 }), 0);
     const left = [];
     for (const { id } of [...over, running]) {
       left.push((await get(scene.tenant, stream.id, id)) !== undefined);

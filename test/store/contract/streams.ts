@@ -446,7 +446,7 @@ function enableContract(engine: Engine): void {
     const stream = await disabledWith(scene, 'user.created');
     scene.now = later;
     await scene.publish('user.created');
-    await scene.store.log.prune(scene.tenant, { before: later, take: 100 });
+    await scene.store.log.prune(scene.tenant, { olderThanMs: 0, take: 100 });
     const answer = await change(scene, stream, { status: 'enabled' });
     assert.ok('updated' in answer);
     assert.equal(answer.skipped, 1);
@@ -467,7 +467,7 @@ function enableContract(engine: Engine): void {
     const stream = await disabledWith(scene, 'user.created');
     scene.now = later;
     await scene.publish('user.created');
-    await scene.store.log.prune(scene.tenant, { before: later, take: 100 });
+    await scene.store.log.prune(scene.tenant, { olderThanMs: 0, take: 100 });
     const answer = await change(scene, stream, { status: 'enabled' }, 'held');
     assert.ok('updated' in answer);
     assert.equal(answer.held, 'pruned');
@@ -478,7 +478,7 @@ function enableContract(engine: Engine): void {
     const stream = await disabledWith(scene);
     scene.now = later;
     await scene.publish('user.created');
-    await scene.store.log.prune(scene.tenant, { before: later, take: 100 });
+    await scene.store.log.prune(scene.tenant, { olderThanMs: 0, take: 100 });
     const answer = await change(scene, stream, { status: 'enabled' }, 'held');
     assert.ok('updated' in answer);
     assert.equal(answer.held, 'complete');
@@ -487,7 +487,7 @@ function enableContract(engine: Engine): void {
   test('held with nothing new after everything was pruned is complete', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await disabledWith(scene);
-    await scene.store.log.prune(scene.tenant, { before: later, take: 100 });
+    await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 100 });
     const answer = await change(scene, stream, { status: 'enabled' }, 'held');
     assert.ok('updated' in answer);
     assert.equal(answer.held, 'complete');
@@ -576,6 +576,6 @@ function deleteContract(engine: Engine): void {
     await scene.store.streams.delete(scene.tenant, stream.id);
     const page = await scene.store.log.page(scene.tenant, { after: 0, take: 9, bytesMax: 99 });
     assert.equal(page.events.length, 1);
-    assert.equal(await scene.store.log.prune(scene.tenant, { before: later, take: 9 }), 1);
+    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 9 }), 1);
   });
 }

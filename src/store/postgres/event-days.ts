@@ -1,0 +1,122 @@
+import type { UpkeepStore } from '../port-upkeep.ts';
+import type { Database } from './database.ts';
+import { dayMs, dayOf } from './days.ts';
+import { type DeliveryKey, deliveriesAfter } from './history-pruner.ts';
+import { horizonOf } from './horizon.ts';
+import { type DayDeps, type DayTable, daysOf, removeDay } from './old-days.ts';
+
+/** Days of whose events none is left, on their way out. */
+interface Going {
+  readonly days: readonly number[];
+  /** Once every transaction up to here is over, no row comes that needs an event of these days. */
+  readonly barrier: string;
+  readonly after: DeliveryKey | undefined;
+  readonly isKept: boolean;
+}
+
+/**
+ * Removes days of the log that every tenant has pruned. The bodies that open deliveries still need
+ * are copied to `kept_events`, a few deliveries at each call; then each call removes one day.
+ */
+export function createEventDayDropper(deps: DayDeps): UpkeepStore['dropEvents'] {
+  const { db } = deps;
+  let going: Going | undefined;
+
+  const dropOne = async (days: readonly DayTable[]): Promise<number> => {
+    // One that is in use does not keep the others.
+    for (const day of days) if (await removeDay(deps, day)) return 1;
+    return 0;
+  };
+
+  return async ({ olderThanMs, take }) => {
+    const before = dayOf(await horizonOf(db, olderThanMs));
+    const tables = await daysOf(db, 'events');
+    const leftOver = tables.filter(({ state }) => state !== 'attached');
+    if ((await dropOne(leftOver)) > 0) return 1;
+    const old = tables.filter(({ day, state }) => state === 'attached' && day < before);
+    going = stillThere(going, old) ?? (await startOn(db, old));
+    if (going === undefined) return 0;
+    if (going.isKept) {
+      const { days } = going;
+      return dropOne(old.filter(({ day }) => days.includes(day)));
+    }
+    if (!(await isPast(db, going.barrier))) return 0;
+    const last = await keepBodies(db, going, take);
+    going = { ...going, after: last, isKept: last === undefined };
+    return 1;
+  };
+}
+
+/** `undefined` once all of its days have gone. */
+function stillThere(going: Going | undefined, old: readonly DayTable[]): Going | undefined {
+  return going && old.some(({ day }) => going.days.includes(day)) ? going : undefined;
+}
+
+async function startOn(db: Database, old: readonly DayTable[]): Promise<Going | undefined> {
+  const days: number[] = [];
+  for (const { day } of old) if (!(await isNeeded(db, day))) days.push(day);
+  if (days.length === 0) return undefined;
+  const row = await db.get<{ barrier: string }>`
+    select pg_snapshot_xmax(pg_current_snapshot())::text as barrier`;
+  return { days, barrier: row?.barrier ?? '0', after: undefined, isKept: false };
+}
+
+/**
+ * Whether some tenant has not pruned all events of the day. Only tenants that are behind are looked
+ * at, each by the index: an `exists` may be planned as a scan of the day.
+ */
+async function isNeeded(db: Database, day: number): Promise<boolean> {
+  const end = (day + 1) * dayMs;
+  const needed = await db.get`
+    select 1 from tenants t cross join lateral (
+      select 1 from events e
+      where e.tenant = t.id and e."offset" > t.pruned_to
+        and e.published_at >= ${day * dayMs} and e.published_at < ${end}
+      order by e."offset" limit 1) as left_over
+    where t.oldest_at < ${end} and t.head > t.pruned_to
+    limit 1`;
+  return needed !== undefined;
+}
+
+/** Whether every transaction from before the barrier is over; those that only read do not count. */
+async function isPast(db: Database, barrier: string): Promise<boolean> {
+  const row = await db.get<{ past: boolean }>`
+    select pg_snapshot_xmin(pg_current_snapshot()) >= ${barrier}::text::xid8 as past`;
+  return row?.past === true;
+}
+
+/** Copies bodies for the next open deliveries. Returns the last delivery, if there are more. */
+async function keepBodies(
+  db: Database,
+  { days, after }: Going,
+  take: number,
+): Promise<DeliveryKey | undefined> {
+  const from = Math.min(...days);
+  const to = Math.max(...days);
+  return db.transact('relaxed', async (tx) => {
+    const page = await deliveriesAfter(tx, after, take);
+    const [first] = page;
+    const last = page.at(-1);
+    if (first === undefined || last === undefined) return undefined;
+    await Promise.all([
+      tx.get`
+        select set_config('enable_hashjoin', 'off', true),
+          set_config('enable_mergejoin', 'off', true)`,
+      tx.run`
+        insert into kept_events (tenant, "offset", id, body, trace)
+        select distinct on (e.tenant, e."offset") e.tenant, e."offset", e.id, e.body, e.trace
+        from deliveries d
+        join events e on e.tenant = d.tenant and e."offset" = d."offset"
+        where (d.tenant, d.stream, d.event_id)
+            >= (${first.tenant}::int, ${first.stream}, ${first.event_id})
+          and (d.tenant, d.stream, d.event_id)
+            <= (${last.tenant}::int, ${last.stream}, ${last.event_id})
+          and d."offset" is not null and d.body is null
+          and (d.first_day is null or (d.first_day >= ${from} and d.first_day <= ${to}))
+          and e.published_at >= ${from * dayMs} and e.published_at < ${(to + 1) * dayMs}
+        order by e.tenant, e."offset"
+        on conflict do nothing`,
+    ]);
+    return page.length < take ? undefined : last;
+  });
+}

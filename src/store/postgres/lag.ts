@@ -1,0 +1,61 @@
+import type { Millis } from '../../core/clock.ts';
+import type { LaggingStream, UpkeepStore } from '../port-upkeep.ts';
+import type { Queries } from './database.ts';
+import { failWaiting } from './disabling.ts';
+import { horizonOf } from './horizon.ts';
+import { lockRun, noteChanges, writeRuns } from './runs.ts';
+
+/** Tenants of one look: each stream that is not at the head costs one look into old days. */
+const tenantsPerLook = 100;
+
+/** See {@link UpkeepStore.lagging}; streams whose lag was reported and is over are among them. */
+export async function lagging(
+  db: Queries,
+  { olderThanMs, after }: Parameters<UpkeepStore['lagging']>[0],
+): ReturnType<UpkeepStore['lagging']> {
+  const present = await horizonOf(db, 0);
+  const before = present - olderThanMs;
+  const tenants = await db.all<{ id: number }>`
+    select id from tenants where id > ${after} order by id limit ${tenantsPerLook}`;
+  const last = tenants.at(-1)?.id ?? after;
+  const rows = await db.all<Omit<LaggingStream, 'lagMs'> & { published_at: Millis | null }>`
+    select s.tenant, s.id as stream, s.name, r.cursor, s.lag_told as told, e.published_at
+    from streams s
+    join tenants t on t.id = s.tenant
+    join runs r on r.tenant = s.tenant and r.stream = s.id
+    left join lateral (
+      select published_at from events
+      where tenant = s.tenant and "offset" = r.cursor + 1 and published_at < ${before}
+        and r.cursor < t.head and t.oldest_at < ${before}
+      limit 1) as e on true
+    where s.tenant > ${after} and s.tenant <= ${last} and s.status = 'enabled'
+      and (e.published_at is not null or s.lag_told > 0)
+    order by s.tenant, s.id`;
+  const streams = rows.map(({ published_at: oldest, ...stream }) => ({
+    ...stream,
+    lagMs: oldest === null ? 0 : present - oldest,
+  }));
+  return { streams, next: tenants.length < tenantsPerLook ? undefined : last };
+}
+
+/** Disables a stream that has not moved since it was listed. */
+export async function disableLagging(
+  tx: Queries,
+  { tenant, stream, cursor }: LaggingStream,
+): Promise<boolean> {
+  const run = await lockRun(tx, tenant, stream);
+  if (run === undefined || run.status !== 'enabled' || run.cursor !== cursor) return false;
+  const row = await tx.get<{ now: Millis }>`
+    select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now`;
+  const now = row?.now ?? 0;
+  const health = await failWaiting(tx, run, 'retrying', now);
+  await Promise.all([
+    writeRuns(tx, [{ ...run, health }]),
+    tx.run`
+      update streams set status = 'disabled', disabled_reason = 'lag', lag_told = 0,
+        version = version + 1, updated_at = ${now}
+      where tenant = ${tenant} and id = ${stream}`,
+    noteChanges(tx, [run]),
+  ]);
+  return true;
+}

@@ -1,0 +1,1 @@
+-- Nothing changes: the number is taken.

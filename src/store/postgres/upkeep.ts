@@ -1,0 +1,132 @@
+import type { Hint } from '../port.ts';
+import type { UpkeepStore } from '../port-upkeep.ts';
+import type { Database, Queries } from './database.ts';
+import { makeDaysAhead } from './days.ts';
+import { createEventDayDropper } from './event-days.ts';
+import { horizonOf } from './horizon.ts';
+import { disableLagging, lagging } from './lag.ts';
+import { type DayDeps, lockMs, unlessInUse } from './old-days.ts';
+
+/** Tenants whose events are at most this much older than asked for are left to a later call. */
+const slackMs = 3_600_000;
+
+/** Keeps a database within its retention. Its steps share what they know with nobody. */
+export function createUpkeepStore(
+  deps: DayDeps & { readonly hint: (hint: Hint) => void },
+): UpkeepStore {
+  const { db, hint } = deps;
+  return {
+    lead: (leader, leaseMs) => lead(db, leader, leaseMs),
+    resign: async (leader) => {
+      await db.run`
+        update upkeep set lease_until = clock_timestamp() where leader = ${leader}`;
+    },
+    prepare: async () => {
+      await unlessInUse(() => makeDaysAhead(db, lockMs));
+    },
+    tenantsToPrune: (query) => tenantsToPrune(db, query),
+    dropEvents: createEventDayDropper(deps),
+    releaseKept: createKeptReleaser(db),
+    shrink: () => Promise.resolve(0),
+    lagging: (query) => lagging(db, query),
+    noteLag: async ({ tenant, stream }, percent) => {
+      await db.run`
+        update streams set lag_told = ${percent} where tenant = ${tenant} and id = ${stream}`;
+    },
+    disableLagging: async (stream) => {
+      const isDisabled = await db.transact('durable', (tx) => disableLagging(tx, stream));
+      if (isDisabled) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.stream });
+      return isDisabled;
+    },
+  };
+}
+
+async function lead(db: Database, leader: string, leaseMs: number): Promise<boolean> {
+  const taken = await db.run`
+    insert into upkeep as u (id, leader, lease_until)
+    values (1, ${leader}, clock_timestamp() + ${leaseMs} * interval '1 ms')
+    on conflict (id) do update
+      set leader = excluded.leader, lease_until = excluded.lease_until
+      where u.leader = excluded.leader or u.lease_until <= clock_timestamp()`;
+  return taken > 0;
+}
+
+/**
+ * By `oldest_at`, which {@link LogStore.prune} keeps, and so by one look at each tenant. Pruning a
+ * busy tenant every minute would free nothing, as days go as a whole: see {@link slackMs}.
+ */
+async function tenantsToPrune(
+  db: Queries,
+  { olderThanMs, after, take }: Parameters<UpkeepStore['tenantsToPrune']>[0],
+): ReturnType<UpkeepStore['tenantsToPrune']> {
+  const before = (await horizonOf(db, olderThanMs)) - Math.min(slackMs, olderThanMs / 24);
+  const rows = await db.all<{ id: number }>`
+    select id from tenants
+    where id > ${after} and head > pruned_to and oldest_at < ${Math.floor(before)}
+    order by id limit ${take}`;
+  const tenants = rows.map(({ id }) => id);
+  return { tenants, next: rows.length < take ? undefined : tenants.at(-1) };
+}
+
+/**
+ * A look at some kept bodies and at the kept history of one stream, each going on where the last
+ * one ended: a settlement has nothing to count then, and settlements of streams that need the same
+ * event do not wait for each other.
+ */
+function createKeptReleaser(db: Database): UpkeepStore['releaseKept'] {
+  let afterBody = { tenant: -1, offset: -1 };
+  let afterHistory = { tenant: -1, key: -1 };
+  return async ({ take }) => {
+    const bodies = await releaseBodies(db, afterBody, take);
+    afterBody = bodies.last ?? { tenant: -1, offset: -1 };
+    const history = await releaseHistory(db, afterHistory);
+    afterHistory = history.last ?? { tenant: -1, key: -1 };
+    return bodies.released + history.released;
+  };
+}
+
+interface Released<Key> {
+  readonly released: number;
+  /** Where the next look goes on; from the beginning when absent. */
+  readonly last: Key | undefined;
+}
+
+async function releaseBodies(
+  db: Database,
+  after: { readonly tenant: number; readonly offset: number },
+  take: number,
+): Promise<Released<{ tenant: number; offset: number }>> {
+  const rows = await db.all<{ tenant: number; offset: number; needed: boolean | null }>`
+    select k.tenant, k."offset", (
+      select true from deliveries d
+      where d.tenant = k.tenant and d.event_id = k.id and d."offset" = k."offset" limit 1) as needed
+    from kept_events k
+    where (k.tenant, k."offset") > (${after.tenant}::int, ${after.offset}::bigint)
+    order by k.tenant, k."offset" limit ${take}`;
+  const over = rows.filter(({ needed }) => needed !== true);
+  for (const [tenant, own] of Map.groupBy(over, (row) => row.tenant)) {
+    await db.run`
+      delete from kept_events
+      where tenant = ${tenant} and "offset" = any(${own.map(({ offset }) => offset)}::bigint[])`;
+  }
+  return { released: over.length, last: rows.length < take ? undefined : rows.at(-1) };
+}
+
+async function releaseHistory(
+  db: Database,
+  after: { readonly tenant: number; readonly key: number },
+): Promise<Released<{ tenant: number; key: number }>> {
+  const next = await db.get<{ tenant: number; key: number }>`
+    select tenant, stream_key as key from attempts
+    where day = 0 and (tenant, stream_key) > (${after.tenant}::int, ${after.key}::bigint)
+    order by tenant, stream_key limit 1`;
+  if (next === undefined) return { released: 0, last: undefined };
+  const released = await db.run`
+    delete from attempts a
+    where a.day = 0 and a.tenant = ${next.tenant} and a.stream_key = ${next.key}
+      and a.event_key not in (
+        select coalesce(d."offset", leat_test_key(d.event_id))
+        from deliveries d join runs r on r.tenant = d.tenant and r.stream = d.stream
+        where r.tenant = ${next.tenant} and r.key = ${next.key})`;
+  return { released, last: next };
+}

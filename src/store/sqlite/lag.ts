@@ -1,0 +1,52 @@
+import type { Millis } from '../../core/clock.ts';
+import type { LaggingStream, UpkeepStore } from '../port-upkeep.ts';
+import { failWaiting } from './disabling.ts';
+import { horizonOf, type UpkeepDeps } from './horizon.ts';
+import { noteChange, readRun, writeRun } from './runs.ts';
+
+/** Tenants of one look, which takes about a millisecond. */
+const tenantsPerLook = 100;
+
+/** See {@link UpkeepStore.lagging}; streams whose lag was reported and is over are among them. */
+export function lagging(
+  deps: UpkeepDeps,
+  { olderThanMs, after }: Parameters<UpkeepStore['lagging']>[0],
+): Awaited<ReturnType<UpkeepStore['lagging']>> {
+  const { db } = deps;
+  const present = horizonOf(deps, 0);
+  const before = present - olderThanMs;
+  const tenants = db.all<{ id: number }>`
+    select id from tenants where id > ${after} order by id limit ${tenantsPerLook}`;
+  const last = tenants.at(-1)?.id ?? after;
+  const rows = db.all<Omit<LaggingStream, 'lagMs'> & { oldest: Millis | null }>`
+    select s.tenant, s.id as stream, s.name, r.cursor, s.lag_told as told,
+      iif(e.published_at < ${before}, e.published_at, null) as oldest
+    from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
+    left join events e on e.tenant = r.tenant and e.offset = r.cursor + 1
+    where s.tenant > ${after} and s.tenant <= ${last} and s.status = 'enabled'
+    order by s.tenant, s.id`;
+  const streams = rows
+    .filter(({ oldest, told }) => oldest !== null || told > 0)
+    .map(({ oldest, ...stream }) => ({
+      ...stream,
+      lagMs: oldest === null ? 0 : present - oldest,
+    }));
+  return { streams, next: tenants.length < tenantsPerLook ? undefined : last };
+}
+
+/** Disables a stream that has not moved since it was listed. */
+export function disableLagging(
+  { db, clock }: UpkeepDeps,
+  { tenant, stream, cursor }: LaggingStream,
+): boolean {
+  const run = readRun(db, tenant, stream);
+  if (run === undefined || run.status !== 'enabled' || run.cursor !== cursor) return false;
+  const now = clock.now();
+  writeRun(db, { ...run, health: failWaiting(db, run, 'retrying', now) });
+  db.run`
+    update streams set status = 'disabled', disabled_reason = 'lag', lag_told = 0,
+      version = version + 1, updated_at = ${now}
+    where tenant = ${tenant} and id = ${stream}`;
+  noteChange(db, run);
+  return true;
+}

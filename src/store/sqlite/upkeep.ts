@@ -1,0 +1,145 @@
+import type { DatabaseSync } from 'node:sqlite';
+import type { Millis } from '../../core/clock.ts';
+import type { Hint } from '../port.ts';
+import type { UpkeepStore } from '../port-upkeep.ts';
+import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
+import { disableLagging, lagging } from './lag.ts';
+
+/**
+ * Keeps a file within its retention. The file belongs to this process, so it leads, and events and
+ * history need no room made for them. A step that blocks the event loop ends after some 5 ms.
+ */
+export function createUpkeepStore(
+  deps: UpkeepDeps & {
+    readonly connection: DatabaseSync;
+    readonly hint: (hint: Hint) => void;
+  },
+): UpkeepStore {
+  const { db, connection, hint, clock } = deps;
+  return {
+    lead: () => Promise.resolve(true),
+    resign: () => Promise.resolve(),
+    prepare: () => Promise.resolve(),
+    tenantsToPrune: async (query) => tenantsToPrune(deps, query),
+    // Pruning deletes them.
+    dropEvents: () => Promise.resolve(0),
+    releaseKept: createKeptReleaser(deps),
+    shrink: async () => doInStep(clock, Infinity, () => shrink(connection)),
+    lagging: async (query) => lagging(deps, query),
+    noteLag: async ({ tenant, stream }, percent) => {
+      db.transact(
+        'relaxed',
+        () => db.run`
+          update streams set lag_told = ${percent} where tenant = ${tenant} and id = ${stream}`,
+      );
+    },
+    disableLagging: async (stream) => {
+      const isDisabled = db.transact('durable', () => disableLagging(deps, stream));
+      if (isDisabled) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.stream });
+      return isDisabled;
+    },
+  };
+}
+
+/** One look into the log of each tenant: 500 of them take about a millisecond. */
+function tenantsToPrune(
+  deps: UpkeepDeps,
+  { olderThanMs, after, take }: Parameters<UpkeepStore['tenantsToPrune']>[0],
+): Awaited<ReturnType<UpkeepStore['tenantsToPrune']>> {
+  const before = horizonOf(deps, olderThanMs);
+  const rows = deps.db.all<{ id: number; oldest: Millis | null }>`
+    select t.id, (
+      select published_at from events where tenant = t.id order by offset limit 1) as oldest
+    from tenants t where t.id > ${after} order by t.id limit ${take}`;
+  const old = rows.filter(({ oldest }) => oldest !== null && oldest < before);
+  return {
+    tenants: old.map(({ id }) => id),
+    next: rows.length < take ? undefined : rows.at(-1)?.id,
+  };
+}
+
+/** A look at some kept bodies and some kept history, each going on where the last one ended. */
+function createKeptReleaser({ db, clock }: UpkeepDeps): UpkeepStore['releaseKept'] {
+  let body = { tenant: -1, offset: -1 };
+  let entry = 0;
+
+  const releaseBodies = (): { looked: number; released: number } => {
+    const rows = db.all<{ tenant: number; offset: number; needed: number }>`
+      select k.tenant, k.offset, exists (
+        select 1 from deliveries d
+        where d.tenant = k.tenant and d.event_id = k.id and d.offset = k.offset) as needed
+      from kept_events k where (k.tenant, k.offset) > (${body.tenant}, ${body.offset})
+      order by k.tenant, k.offset limit ${partRows}`;
+    body = (rows.length < partRows ? undefined : rows.at(-1)) ?? { tenant: -1, offset: -1 };
+    const over = rows.filter(({ needed }) => needed === 0);
+    for (const { tenant, offset } of over) {
+      db.run`delete from kept_events where tenant = ${tenant} and offset = ${offset}`;
+    }
+    return { looked: rows.length, released: over.length };
+  };
+
+  const releaseHistory = (): { looked: number; released: number } => {
+    const rows = db.all<{ number: number; needed: number }>`
+      select k.number, case when k.event_key >= 0 then exists (
+        select 1 from runs r join deliveries d
+          on d.tenant = r.tenant and d.stream = r.stream and d.offset = k.event_key
+        where r.key = k.stream_key)
+      else exists (
+        select 1 from runs r join deliveries d
+          on d.tenant = r.tenant and d.stream = r.stream and d.offset is null
+        where r.key = k.stream_key and leat_test_key(d.event_id) = k.event_key)
+      end as needed
+      from attempts_kept k where k.number > ${entry} order by k.number limit ${partRows}`;
+    entry = (rows.length < partRows ? undefined : rows.at(-1)?.number) ?? 0;
+    const over = rows.filter(({ needed }) => needed === 0).map(({ number }) => number);
+    if (over.length > 0) {
+      db.run`
+        delete from attempts_kept
+        where number in (select value from json_each(${JSON.stringify(over)}))`;
+    }
+    return { looked: rows.length, released: over.length };
+  };
+
+  return async ({ take }) =>
+    db.transact('relaxed', () => {
+      let released = 0;
+      for (const look of [releaseBodies, releaseHistory]) {
+        doInStep(clock, take, () => {
+          const { looked, released: more } = look();
+          released += more;
+          // A part that is not full was the last one.
+          return looked < partRows ? 0 : looked;
+        });
+      }
+      return released;
+    });
+}
+
+/** Rows between two looks at the time. */
+const partRows = 50;
+
+/** Free pages that stay in the file, so that it does not shrink and grow all the time: 4 MiB. */
+const sparePages = 1024;
+/** Pages between two looks at the time: less than a millisecond. */
+const shrinkPages = 32;
+
+/** Returns how many pages the file lost; 0 as well where it was made without `auto_vacuum`. */
+function shrink(connection: DatabaseSync): number {
+  const before = freePages(connection);
+  if (before <= sparePages || !isShrinkable(connection)) return 0;
+  const pages = Math.min(shrinkPages, before - sparePages);
+  connection.exec(`pragma incremental_vacuum(${pages})`);
+  return Math.max(0, before - freePages(connection));
+}
+
+/** Whether free space of the file goes back to the file system: see `tuning` in connection.ts. */
+export function isShrinkable(connection: DatabaseSync): boolean {
+  return connection.prepare('pragma auto_vacuum').get()?.['auto_vacuum'] === incremental;
+}
+
+/** How SQLite names `auto_vacuum = incremental`. */
+const incremental = 2;
+
+function freePages(connection: DatabaseSync): number {
+  return Number(connection.prepare('pragma freelist_count').get()?.['freelist_count']);
+}

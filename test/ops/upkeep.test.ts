@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { type RaisedAlert } from '../../src/ops/system-alerts.ts';
+import { createUpkeep, type UpkeepDeps } from '../../src/ops/upkeep.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/port.ts';
+import { createManualClock } from '../helpers/clock.ts';
+import { addTenant, newEvent, newStream } from '../store/contract/scene.ts';
+
+const dayMs = 86_400_000;
+const settings = {
+  eventRetentionMs: dayMs,
+  attemptRetentionMs: dayMs,
+  lagMaxMs: 10 * dayMs,
+  everyMs: 60_000,
+  leaseMs: 60_000,
+  stepRows: 10,
+};
+
+interface House {
+  readonly store: Store;
+  readonly clock: ReturnType<typeof createManualClock>;
+  readonly errors: { readonly error: unknown; readonly what: string }[];
+  readonly alerts: RaisedAlert[];
+  /** Runs one round of upkeep. */
+  round(given?: Partial<UpkeepDeps>): Promise<void>;
+}
+
+async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<House> {
+  const clock = createManualClock();
+  const store = await openStore({
+    location: { engine: 'sqlite', path: ':memory:' },
+    secretKey: new Uint8Array(32),
+    random: randomBytes,
+    clock,
+  });
+  t.after(store.close);
+  const errors: House['errors'][number][] = [];
+  const alerts: RaisedAlert[] = [];
+  return {
+    store,
+    clock,
+    errors,
+    alerts,
+    round: async (given = {}) => {
+      const end = new AbortController();
+      const ended = createUpkeep({
+        store,
+        clock,
+        settings,
+        leader: 'this',
+        mayWork: () => true,
+        alerts: { raise: (alert) => alerts.push(alert) },
+        log: { info: () => undefined },
+        report: (error, what) => errors.push({ error, what }),
+        ...given,
+      }).run(end.signal);
+      for (let step = 0; step < 100; step += 1) await clock.advance(1);
+      end.abort();
+      await ended;
+    },
+  };
+}
+
+test('a round removes what is older than its retention, in steps, and nothing else', async (t) => {
+  const { store, clock, errors, round } = await openHouse(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  const old = Array.from({ length: 35 }, () => newEvent());
+  await store.log.append(tenant, old, clock.now() - 3 * dayMs);
+  await store.log.append(tenant, [newEvent({ id: 'evt_kept' })], clock.now());
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  for (const [id, ago] of [['rpl_old', 3 * dayMs] as const, ['rpl_kept', 0] as const]) {
+    const asked = { tenant, stream: stream.id, id, from: 0, to: 0, types: undefined };
+    await store.replays.create(asked, clock.now() - ago);
+  }
+  await round();
+  const { events } = await store.log.page(tenant, { after: 0, take: 100, bytesMax: 1_000_000 });
+  assert.deepEqual(
+    events.map(({ id }) => id),
+    ['evt_kept'],
+  );
+  assert.equal(await store.replays.get(tenant, stream.id, 'rpl_old'), undefined);
+  assert.equal((await store.replays.get(tenant, stream.id, 'rpl_kept'))?.status, 'done');
+  assert.deepEqual(errors, []);
+});
+
+test('an error ends the steps of one kind and tenant, and no other', async (t) => {
+  const { store, clock, errors, round } = await openHouse(t);
+  const tenants = [await addTenant(store, 'one'), await addTenant(store, 'two')];
+  for (const { id } of tenants) {
+    await store.log.append(id, [newEvent()], clock.now() - 3 * dayMs);
+    await store.log.append(id, [newEvent()], clock.now());
+  }
+  const [one, two] = tenants;
+  assert.ok(one && two);
+  const broken = new Error('broken');
+  const fails = (): Promise<never> => Promise.reject(broken);
+  const log: UpkeepDeps['store']['log'] = {
+    prune: (tenant, query) => (tenant === one.id ? fails() : store.log.prune(tenant, query)),
+  };
+  await round({ store: { ...store, log, deliveries: { pruneAttempts: fails } } });
+  assert.deepEqual(
+    new Set(errors.map(({ what }) => what)),
+    new Set(['history', `events of tenant ${one.id}`]),
+  );
+  assert.equal(await store.log.firstSince(two.id, 0), 2);
+});
+
+test('nothing is done while this process must not decide what is old, or another one leads', async (t) => {
+  const { store, clock, round } = await openHouse(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  await store.log.append(tenant, [newEvent()], clock.now() - 3 * dayMs);
+  await store.log.append(tenant, [newEvent()], clock.now());
+  await round({ mayWork: () => false });
+  const led = { ...store.upkeep, lead: () => Promise.resolve(false) };
+  await round({ store: { ...store, upkeep: led } });
+  assert.equal(await store.log.firstSince(tenant, 0), 1);
+  await round();
+  assert.equal(await store.log.firstSince(tenant, 0), 2);
+});
+
+test('a stream that lags is reported at 50, 75 and 90 %, each once, and then disabled', async (t) => {
+  const { store, clock, alerts, round } = await openHouse(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  await store.log.append(tenant, [newEvent({ id: 'evt_waits' })], clock.now());
+  const seen: unknown[] = [];
+  for (let day = 1; day <= 10; day += 1) {
+    await clock.advance(dayMs);
+    await store.log.append(tenant, [newEvent()], clock.now());
+    await round();
+    await round();
+    for (const { kind, fields } of alerts.splice(0)) seen.push([day, kind, fields['percent']]);
+  }
+  assert.deepEqual(seen, [
+    [5, 'lag_near', 50],
+    [8, 'lag_near', 75],
+    [9, 'lag_near', 90],
+    [10, 'lag_disabled', undefined],
+  ]);
+  assert.equal((await store.streams.get(tenant, stream.id))?.status, 'disabled');
+  await round();
+  assert.ok((await store.log.firstSince(tenant, 0)) > 1, 'it no longer keeps the log');
+});
+
+test('a lag that falls is reported again when it grows', async (t) => {
+  const { store, clock, alerts, round } = await openHouse(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  const node = await store.ownership.join('node', 60_000);
+  const [owned] = await store.ownership.claim(node, { claim: 1, take: 1 }, clock.now());
+  assert.ok(owned);
+  const wait = async (): Promise<void> => {
+    await store.log.append(tenant, [newEvent()], clock.now());
+    await clock.advance(6 * dayMs);
+    await store.log.append(tenant, [newEvent()], clock.now());
+    await round();
+  };
+  await wait();
+  const { epoch, run } = owned;
+  const { version } = owned.stream;
+  await store.ownership.raiseCursors([
+    { tenant, stream: stream.id, epoch, run, version, cursor: 2 },
+  ]);
+  await round();
+  await wait();
+  assert.deepEqual(
+    alerts.map(({ kind }) => kind),
+    ['lag_near', 'lag_near'],
+  );
+});

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, test, type TestContext } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
+import { openStore } from '../../src/store/open.ts';
+import { isShrinkable } from '../../src/store/sqlite/upkeep.ts';
+import { addTenant, newEvent, start } from './contract/scene.ts';
+
+const dayMs = 86_400_000;
+
+/** A store in a file, with a clock that moves by what each look at it costs. */
+async function openFile(t: TestContext, tickMs = 0) {
+  const folder = mkdtempSync(join(tmpdir(), 'leat-upkeep-'));
+  const file = join(folder, 'leat.db');
+  let elapsedMs = 0;
+  let store = await open();
+  function open() {
+    return openStore({
+      location: { engine: 'sqlite', path: file },
+      secretKey: new Uint8Array(32),
+      random: randomBytes,
+      clock: { ...systemClock, elapsedMs: () => (elapsedMs += tickMs) },
+    });
+  }
+  t.after(async () => {
+    await store.close();
+    rmSync(folder, { recursive: true });
+  });
+  return {
+    file,
+    store: () => store,
+    /** Closes the store, lets `work` have the file, and opens it again. */
+    reopen: async (work: (db: DatabaseSync) => void) => {
+      await store.close();
+      const db = new DatabaseSync(file);
+      work(db);
+      db.close();
+      store = await open();
+      return store;
+    },
+  };
+}
+
+describe('SQLite: upkeep', () => {
+  test('the file shrinks after events have left the log', async (t) => {
+    const { file, store, reopen } = await openFile(t);
+    const tenant = await addTenant(store(), 'main');
+    const body = JSON.stringify({ text: 'x'.repeat(20_000) });
+    for (let part = 0; part < 10; part += 1) {
+      const events = Array.from({ length: 100 }, () => newEvent({ body }));
+      await store().log.append(tenant.id, events, start);
+    }
+    await store().log.append(tenant.id, [newEvent()], start + 2 * dayMs);
+    await reopen((db) => assert.ok(isShrinkable(db)));
+    const before = statSync(file).size;
+    const query = { olderThanMs: dayMs, take: 1_000_000 };
+    while ((await store().log.prune(tenant.id, query)) > 0);
+    while ((await store().upkeep.shrink()) > 0);
+    await reopen(() => undefined);
+    const after = statSync(file).size;
+    assert.ok(before > 20_000_000 && after < before / 2, `${before} bytes became ${after}`);
+  });
+
+  test('a file that was made without it stays as it is', async (t) => {
+    const { store, reopen } = await openFile(t);
+    await addTenant(store(), 'main');
+    await reopen((db) => {
+      db.exec('pragma auto_vacuum = none; vacuum');
+      assert.ok(!isShrinkable(db));
+    });
+    assert.equal(await store().upkeep.shrink(), 0);
+  });
+
+  test('each step ends when its time is over, however much there is to do', async (t) => {
+    // Every look at the clock takes 3 ms, so the third one is after the end of a step.
+    const { store, reopen } = await openFile(t, 3);
+    const tenant = await addTenant(store(), 'main');
+    await store().log.append(
+      tenant.id,
+      Array.from({ length: 2000 }, () => newEvent()),
+      start,
+    );
+    await store().log.append(tenant.id, [newEvent()], start + 5 * dayMs);
+    await reopen((db) =>
+      db.exec(`
+        with recursive numbers(value) as (
+          select 1 union all select value + 1 from numbers where value < 300000)
+        insert into attempts (stream_key, event_key, at, duration_ms, outcome)
+        select 1, value, ${start} + value, 1.5, 1 from numbers`),
+    );
+    const query = { olderThanMs: dayMs, take: 1_000_000 };
+    const events = await store().log.prune(tenant.id, query);
+    assert.ok(events > 0 && events < 100, `${events} events in one step`);
+    assert.equal(await store().deliveries.pruneAttempts(query), 1, 'nothing is open');
+    const attempts = await store().deliveries.pruneAttempts(query);
+    assert.ok(attempts > 0 && attempts < 500, `${attempts} attempts in one step`);
+  });
+
+  test('old history is removed from its beginning, whatever number of tenants there is', async (t) => {
+    const { store, reopen } = await openFile(t);
+    for (let number = 0; number < 50; number += 1) await addTenant(store(), `tenant-${number}`);
+    await store().log.append(1, [newEvent()], start + 5 * dayMs);
+    await reopen((db) =>
+      db.exec(`
+        with recursive numbers(value) as (
+          select 1 union all select value + 1 from numbers where value < 20000)
+        insert into attempts (stream_key, event_key, at, duration_ms, outcome)
+        select value % 50, value, ${start} + value, 1.5, 1 from numbers`),
+    );
+    // A step does what it removes: there are no steps that only walk.
+    let steps = 0;
+    let removed = 0;
+    for (;;) {
+      const count = await store().deliveries.pruneAttempts({ olderThanMs: dayMs, take: 1000 });
+      if (count === 0) break;
+      steps += 1;
+      removed += count;
+    }
+    assert.equal(removed, 20_001);
+    assert.ok(steps < 20_000 / 50 + 2, `${steps} steps`);
+  });
+});
