@@ -55,7 +55,11 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   boundServer(app.server);
   const measuring = deps.meter && { meter: deps.meter, clock };
   if (measuring !== undefined) measureRoutes(app, measuring);
-  const tenants = createTenantDirectory({ tenants: store.tenants, clock });
+  const tenants = createTenantDirectory({
+    tenants: store.tenants,
+    watch: store.watch.bind(store),
+    clock,
+  });
   const limiter = createRateLimiter({ clock, settings });
   const remoteOf = createRemoteReader(settings.trustProxy);
   const closing = closingOf(app);

@@ -13,17 +13,23 @@ export interface TenantDirectory {
 
 export interface TenantDirectoryDeps {
   readonly tenants: Pick<Store['tenants'], 'list'>;
+  readonly watch: Store['watch'];
   readonly clock: Pick<Clock, 'after'>;
 }
 
-/** Tenants are changed by another program; running nodes follow within 10 s (contract section 2). */
+/** Another process may change tenants, and its hint may get lost. */
 const refreshMs = 5_000;
 
 /** Creates the directory; it knows nobody before it is opened. */
-export function createTenantDirectory({ tenants, clock }: TenantDirectoryDeps): TenantDirectory {
+export function createTenantDirectory({
+  tenants,
+  watch,
+  clock,
+}: TenantDirectoryDeps): TenantDirectory {
   let byHost: ReadonlyMap<string, Tenant> = new Map();
   let only: Tenant | undefined;
   let cancel = (): void => {};
+  let unwatch = (): void => {};
 
   const read = async (): Promise<void> => {
     const list = await tenants.list();
@@ -45,8 +51,14 @@ export function createTenantDirectory({ tenants, clock }: TenantDirectoryDeps): 
     open: async () => {
       await read();
       refreshLater();
+      unwatch = watch(({ kind }) => {
+        if (kind === 'tenants' || kind === 'missed') void read().catch(() => {});
+      });
     },
-    close: () => cancel(),
+    close: () => {
+      cancel();
+      unwatch();
+    },
   };
 }
 

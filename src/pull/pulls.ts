@@ -196,7 +196,7 @@ class NodePulls implements Pulls {
       for (const { hub } of this.#entries.values()) hub.restart();
       return;
     }
-    if (hint.kind === 'stream' || hint.kind === 'free') return;
+    if (hint.kind === 'stream' || hint.kind === 'free' || hint.kind === 'tenants') return;
     const hub = this.#entries.get(hint.tenant)?.hub;
     if (hub === undefined) return;
     if (hint.kind === 'appended') hub.appended(hint.events);

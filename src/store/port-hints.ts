@@ -12,6 +12,8 @@ export type Hint =
   | { readonly kind: 'client'; readonly tenant: number; readonly client: string }
   /** Signing keys were added or removed. */
   | { readonly kind: 'keys'; readonly tenant: number }
+  /** A tenant was created, renamed, or began to leave. */
+  | { readonly kind: 'tenants' }
   /** Another process gave streams up. */
   | { readonly kind: 'free' }
   /** Hints of other processes may have been lost: any of the above may have happened. */

@@ -13,4 +13,18 @@ export interface TenantStore {
     id: number,
     to: Pick<Tenant, 'name' | 'domain'>,
   ): Promise<'renamed' | 'name_taken' | 'domain_taken' | 'unknown'>;
+  /**
+   * Begins to delete a tenant: from now on it is unknown to every other command, its log takes
+   * nothing, and its name stays taken until the last {@link removeStep}. Durable when it returns;
+   * false when there is no such tenant.
+   */
+  leave(id: number): Promise<boolean>;
+  /** Tenants that {@link leave} began to delete, in the order of their creation. */
+  leaving(): Promise<Tenant[]>;
+  /**
+   * Removes at most `take` rows of a tenant that is leaving; its streams go first, and their owners
+   * stop. `isDone` once nothing is left of it, also when it was not leaving. 0 rows without that
+   * mean that the step is to be repeated a moment later.
+   */
+  removeStep(id: number, take: number): Promise<{ removed: number; isDone: boolean }>;
 }

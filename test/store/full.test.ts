@@ -83,7 +83,10 @@ async function openSmall(t: TestContext) {
   const seal = createSeal(Buffer.alloc(32), randomBytes);
   await prepareSchema(connection, { path, file: path }, seal);
   const db = createDatabase(connection);
-  await createTenantStore({ db }).create({ name: 'main', domain: 'localhost' }, start);
+  await createTenantStore({ db, hint: () => {} }).create(
+    { name: 'main', domain: 'localhost' },
+    start,
+  );
   return {
     log: createLogStore({ db, hint: ignore, defer: setImmediate, clock: systemClock }),
     users: createUserStore({ db, hint: ignore }),

@@ -1,21 +1,58 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Tenant } from '../../core/types.ts';
 import type { TenantStore } from '../port-tenants.ts';
+import type { Hint } from '../port.ts';
 import type { Database, Queries } from './database.ts';
+import { removeStep } from './tenant-removal.ts';
 import { takeTurn } from './turns.ts';
 
 /** The tenants; the head of a tenant's log stands in the same row and belongs to log.ts. */
-export function createTenantStore({ db }: { readonly db: Database }): TenantStore {
+export function createTenantStore({
+  db,
+  hint,
+}: {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}): TenantStore {
   return {
     list: () => list(db),
-    create: (tenant, now) => db.transact('durable', (tx) => create(tx, tenant, now)),
-    rename: (id, to) => db.transact('durable', (tx) => rename(tx, id, to)),
+    create: async (tenant, now) => {
+      const answer = await db.transact('durable', (tx) => create(tx, tenant, now));
+      if ('created' in answer) hint({ kind: 'tenants' });
+      return answer;
+    },
+    rename: async (id, to) => {
+      const answer = await db.transact('durable', (tx) => rename(tx, id, to));
+      if (answer === 'renamed') hint({ kind: 'tenants' });
+      return answer;
+    },
+    leave: async (id) => {
+      const found = await db.transact('durable', (tx) => leave(tx, id));
+      if (found) hint({ kind: 'tenants' });
+      return found;
+    },
+    leaving: () => db.all<Tenant>`select id, name, domain from leaving_tenants order by id`,
+    removeStep: async (id, take) => {
+      const step = await removeStep(db, id, take);
+      for (const stream of step.streams) hint({ kind: 'stream', tenant: id, stream });
+      return { removed: step.removed, isDone: step.isDone };
+    },
   };
 }
 
 async function list(db: Queries): Promise<Tenant[]> {
   const rows = await db.all<Tenant>`select id, name, domain from tenants order by id`;
   return rows.map(({ id, name, domain }) => ({ id, name, domain }));
+}
+
+/** An append that is under way has the row locked: it ends first, and later ones find no tenant. */
+async function leave(tx: Queries, id: number): Promise<boolean> {
+  await lockNames(tx);
+  const left = await tx.run`
+    insert into leaving_tenants (id, name, domain)
+    select id, name, domain from tenants where id = ${id}`;
+  await tx.run`delete from tenants where id = ${id}`;
+  return left > 0;
 }
 
 type Names = Pick<Tenant, 'name' | 'domain'>;
@@ -60,7 +97,9 @@ async function takenName(
 ): Promise<'name_taken' | 'domain_taken' | undefined> {
   const others = await tx.all<Names>`
     select name, domain from tenants
-    where (name = ${name} or domain = ${domain}) and id is distinct from ${self}::integer`;
+    where (name = ${name} or domain = ${domain}) and id is distinct from ${self}::integer
+    union all
+    select name, domain from leaving_tenants where name = ${name}`;
   if (others.some((other) => other.name === name)) return 'name_taken';
   return others.length > 0 ? 'domain_taken' : undefined;
 }

@@ -37,6 +37,7 @@ export function openMoveSource(file: string): MoveSource {
   const connection = locked(file);
   try {
     refuseOtherSchema(connection, file);
+    refuseLeaving(connection, file);
     return sourceOn(connection, file, keyProofOf(connection, file));
   } catch (error) {
     connection.close();
@@ -91,6 +92,17 @@ function refuseOtherSchema(connection: DatabaseSync, file: string): void {
   throw refusal(
     file,
     'was last used by an older version of Leat: start this one on it once, stop it and run the command again',
+  );
+}
+
+/** What is left of such a tenant has no place in another store. */
+function refuseLeaving(connection: DatabaseSync, file: string): void {
+  const leaving = connection.prepare('select name from leaving_tenants limit 1').get();
+  if (leaving === undefined) return;
+  const name = String(leaving['name']);
+  throw refusal(
+    file,
+    `has a tenant that is being deleted, end it with leat tenants delete ${name}`,
   );
 }
 

@@ -1,19 +1,59 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Tenant } from '../../core/types.ts';
 import type { TenantStore } from '../port-tenants.ts';
+import type { Hint } from '../port.ts';
 import type { Database } from './database.ts';
+import { removeStep } from './tenant-removal.ts';
 
 /** The tenants; the head of a tenant's log stands in the same row and belongs to log.ts. */
-export function createTenantStore({ db }: { readonly db: Database }): TenantStore {
+export function createTenantStore({
+  db,
+  hint,
+}: {
+  readonly db: Database;
+  readonly hint: (hint: Hint) => void;
+}): TenantStore {
   return {
     list: async () => list(db),
-    create: async (tenant, now) => db.transact('durable', () => create(db, tenant, now)),
-    rename: async (id, to) => db.transact('durable', () => rename(db, id, to)),
+    create: async (tenant, now) => {
+      const answer = db.transact('durable', () => create(db, tenant, now));
+      if ('created' in answer) hint({ kind: 'tenants' });
+      return answer;
+    },
+    rename: async (id, to) => {
+      const answer = db.transact('durable', () => rename(db, id, to));
+      if (answer === 'renamed') hint({ kind: 'tenants' });
+      return answer;
+    },
+    leave: async (id) => {
+      const found = db.transact('durable', () => leave(db, id));
+      if (found) hint({ kind: 'tenants' });
+      return found;
+    },
+    leaving: async () => leaving(db),
+    removeStep: async (id, take) => {
+      const step = db.transact('relaxed', () => removeStep(db, id, take));
+      for (const stream of step.streams) hint({ kind: 'stream', tenant: id, stream });
+      return { removed: step.removed, isDone: step.isDone };
+    },
   };
 }
 
 function list(db: Database): Tenant[] {
   const rows = db.all<Tenant>`select id, name, domain from tenants order by id`;
+  return rows.map(({ id, name, domain }) => ({ id, name, domain }));
+}
+
+function leave(db: Database, id: number): boolean {
+  const left = db.run`
+    insert into leaving_tenants (id, name, domain)
+    select id, name, domain from tenants where id = ${id}`;
+  db.run`delete from tenants where id = ${id}`;
+  return left > 0;
+}
+
+function leaving(db: Database): Tenant[] {
+  const rows = db.all<Tenant>`select id, name, domain from leaving_tenants order by id`;
   return rows.map(({ id, name, domain }) => ({ id, name, domain }));
 }
 
@@ -56,7 +96,9 @@ function takenName(
 ): 'name_taken' | 'domain_taken' | undefined {
   const others = db.all<Names>`
     select name, domain from tenants
-    where (name = ${name} or domain = ${domain}) and id is not ${self}`;
+    where (name = ${name} or domain = ${domain}) and id is not ${self}
+    union all
+    select name, domain from leaving_tenants where name = ${name}`;
   if (others.some((other) => other.name === name)) return 'name_taken';
   return others.length > 0 ? 'domain_taken' : undefined;
 }

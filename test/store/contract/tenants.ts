@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, newEvent, start } from './scene.ts';
+import { StoreContentRefused } from '../../../src/core/errors.ts';
+import { addTenant, createScene, newEvent, sceneOf, start } from './scene.ts';
 
 export function tenantsContract(engine: Engine): void {
   describe(`${engine.name}: tenants`, () => {
@@ -70,6 +71,68 @@ export function tenantsContract(engine: Engine): void {
       assert.equal(await store.tenants.rename(other.id + 1, other), 'unknown');
       const names = (await store.tenants.list()).map(({ name }) => name);
       assert.deepEqual(names, ['main', 'other']);
+    });
+
+    test('leave: the tenant is unknown at once, and its log takes nothing', async (t) => {
+      const { store, hints } = await createScene(engine, t);
+      const other = await addTenant(store, 'other');
+      await store.log.append(other.id, [newEvent()], start);
+      assert.equal(await store.tenants.leave(other.id), true);
+      assert.equal(await store.tenants.leave(other.id), false);
+      assert.deepEqual(hints.at(-1), { kind: 'tenants' });
+      assert.deepEqual(
+        (await store.tenants.list()).map(({ name }) => name),
+        ['main'],
+      );
+      assert.deepEqual(await store.tenants.leaving(), [other]);
+      await assert.rejects(store.log.append(other.id, [newEvent()], start), StoreContentRefused);
+      assert.equal(await store.tenants.rename(other.id, other), 'unknown');
+      // Nobody can tell two of one name apart while the first is still there.
+      assert.deepEqual(await store.tenants.create({ ...other, domain: 'new.example.com' }, start), {
+        refused: 'name_taken',
+      });
+    });
+
+    test('leave: appends at the same moment are kept whole or refused', async (t) => {
+      const { store } = await createScene(engine, t);
+      const other = await addTenant(store, 'other');
+      const appends = Array.from({ length: 20 }, () =>
+        store.log.append(other.id, [newEvent(), newEvent()], start),
+      );
+      const [left, ...answers] = await Promise.allSettled([
+        store.tenants.leave(other.id),
+        ...appends,
+      ]);
+      assert.deepEqual(left, { status: 'fulfilled', value: true });
+      for (const answer of answers) {
+        if (answer.status === 'rejected') assert.ok(answer.reason instanceof StoreContentRefused);
+        else assert.equal(answer.value.length, 2);
+      }
+    });
+
+    test('removeStep: streams go first, and their owner hears of it', async (t) => {
+      const { store } = await createScene(engine, t);
+      const other = await addTenant(store, 'other');
+      const scene = sceneOf(store, other.id);
+      const [first, second] = [await scene.addStream(), await scene.addStream()];
+      await scene.own(first);
+      await store.tenants.leave(other.id);
+      const step = await store.tenants.removeStep(other.id, 1);
+      assert.deepEqual(step, { removed: 2, isDone: false });
+      assert.deepEqual(scene.hints.at(-1), { kind: 'stream', tenant: other.id, stream: first.id });
+      const refs = [first, second].map(({ id }) => ({ tenant: other.id, stream: id }));
+      const owned = await store.ownership.owned(await scene.node(), refs, start);
+      assert.ok(!owned.some(({ stream }) => stream.id === first.id));
+    });
+
+    test('removeStep: of a tenant that is not leaving removes nothing', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      await store.log.append(tenant, [newEvent()], start);
+      assert.deepEqual(await store.tenants.removeStep(tenant, 100), { removed: 0, isDone: true });
+      assert.deepEqual(await store.tenants.removeStep(99, 100), { removed: 0, isDone: true });
+      assert.equal(await store.log.head(tenant), 1);
+      const page = await store.log.page(tenant, { after: 0, take: 10, bytesMax: 10_000 });
+      assert.equal(page.events.length, 1);
     });
   });
 }

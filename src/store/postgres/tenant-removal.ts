@@ -1,0 +1,123 @@
+import type { Database, Queries } from './database.ts';
+import { dayMs } from './days.ts';
+import { lockRuns } from './runs.ts';
+
+/** What a step of removing a tenant did. */
+export interface RemovalStep {
+  readonly removed: number;
+  readonly isDone: boolean;
+  /** Streams that ended. */
+  readonly streams: readonly string[];
+}
+
+/**
+ * The last step waits so long after the first: by then every node has read that the tenant is gone,
+ * also one that a hint did not reach, and nothing is added any more.
+ */
+const knownMs = 7_000;
+
+/** Removes at most `take` rows of a tenant that is leaving, in a transaction of their own. */
+export async function removeStep(db: Database, tenant: number, take: number): Promise<RemovalStep> {
+  if ((await db.get`select 1 from leaving_tenants where id = ${tenant}`) === undefined) {
+    return { removed: 0, isDone: true, streams: [] };
+  }
+  const streams = await db.transact('relaxed', (tx) => removeStreams(tx, tenant, take));
+  if (streams.length > 0) return { removed: 2 * streams.length, isDone: false, streams };
+  for (const remove of removals) {
+    const removed = await db.transact('relaxed', (tx) => remove(tx, tenant, take));
+    if (removed > 0) return { removed, isDone: false, streams };
+  }
+  const removed = await db.run`
+    delete from leaving_tenants where id = ${tenant}
+      and begun_at < clock_timestamp() - ${knownMs} * interval '1 millisecond'`;
+  const left = await db.get`select 1 from leaving_tenants where id = ${tenant}`;
+  return { removed, isDone: left === undefined, streams };
+}
+
+/** First of all: an owner that finds its stream gone sends nothing more. */
+async function removeStreams(tx: Queries, tenant: number, take: number): Promise<string[]> {
+  const rows = await tx.all<{ id: string }>`
+    select id from streams where tenant = ${tenant} order by id limit ${take}`;
+  const ids = rows.map(({ id }) => id);
+  if (ids.length === 0) return ids;
+  await lockRuns(
+    tx,
+    ids.map((stream) => ({ tenant, stream })),
+  );
+  await tx.run`delete from runs where tenant = ${tenant} and stream = any(${ids}::text[])`;
+  await tx.run`delete from streams where tenant = ${tenant} and id = any(${ids}::text[])`;
+  return ids;
+}
+
+type Remove = (tx: Queries, tenant: number, take: number) => Promise<number>;
+
+/** Every other table with rows of tenants, first those that let somebody in. */
+const removals: readonly Remove[] = [
+  (tx, tenant, take) => tx.run`
+    delete from signing_keys where tenant = ${tenant} and number in
+      (select number from signing_keys where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from clients where tenant = ${tenant} and id in
+      (select id from clients where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from grants where tenant = ${tenant} and id in
+      (select id from grants where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from assertions where tenant = ${tenant} and (client, jti) in
+      (select client, jti from assertions where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from apis where tenant = ${tenant} and id in
+      (select id from apis where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from role_users where tenant = ${tenant} and (role, "user") in
+      (select role, "user" from role_users where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from role_clients where tenant = ${tenant} and (role, client) in
+      (select role, client from role_clients where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from role_permissions where tenant = ${tenant} and (role, api, name) in
+      (select role, api, name from role_permissions where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from roles where tenant = ${tenant} and id in
+      (select id from roles where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from users where tenant = ${tenant} and id in
+      (select id from users where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from deliveries where tenant = ${tenant} and (stream, event_id) in
+      (select stream, event_id from deliveries where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from replays where tenant = ${tenant} and (stream, id) in
+      (select stream, id from replays where tenant = ${tenant} limit ${take})`,
+  (tx, tenant, take) => tx.run`
+    delete from stream_stats where tenant = ${tenant} and (stream, hour) in
+      (select stream, hour from stream_stats where tenant = ${tenant} limit ${take})`,
+  (tx, tenant) => tx.run`delete from looks where tenant = ${tenant}`,
+  removeHistory,
+  removeEvents,
+];
+
+/** One day after the other: a statement over all partitions would open each of them. */
+async function removeHistory(tx: Queries, tenant: number, take: number): Promise<number> {
+  const found =
+    (await tx.get<{ day: number }>`
+      select day from attempts where tenant = ${tenant} and "offset" is not null limit 1`) ??
+    (await tx.get<{ day: number }>`
+      select day from attempts where tenant = ${tenant} and event_id is not null limit 1`);
+  if (found === undefined) return 0;
+  return tx.run`
+    delete from attempts where day = ${found.day} and tenant = ${tenant} and ctid = any(array(
+      select ctid from attempts where day = ${found.day} and tenant = ${tenant} limit ${take}))`;
+}
+
+async function removeEvents(tx: Queries, tenant: number, take: number): Promise<number> {
+  const found = await tx.get<{ published_at: number }>`
+    select published_at from events where tenant = ${tenant} limit 1`;
+  if (found === undefined) return 0;
+  const from = found.published_at - (found.published_at % dayMs);
+  return tx.run`
+    delete from events where tenant = ${tenant}
+      and published_at >= ${from} and published_at < ${from + dayMs} and ctid = any(array(
+        select ctid from events where tenant = ${tenant}
+          and published_at >= ${from} and published_at < ${from + dayMs} limit ${take}))`;
+}

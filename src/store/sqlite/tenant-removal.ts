@@ -1,0 +1,103 @@
+import type { Database } from './database.ts';
+
+/** What a step of removing a tenant did. */
+export interface RemovalStep {
+  readonly removed: number;
+  readonly isDone: boolean;
+  /** Streams that ended. */
+  readonly streams: readonly string[];
+}
+
+/** Removes at most `take` rows of a tenant that is leaving, within the caller's transaction. */
+export function removeStep(db: Database, tenant: number, take: number): RemovalStep {
+  if (db.get`select 1 from leaving_tenants where id = ${tenant}` === undefined) {
+    return { removed: 0, isDone: true, streams: [] };
+  }
+  const streams = removeStreams(db, tenant, take);
+  if (streams.length > 0) return { removed: 2 * streams.length, isDone: false, streams };
+  for (const remove of removals) {
+    const removed = remove(db, tenant, take);
+    if (removed > 0) return { removed, isDone: false, streams };
+  }
+  const removed = db.run`delete from leaving_tenants where id = ${tenant}`;
+  return { removed, isDone: true, streams };
+}
+
+/** First of all: an owner that finds its stream gone sends nothing more. */
+function removeStreams(db: Database, tenant: number, take: number): string[] {
+  const rows = db.all<{ id: string }>`
+    select id from streams where tenant = ${tenant} order by id limit ${take}`;
+  for (const { id } of rows) {
+    db.run`
+      insert into leaving_runs (key, tenant)
+      select key, tenant from runs where tenant = ${tenant} and stream = ${id}`;
+    db.run`delete from runs where tenant = ${tenant} and stream = ${id}`;
+    db.run`delete from streams where tenant = ${tenant} and id = ${id}`;
+  }
+  return rows.map(({ id }) => id);
+}
+
+type Remove = (db: Database, tenant: number, take: number) => number;
+
+/** Every other table with rows of tenants, first those that let somebody in. */
+const removals: readonly Remove[] = [
+  (db, tenant, take) => db.run`
+    delete from signing_keys where number in
+      (select number from signing_keys where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from clients where tenant = ${tenant} and id in
+      (select id from clients where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from grants where tenant = ${tenant} and id in
+      (select id from grants where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from assertions where tenant = ${tenant} and (client, jti) in
+      (select client, jti from assertions where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from apis where tenant = ${tenant} and id in
+      (select id from apis where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from role_users where tenant = ${tenant} and (role, user) in
+      (select role, user from role_users where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from role_clients where tenant = ${tenant} and (role, client) in
+      (select role, client from role_clients where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from role_permissions where tenant = ${tenant} and (role, api, name) in
+      (select role, api, name from role_permissions where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from roles where tenant = ${tenant} and id in
+      (select id from roles where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from users where rowid in
+      (select rowid from users where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from deliveries where tenant = ${tenant} and (stream, event_id) in
+      (select stream, event_id from deliveries where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from replays where tenant = ${tenant} and (stream, id) in
+      (select stream, id from replays where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
+    delete from stream_stats where tenant = ${tenant} and (stream, hour) in
+      (select stream, hour from stream_stats where tenant = ${tenant} limit ${take})`,
+  (db, tenant) => db.run`delete from looks where tenant = ${tenant}`,
+  removeHistory,
+  (db, tenant, take) => db.run`
+    delete from events where tenant = ${tenant} and offset in
+      (select offset from events where tenant = ${tenant} order by offset limit ${take})`,
+];
+
+/** The history knows a stream by its key alone. */
+function removeHistory(db: Database, tenant: number, take: number): number {
+  const run = db.get<{ key: number }>`
+    select key from leaving_runs where tenant = ${tenant} limit 1`;
+  if (run === undefined) return 0;
+  const removed =
+    db.run`
+      delete from attempts where rowid in (select rowid from attempts
+        where stream_key = ${run.key} and offset is not null limit ${take})` ||
+    db.run`
+      delete from attempts where rowid in (select rowid from attempts
+        where stream_key = ${run.key} and event_id is not null limit ${take})`;
+  return removed || db.run`delete from leaving_runs where key = ${run.key}`;
+}
