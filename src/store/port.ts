@@ -33,6 +33,7 @@ import type {
   StreamStatus,
 } from '../core/types.ts';
 import type { Hint } from './port-hints.ts';
+import type { OverviewStore } from './port-overview.ts';
 import type { ReplayStore } from './port-replays.ts';
 import type { TenantStore } from './port-tenants.ts';
 import type { UserStore } from './port-users.ts';
@@ -53,6 +54,9 @@ export interface Store {
   readonly users: UserStore;
   readonly looks: LookStore;
   readonly upkeep: UpkeepStore;
+  readonly overview: OverviewStore;
+  /** Copies the store while it works; absent where the engine brings tools for that. */
+  readonly copy?: StoreCopy | undefined;
   /**
    * Calls `listener` right after each commit that others may wait for, in commit order. Hints may
    * be lost or repeated; whoever acts on them also looks by itself from time to time.
@@ -65,6 +69,19 @@ export interface Store {
 }
 
 export type { Hint } from './port-hints.ts';
+
+/**
+ * Writes a consistent copy of the store into an empty file, in steps between which other work runs:
+ * it holds all that was committed before the call. Rejects with the signal's reason when aborted.
+ */
+export type StoreCopy = (
+  file: string,
+  follow: {
+    /** Receives how many pages are copied, of how many. */
+    readonly progress: (done: number, total: number) => void;
+    readonly signal: AbortSignal;
+  },
+) => Promise<void>;
 
 /** A page ordered by an opaque key. `next` is absent on the last page. */
 export interface Page<T> {

@@ -16,6 +16,7 @@ import { createLookStore } from './looks.ts';
 import { refuseHalfMoved } from './move.ts';
 import { type Notices, openNotices } from './notices.ts';
 import { createOwnershipStore } from './ownership.ts';
+import { createOverviewStore } from './overview.ts';
 import { createPools, type Pools, type Purpose } from './pools.ts';
 import { createReplayStore } from './replays.ts';
 import { createRoleStore } from './roles.ts';
@@ -171,6 +172,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     users: { ...users('commands'), ...pick(users('lists'), 'list', 'listFrom') },
     looks: over(createLookStore)('commands'),
     upkeep: over(createUpkeepStore)('commands'),
+    overview: over(createOverviewStore)('lists'),
   };
 }
 

@@ -1,11 +1,13 @@
 import { existsSync, statSync } from 'node:fs';
-import { StartRefused, StoreUnavailable } from '../../core/errors.ts';
+import { StartRefused, StoreInUse, StoreUnavailable } from '../../core/errors.ts';
 
 /** Why the database file `name` cannot be used, as one line that says what to do. */
 export function refusalOf(name: string, error: unknown): StartRefused {
   if (error instanceof StartRefused) return error;
   const cause = error instanceof StoreUnavailable ? error.cause : error;
-  return new StartRefused(`LEAT_STORE: ${name} ${reasonOf(name, cause)}`, { cause });
+  const line = `LEAT_STORE: ${name} ${reasonOf(name, cause)}`;
+  const isInUse = (extendedCode(cause) & 0xff) === busy && !isFolder(name);
+  return isInUse ? new StoreInUse(line, { cause }) : new StartRefused(line, { cause });
 }
 
 /** Whether the file system answered with one of these codes. */
@@ -38,9 +40,12 @@ const cannotOpen = 14;
 export const noDatabase =
   'is not a database, or its first page is damaged: choose another file or restore it';
 
+/** SQLITE_BUSY */
+const busy = 5;
+
 /** By primary result code (sqlite.org/rescode.html). */
 const reasons: ReadonlyMap<number, string> = new Map([
-  [5, 'is in use by another process, stop that one or choose another file'],
+  [busy, 'is in use by another process, stop that one or choose another file'],
   [8, readOnly],
   [10, 'cannot be read or written (disk I/O error), check the disk, its space and its quotas'],
   [11, 'is damaged, restore it from a backup'],

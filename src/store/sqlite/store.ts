@@ -7,6 +7,7 @@ import { createApiStore } from './apis.ts';
 import { defineTestKey } from './attempts.ts';
 import { createClientStore } from './clients.ts';
 import { openConnection, type SqliteLocation } from './connection.ts';
+import { createCopy } from './copy.ts';
 import { createDatabase, type Database } from './database.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createGrantStore } from './grants.ts';
@@ -14,6 +15,7 @@ import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
 import { createLookStore } from './looks.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
+import { createOverviewStore } from './overview.ts';
 import { createReplayStore } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import { applicationId, prepareSchema } from './schema.ts';
@@ -95,6 +97,8 @@ export function createSqliteStore(
     users: createUserStore(shared),
     looks: createLookStore(shared),
     upkeep: createUpkeepStore({ ...shared, connection }),
+    overview: createOverviewStore({ db, file: connection.location() ?? undefined }),
+    copy: createCopy(connection),
     watch,
     ping: writes.check,
     close: async () => {

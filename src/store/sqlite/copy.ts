@@ -1,0 +1,84 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { backup, type DatabaseSync } from 'node:sqlite';
+import { StartRefused } from '../../core/errors.ts';
+import type { StoreCopy } from '../port.ts';
+
+/**
+ * Pages of one step. Other work of the connection waits for a step, which takes about 1 ms; what
+ * it writes meanwhile is in the copy too (sqlite.org/c3ref/backup_finish.html).
+ */
+const pagesAtOnce = 64;
+/** The last step syncs the copy while all other work waits: so little is left to sync by then. */
+const syncedPages = 4096;
+/** A copy begins with a step that is refused inside a transaction; later ones are repeated. */
+const beginningsMax = 100;
+
+/** Copies the database of a connection, as it is when the copy ends, into an empty file. */
+export function createCopy(connection: DatabaseSync): StoreCopy {
+  return async (file, { progress, signal }) => {
+    const handle = await open(file, 'r+');
+    try {
+      for (let beginnings = 1; ; beginnings += 1) {
+        try {
+          await copyOnce(connection, file, handle, { progress, signal });
+          return await handle.sync();
+        } catch (error) {
+          signal.throwIfAborted();
+          if (!isUnbegun(error) || beginnings >= beginningsMax) throw refusal(error);
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+      }
+    } finally {
+      await handle.close();
+    }
+  };
+}
+
+async function copyOnce(
+  connection: DatabaseSync,
+  file: string,
+  handle: FileHandle,
+  { progress, signal }: Parameters<StoreCopy>[1],
+): Promise<void> {
+  let synced = 0;
+  let syncing: Promise<void> | undefined;
+  const copied = backup(connection, file, {
+    rate: pagesAtOnce,
+    progress: ({ totalPages, remainingPages }) => {
+      // What is thrown here ends the copy.
+      signal.throwIfAborted();
+      const done = totalPages - remainingPages;
+      progress(done, totalPages);
+      if (syncing !== undefined || done - synced < syncedPages) return;
+      synced = done;
+      syncing = handle.datasync().finally(() => {
+        syncing = undefined;
+      });
+      // An error of the disk shows again in the last sync.
+      syncing.catch(() => undefined);
+    },
+  });
+  try {
+    await copied;
+  } finally {
+    await syncing?.catch(() => undefined);
+  }
+}
+
+/** The first step met a transaction and was answered with busy, of which Node makes this error. */
+function isUnbegun(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && error.errcode === 0;
+}
+
+/** SQLITE_FULL */
+const full = 13;
+
+function refusal(error: unknown): unknown {
+  if (!(error instanceof Error && 'errcode' in error)) return error;
+  if ((Number(error.errcode) & 0xff) === full) {
+    return new StartRefused('The disk of the data folder has no room for the copy: make room.', {
+      cause: error,
+    });
+  }
+  return new StartRefused(`The copy failed: ${error.message}.`, { cause: error });
+}
