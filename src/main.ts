@@ -6,12 +6,12 @@ import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
-import type { Admin } from './admin.ts';
 import type { Credentials, HandOver } from './auth/clients.ts';
 import type { CliDeps } from './cli/command.ts';
 import { CommandFailed, exitCodes } from './cli/failure.ts';
 import { addHttpCommands } from './cli/program.ts';
 import { addServiceExamples } from './cli/service-examples.ts';
+import { createTerminal } from './cli/terminal.ts';
 import { systemClock, systemRandom } from './clock.ts';
 import { companionCommand, type Order, runCompanion, startCompanion } from './companion.ts';
 import {
@@ -32,6 +32,7 @@ import {
   type MessageSettings,
   readMessageSettings,
 } from './messages/settings.ts';
+import { addOperatorCommands, type OperatorDeps } from './operator/program.ts';
 import { credentialsFile, keepCredentials, presentSecretKey } from './ops/data-folder.ts';
 import type { Service } from './service.ts';
 
@@ -80,12 +81,7 @@ function buildProgram(): Command {
       const { openapiDocument } = await import('./api/openapi.ts');
       print(JSON.stringify(openapiDocument(), undefined, 2));
     });
-  program
-    .command('nodes')
-    .description('print the nodes on this store and how many streams each works for')
-    .action(() => administer((admin) => admin.listNodes()));
-  addTenantCommands(program.command('tenants').description('tenants of this service'));
-  addKeyCommands(program.command('keys').description('keys that sign access tokens'));
+  addOperatorCommands(program, operatorDeps());
   program
     .command('migrate-store')
     .description('carry a whole store from SQLite to PostgreSQL; can be run again when cut off')
@@ -112,53 +108,36 @@ function clientDeps(): CliDeps {
   };
 }
 
-function addTenantCommands(tenants: Command): void {
-  tenants
-    .command('list')
-    .description('print names and domains')
-    .action(() => administer((admin) => admin.listTenants()));
-  tenants
-    .command('create <name> <domain>')
-    .description('make a tenant and print its bootstrap client')
-    .action((name: string, domain: string) =>
-      administer((admin) => admin.createTenant(name, domain)),
-    );
-  tenants
-    .command('bootstrap <name>')
-    .description('make a new bootstrap client and end the secret of the former one')
-    .action((name: string) => administer((admin) => admin.renewBootstrapClient(name)));
-}
-
-function addKeyCommands(keys: Command): void {
-  const tenantOption = ['--tenant <name>', 'another tenant than the first'] as const;
-  keys
-    .command('list')
-    .option(...tenantOption)
-    .description('print the keys that are published, newest first')
-    .action(({ tenant }: { tenant?: string }) => administer((admin) => admin.listKeys(tenant)));
-  keys
-    .command('rotate')
-    .option(...tenantOption)
-    .option('--now', 'sign with the new key at once, not 10 minutes later')
-    .description('publish a new key and let it take over')
-    .action(({ tenant, now }: { tenant?: string; now?: boolean }) =>
-      administer((admin) => admin.rotateKey(now === true, tenant)),
-    );
-  keys
-    .command('revoke <kid>')
-    .option(...tenantOption)
-    // One key in 64 has a name that begins with a dash.
-    .allowUnknownOption()
-    .description('remove a key and refuse every token signed with it')
-    .action((kid: string, { tenant }: { tenant?: string }) =>
-      administer((admin) => admin.revokeKey(kid, tenant)),
-    );
-}
-
-async function administer(work: (admin: Admin) => Promise<string>): Promise<void> {
-  const { config } = load();
-  const { createAdmin } = await import('./admin.ts');
-  print(await work(createAdmin({ config, clock: systemClock, random: systemRandom })));
+function operatorDeps(): OperatorDeps {
+  return {
+    load,
+    openAdmin: async ({ config }) => {
+      const { createAdmin } = await import('./admin.ts');
+      return createAdmin({ config, clock: systemClock, random: systemRandom });
+    },
+    alertSenders: async ({ config }) => {
+      const { alertSendersOf } = await import('./ops/alert-senders.ts');
+      const log = await openLog(config.logLevel);
+      return alertSendersOf(config, {
+        fetch,
+        log,
+        clock: systemClock,
+        userAgent: `Leat/${version}`,
+      });
+    },
+    clock: systemClock,
+    random: systemRandom,
+    nodeVersion: process.version,
+    terminal: createTerminal(process, { colour: false }),
+    stderr: process.stderr,
+    interruption: () => {
+      const interruption = new AbortController();
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+        process.once(signal, () => interruption.abort());
+      }
+      return interruption.signal;
+    },
+  };
 }
 
 /** The key is that of the configuration, else the one that was made beside the source. */

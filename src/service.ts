@@ -30,9 +30,11 @@ import { createEgressRule, type EgressRule } from './delivery/egress.ts';
 import { createTransport, type Transport } from './delivery/transport.ts';
 import { type Listening, listenRefusal, urlOf } from './listening.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
+import { openOperator } from './operator/serve.ts';
 import { keptSecretKey } from './ops/data-folder.ts';
 import { createUpkeep } from './ops/upkeep.ts';
 import { createSystemAlerts, type SystemAlerts } from './ops/system-alerts.ts';
+import { removeLeaving } from './ops/tenant-removal.ts';
 import { createPulls, type Pulls } from './pull/pulls.ts';
 import { logReport } from './ops/telemetry.ts';
 import { openStore } from './store/open.ts';
@@ -143,8 +145,14 @@ async function startOn(
     dispatcher.state().holdsLease ? undefined : 'The node has no lease.';
   const around = { egress, ending: signal, tls: tls?.server, metrics, obstacle };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
-  const { url, closeOthers } = await listen(app, deps);
+  // First: whoever sees the service ready finds the socket.
+  const operator = await openOperator(store, deps);
+  const { url, closeOthers } = await listen(app, deps).catch(async (error: unknown) => {
+    await operator?.close();
+    throw error;
+  });
   const work = Promise.all([
+    removeLeaving(store, deps, signal),
     dispatcher.run(signal),
     upkeep.run(signal),
     alarm.run(signal),
@@ -159,6 +167,7 @@ async function startOn(
     work,
     stop: async () => {
       ending.abort();
+      await operator?.close();
       try {
         await closeInTime(app, closeOthers, clock);
         await work;

@@ -17,9 +17,12 @@ describe('before the first start', () => {
   test('no tenant is created, which that start would take for the first one', async (t) => {
     const { admin } = await openAdmin(t);
     const noTenant = new StartRefused('There is no tenant yet: leat start makes the first one.');
-    await assert.rejects(admin.createTenant('second', 'second.example'), noTenant);
-    await assert.rejects(admin.renewBootstrapClient('main'), noTenant);
-    assert.equal(await admin.listTenants(), '');
+    await assert.rejects(
+      admin.run('tenants create', { name: 'second', domain: 'second.example' }),
+      noTenant,
+    );
+    await assert.rejects(admin.run('tenants bootstrap', { name: 'main' }), noTenant);
+    assert.equal(await admin.run('tenants list'), '');
   });
 });
 
@@ -28,7 +31,7 @@ describe('a renewed bootstrap client', () => {
     test(`${configured ? 'warns' : 'does not warn'} of a former secret that is ${configured ? '' : 'not '}set in the environment`, async (t) => {
       const { admin, start } = await openAdmin(t, configured);
       await start();
-      const said = await admin.renewBootstrapClient('main');
+      const said = await admin.run('tenants bootstrap', { name: 'main' });
       assert.match(said, /secret {2}\S{43}(?:\n|$)/);
       assert.equal(/next start brings their secret back/.test(said), configured);
     });

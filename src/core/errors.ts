@@ -49,6 +49,9 @@ export class StartRefused extends Error {
   override readonly name = 'StartRefused';
 }
 
+/** Another process has the file of the store: a server, or a command that ends soon. */
+export class StoreInUse extends StartRefused {}
+
 /** The code of an error of the system, such as `ENOENT`; `undefined` for any other. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;

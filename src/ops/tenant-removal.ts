@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import type { Clock } from '../core/clock.ts';
 import type { Store } from '../store/port.ts';
 import { pause } from './pause.ts';
@@ -39,4 +40,21 @@ export async function removeTenant(
 function nextTake(take: number, tookMs: number): number {
   if (tookMs > stepMs) return Math.max(takeMin, Math.floor(take / 2));
   return tookMs < stepMs / 2 ? Math.min(takeMax, take * 2) : take;
+}
+
+/** Goes on with tenants whose deletion was cut off. */
+export async function removeLeaving(
+  store: Pick<Store, 'tenants'>,
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    for (const { id, name } of await store.tenants.leaving()) {
+      const removed = await removeTenant({ store, clock }, id, () => {}, signal);
+      log.info({ tenant: name, removed }, 'a tenant was deleted');
+    }
+  } catch (error) {
+    // The next start, or the command, goes on.
+    if (!signal.aborted) log.error({ err: error }, 'deleting a tenant was cut short');
+  }
 }

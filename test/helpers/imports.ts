@@ -97,6 +97,7 @@ const rules: readonly Rule[] = [
     own: [
       'core/',
       'store/port-hints.ts',
+      'store/port-overview.ts',
       'store/port-replays.ts',
       'store/port-tenants.ts',
       'store/port-users.ts',
@@ -113,6 +114,7 @@ const rules: readonly Rule[] = [
   { files: 'store/port-upkeep.ts', own: ['core/'], builtins: [] },
   { files: 'store/port-tenants.ts', own: ['core/'], builtins: [] },
   { files: 'store/port-users.ts', own: ['core/', 'store/port.ts'], builtins: [] },
+  { files: 'store/port-overview.ts', own: ['core/'], builtins: [] },
   {
     files: 'store/sqlite/',
     own: ['core/', 'store/*.ts', 'store/rows/'],
@@ -216,8 +218,30 @@ const rules: readonly Rule[] = [
     own: ['', '../package.json'],
     packages: ['pino', 'commander', 'node:child_process', ...NETWORK, ...HTTP],
   },
-  // The operator's commands go straight on the store.
-  { files: 'admin.ts', own: ['auth/', 'core/', 'store/port.ts', 'config.ts', 'service.ts'] },
+  // The operator's commands: in the server, or straight on the store.
+  { files: 'admin.ts', own: ['core/', 'operator/', 'ops/', 'config.ts', 'service.ts'] },
+  {
+    files: 'operator/program.ts',
+    own: ['core/', 'operator/', 'cli/failure.ts', 'store/sqlite/vacuum.ts'],
+    types: ['admin.ts', 'cli/terminal.ts', 'config.ts', 'ops/alert-sender.ts'],
+    packages: ['commander', ...NETWORK],
+  },
+  {
+    files: 'operator/',
+    own: [
+      'auth/',
+      'core/',
+      'delivery/egress.ts',
+      'ops/',
+      'store/open.ts',
+      'store/port.ts',
+      'store/port-overview.ts',
+      'store/sqlite/copy-check.ts',
+      'config.ts',
+    ],
+    types: ['admin.ts'],
+    packages: ['pino', ...NETWORK, ...HTTP],
+  },
   {
     files: 'demo.ts',
     own: ['', '../package.json'],

@@ -24,7 +24,7 @@ interface Place {
 }
 
 /** They know no tenant, or belong to what is removed. */
-const aside = ['leaving_runs'];
+const aside = ['leaving_runs', 'attempts_kept', 'kept_events'];
 
 for (const [engine, open] of [
   ['SQLite', openSqlite],
@@ -172,17 +172,16 @@ function sqliteCounts(file: string, tenant: number): Map<string, number> {
   const tables = db
     .prepare(
       `select distinct t.name from sqlite_schema t, pragma_table_info(t.name) c
-        where t.type = 'table' and (c.name = 'tenant' or t.name = 'attempts') order by t.name`,
+        where t.type = 'table' and (c.name = 'tenant' or t.name like 'attempts%') order by t.name`,
     )
     .all()
     .map(({ name }) => String(name));
   const counts = tables.map((table) => {
-    const where =
-      table === 'attempts'
-        ? `stream_key in (select key from runs where tenant = ${tenant}
+    const where = table.startsWith('attempts')
+      ? `stream_key in (select key from runs where tenant = ${tenant}
             union all select key from leaving_runs where tenant = ${tenant})
           or stream_key not in (select key from runs)`
-        : `tenant = ${tenant}`;
+      : `tenant = ${tenant}`;
     const row = db.prepare(`select count(*) as count from "${table}" where ${where}`).get();
     return [table, Number(row?.['count'])] as const;
   });

@@ -94,16 +94,16 @@ const removals: readonly Remove[] = [
       (select stream, hour from stream_stats where tenant = ${tenant} limit ${take})`,
   (tx, tenant) => tx.run`delete from looks where tenant = ${tenant}`,
   removeHistory,
+  (tx, tenant, take) => tx.run`
+    delete from kept_events where tenant = ${tenant} and "offset" in
+      (select "offset" from kept_events where tenant = ${tenant} limit ${take})`,
   removeEvents,
 ];
 
 /** One day after the other: a statement over all partitions would open each of them. */
 async function removeHistory(tx: Queries, tenant: number, take: number): Promise<number> {
-  const found =
-    (await tx.get<{ day: number }>`
-      select day from attempts where tenant = ${tenant} and "offset" is not null limit 1`) ??
-    (await tx.get<{ day: number }>`
-      select day from attempts where tenant = ${tenant} and event_id is not null limit 1`);
+  const found = await tx.get<{ day: number }>`
+    select day from attempts where tenant = ${tenant} limit 1`;
   if (found === undefined) return 0;
   return tx.run`
     delete from attempts where day = ${found.day} and tenant = ${tenant} and ctid = any(array(

@@ -83,6 +83,9 @@ const removals: readonly Remove[] = [
   (db, tenant) => db.run`delete from looks where tenant = ${tenant}`,
   removeHistory,
   (db, tenant, take) => db.run`
+    delete from kept_events where tenant = ${tenant} and offset in
+      (select offset from kept_events where tenant = ${tenant} limit ${take})`,
+  (db, tenant, take) => db.run`
     delete from events where tenant = ${tenant} and offset in
       (select offset from events where tenant = ${tenant} order by offset limit ${take})`,
 ];
@@ -94,10 +97,10 @@ function removeHistory(db: Database, tenant: number, take: number): number {
   if (run === undefined) return 0;
   const removed =
     db.run`
-      delete from attempts where rowid in (select rowid from attempts
-        where stream_key = ${run.key} and offset is not null limit ${take})` ||
+      delete from attempts where rowid in
+        (select rowid from attempts where stream_key = ${run.key} limit ${take})` ||
     db.run`
-      delete from attempts where rowid in (select rowid from attempts
-        where stream_key = ${run.key} and event_id is not null limit ${take})`;
+      delete from attempts_kept where number in
+        (select number from attempts_kept where stream_key = ${run.key} limit ${take})`;
   return removed || db.run`delete from leaving_runs where key = ${run.key}`;
 }

@@ -1,0 +1,127 @@
+import { createTenant, renewBootstrap } from '../auth/bootstrap.ts';
+import type { Credentials } from '../auth/clients.ts';
+import { revokeKey, rotateKey } from '../auth/keys.ts';
+import type { Config } from '../config.ts';
+import { formatTime } from '../core/date.ts';
+import { StartRefused } from '../core/errors.ts';
+import type { Tenant } from '../core/types.ts';
+import { domain, tenantName } from '../core/value.ts';
+import type { Store } from '../store/port.ts';
+import { backup } from './backup.ts';
+import { type Args, type Command, type CommandDeps, optionOf, textOf } from './command.ts';
+import { deleteTenant } from './delete-tenant.ts';
+import { nodes, status } from './status.ts';
+import { storeFindings } from './store-findings.ts';
+
+/** The operator's commands that work on the store, by the words that call them. */
+const commands: Readonly<Record<string, Command>> = {
+  nodes,
+  status,
+  backup,
+  'doctor store': storeFindings,
+  'tenants list': async ({ store }) => tenantLines(store),
+  'tenants create': create,
+  'tenants bootstrap': renew,
+  'tenants delete': deleteTenant,
+  'keys list': listKeys,
+  'keys rotate': rotate,
+  'keys revoke': revoke,
+};
+
+/** The command of that name; `undefined` when there is none. */
+export function commandOf(name: string): Command | undefined {
+  return Object.hasOwn(commands, name) ? commands[name] : undefined;
+}
+
+const noTenant = 'There is no tenant yet: leat start makes the first one.';
+
+async function create(deps: CommandDeps, args: Args): Promise<string> {
+  const { store, random, clock } = deps;
+  const wish = {
+    name: checked('name', tenantName, textOf(args, 'name')),
+    domain: checked('domain', domain, textOf(args, 'domain')),
+  };
+  // The next start would take it for the first tenant and give it the configured names.
+  if ((await store.tenants.list()).length === 0) throw new StartRefused(noTenant);
+  const answer = await createTenant({ store, random, now: clock.now() }, wish);
+  if ('refused' in answer) throw new StartRefused(takenLine(answer.refused, wish));
+  return `Created ${wish.name} at ${wish.domain}. ${credentialLines(answer)}`;
+}
+
+async function renew(deps: CommandDeps, args: Args): Promise<string> {
+  const { store, random, clock, config } = deps;
+  const tenant = await tenantNamed(store, textOf(args, 'name'));
+  const made = { store, random, now: clock.now() };
+  const answer = await renewBootstrap(made, tenant.id, config.bootstrapClientId);
+  return `The former bootstrap client's secret has ended. ${credentialLines(answer)}${revival(config)}`;
+}
+
+async function listKeys({ store, clock }: CommandDeps, args: Args): Promise<string> {
+  const tenant = await tenantNamed(store, optionOf(args, 'tenant'));
+  const keys = await store.keys.list(tenant.id, clock.now());
+  return keys
+    .map(({ kid, signsFrom, expiresAt }) => {
+      const until = expiresAt === undefined ? '' : `, published until ${formatTime(expiresAt)}`;
+      return `${kid}  signs from ${formatTime(signsFrom)}${until}`;
+    })
+    .join('\n');
+}
+
+async function rotate({ store, clock }: CommandDeps, args: Args): Promise<string> {
+  const tenant = await tenantNamed(store, optionOf(args, 'tenant'));
+  const immediately = args['now'] === true;
+  const kid = await rotateKey(store, tenant.id, { now: clock.now(), immediately });
+  const from = immediately ? 'now' : '10 minutes from now';
+  return `Key ${kid} is published and signs from ${from}. Tokens of the former key stay valid.`;
+}
+
+async function revoke({ store, clock }: CommandDeps, args: Args): Promise<string> {
+  const tenant = await tenantNamed(store, optionOf(args, 'tenant'));
+  const kid = textOf(args, 'kid');
+  const answer = await revokeKey(store, tenant.id, kid, clock.now());
+  if (answer === 'unknown') {
+    throw new StartRefused(`No key is called "${kid}"; leat keys list shows them.`);
+  }
+  return `Key ${kid} is gone; tokens signed with it are refused from now on.`;
+}
+
+/** The tenant with a name, or the first one. */
+async function tenantNamed(store: Store, name: string | undefined): Promise<Tenant> {
+  const tenants = await store.tenants.list();
+  const found = name === undefined ? tenants[0] : tenants.find((tenant) => tenant.name === name);
+  if (found !== undefined) return found;
+  if (tenants.length === 0) throw new StartRefused(noTenant);
+  const known = tenants.map((tenant) => tenant.name).join(', ');
+  throw new StartRefused(`No tenant is called "${String(name)}"; there are ${known}.`);
+}
+
+function checked(what: string, parse: typeof domain, text: string): string {
+  const parsed = parse(text);
+  if ('problem' in parsed) throw new StartRefused(`The ${what} "${text}" ${parsed.problem}.`);
+  return parsed.value;
+}
+
+function takenLine(
+  refused: 'name_taken' | 'domain_taken',
+  wish: { readonly name: string; readonly domain: string },
+): string {
+  return refused === 'name_taken'
+    ? `A tenant is called "${wish.name}" already; choose another name.`
+    : `The domain "${wish.domain}" is another tenant's; choose another one.`;
+}
+
+async function tenantLines({ tenants }: Store): Promise<string> {
+  const line = ({ name, domain: at }: Tenant): string => `${name.padEnd(24)} ${at}`;
+  const leaving = (await tenants.leaving()).map((tenant) => `${line(tenant)}  is being deleted`);
+  return [...(await tenants.list()).map(line), ...leaving].join('\n');
+}
+
+/** A start puts the secret of the environment back in force. */
+function revival({ bootstrapClientId }: Config): string {
+  if (bootstrapClientId === undefined) return '';
+  return '\nRemove LEAT_BOOTSTRAP_CLIENT_ID and LEAT_BOOTSTRAP_CLIENT_SECRET, or the next start brings their secret back.';
+}
+
+function credentialLines({ clientId, clientSecret }: Credentials): string {
+  return `Its bootstrap client, shown once:\n  id      ${clientId}\n  secret  ${clientSecret}`;
+}

@@ -1,0 +1,39 @@
+import { StartRefused } from '../core/errors.ts';
+import { removeTenant } from '../ops/tenant-removal.ts';
+import { type Args, type Call, type CommandDeps, textOf } from './command.ts';
+import { countText } from './table.ts';
+
+/**
+ * Ends the streams of a tenant and removes all that it has. From the first step on the tenant is
+ * unknown to requests; a removal that was cut off goes on when asked again, or at the next start.
+ */
+export async function deleteTenant(deps: CommandDeps, args: Args, call: Call): Promise<string> {
+  const { store, clock } = deps;
+  const name = textOf(args, 'name');
+  const tenants = await store.tenants.list();
+  const found = tenants.find((tenant) => tenant.name === name);
+  const leaving = (await store.tenants.leaving()).find((tenant) => tenant.name === name);
+  const tenant = found ?? leaving;
+  if (tenant === undefined) {
+    throw new StartRefused(`No tenant is called "${name}": leat tenants list shows them.`);
+  }
+  if (found !== undefined && tenants.length === 1) {
+    throw new StartRefused(
+      `"${name}" is the only tenant, which the next start would make again: stop the server and remove the store instead.`,
+    );
+  }
+  if (found !== undefined && found.id === tenants[0]?.id) {
+    throw new StartRefused(
+      `"${name}" is the first tenant, which LEAT_TENANT_NAME and LEAT_TENANT_DOMAIN name: only others can be deleted.`,
+    );
+  }
+  if (args['dry'] === true) return '';
+  if (found !== undefined) await store.tenants.leave(found.id);
+  const removed = await removeTenant(
+    { store, clock },
+    tenant.id,
+    (done) => call.progress({ step: `removing rows of ${name}`, done }),
+    call.signal,
+  );
+  return `Deleted ${name}: ${countText(removed)} rows were removed.`;
+}

@@ -1,0 +1,265 @@
+import { X509Certificate } from 'node:crypto';
+import { lstat, open, rm, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Admin } from '../admin.ts';
+import { type Config, dataFolderOf, type Loaded, tenantDomainOf } from '../config.ts';
+import { isLoopback } from '../core/value.ts';
+import type { Clock, RandomBytes } from '../core/clock.ts';
+import { codeOf } from '../core/errors.ts';
+import { createEgressRule } from '../delivery/egress.ts';
+import type { AlertSender } from '../ops/alert-sender.ts';
+import { objectionTo, readTlsFiles } from '../ops/tls.ts';
+import { bad, failed, type Finding, ok, warn } from './finding.ts';
+import type { StoreReport } from './store-findings.ts';
+import { bytesText } from './table.ts';
+
+export interface DoctorDeps {
+  readonly loaded: Loaded;
+  readonly admin: Admin;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly nodeVersion: string;
+  /** Every address of a name. */
+  readonly addressesOf: (host: string) => Promise<readonly string[]>;
+  /** Where alerts are sent, when one is to be tried. */
+  readonly testAlert?: readonly AlertSender[] | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Checks all that an operator can get wrong; no check ends the others. */
+export async function examine(deps: DoctorDeps): Promise<Finding[]> {
+  const { loaded, admin, nodeVersion } = deps;
+  const { config } = loaded;
+  const report = await storeReport(admin);
+  const bytes = 'bytes' in report ? report.bytes : 0;
+  const hosts = 'hosts' in report ? report.hosts : [];
+  return [
+    ...configurationFindings(loaded),
+    ...report.findings,
+    ...(await folderFindings(config, bytes)),
+    await fsyncFinding(config, deps),
+    await tlsFinding(config, deps),
+    ...(await egressFindings(config, hosts, deps)),
+    ...(await alertFindings(config, deps)),
+    versionFinding(nodeVersion),
+  ];
+}
+
+function configurationFindings({ warnings }: Loaded): Finding[] {
+  if (warnings.length === 0) return [ok('settings', 'all are known and valid')];
+  return warnings.map((line) => warn('settings', line, 'leat config shows every setting'));
+}
+
+async function storeReport(admin: Admin): Promise<StoreReport | Pick<StoreReport, 'findings'>> {
+  try {
+    return JSON.parse(await admin.run('doctor store')) as StoreReport;
+  } catch (error) {
+    return { findings: [failed('store', error, 'what depends on the store was not checked')] };
+  }
+}
+
+const freeBytesMin = 1024 ** 3;
+
+async function folderFindings(config: Config, storeBytes: number): Promise<Finding[]> {
+  const { store } = config;
+  if (store.engine !== 'sqlite' || store.file === undefined) return [];
+  const folder = dataFolderOf(config);
+  try {
+    const { bavail, bsize } = await statfs(folder);
+    return [diskFinding(folder, bavail * bsize, storeBytes), await modeFinding(folder, store.file)];
+  } catch (error) {
+    return [failed('disk', error, `make ${folder} readable for this user`)];
+  }
+}
+
+function diskFinding(folder: string, free: number, storeBytes: number): Finding {
+  const said = `${bytesText(free)} are free in ${folder}`;
+  if (free < freeBytesMin)
+    return bad('disk', said, 'make room: publishing ends with 503 when it is full');
+  if (free > storeBytes) return ok('disk', said);
+  return warn('disk', `${said}, less than the store takes`, 'leat backup needs as much room again');
+}
+
+async function modeFinding(folder: string, file: string): Promise<Finding> {
+  const readable: string[] = [];
+  for (const path of [file, join(folder, 'secret.key'), join(folder, 'bootstrap.json')]) {
+    const stat = await lstat(path).catch(() => undefined);
+    if (stat !== undefined && (stat.mode & 0o077) !== 0) readable.push(path);
+  }
+  if (readable.length === 0) return ok('files', 'only their owner can read the store and its key');
+  return bad('files', `others can read ${readable.join(', ')}`, `chmod 600 ${readable.join(' ')}`);
+}
+
+const syncs = 20;
+const slowMs = 20;
+
+/** Every publish waits for one: the median of some, on the disk of the store. */
+async function fsyncFinding(config: Config, { clock, random }: DoctorDeps): Promise<Finding> {
+  if (config.store.engine !== 'sqlite' || config.store.file === undefined) {
+    return ok('fsync', 'is the matter of the store’s own machine');
+  }
+  const folder = dataFolderOf(config);
+  const file = join(folder, `fsync-${Buffer.from(random(4)).toString('hex')}`);
+  try {
+    const ms = await medianSyncMs(file, clock);
+    const said = `one takes ${ms.toFixed(1)} ms on the disk of ${folder}`;
+    if (ms <= slowMs) return ok('fsync', said);
+    return warn('fsync', said, 'use a local disk: every publishing request waits for one');
+  } catch (error) {
+    return failed('fsync', error, `make ${folder} writable for this user`);
+  } finally {
+    await rm(file, { force: true }).catch(() => undefined);
+  }
+}
+
+async function medianSyncMs(file: string, clock: Clock): Promise<number> {
+  const handle = await open(file, 'wx', 0o600);
+  try {
+    const times: number[] = [];
+    for (let count = 0; count < syncs; count += 1) {
+      await handle.write(Buffer.alloc(4096, count));
+      const began = clock.elapsedMs();
+      await handle.datasync();
+      times.push(clock.elapsedMs() - began);
+    }
+    return times.toSorted((a, b) => a - b)[syncs / 2] ?? 0;
+  } finally {
+    await handle.close();
+  }
+}
+
+const dayMs = 86_400_000;
+const renewDays = 14;
+
+async function tlsFinding(config: Config, { clock }: DoctorDeps): Promise<Finding> {
+  const { tlsCertPath: certPath, tlsKeyPath: keyPath, tls, host, trustProxy } = config;
+  if (tls === 'local')
+    return warn('tls', 'the certificate is one for trials', 'set LEAT_TLS_CERT and LEAT_TLS_KEY');
+  if (certPath === undefined || keyPath === undefined) {
+    if (trustProxy.length > 0) return ok('tls', 'ends at the proxy of LEAT_TRUST_PROXY');
+    if (isLoopback(host)) return ok('tls', 'none: only this machine can connect');
+    return bad(
+      'tls',
+      `plain HTTP on ${host}`,
+      'set LEAT_TLS_CERT and LEAT_TLS_KEY, or LEAT_TRUST_PROXY',
+    );
+  }
+  try {
+    const identity = await readTlsFiles({ certPath, keyPath });
+    const objection = objectionTo(identity, clock.now());
+    if (objection !== undefined) return bad('tls', objection, `renew ${certPath}`);
+    return certificateFinding(identity.cert, config, clock.now());
+  } catch (error) {
+    return failed('tls', error, 'put a certificate and its key there');
+  }
+}
+
+function certificateFinding(cert: string, config: Config, now: number): Finding {
+  const certificate = new X509Certificate(cert);
+  const name = tenantDomainOf(config).replace(/:[0-9]+$/, '');
+  if (certificate.checkHost(name) === undefined) {
+    return bad('tls', `the certificate is not for ${name}`, 'get one for LEAT_TENANT_DOMAIN');
+  }
+  const days = Math.floor((certificate.validToDate.getTime() - now) / dayMs);
+  const said = `the certificate is for ${name} and ends in ${days} days`;
+  if (days > renewDays) return ok('tls', said);
+  return warn('tls', said, 'renew it: the file is read again within a minute');
+}
+
+/** Whether what streams send to has addresses, and such that may be sent to. */
+async function egressFindings(
+  config: Config,
+  hosts: readonly string[],
+  { addressesOf, signal }: DoctorDeps,
+): Promise<Finding[]> {
+  const rule = createEgressRule({ allow: config.egressAllow });
+  const wrong: Finding[] = [];
+  for (const host of hosts) {
+    signal.throwIfAborted();
+    const name = host.replace(/^\[(?<address>.*)\]$/, '$<address>');
+    const addresses = await addressesOf(name).catch((error: unknown) => codeOf(error) ?? 'failed');
+    if (typeof addresses === 'string') {
+      wrong.push(
+        bad(
+          'egress',
+          `${name} has no address (${addresses})`,
+          'check the name and the resolver of this machine',
+        ),
+      );
+      continue;
+    }
+    const blocked = addresses
+      .map((address) => rule.blocked(address))
+      .find((at) => at !== undefined);
+    if (blocked === undefined) continue;
+    wrong.push(
+      bad(
+        'egress',
+        `${name} is at ${blocked}, where nothing may be sent`,
+        `if it shall be, add ${blocked} to LEAT_EGRESS_ALLOW`,
+      ),
+    );
+  }
+  if (wrong.length > 0) return wrong;
+  return [
+    ok(
+      'egress',
+      hosts.length === 0
+        ? 'no stream is enabled'
+        : `all ${hosts.length} hosts of streams may be sent to`,
+    ),
+  ];
+}
+
+async function alertFindings(config: Config, deps: DoctorDeps): Promise<Finding[]> {
+  const { alertWebhookUrl, alertEmail } = config;
+  if (alertWebhookUrl === undefined && alertEmail === undefined) {
+    return [
+      warn(
+        'alerts',
+        'they go to the log alone',
+        'set LEAT_ALERT_WEBHOOK_URL, or LEAT_ALERT_EMAIL with LEAT_SMTP_URL',
+      ),
+    ];
+  }
+  const { testAlert } = deps;
+  if (testAlert === undefined) {
+    return [ok('alerts', 'are set; --test-alert sends one')];
+  }
+  return Promise.all(testAlert.map((sender) => tried(sender, config, deps)));
+}
+
+async function tried(
+  sender: AlertSender,
+  config: Config,
+  { clock, signal }: DoctorDeps,
+): Promise<Finding> {
+  const alert = {
+    kind: 'delivery_failures',
+    tenant: config.tenantName,
+    stream: { id: 'est_test', name: 'test of leat doctor' },
+    newFailures: 0,
+    total: 0,
+    limits: { consecutive: config.disableConsecutive, total: config.disableTotal },
+    at: clock.now(),
+  } as const;
+  try {
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(15_000)]);
+    await sender.send({ alert, domain: tenantDomainOf(config) }, limited);
+    return ok('alerts', `a test alert was taken by ${sender.place}`);
+  } catch (error) {
+    return failed(
+      'alerts',
+      error,
+      `check the setting of ${sender.place} and whether this machine reaches it`,
+    );
+  }
+}
+
+const nodeMajorMin = 26;
+
+function versionFinding(nodeVersion: string): Finding {
+  const major = Number(/^v(?<major>[0-9]+)/.exec(nodeVersion)?.groups?.['major']);
+  if (major >= nodeMajorMin) return ok('versions', `Node ${nodeVersion}`);
+  return bad('versions', `Node ${nodeVersion} is too old`, `use Node ${nodeMajorMin} or newer`);
+}

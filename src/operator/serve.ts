@@ -1,0 +1,29 @@
+import type { Logger } from 'pino';
+import type { Store } from '../store/port.ts';
+import type { CommandDeps } from './command.ts';
+import { commandOf } from './commands.ts';
+import { openOperatorServer, type OperatorServer } from './server.ts';
+import { socketPlaceOf } from './socket-place.ts';
+
+/** The operator's socket beside a SQLite file; the service works without it as well. */
+export async function openOperator(
+  store: Store,
+  deps: Omit<CommandDeps, 'store'> & { readonly log: Logger },
+): Promise<OperatorServer | undefined> {
+  const { config, clock, random, log } = deps;
+  if (config.store.engine !== 'sqlite' || config.store.file === undefined) return undefined;
+  try {
+    return await openOperatorServer({
+      place: socketPlaceOf(config.store.file),
+      clock,
+      random,
+      run: (command, args, call) =>
+        commandOf(command)?.({ store, config, clock, random }, args, call),
+      report: (error, command) =>
+        log.error({ err: error, command }, 'a command of the operator failed'),
+    });
+  } catch (error) {
+    log.error({ err: error }, 'operator commands cannot reach this server');
+    return undefined;
+  }
+}

@@ -1,0 +1,238 @@
+import { once } from 'node:events';
+import { chmodSync, createReadStream, lstatSync } from 'node:fs';
+import { mkdtemp, open, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import type { Clock, RandomBytes } from '../core/clock.ts';
+import { StartRefused, StoreUnavailable } from '../core/errors.ts';
+import { writeWhole } from '../ops/whole-file.ts';
+import type { Args, Call, ProgressPoint } from './command.ts';
+import type { SocketPlace } from './socket-place.ts';
+import type { Ask, Line } from './wire.ts';
+
+export interface OperatorServerDeps {
+  readonly place: SocketPlace;
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+  readonly random: RandomBytes;
+  /** Runs a command; `undefined` when it knows none of that name. */
+  readonly run: (command: string, args: Args, call: Call) => Promise<string> | undefined;
+  /** Receives the error of a command that failed, which is a bug or a broken store. */
+  readonly report: (error: unknown, command: string) => void;
+}
+
+/** The operator's socket of a server on SQLite. */
+export interface OperatorServer {
+  /** Where it listens. */
+  readonly path: string;
+  /** Ends commands that run, waits for their end, removes the socket. */
+  close(): Promise<void>;
+}
+
+/**
+ * Listens on the operator's socket, mode 0600. What a killed server left behind is removed: the
+ * caller holds the store, so nobody else serves it. Throws `StartRefused` when the socket cannot be
+ * made; the server can do without it.
+ */
+export async function openOperatorServer(deps: OperatorServerDeps): Promise<OperatorServer> {
+  const { place } = deps;
+  await removeDrafts(place);
+  await removeFormer(place);
+  const path = place.isTooLong ? await shortPath(deps) : place.socket;
+  await removeStale(path);
+  const running = new Set<Promise<void>>();
+  const ending = new AbortController();
+  const server = createServer((request, response) => {
+    const work = answer(deps, request, response, ending.signal).catch(() => {
+      response.destroy();
+    });
+    running.add(work);
+    void work.finally(() => running.delete(work));
+  });
+  // A copy of a large store takes longer than any time-out that a request usually has.
+  server.requestTimeout = 0;
+  await listenAlone(server, path);
+  return {
+    path,
+    close: async () => {
+      ending.abort();
+      server.close();
+      await Promise.all(running);
+      server.closeAllConnections();
+      await removeFormer(place);
+    },
+  };
+}
+
+/** From its first moment on, only the own user can connect. */
+async function listenAlone(server: Server, path: string): Promise<void> {
+  const former = process.umask(0o177);
+  try {
+    // The path gets its name before this returns.
+    server.listen(path);
+  } finally {
+    process.umask(former);
+  }
+  try {
+    await once(server, 'listening');
+    chmodSync(path, 0o600);
+  } catch (error) {
+    throw refusal(path, error);
+  }
+}
+
+/** In a folder of its own that only this user can enter; the data folder names it. */
+async function shortPath({ place, random }: OperatorServerDeps): Promise<string> {
+  try {
+    const folder = await mkdtemp(join(tmpdir(), 'leat-'));
+    const path = join(folder, 'leat.sock');
+    await writeWhole(place.pointer, `${path}\n`, { random, mode: 0o600 });
+    return path;
+  } catch (error) {
+    throw refusal(place.pointer, error);
+  }
+}
+
+/** The private folder of a server before, which may have been killed. */
+async function removeFormer(place: SocketPlace): Promise<void> {
+  const path = await readFile(place.pointer, 'utf8').catch(() => undefined);
+  if (path === undefined) return;
+  const folder = dirname(path.trim());
+  const isOurs = dirname(folder) === tmpdir() && basename(folder).startsWith('leat-');
+  if (isOurs) await rm(folder, { recursive: true, force: true });
+  await rm(place.pointer, { force: true });
+}
+
+async function removeStale(path: string): Promise<void> {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return;
+  if (!found.isSocket()) {
+    throw new StartRefused(`${path} is in the way of the operator's socket: move it elsewhere.`);
+  }
+  if (await answers(path)) {
+    throw new StartRefused(`${path} is the socket of another server: use a data folder for each.`);
+  }
+  await rm(path, { force: true });
+}
+
+async function answers(path: string): Promise<boolean> {
+  const socket = connect(path);
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+function refusal(path: string, error: unknown): StartRefused {
+  const reason = error instanceof Error ? error.message : String(error);
+  return new StartRefused(`${path} cannot be made: ${reason}`, { cause: error });
+}
+
+const askBytesMax = 64 * 1024;
+
+async function answer(
+  deps: OperatorServerDeps,
+  request: IncomingMessage,
+  response: ServerResponse,
+  ending: AbortSignal,
+): Promise<void> {
+  const gone = new AbortController();
+  response.on('close', () => gone.abort());
+  const signal = AbortSignal.any([gone.signal, ending]);
+  const line = (text: Line): void => void response.write(`${JSON.stringify(text)}\n`);
+  const ask = await askOf(request);
+  response.writeHead(200, { 'content-type': 'application/x-ndjson' });
+  const call: Call = {
+    progress: throttled(deps.clock, (progress) => line({ progress })),
+    file: (write) => sendFile(deps, response, write, signal),
+    signal,
+  };
+  try {
+    const running = deps.run(ask.command, ask.args, call);
+    if (running === undefined) throw new StartRefused(unknownCommand);
+    line({ text: await running });
+  } catch (error) {
+    line(failureLine(error));
+    if (!isExpected(error) && !signal.aborted) deps.report(error, ask.command);
+  }
+  await new Promise<void>((resolve) => {
+    response.on('close', resolve);
+    response.end(resolve);
+  });
+}
+
+const unknownCommand =
+  'The running server does not know this command: it is of another version, restart it with this one.';
+
+async function askOf(request: IncomingMessage): Promise<Ask> {
+  let text = '';
+  for await (const chunk of request.setEncoding('utf8') as AsyncIterable<string>) {
+    text += chunk;
+    if (text.length > askBytesMax) throw new Error('The command is too long.');
+  }
+  const { command, args } = Object(JSON.parse(text)) as Partial<Ask>;
+  return { command: String(command), args: Object(args) as Ask['args'] };
+}
+
+function isExpected(error: unknown): error is Error {
+  return error instanceof StartRefused || error instanceof StoreUnavailable;
+}
+
+function failureLine(error: unknown): Line {
+  if (isExpected(error)) return { refused: error.message };
+  return { failed: error instanceof Error ? error.message : String(error) };
+}
+
+const progressMs = 100;
+
+/** Lets pass what a person can follow. */
+function throttled(
+  clock: Pick<Clock, 'elapsedMs'>,
+  show: (point: ProgressPoint) => void,
+): (point: ProgressPoint) => void {
+  let shown: { readonly step: string; readonly ms: number } | undefined;
+  return (point) => {
+    const ms = clock.elapsedMs();
+    const isLast = point.done === point.total;
+    if (shown?.step === point.step && !isLast && ms - shown.ms < progressMs) return;
+    shown = { step: point.step, ms };
+    show(point);
+  };
+}
+
+const draftMark = '.backup-';
+
+/** Makes the file in the data folder, sends it, and removes it whatever happens. */
+async function sendFile(
+  { place, random }: OperatorServerDeps,
+  response: ServerResponse,
+  write: (path: string) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  const draft = `${place.file}${draftMark}${Buffer.from(random(8)).toString('hex')}`;
+  try {
+    await (await open(draft, 'wx', 0o600)).close();
+    await write(draft);
+    const { size } = await stat(draft);
+    response.write(`${JSON.stringify({ file: size } satisfies Line)}\n`);
+    await pipeline(createReadStream(draft), response, { end: false, signal });
+  } finally {
+    await rm(draft, { force: true });
+    await rm(`${draft}-journal`, { force: true });
+  }
+}
+
+/** Copies that a killed server was making. */
+async function removeDrafts({ file, folder }: SocketPlace): Promise<void> {
+  const mark = `${basename(file)}${draftMark}`;
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names) {
+    if (name.startsWith(mark)) await rm(join(folder, name), { force: true });
+  }
+}

@@ -1,0 +1,130 @@
+import type { Millis } from '../core/clock.ts';
+import { formatTime } from '../core/date.ts';
+import type { Tenant } from '../core/types.ts';
+import type { NodeState } from '../store/port.ts';
+import type { StoreSize, TenantOverview } from '../store/port-overview.ts';
+import type { Args, Call, CommandDeps } from './command.ts';
+import { bytesText, type Column, countText, durationText, tableOf } from './table.ts';
+
+/** The nodes on the store and how many streams each works for. */
+export async function nodes({ store }: CommandDeps, args: Args): Promise<string> {
+  const list = await store.ownership.nodes();
+  if (args['json'] === true) return JSON.stringify(list.map(nodeMembers), undefined, 2);
+  return nodeLines(list).join('\n');
+}
+
+/** Nodes, size of the store, and how each tenant stands. */
+export async function status(deps: CommandDeps, args: Args, call: Call): Promise<string> {
+  const { store, clock } = deps;
+  const [list, size, tenants, leaving] = await Promise.all([
+    store.ownership.nodes(),
+    store.overview.size(),
+    store.tenants.list(),
+    store.tenants.leaving(),
+  ]);
+  const rows: TenantRow[] = [];
+  // One after the other: each is a few milliseconds of a store that has other work.
+  for (const tenant of tenants) {
+    call.signal.throwIfAborted();
+    call.progress({ step: 'reading tenants', done: rows.length, total: tenants.length });
+    const overview = await store.overview.tenant(tenant.id);
+    if (overview !== undefined) rows.push({ tenant, overview });
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const now = clock.now();
+  if (args['json'] === true) return jsonOf(list, size, rows, leaving, now);
+  return [
+    ...nodeLines(list),
+    '',
+    sizeLine(size),
+    '',
+    ...tableOf(columnsAt(now), rows),
+    ...leaving.map(({ name }) => `${name} is being deleted: leat tenants delete ${name} goes on.`),
+  ].join('\n');
+}
+
+interface TenantRow {
+  readonly tenant: Tenant;
+  readonly overview: TenantOverview;
+}
+
+/** At most 80 columns with names of up to 20 characters. */
+function columnsAt(now: Millis): Column<TenantRow>[] {
+  const right = 'right' as const;
+  return [
+    { header: 'TENANT', text: ({ tenant }) => tenant.name },
+    { header: 'EVENTS', align: right, text: ({ overview }) => countText(overview.events) },
+    { header: 'ABOUT', align: right, text: ({ overview }) => bytesText(overview.aboutBytes) },
+    { header: 'OK', align: right, text: ({ overview }) => String(overview.streams.enabled) },
+    { header: 'FAILING', align: right, text: ({ overview }) => String(overview.streams.failing) },
+    { header: 'DISABLED', align: right, text: ({ overview }) => String(overview.streams.disabled) },
+    { header: 'FAILURES', align: right, text: ({ overview }) => countText(overview.openFailures) },
+    { header: 'LAG', align: right, text: ({ overview }) => lagText(overview, now) },
+  ];
+}
+
+function lagText({ lag }: TenantOverview, now: Millis): string {
+  return lag.since === undefined ? '0 s' : durationText(now - lag.since);
+}
+
+function sizeLine({ bytes, freeBytes }: StoreSize): string {
+  const free = freeBytes === undefined ? '' : `, ${bytesText(freeBytes)} of it free for reuse`;
+  return `Store: ${bytesText(bytes)}${free}`;
+}
+
+function nodeLines(list: readonly NodeState[]): string[] {
+  if (list.length === 0) return ['No node runs.'];
+  const columns: Column<NodeState>[] = [
+    { header: 'NODE', text: ({ id }) => id },
+    { header: 'STREAMS', align: 'right', text: ({ streams }) => countText(streams) },
+    { header: 'LEASE', align: 'right', text: ({ leaseMs }) => leaseText(leaseMs) },
+  ];
+  return tableOf(columns, list);
+}
+
+function leaseText(leaseMs: number): string {
+  return leaseMs > 0 ? `${(leaseMs / 1000).toFixed(1)} s` : 'ended';
+}
+
+function nodeMembers({ id, streams, leaseMs }: NodeState): object {
+  return { id, streams, lease_ms: leaseMs };
+}
+
+function jsonOf(
+  list: readonly NodeState[],
+  { bytes, freeBytes }: StoreSize,
+  rows: readonly TenantRow[],
+  leaving: readonly Tenant[],
+  now: Millis,
+): string {
+  const at = (instant: Millis | undefined): string | undefined =>
+    instant === undefined ? undefined : formatTime(instant);
+  const tenants = rows.map(({ tenant, overview }) => ({
+    name: tenant.name,
+    domain: tenant.domain,
+    log: {
+      head: overview.head,
+      events: overview.events,
+      about_bytes: overview.aboutBytes,
+      oldest_published_at: at(overview.oldestPublishedAt),
+      newest_published_at: at(overview.newestPublishedAt),
+    },
+    streams: overview.streams,
+    open_failures: overview.openFailures,
+    lag: {
+      events: overview.lag.events,
+      seconds:
+        overview.lag.since === undefined
+          ? 0
+          : Math.max(0, Math.round((now - overview.lag.since) / 1000)),
+    },
+  }));
+  const body = {
+    as_of: formatTime(now),
+    store: { bytes, free_bytes: freeBytes },
+    nodes: list.map(nodeMembers),
+    tenants,
+    being_deleted: leaving.map(({ name }) => name),
+  };
+  return JSON.stringify(body, undefined, 2);
+}

@@ -1,0 +1,128 @@
+import type { Store } from '../store/port.ts';
+import type { Args, Call, CommandDeps } from './command.ts';
+import { bad, type Finding, ok, warn } from './finding.ts';
+import { bytesText, countText, durationText } from './table.ts';
+
+/** What `leat doctor` learns from the store. */
+export interface StoreReport {
+  readonly findings: readonly Finding[];
+  readonly bytes: number;
+  /** Hosts that enabled streams send to, the first {@link hostsMax}. */
+  readonly hosts: readonly string[];
+}
+
+/** Of all streams; a check of names should end. */
+const hostsMax = 100;
+const streamsReadMax = 2000;
+/** Clocks of two machines that synchronize differ by less. */
+const skewMsMax = 60_000;
+
+/** Checks what only the store knows; returns a {@link StoreReport} as JSON. */
+export async function storeFindings(deps: CommandDeps, _args: Args, call: Call): Promise<string> {
+  const { store } = deps;
+  await store.ping();
+  const size = await store.overview.size();
+  const report: StoreReport = {
+    bytes: size.bytes,
+    findings: [
+      await engineFinding(deps),
+      await nodesFinding(store),
+      spaceFinding(size),
+      ...(await leavingFindings(store)),
+      ...(await faultFindings(store)),
+      ...(await clockFindings(deps)),
+    ],
+    hosts: await hostsOf(store, call.signal),
+  };
+  return JSON.stringify(report);
+}
+
+async function engineFinding({ store }: CommandDeps): Promise<Finding> {
+  const { name } = await store.overview.engine();
+  return ok('store', `${name}; its schema is that of this version, the secret key fits`);
+}
+
+async function nodesFinding(store: Store): Promise<Finding> {
+  const nodes = await store.ownership.nodes();
+  const ended = nodes.filter(({ leaseMs }) => leaseMs <= 0);
+  if (nodes.length === 0) return ok('nodes', 'none runs');
+  if (ended.length === 0) return ok('nodes', `${countText(nodes.length)} with a lease`);
+  const names = ended.map(({ id }) => id).join(', ');
+  return warn(
+    'nodes',
+    `the lease of ${names} has ended and nobody has taken its streams yet`,
+    'start a node, or look at the log of one that runs',
+  );
+}
+
+function spaceFinding({ bytes, freeBytes = 0, shrinks }: Awaited<SizeOf>): Finding {
+  if (shrinks !== false) return ok('space', `the store takes ${bytesText(bytes)}`);
+  return warn(
+    'space',
+    `the file takes ${bytesText(bytes)}, ${bytesText(freeBytes)} of it free, and never shrinks`,
+    'stop the server and run leat doctor --vacuum once',
+  );
+}
+
+type SizeOf = ReturnType<Store['overview']['size']>;
+
+async function leavingFindings(store: Store): Promise<Finding[]> {
+  const leaving = await store.tenants.leaving();
+  return leaving.map(({ name }) =>
+    warn('tenants', `${name} is being deleted`, `leat tenants delete ${name} goes on with it`),
+  );
+}
+
+async function faultFindings(store: Store): Promise<Finding[]> {
+  const faults = await store.overview.faults();
+  return faults.map(({ said, next }) => bad('contents', said, next));
+}
+
+/** By the store's clock where it has one, and by what the log says was published. */
+async function clockFindings({ store, clock }: CommandDeps): Promise<Finding[]> {
+  const { now: storeNow } = await store.overview.engine();
+  const now = clock.now();
+  const skewMs = storeNow === undefined ? 0 : now - storeNow;
+  if (Math.abs(skewMs) > skewMsMax) {
+    const way = skewMs > 0 ? 'ahead of' : 'behind';
+    return [
+      bad(
+        'clock',
+        `this machine is ${durationText(Math.abs(skewMs))} ${way} the store`,
+        'synchronize the clocks, for example with chrony or systemd-timesyncd',
+      ),
+    ];
+  }
+  for (const { id, name } of await store.tenants.list()) {
+    const newest = (await store.overview.tenant(id))?.newestPublishedAt ?? 0;
+    if (newest <= (storeNow ?? now) + skewMsMax) continue;
+    const ahead = durationText(newest - now);
+    return [
+      bad(
+        'clock',
+        `the newest event of ${name} was published ${ahead} from now: the clock was or is wrong`,
+        'check the clock of the machine; retention of these events counts from that instant',
+      ),
+    ];
+  }
+  return [ok('clock', 'agrees with the store')];
+}
+
+async function hostsOf(store: Store, signal: AbortSignal): Promise<string[]> {
+  const hosts = new Set<string>();
+  let read = 0;
+  for (const { id } of await store.tenants.list()) {
+    let after: string | undefined;
+    do {
+      signal.throwIfAborted();
+      const page = await store.streams.list(id, { after, take: 100 });
+      for (const { status, destination } of page.items) {
+        if (status === 'enabled') hosts.add(new URL(destination.endpoint).hostname);
+      }
+      read += page.items.length;
+      after = page.next;
+      await new Promise((resolve) => setImmediate(resolve));
+    } while (after !== undefined && read < streamsReadMax && hosts.size < hostsMax);
+  }
+  return [...hosts].slice(0, hostsMax);
+}

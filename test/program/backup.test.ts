@@ -1,0 +1,290 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { existsSync, statSync } from 'node:fs';
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import {
+  makePlace,
+  runLeat,
+  secretKey,
+  spawnLeat,
+  startLeat,
+  waitFor,
+  type Place,
+  type Running,
+} from '../helpers/leat.ts';
+import { createQuota } from '../helpers/quota.ts';
+import {
+  createStream,
+  eventType,
+  publish,
+  publishOn,
+  slotSettings,
+  startCountingReceiver,
+} from '../helpers/traffic.ts';
+
+/** `leat backup` and `leat restore`, of the real program on SQLite. */
+
+describe('leat backup, while the server works', () => {
+  test('restores to a store in which every event acknowledged before it began arrives', async (t) => {
+    const receiver = await startCountingReceiver(t);
+    const place = await placeOf(t);
+    const leat = await startLeat(place, slotSettings);
+    t.after(() => leat.kill());
+    const stream = await createStream(leat, receiver.url, 'orders');
+    // Nothing is answered until the backup is made, so that all of it is still to be sent then.
+    receiver.holding = true;
+    const acknowledged = new Set<string>();
+    const quota = createQuota(3000);
+    const ending = new AbortController();
+    const publishing = publishOn(leat, acknowledged, { quota, until: ending.signal });
+    await waitFor('some events', () => acknowledged.size > 500);
+
+    const before = [...acknowledged];
+    const file = join(place.folder, 'backup.db');
+    const made = await runLeat(['backup', file], environment(place));
+    assert.equal(made.code, 0, made.output);
+    assert.match(made.output, /Wrote \S+backup\.db: .+, checked\.\nKeep LEAT_SECRET_KEY as well/);
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+    ending.abort();
+    await publishing;
+    await leat.kill();
+
+    const restored = await restoredPlace(t, file);
+    const arrived = await startCountingReceiver(t);
+    // The former receiver goes on holding what is sent before the change.
+    const again = await startLeat(restored, { ...slotSettings, LEAT_ATTEMPT_TIMEOUT_MS: '500' });
+    t.after(() => again.kill());
+    await redirect(again, stream, arrived.url);
+    await arrived.waitForAll('every event of before the backup', ['orders'], before);
+  });
+
+  test('shows who is sent what again, and sends no more than that', async (t) => {
+    const receiver = await startCountingReceiver(t);
+    const place = await placeOf(t);
+    const leat = await startLeat(place, slotSettings);
+    t.after(() => leat.kill());
+    await createStream(leat, receiver.url, 'orders');
+    const ids = await publish(leat, 5);
+    await receiver.waitForAll('the events', ['orders'], ids);
+    // A stopped server has written where its streams are.
+    assert.equal(await leat.stop(), 0);
+    const file = join(place.folder, 'backup.db');
+    assert.equal((await runLeat(['backup', file], environment(place))).code, 0);
+    const target = await placeOf(t);
+    const { output } = await runLeat(['restore', file], environment(target));
+    assert.match(output, /The newest event in it:\n {2}main: \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ\n/);
+    assert.match(
+      output,
+      /No stream is sent an event again: all had arrived\.\nNext: leat start\n$/,
+    );
+  });
+
+  test('an interruption leaves nothing behind', async (t) => {
+    const { place, file } = await filled(t);
+    const { child } = spawnLeat(['backup', file], environment(place));
+    const ended = once(child, 'close') as Promise<[number | null]>;
+    await waitFor('the backup to begin', async () => (await parts(place)).length > 0);
+    child.kill('SIGINT');
+    const [code] = await ended;
+    assert.deepEqual(await parts(place), []);
+    // On a machine so fast that it was done, it is whole.
+    assert.equal(existsSync(file), code === 0, `exit code ${code}`);
+    await waitFor('the server to remove its copy', async () => (await drafts(place)).length === 0);
+  });
+
+  test('a killed server ends the command, and the next start removes what is left', async (t) => {
+    const { place, leat, file } = await filled(t);
+    const { child, output } = spawnLeat(['backup', file], environment(place));
+    const ended = once(child, 'close') as Promise<[number | null]>;
+    await waitFor('the copy to begin', async () => (await drafts(place)).length > 0);
+    await leat.kill();
+    const [code] = await ended;
+    assert.equal(existsSync(file), code === 0, output());
+    assert.deepEqual(await parts(place), []);
+    const again = await startLeat(place);
+    t.after(() => again.kill());
+    assert.deepEqual(await drafts(place), []);
+  });
+
+  test('refuses to overwrite', async (t) => {
+    const { place } = await running(t);
+    const file = join(place.folder, 'precious');
+    await writeFile(file, 'precious');
+    const { code, output } = await runLeat(['backup', file], environment(place));
+    assert.equal(code, 1);
+    assert.equal(output, `${file} exists already: choose another name, or remove it.\n`);
+    assert.equal(await readFile(file, 'utf8'), 'precious');
+  });
+
+  test('refuses a folder that is not there, and a store that is not there', async (t) => {
+    const { place } = await running(t);
+    const missing = join(place.folder, 'missing', 'backup.db');
+    const refused = await runLeat(['backup', missing], environment(place));
+    assert.equal(refused.code, 1);
+    assert.match(refused.output, /cannot be written: ENOENT/);
+    const empty = await placeOf(t);
+    const nothing = await runLeat(['backup', join(empty.folder, 'b.db')], environment(empty));
+    assert.deepEqual(nothing, { code: 1, output: `LEAT_STORE: ${empty.file} does not exist.\n` });
+    assert.deepEqual(await readdir(empty.folder), []);
+  });
+
+  test('says what to run where the store is a PostgreSQL', async () => {
+    const env = {
+      LEAT_STORE: 'postgres://leat@localhost/leat',
+      LEAT_SECRET_KEY: secretKey.toString('base64'),
+    };
+    const backup = await runLeat(['backup', 'b.dump'], env);
+    assert.equal(backup.code, 1);
+    assert.match(backup.output, /pg_dump --format=custom/);
+    const restore = await runLeat(['restore', 'b.dump'], env);
+    assert.equal(restore.code, 1);
+    assert.match(restore.output, /pg_restore --no-owner/);
+  });
+});
+
+describe('leat restore', () => {
+  test('touches no store that is there', async (t) => {
+    const { place, file } = await backedUp(t);
+    const before = await readFile(place.file);
+    const { code, output } = await runLeat(['restore', file], environment(place));
+    assert.equal(code, 1);
+    assert.match(output, /^LEAT_STORE: \S+leat\.db is there already: stop the server and move/);
+    assert.deepEqual(await readFile(place.file), before);
+  });
+
+  test('refuses a backup of another key, and leaves nothing', async (t) => {
+    const { file } = await backedUp(t);
+    const target = await placeOf(t);
+    const { code, output } = await runLeat(['restore', file], {
+      ...environment(target),
+      LEAT_SECRET_KEY: Buffer.alloc(32, 9).toString('base64'),
+    });
+    assert.equal(code, 1);
+    assert.match(output, /LEAT_SECRET_KEY/);
+    assert.deepEqual(await readdir(target.folder), []);
+  });
+
+  test('asks for the key where there is none, and makes none', async (t) => {
+    const { file } = await backedUp(t);
+    const target = await placeOf(t);
+    const { code, output } = await runLeat(['restore', file], {
+      LEAT_STORE: `sqlite:${target.file}`,
+    });
+    assert.equal(code, 1);
+    assert.match(output, /^LEAT_SECRET_KEY: is not set and \S+ has no secret\.key: put the key/);
+    assert.deepEqual(await readdir(target.folder), []);
+  });
+
+  test('refuses what is damaged, cut off, or no backup', async (t) => {
+    const { file } = await backedUp(t);
+    const target = await placeOf(t);
+    const bytes = await readFile(file);
+    const damaged = Buffer.from(bytes);
+    damaged.fill(0xff, 3 * 4096, 4 * 4096);
+    const wrong: Record<string, Uint8Array> = {
+      damaged,
+      cut: bytes.subarray(0, bytes.length - 4096),
+      short: bytes.subarray(0, 100),
+      text: Buffer.from('x'.repeat(5000)),
+    };
+    for (const [name, content] of Object.entries(wrong)) {
+      const source = join(target.folder, name);
+      await writeFile(source, content);
+      const { code, output } = await runLeat(['restore', source], environment(target));
+      assert.equal(code, 1, `${name}: ${output}`);
+      assert.match(output, new RegExp(`${name} `), name);
+      assert.ok(!existsSync(target.file), name);
+    }
+  });
+
+  test('refuses a store that is no backup: its last events are in the log beside it', async (t) => {
+    const { place } = await running(t);
+    const target = await placeOf(t);
+    const source = join(target.folder, 'copied.db');
+    await copyFile(place.file, source);
+    await copyFile(`${place.file}-wal`, `${source}-wal`);
+    const { code, output } = await runLeat(['restore', source], environment(target));
+    assert.equal(code, 1);
+    assert.match(output, /has a write-ahead log beside it: it is a store and not a backup/);
+  });
+});
+
+async function placeOf(t: TestContext): Promise<Place> {
+  const place = await makePlace();
+  t.after(() => place.remove());
+  return place;
+}
+
+function environment(place: Place): Record<string, string> {
+  return {
+    LEAT_STORE: `sqlite:${place.file}`,
+    LEAT_SECRET_KEY: secretKey.toString('base64'),
+  };
+}
+
+async function running(t: TestContext): Promise<{ place: Place; leat: Running }> {
+  const place = await placeOf(t);
+  const leat = await startLeat(place);
+  t.after(() => leat.kill());
+  return { place, leat };
+}
+
+/** A store of some 40 MB, so that a copy takes a moment, and a folder for its backups. */
+async function filled(t: TestContext): Promise<{ place: Place; leat: Running; file: string }> {
+  const { place, leat } = await running(t);
+  const object = { text: 'x'.repeat(200_000) };
+  const events = Array.from({ length: 10 }, () => ({ type: eventType, data: { object } }));
+  for (let count = 0; count < 20; count += 1) {
+    const answer = await leat.send('POST', '/api/v2/events', events);
+    assert.equal(answer.status, 202);
+    await answer.arrayBuffer();
+  }
+  const backups = join(place.folder, 'backups');
+  await mkdir(backups);
+  return { place, leat, file: join(backups, 'backup.db') };
+}
+
+/** Unfinished files of the command. */
+async function parts(place: Place): Promise<string[]> {
+  const names = await readdir(join(place.folder, 'backups'));
+  return names.filter((name) => name !== 'backup.db');
+}
+
+/** Copies that the server makes. */
+async function drafts(place: Place): Promise<string[]> {
+  return (await readdir(place.folder)).filter((name) => name.includes('.backup-'));
+}
+
+async function backedUp(t: TestContext): Promise<{ place: Place; file: string }> {
+  const { place, leat } = await running(t);
+  await publish(leat, 40);
+  const file = join(place.folder, 'backup.db');
+  const { code, output } = await runLeat(['backup', file], environment(place));
+  assert.equal(code, 0, output);
+  return { place, file };
+}
+
+async function restoredPlace(t: TestContext, file: string): Promise<Place> {
+  const place = await placeOf(t);
+  await rm(place.folder, { recursive: true });
+  const { code, output } = await runLeat(['restore', file], environment(place));
+  assert.equal(code, 0, output);
+  assert.match(output, /\nmain +orders +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +\d/);
+  return place;
+}
+
+/** Sends the stream's events elsewhere, as an operator does who restores on another machine. */
+async function redirect(leat: Running, stream: string, url: string): Promise<void> {
+  const answer = await leat.send('PATCH', `/api/v2/event-streams/${stream}`, {
+    destination: {
+      type: 'webhook',
+      configuration: {
+        webhook_endpoint: `${url}/orders`,
+        webhook_authorization: { method: 'bearer', token: 'token' },
+      },
+    },
+  });
+  assert.equal(answer.status, 200, await answer.text());
+}
