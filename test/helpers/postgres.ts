@@ -36,6 +36,8 @@ export interface PostgresServer {
   stop(mode: 'fast' | 'immediate'): Promise<void>;
   /** Starts again on the same port and data; resolves when it answers. */
   start(): Promise<void>;
+  /** Ends every process of it as `kill -9` does. */
+  kill(): Promise<void>;
   /** Ends it and removes its data. */
   close(): Promise<void>;
 }
@@ -105,12 +107,33 @@ export function sharedPostgres(): Promise<PostgresServer> {
   return shared;
 }
 
+/** Starts a server on data that `fill` puts into a fresh folder, at a port where given. */
+export async function startOn(
+  like: Place,
+  fill: (data: string) => Promise<void>,
+  port?: number,
+): Promise<PostgresServer> {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'leat-postgres-')));
+  const place: Place = { ...like, folder };
+  try {
+    await mkdir(dataOf(folder), { mode: 0o700 });
+    await fill(dataOf(folder));
+    const { owner } = place;
+    if (owner !== undefined) execFileSync('chown', ['-R', `${owner.uid}:${owner.gid}`, folder]);
+    if (port === undefined) return await firstStart(place);
+    return serverOf(place, port, await launch(place, port));
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+}
+
 interface Owner {
   readonly uid: number;
   readonly gid: number;
 }
 
-interface Place {
+export interface Place {
   /** The folder with `postgres` and `initdb`. */
   readonly bin: string;
   readonly folder: string;
@@ -138,6 +161,15 @@ async function firstStart(place: Place): Promise<PostgresServer> {
   }
 }
 
+const places = new WeakMap<PostgresServer, Place>();
+
+/** Where the data of a server are. */
+export function placeOf(server: PostgresServer): Place {
+  const place = places.get(server);
+  if (place === undefined) throw new Error('The server is none of this process.');
+  return place;
+}
+
 function serverOf(place: Place, port: number, started: Running): PostgresServer {
   let running: Running | undefined = started;
   let databases = 0;
@@ -147,7 +179,7 @@ function serverOf(place: Place, port: number, started: Running): PostgresServer 
     running = undefined;
     if (former !== undefined) await end(former, mode === 'fast' ? 'SIGINT' : 'SIGQUIT');
   };
-  return {
+  const server: PostgresServer = {
     url,
     port,
     createDatabase: async (copied) => {
@@ -165,11 +197,23 @@ function serverOf(place: Place, port: number, started: Running): PostgresServer 
     start: async () => {
       running ??= await launch(place, port);
     },
+    kill: async () => {
+      const former = running;
+      running = undefined;
+      if (former === undefined) return;
+      former.child.ref();
+      const ended = once(former.child, 'exit');
+      for (const pid of familyOf(former.child)) killQuietly(pid);
+      await ended;
+      former.release();
+    },
     close: async () => {
       await stop('immediate');
       await rm(place.folder, { recursive: true, force: true });
     },
   };
+  places.set(server, place);
+  return server;
 }
 
 /** Starts the program; resolves when it answers. */
@@ -212,6 +256,22 @@ async function end(running: Running, signal: 'SIGINT' | 'SIGQUIT'): Promise<void
     await ended;
   }
   release();
+}
+
+/** The processes of a server, the first one last: it would start the others again. */
+function familyOf({ pid }: ChildProcess): number[] {
+  const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).split('\n');
+  const pairs = rows.map((row) => row.trim().split(/\s+/).map(Number));
+  const children = pairs.filter(([, parent]) => parent === pid).map(([child = 0]) => child);
+  return pid === undefined ? children : [...children, pid];
+}
+
+function killQuietly(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
+  }
 }
 
 async function untilReady(child: ChildProcess, folder: string, port: number): Promise<void> {
@@ -351,7 +411,7 @@ function urlOf(port: number, database: string): string {
   return `postgres://leat:leat@127.0.0.1:${port}/${database}`;
 }
 
-function dataOf(folder: string): string {
+export function dataOf(folder: string): string {
   return join(folder, 'data');
 }
 

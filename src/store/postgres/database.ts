@@ -1,6 +1,7 @@
 import pg from 'pg';
 import {
   StoreContentRefused,
+  StoreReplaced,
   StoreTextRefused,
   StoreUnavailable,
   type UnavailableReason,
@@ -282,6 +283,8 @@ export function stateOf(error: unknown): string {
 const refused = new Set(['22', '23', '54']);
 /** character_not_in_repertoire: of what JavaScript can send this is U+0000 alone. */
 const badText = '22021';
+/** What the function `leat_compare` fails with; a class of our own. */
+const replaced = 'LT409';
 /** Of these a statement of this program is the cause. */
 const mistakes = new Set(['0A', '21', '24', '25', '26', '2F', '34', '42']);
 /** A server that follows another one, and a transaction that was ended because it took too long. */
@@ -299,6 +302,7 @@ function translated(error: unknown): unknown {
     return new StoreUnavailable(message, { cause: error, reason });
   }
   const group = (error.code ?? '').slice(0, 2);
+  if (error.code === replaced) return new StoreReplaced(error.message, { cause: error });
   if (error.code === badText) return new StoreTextRefused(error.message, { cause: error });
   if (refused.has(group)) return new StoreContentRefused(error.message, { cause: error });
   if (mistakes.has(group) && !passing.has(error.code ?? '')) return error;

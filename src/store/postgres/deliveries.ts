@@ -6,17 +6,19 @@ import { claimDue } from './due.ts';
 import { failure, listFailures } from './failures.ts';
 import { createHistoryPruner } from './history-pruner.ts';
 import type { DayDeps } from './old-days.ts';
+import type { StoreIdentity } from './identity.ts';
 import { redeliver, redeliverMany } from './redelivery.ts';
 import { lockRun, noteChanges } from './runs.ts';
 import { createSettle } from './settle.ts';
 
 export interface DeliveryDeps extends DayDeps {
+  readonly identity: StoreIdentity;
   readonly hint: (hint: Hint) => void;
 }
 
 /** The deliveries that did not settle at once: the due ones, and the open failures. */
 export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
-  const { db, hint } = deps;
+  const { db, identity, hint } = deps;
   return {
     listFailures: (tenant, stream, query) => listFailures(db, tenant, stream, query),
     failure: (tenant, stream, eventId) => failure(db, tenant, stream, eventId),
@@ -40,7 +42,7 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
       return answer;
     },
     claimDue: (asks, now, leaseUntil) =>
-      db.transact('relaxed', (tx) => claimDue(tx, asks, now, leaseUntil)),
+      identity.transact(db, 'relaxed', (tx) => claimDue(tx, asks, now, leaseUntil)),
     settle: createSettle(deps),
     pruneAttempts: createHistoryPruner(deps),
   };

@@ -7,6 +7,7 @@ import { traced } from '../rows/delivered-event.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { dayMs } from './days.ts';
 import { horizonOf } from './horizon.ts';
+import { type KnownStore, type StoreIdentity, unknownStore } from './identity.ts';
 import { lockMs, unlessInUse } from './old-days.ts';
 
 /** Offsets that one page looks at: some milliseconds of scanning for a type that never comes. */
@@ -14,6 +15,7 @@ const scanMax = 10_000;
 
 export interface LogDeps {
   readonly db: Database;
+  readonly identity: StoreIdentity;
   readonly hint: (hint: Hint) => void;
   /** Runs `action` once the present turn of the event loop has taken all its input. */
   readonly defer: (action: () => void) => void;
@@ -21,7 +23,7 @@ export interface LogDeps {
 
 /** The log of events, and the appender whose end `close` waits for. */
 export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
-  const { db } = deps;
+  const { db, identity } = deps;
   const appender = createAppender({
     ...groupLimits,
     defer: deps.defer,
@@ -30,21 +32,26 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
   return {
     appender,
     append: appender.append,
-    head: async (tenant) => (await tipOf(db, tenant)).head,
-    page: (tenant, query) => page(db, tenant, query),
-    firstSince: (tenant, since) => firstSince(db, tenant, since),
+    head: async (tenant) => (await comparedTip(deps, tenant)).head,
+    page: (tenant, query) => identity.compared((known) => page(deps, known, tenant, query)),
+    firstSince: (tenant, since) => firstSince(deps, tenant, since),
     prune: (tenant, query) => prune(db, tenant, query),
   };
 }
 
 async function append(
-  { db, hint }: LogDeps,
+  { db, identity, hint }: LogDeps,
   tenant: number,
   events: readonly NewEvent[],
   now: Millis,
 ): Promise<Appended[]> {
-  const { appended, written } = await appendWithin(db, tenant, events, now);
-  if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
+  const { appended, written } = await identity.compared((known) =>
+    appendWithin(db, tenant, events, now, known),
+  );
+  const last = written.at(-1);
+  if (last === undefined) return appended;
+  identity.sawHead(tenant, last.offset);
+  hint({ kind: 'appended', tenant, events: written });
   return appended;
 }
 
@@ -53,23 +60,27 @@ interface AppendRow {
   readonly published_at: Millis;
   readonly known: string[] | null;
   readonly known_at: string[] | null;
+  readonly flushed: number | null;
 }
 
 /**
  * Appends `events` in the caller's transaction, of which it is the last statement but the commit,
  * or in one of its own. Emit `{ kind: 'appended' }` with `written` after the commit, unless it is
- * empty. Throws `StoreContentRefused` when the content is at fault.
+ * empty. Throws `StoreContentRefused` when the content is at fault. Outside a transaction that has
+ * compared the store, the statement compares it with the `known` one, before it commits.
  */
 export async function appendWithin(
   tx: Queries,
   tenant: number,
   events: readonly NewEvent[],
   now: Millis,
+  known: KnownStore = unknownStore,
 ): Promise<{ appended: Appended[]; written: LogEvent[] }> {
   const ids = new Set<string>();
   const different = events.filter(({ id }) => !ids.has(id) && ids.add(id));
   const row = await tx.get<AppendRow>`
-    select * from leat_append(${tenant}, ${now}, ${different.map(({ id }) => id)}::text[],
+    select *, leat_compare(${known.generation}, ${known.identity}, ${known.flushed}) as flushed
+    from leat_append(${tenant}, ${now}, ${different.map(({ id }) => id)}::text[],
       ${different.map(({ chosen }) => chosen)}::boolean[],
       ${different.map(({ type }) => type)}::text[],
       ${numbers(different.map(({ time }) => time))}::bigint[],
@@ -77,8 +88,9 @@ export async function appendWithin(
   if (row === undefined || row.head === null) {
     throw new StoreContentRefused(`There is no tenant ${tenant}.`);
   }
-  const known = new Map(row.known?.map((id, index) => [id, Number(row.known_at?.[index])]));
-  return placed(events, row.head, row.published_at, known);
+  known.seen(row.flushed);
+  const repeated = new Map(row.known?.map((id, index) => [id, Number(row.known_at?.[index])]));
+  return placed(events, row.head, row.published_at, repeated);
 }
 
 /** Hardly any event has a trace: what none has is not sent. */
@@ -126,6 +138,27 @@ export async function tipOf(db: Queries, tenant: number): Promise<Tip> {
   return { head: row?.head ?? 0, prunedTo: row?.pruned_to ?? 0 };
 }
 
+/** The same, of the store that this process joined. */
+async function comparedTip({ db, identity }: LogDeps, tenant: number): Promise<Tip> {
+  return identity.compared(async (known) => {
+    const tip = await knownTip(db, known, tenant);
+    identity.sawHead(tenant, tip.head);
+    return tip;
+  });
+}
+
+async function knownTip(
+  db: Queries,
+  { generation, identity, flushed, seen }: KnownStore,
+  tenant: number,
+): Promise<Tip> {
+  const row = await db.get<{ head: Offset; pruned_to: Offset; flushed: number | null }>`
+    select head, pruned_to, leat_compare(${generation}, ${identity}, ${flushed}) as flushed
+    from tenants where id = ${tenant}`;
+  seen(row?.flushed);
+  return { head: row?.head ?? 0, prunedTo: row?.pruned_to ?? 0 };
+}
+
 interface PageRow {
   readonly offset: Offset;
   readonly id: string;
@@ -140,11 +173,18 @@ interface PageRow {
 
 /**
  * The ends of the log are read first and are plain values then: as expressions of the same statement
- * they would hide from the planner how little it has to read. What is up to the head then is there.
+ * they would hide from the planner how little it has to read. What is up to the head then is there,
+ * on the same store: the second statement may reach another server, and compares as well.
  */
-async function page(db: Queries, tenant: number, query: LogQuery): Promise<LogPage> {
+async function page(
+  { db, identity: { sawHead } }: LogDeps,
+  known: KnownStore,
+  tenant: number,
+  query: LogQuery,
+): Promise<LogPage> {
   const { take, types } = query;
-  const { head, prunedTo } = await tipOf(db, tenant);
+  const { head, prunedTo } = await knownTip(db, known, tenant);
+  sawHead(tenant, head);
   const after = Math.max(query.after, prunedTo);
   const end = Math.min(query.upTo ?? Infinity, head, after + scanMax);
   if (end <= after) return { events: [], scannedTo: Math.max(query.after, end) };
@@ -156,6 +196,7 @@ async function page(db: Queries, tenant: number, query: LogQuery): Promise<LogPa
       from (
         select "offset", id, type, time, published_at, body, trace from events
         where tenant = ${tenant} and "offset" > ${after} and "offset" <= ${end}
+          and coalesce(leat_compare(${known.generation}, ${known.identity}, ${known.flushed}), 0) >= 0
           and (${types}::text[] is null or type = any(${types}::text[]))
         order by "offset" limit ${take}
       ) as stretch
@@ -173,8 +214,9 @@ function eventOf(row: PageRow): LogEvent {
   return { offset, id, type, time, publishedAt, body, ...traced(trace) };
 }
 
-async function firstSince(db: Queries, tenant: number, since: Millis): Promise<Offset> {
-  const { head, prunedTo } = await tipOf(db, tenant);
+async function firstSince(deps: LogDeps, tenant: number, since: Millis): Promise<Offset> {
+  const { db } = deps;
+  const { head, prunedTo } = await comparedTip(deps, tenant);
   if (since <= 0) return prunedTo + 1;
   return (await lastBefore(db, tenant, { after: prunedTo, upTo: head }, since)) + 1;
 }

@@ -22,6 +22,8 @@ export interface NoticesDeps {
   /** Tells this process from others; nobody listens to itself. */
   readonly self: string;
   readonly clock: Pick<Clock, 'after'>;
+  /** Which store this process works with; a head is one of the store that it was reached on. */
+  readonly generation: () => number | undefined;
   /** A hint of another process. */
   readonly heard: (hint: Hint) => void;
   /** Hears, once an outage, why nothing can be heard. */
@@ -61,12 +63,24 @@ export async function openNotices(deps: NoticesDeps): Promise<Notices> {
 }
 
 /** A hint as it travels: other processes read the events of a log for themselves. */
-type Word = Exclude<Hint, { kind: 'appended' }>;
+type Word =
+  | Exclude<Hint, { kind: 'appended' | 'head' | 'replaced' }>
+  | (Extract<Hint, { kind: 'head' }> & { readonly generation: number | undefined });
 
-function wordOf(hint: Hint): Word | undefined {
+function wordOf(hint: Hint, generation: number | undefined): Word | undefined {
+  // Each process finds out for itself.
+  if (hint.kind === 'replaced') return undefined;
+  if (hint.kind === 'head') return { ...hint, generation };
   if (hint.kind !== 'appended') return hint;
   const last = hint.events.at(-1);
-  return last && { kind: 'head', tenant: hint.tenant, head: last.offset };
+  return last && { kind: 'head', tenant: hint.tenant, head: last.offset, generation };
+}
+
+/** The head of a log says nothing on a store that was replaced, before or since. */
+function hintOf(word: Word, present: number | undefined): Hint {
+  if (word.kind !== 'head') return word;
+  const { generation, ...hint } = word;
+  return generation === present ? hint : { kind: 'missed' };
 }
 
 /** A later word takes the place of an earlier one about the same thing. */
@@ -78,6 +92,7 @@ function createSpeaker({
   db,
   self,
   clock,
+  generation,
 }: NoticesDeps): Omit<Notices, 'close'> & { close(): void } {
   const waiting = new Map<string, Word>();
   const state = { busy: false, closed: false, isAlone: false };
@@ -99,7 +114,7 @@ function createSpeaker({
 
   return {
     tell: (hint) => {
-      const word = wordOf(hint);
+      const word = wordOf(hint, generation());
       if (word === undefined || state.closed) return;
       if (word.kind === 'head' && state.isAlone) return;
       waiting.set(topicOf(word), word);
@@ -131,7 +146,7 @@ function wordsOf(payload: string, self: string): readonly Word[] {
  * transactions it hears nothing; everything works without it, only later.
  */
 function createListener(deps: NoticesDeps): { tried: Promise<void>; close(): Promise<void> } {
-  const { clock, heard, report, self, hosts } = deps;
+  const { clock, heard, report, self, hosts, generation } = deps;
   const { checkMs, responseMs, longestWaitMs } = hosts.areSeveral ? severalServers : oneServer;
   let client: pg.Client | undefined;
   let timer: Timer | undefined;
@@ -160,7 +175,7 @@ function createListener(deps: NoticesDeps): { tried: Promise<void>; close(): Pro
     const connection = new hosts.Client({ query_timeout: responseMs });
     client = connection;
     connection.on('notification', ({ payload }) => {
-      for (const word of wordsOf(payload ?? '', self)) heard(word);
+      for (const word of wordsOf(payload ?? '', self)) heard(hintOf(word, generation()));
     });
     try {
       await connection.connect();

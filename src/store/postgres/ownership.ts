@@ -14,6 +14,7 @@ import type {
 import type { Seal } from '../seal.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
+import type { StoreIdentity } from './identity.ts';
 import { isPresent } from './nodes.ts';
 import { keyOf, lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
@@ -21,30 +22,43 @@ import { streamOf, type StreamRow } from '../rows/streams.ts';
 /** Who works for which stream. Leases go by the clock of the server, which all nodes share. */
 export function createOwnershipStore(deps: {
   readonly db: Database;
+  readonly identity: StoreIdentity;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
   /** Hears at each heartbeat how many nodes live. */
   readonly counted: (living: number) => void;
 }): OwnershipStore {
-  const { db, seal, hint, counted } = deps;
+  const { db, identity, seal, hint, counted } = deps;
   return {
-    join: (nodeId, leaseMs) => db.transact('durable', (tx) => join(tx, nodeId, leaseMs)),
+    join: async (nodeId, leaseMs) => {
+      const { node, adoption } = await db.transact('durable', async (tx) => ({
+        adoption: await identity.adopt(tx, nodeId),
+        node: await join(tx, nodeId, leaseMs),
+      }));
+      identity.adopted(adoption);
+      const { replaced } = adoption;
+      return { ...node, ...(replaced && { replaced }) };
+    },
     heartbeat: async (node, leaseMs) => {
-      const beat = await db.transact('relaxed', (tx) => heartbeat(tx, node, leaseMs));
+      const beat = await identity.transact(db, 'relaxed', (tx) => heartbeat(tx, node, leaseMs));
       if (beat !== undefined) counted(beat.living);
       return beat && { share: beat.share, changed: beat.changed };
     },
-    claim: (node, ask, now) => db.transact('durable', (tx) => claim(tx, seal, node, ask, now)),
-    owned: (node, streams) => owned(db, seal, node, streams),
+    claim: (node, ask, now) =>
+      identity.transact(db, 'durable', (tx) => claim(tx, seal, node, ask, now)),
+    owned: (node, streams) =>
+      identity.transact(db, 'durable', (tx) => owned(tx, seal, node, streams)),
     hasSeen: (ref) => hasSeen(db, ref),
     raiseCursors: (cursors) =>
-      db.transact('relaxed', async (tx) => raiseCursors(tx, await lockRuns(tx, cursors), cursors)),
+      identity.transact(db, 'relaxed', async (tx) =>
+        raiseCursors(tx, await lockRuns(tx, cursors), cursors),
+      ),
     release: async (node, cursors) => {
-      await db.transact('durable', (tx) => release(tx, node, cursors));
+      await identity.transact(db, 'durable', (tx) => release(tx, node, cursors));
       hint({ kind: 'free' });
     },
     leave: async (node) => {
-      await db.transact('durable', (tx) => leave(tx, node));
+      await identity.transact(db, 'durable', (tx) => leave(tx, node));
       hint({ kind: 'free' });
     },
     nodes: () => nodes(db),
@@ -174,20 +188,18 @@ async function begin(tx: Queries, runs: ReadonlyMap<string, Run>, now: Millis): 
  * all the same.
  */
 async function owned(
-  db: Database,
+  tx: Queries,
   seal: Seal,
   node: Node,
   refs: readonly StreamRef[],
 ): Promise<OwnedStream[]> {
-  return db.transact('durable', async (tx) => {
-    if (!(await isPresent(tx, node))) return [];
-    await tx.run`
-      update runs set unseen = false
-      where unseen and owner = ${node.id} and (tenant, stream) in (select * from unnest(
-        ${numbers(refs.map(({ tenant }) => tenant))}::int[],
-        ${refs.map(({ stream }) => stream)}::text[]))`;
-    return ownedStreams(tx, seal, node, refs);
-  });
+  if (!(await isPresent(tx, node))) return [];
+  await tx.run`
+    update runs set unseen = false
+    where unseen and owner = ${node.id} and (tenant, stream) in (select * from unnest(
+      ${numbers(refs.map(({ tenant }) => tenant))}::int[],
+      ${refs.map(({ stream }) => stream)}::text[]))`;
+  return ownedStreams(tx, seal, node, refs);
 }
 
 interface OwnedRow extends StreamRow {

@@ -15,6 +15,7 @@ import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../
 import { numbers, type Database, type Queries } from './database.ts';
 import { dayMs, dayOf } from './days.ts';
 import { horizonOf } from './horizon.ts';
+import type { StoreIdentity } from './identity.ts';
 import { tipOf } from './log.ts';
 import { keyOf, lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.ts';
 import type { Tally } from './tally.ts';
@@ -22,9 +23,10 @@ import type { Tally } from './tally.ts';
 /** Ranges of the log that are sent again. Whoever changes one has the run of its stream locked. */
 export function createReplayStore(deps: {
   readonly db: Database;
+  readonly identity: StoreIdentity;
   readonly hint: (hint: Hint) => void;
 }): ReplayStore {
-  const { db, hint } = deps;
+  const { db, identity, hint } = deps;
   return {
     create: async (replay, now) => {
       const answer = await db.transact('durable', (tx) => create(tx, replay, now));
@@ -41,7 +43,7 @@ export function createReplayStore(deps: {
       if (answer === 'cancelled') hint({ kind: 'stream', tenant, stream });
       return answer !== 'unknown';
     },
-    feed: (ask, now) => db.transact('durable', (tx) => feed(tx, ask, now)),
+    feed: (ask, now) => identity.transact(db, 'durable', (tx) => feed(tx, ask, now)),
     prune: (query) => prune(db, query),
   };
 }

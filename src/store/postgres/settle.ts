@@ -10,7 +10,8 @@ import type {
 } from '../port.ts';
 import { lost, recorded, runAfter, tellDisabled } from '../settling.ts';
 import { addAttempts } from './attempts.ts';
-import { numbers, type Database, type Queries } from './database.ts';
+import { type Database, numbers, type Queries } from './database.ts';
+import type { StoreIdentity } from './identity.ts';
 import { isPresent } from './nodes.ts';
 import { addProgress } from './replays.ts';
 import { readRows, removeRows, type Row, writeRows } from './rows.ts';
@@ -25,10 +26,11 @@ import { recordOutcomes, type Tally } from './tally.ts';
  */
 export function createSettle(deps: {
   readonly db: Database;
+  readonly identity: StoreIdentity;
   readonly hint: (hint: Hint) => void;
 }): DeliveryStore['settle'] {
   return async (batch) => {
-    const answer = await deps.db.transact('durable', (tx) => settle(tx, batch));
+    const answer = await deps.identity.transact(deps.db, 'durable', (tx) => settle(tx, batch));
     tellDisabled(batch, answer, deps.hint);
     return answer;
   };

@@ -10,6 +10,7 @@ import { makeMissingDay } from './days.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createGrantStore } from './grants.ts';
 import { createHosts } from './hosts.ts';
+import { adoptAtOpen, createStoreIdentity, type StoreIdentity } from './identity.ts';
 import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
 import { createLookStore } from './looks.ts';
@@ -54,17 +55,27 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
   const pools = createPools({ hosts, connectionsMax, mend: makeMissingDay });
   const { commands } = pools;
   const seal = createSeal(deps.secretKey, random);
+  const { emit, watch } = createHints({ report });
+  const identity = createStoreIdentity({ emit });
   try {
     // First: the schema of a half moved store waits for its key proof.
     await refuseHalfMoved(commands, nameOf(url));
     await prepareSchema(commands, nameOf(url), seal);
+    await adoptAtOpen(commands, identity, report);
   } catch (error) {
     await pools.close();
     throw error;
   }
-  const { emit, watch } = createHints({ report });
   const self = Buffer.from(random(9)).toString('base64url');
-  const notices = await openNotices({ db: commands, hosts, self, clock, heard: emit, report });
+  const notices = await openNotices({
+    db: commands,
+    hosts,
+    self,
+    clock,
+    generation: () => identity.generation,
+    heard: emit,
+    report,
+  });
   const hint = (told: Hint): void => {
     emit(told);
     notices.tell(told);
@@ -74,7 +85,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     read: () => readWritable(pools.publishing),
     tryWrite: () => tryWrite(pools.publishing),
   });
-  const { appender, ...parts } = partsOf(pools, { seal, hint, defer, notices, clock });
+  const { appender, ...parts } = partsOf(pools, { identity, seal, hint, defer, notices, clock });
   const { append } = parts.log;
   return {
     ...parts,
@@ -117,6 +128,7 @@ interface Parts extends Omit<Store, 'watch' | 'ping' | 'close'> {
 }
 
 interface PartDeps {
+  readonly identity: StoreIdentity;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
   readonly defer: (action: () => void) => void;
@@ -126,7 +138,7 @@ interface PartDeps {
 
 /** Each command with the connections of its purpose. */
 function partsOf(pools: Pools, deps: PartDeps): Parts {
-  const { seal, notices } = deps;
+  const { identity, seal, notices } = deps;
   const over =
     <T>(create: (deps: PartDeps & { db: Database }) => T) =>
     (purpose: Purpose): T =>
@@ -134,7 +146,13 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
   const log = over(createLogStore);
   // Who gives streams up does not look for free ones.
   const ownership = over(({ db }) =>
-    createOwnershipStore({ db, seal, hint: notices.tell, counted: notices.counted }),
+    createOwnershipStore({
+      db,
+      identity,
+      seal,
+      hint: notices.tell,
+      counted: notices.counted,
+    }),
   );
   const streams = over(createStreamStore);
   const deliveries = over(createDeliveryStore);

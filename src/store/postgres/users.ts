@@ -4,23 +4,25 @@ import type { Hint, Page } from '../port.ts';
 import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
 import { orderedPage } from '../user-order.ts';
 import type { Database, Queries } from './database.ts';
+import type { StoreIdentity } from './identity.ts';
 import { appendWithin } from './log.ts';
 import { takeTurn } from './turns.ts';
 import { userOf, type UserRow } from '../rows/users.ts';
 
 export interface UserDeps {
   readonly db: Database;
+  readonly identity: StoreIdentity;
   readonly hint: (hint: Hint) => void;
 }
 
 /** The users of the database connections; every change appends its event in the same commit. */
-export function createUserStore({ db, hint }: UserDeps): UserStore {
+export function createUserStore({ db, identity, hint }: UserDeps): UserStore {
   /** Commits a change with its event, then tells the watchers; no events: no change. */
   const commit = async <T>(
     tenant: number,
     work: (tx: Queries) => Promise<Changed<T>>,
   ): Promise<T> => {
-    const { answer, written } = await db.transact('durable', work);
+    const { answer, written } = await identity.transact(db, 'durable', work);
     if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
     return answer;
   };

@@ -1,0 +1,226 @@
+import { StoreReplaced } from '../../core/errors.ts';
+import type { Offset } from '../../core/types.ts';
+import type { HeadChange, Hint } from '../port.ts';
+import { type Database, type Durability, type Queries, stateOf } from './database.ts';
+
+/**
+ * Which store this process works with. PostgreSQL can fail over to a replica that was behind, or be
+ * restored from a backup, under a running process: what the process remembers of the store is void
+ * then. Each command that builds on it compares the store inside its own transaction, without a round
+ * trip more; at a difference it writes nothing and throws `StoreReplaced`, and so does every later one
+ * until the process has joined the store again (docs/adr/0020).
+ */
+export interface StoreIdentity {
+  /** `db.transact`, with the comparison before the first statement of `work`. */
+  transact<T>(
+    db: Pick<Database, 'transact'>,
+    durability: Durability,
+    work: (tx: Queries) => Promise<T>,
+  ): Promise<T>;
+  /**
+   * Runs a command whose statements carry the comparison themselves: they select
+   * `leat_compare(generation, identity, flushed)` of what they are handed, and tell `seen` the answer.
+   */
+  compared<T>(command: (known: KnownStore) => Promise<T>): Promise<T>;
+  /** The log of a tenant reaches this offset. */
+  sawHead(tenant: number, head: Offset): void;
+  /**
+   * Accepts the store as it is, within a transaction: stores its identity where that has changed, and
+   * raises the generation then.
+   */
+  adopt(tx: Queries, self?: string): Promise<Adoption>;
+  /** To be called once the transaction of {@link adopt} has committed. */
+  adopted(adoption: Adoption): void;
+  /** The server cannot say which store it is: nothing is compared. */
+  giveUp(): void;
+  /** Of the store that this process joined. */
+  readonly generation: number | undefined;
+}
+
+/** The store as a process joined it; all absent where the server cannot say which store it is. */
+export interface KnownStore {
+  readonly generation: number | undefined;
+  readonly identity: string | undefined;
+  /** How far the server's log is known to reach; never falls on one store. */
+  readonly flushed: number | undefined;
+  /** Takes what `leat_compare` answered. */
+  seen(flushed: number | null | undefined): void;
+}
+
+export interface Adoption {
+  readonly generation: number | undefined;
+  readonly identity: string | undefined;
+  readonly flushed: number | undefined;
+  /** Present when the store is another one than this process knew. */
+  readonly replaced: readonly HeadChange[] | undefined;
+}
+
+/**
+ * Leases of other nodes hold for so long once the store was replaced: they may have been renewed on the
+ * store that is gone.
+ */
+const leaseMs = 10_000;
+
+export function createStoreIdentity(deps: { readonly emit: (hint: Hint) => void }): StoreIdentity {
+  const { emit } = deps;
+  let known = unknownStore;
+  /** Heads of the logs that this process has met. */
+  const heads = new Map<number, Offset>();
+  /** The store that was known when a difference was found, so that it is told once. */
+  let left: KnownStore | undefined;
+  let isSupported = true;
+
+  const compared = async <T>(command: (known: KnownStore) => Promise<T>): Promise<T> => {
+    const mine = known;
+    try {
+      const answer = await command(mine);
+      // Of a store that this process has left meanwhile: it may not have what was written.
+      if (mine !== known) throw new StoreReplaced(replacedText);
+      return answer;
+    } catch (error) {
+      if (error instanceof StoreReplaced && mine === known && left !== mine) {
+        left = mine;
+        emit({ kind: 'replaced' });
+      }
+      throw error;
+    }
+  };
+
+  return {
+    compared,
+    transact: (db, durability, work) =>
+      compared((mine) => db.transact(durability, (tx) => comparing(tx, mine, work))),
+    sawHead: (tenant, head) => {
+      if (head > (heads.get(tenant) ?? 0)) heads.set(tenant, head);
+    },
+    adopt: (tx, self) =>
+      isSupported
+        ? adopt(tx, { known, heads, self, isLeft: left === known })
+        : Promise.resolve(nothingAdopted),
+    giveUp: () => {
+      isSupported = false;
+    },
+    get generation() {
+      return known.generation;
+    },
+    adopted: ({ replaced, ...adopted }) => {
+      known = knownOf(adopted);
+      if (replaced !== undefined) heads.clear();
+      for (const { tenant, now } of replaced ?? []) heads.set(tenant, now);
+    },
+  };
+}
+
+const replacedText = 'The store has failed over or was restored.';
+const nothingAdopted: Adoption = {
+  generation: undefined,
+  identity: undefined,
+  flushed: undefined,
+  replaced: undefined,
+};
+
+function knownOf({ generation, identity, ...rest }: Omit<Adoption, 'replaced'>): KnownStore {
+  let { flushed } = rest;
+  return {
+    generation,
+    identity,
+    get flushed() {
+      return flushed;
+    },
+    seen: (position) => {
+      if (position !== null && position !== undefined) flushed = Math.max(flushed ?? 0, position);
+    },
+  };
+}
+
+/** For commands that compare nothing. */
+export const unknownStore: KnownStore = knownOf(nothingAdopted);
+
+/** The comparison travels with the first statements of `work`, and its failure is the one that counts. */
+async function comparing<T>(
+  tx: Queries,
+  { generation, identity, flushed, seen }: KnownStore,
+  work: (tx: Queries) => Promise<T>,
+): Promise<T> {
+  const comparison = tx.get<{ flushed: number | null }>`
+    select leat_compare(${generation}, ${identity}, ${flushed}) as flushed`;
+  comparison.catch(() => undefined);
+  try {
+    return await work(tx);
+  } finally {
+    seen((await comparison)?.flushed);
+  }
+}
+
+interface Present {
+  readonly generation: number;
+  readonly identity: string;
+  /** Of the row, before it is brought up to date. */
+  readonly stored: string | null;
+  readonly flushed: number;
+}
+
+async function adopt(
+  tx: Queries,
+  given: {
+    readonly known: KnownStore;
+    readonly heads: ReadonlyMap<number, Offset>;
+    readonly self: string | undefined;
+    /** A command has found the store to be another one. */
+    readonly isLeft: boolean;
+  },
+): Promise<Adoption> {
+  const { known, self, isLeft } = given;
+  const row = await tx.get<Present>`
+    select generation, identity as stored, leat_identity() as identity, leat_flushed() as flushed
+    from store where id = 1 for update`;
+  if (row === undefined) throw new Error('The row of the store is missing.');
+  const { identity, flushed, stored } = row;
+  // The log may have grown past the known position since a command found that it had gone back.
+  const isBelow = isLeft || flushed < (known.flushed ?? 0);
+  const wentBack = isBelow && row.generation === known.generation;
+  const isOther = stored !== identity || wentBack || row.generation < (known.generation ?? 0);
+  const generation = isOther ? Math.max(row.generation, known.generation ?? 0) + 1 : row.generation;
+  if (isOther) await tx.run`update store set generation = ${generation}, identity = ${identity}`;
+  // Before the first process there is nothing to be replaced.
+  if (isOther && stored !== null) await keepLeases(tx, self);
+  const isKnown = known.generation === undefined || known.generation === generation;
+  const replaced = isKnown ? undefined : await headChanges(tx, given.heads);
+  return { generation, identity, flushed, replaced };
+}
+
+async function keepLeases(tx: Queries, self: string | undefined): Promise<void> {
+  await tx.run`
+    update nodes set lease_until = greatest(lease_until,
+      clock_timestamp() + ${leaseMs} * interval '1 ms')
+    where not freed and id is distinct from ${self}`;
+}
+
+async function headChanges(
+  tx: Queries,
+  heads: ReadonlyMap<number, Offset>,
+): Promise<readonly HeadChange[]> {
+  const rows = await tx.all<{ id: number; head: Offset }>`select id, head from tenants order by id`;
+  return rows.flatMap(({ id: tenant, head: now }) => {
+    const before = heads.get(tenant);
+    return before === undefined ? [] : [{ tenant, before, now }];
+  });
+}
+
+/** Functions that a server does not have, or does not let this user call. */
+const unsupported = new Set(['0A000', '42501', '42883']);
+
+/** Adopts the store when it is opened; a server that cannot say which store it is goes unguarded. */
+export async function adoptAtOpen(
+  db: Database,
+  identity: StoreIdentity,
+  report: (error: unknown) => void,
+): Promise<void> {
+  try {
+    identity.adopted(await db.transact('durable', (tx) => identity.adopt(tx)));
+  } catch (error) {
+    if (!unsupported.has(stateOf(error))) throw error;
+    identity.giveUp();
+    report(error);
+  }
+}

@@ -1,0 +1,123 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { copyFile, mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import pg from 'pg';
+import { waitFor } from './leat.ts';
+import { dataOf, placeOf, type PostgresServer, query, startOn } from './postgres.ts';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+
+/** A server that follows another one by streaming, until it is promoted. */
+export interface Standby {
+  readonly server: PostgresServer;
+  /** Between the standby and its primary: black-holed, the standby falls behind. */
+  readonly proxy: TcpProxy;
+  /** Makes it a primary; resolves when it takes writes. The proxy closes. */
+  promote(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Makes a copy of a running primary as pg_basebackup does, which npm does not bring along, and lets it
+ * follow. `synchronous`: from then on commits of the primary wait until they are on the standby's disk.
+ */
+export async function startStandby(
+  primary: PostgresServer,
+  { synchronous = false, port }: { readonly synchronous?: boolean; readonly port?: number } = {},
+): Promise<Standby> {
+  const proxy = await startTcpProxy(primary.port);
+  const like = placeOf(primary);
+  const server = await startOn(
+    like,
+    async (data) => {
+      await backUp(primary, dataOf(like.folder), data);
+      const source = `host=127.0.0.1 port=${proxy.port} user=leat application_name=standby`;
+      const conf = `primary_conninfo = '${source}'\nsynchronous_standby_names = ''\n`;
+      writeFileSync(join(data, 'postgresql.auto.conf'), conf);
+      writeFileSync(join(data, 'standby.signal'), '');
+    },
+    port,
+  );
+  await waitFor('the standby to stream', async () => {
+    const [row] = await query<{ streams: boolean }>(
+      primary.url(),
+      `select count(*) > 0 as streams from pg_stat_replication where state = 'streaming'`,
+    );
+    return row?.streams;
+  });
+  if (synchronous) {
+    await query(primary.url(), `alter system set synchronous_standby_names = '*'`);
+    await query(primary.url(), 'select pg_reload_conf()');
+    await waitFor('commits to wait for the standby', async () => {
+      const [row] = await query<{ sync: boolean }>(
+        primary.url(),
+        `select count(*) > 0 as sync from pg_stat_replication where sync_state = 'sync'`,
+      );
+      return row?.sync;
+    });
+  }
+  return {
+    server,
+    proxy,
+    promote: async () => {
+      await query(server.url(), 'select pg_promote()');
+      await proxy.close();
+    },
+    close: async () => {
+      await proxy.close();
+      await server.close();
+    },
+  };
+}
+
+/** How many bytes of the primary's log the standby has not received. */
+export async function bytesBehind(primary: PostgresServer, standby: Standby): Promise<number> {
+  const [sent] = await query<{ at: string }>(
+    primary.url(),
+    `select (pg_current_wal_flush_lsn() - '0/0')::text as at`,
+  );
+  const [received] = await query<{ at: string }>(
+    standby.server.url(),
+    `select (pg_last_wal_receive_lsn() - '0/0')::text as at`,
+  );
+  return Number(sent?.at) - Number(received?.at);
+}
+
+/** Files that a running server has for itself. */
+const ofTheServer = new Set(['postmaster.pid', 'postmaster.opts', 'pg_replslot', 'pg_stat_tmp']);
+
+/** A backup is one of the session that began it (PostgreSQL manual, section 25.3.4). */
+async function backUp(primary: PostgresServer, from: string, to: string): Promise<void> {
+  const client = new pg.Client({ connectionString: primary.url() });
+  await client.connect();
+  try {
+    await client.query(`select pg_backup_start('standby', true)`);
+    await copyFolder(from, to, (name) => !ofTheServer.has(name));
+    for (const name of ['pg_replslot', 'pg_stat_tmp']) mkdirSync(join(to, name), { mode: 0o700 });
+    const { rows } = await client.query<{ label: string }>(
+      'select labelfile as label from pg_backup_stop(false)',
+    );
+    writeFileSync(join(to, 'backup_label'), rows[0]?.label ?? '');
+  } finally {
+    await client.end();
+  }
+}
+
+/** Copies what is there; files of a running server may go meanwhile. */
+async function copyFolder(
+  from: string,
+  to: string,
+  wants: (name: string) => boolean,
+): Promise<void> {
+  for (const entry of await readdir(from, { withFileTypes: true })) {
+    if (!wants(entry.name)) continue;
+    const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory()) {
+      await mkdir(target, { mode: 0o700 });
+      await copyFolder(source, target, () => true);
+    } else {
+      await copyFile(source, target).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT') throw error;
+      });
+    }
+  }
+}
