@@ -1,0 +1,327 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { makePlace, type Running, startLeat, waitFor } from './leat.ts';
+import { type PostgresServer, query, startPostgres } from './postgres.ts';
+import { openPull, type OpenPull } from './pull.ts';
+import { bytesBehind, type Standby, startStandby } from './standby.ts';
+import {
+  type CountingReceiver,
+  createStream,
+  eventType,
+  startCountingReceiver,
+} from './traffic.ts';
+
+/** Events that only the primary has when it dies, with asynchronous replication, at least. */
+const behind = 300;
+/** Events published by each node before, while and after the primary is away, at least. */
+const step = 60;
+const streams = ['one', 'two'];
+const publishersPerNode = 3;
+const retryMs = 20;
+
+/**
+ * Nodes as processes on a primary with a standby. A round lets the primary die under load and promotes
+ * the standby, which has a new standby in the next round; the nodes stay the same through all rounds.
+ */
+export interface FailoverScene {
+  play(replication: 'asynchronous' | 'synchronous'): Promise<FailoverRound>;
+  /** Ends the traffic, and checks what the store, the receiver and the pull have by then. */
+  end(): Promise<{ events: number; pulled: number; restarts: number }>;
+}
+
+export interface FailoverRound {
+  /** From the promotion until every node has acknowledged an event. */
+  readonly awayMs: number;
+  /** The same from the death of the primary on. */
+  readonly sinceKillMs: number;
+  /** Events acknowledged before the death that the survivor does not have. */
+  readonly gone: number;
+  /** Events of the survivor; the round ends when each has arrived at every stream. */
+  readonly kept: number;
+}
+
+interface Publisher {
+  /** When each of its events was acknowledged, oldest first. */
+  readonly acknowledged: { readonly id: string; readonly atMs: number }[];
+  readonly ended: Promise<void>;
+}
+
+/** Everything that was started ends with the test. */
+export async function startFailoverScene(t: TestContext): Promise<FailoverScene> {
+  const ending = new AbortController();
+  t.after(() => ending.abort());
+  const receiver = await startCountingReceiver(t);
+  receiver.startRound();
+  const servers = await startServers(t);
+  const place = await makePlace();
+  const nodes: Running[] = [];
+  t.after(async () => {
+    await Promise.all(nodes.map((node) => node.kill()));
+    await place.remove();
+  });
+  while (nodes.length < 2) {
+    nodes.push(
+      await startLeat(place, { LEAT_STORE: servers.url, LEAT_TENANT_DOMAIN: 'localhost:4444' }),
+    );
+  }
+  const [first] = nodes;
+  assert.ok(first);
+  for (const name of streams) await createStream(first, receiver.url, name);
+  const publishers = nodes.map((node) =>
+    Array.from({ length: publishersPerNode }, () => publishOn(node, ending.signal)),
+  );
+  const acknowledged = (untilMs = Infinity): string[] =>
+    publishers
+      .flat()
+      .flatMap((publisher) =>
+        publisher.acknowledged.flatMap(({ id, atMs }) => (atMs < untilMs ? id : [])),
+      );
+  const more = async (count: number): Promise<void> => {
+    const wanted = publishers.map((ofNode) => countOf(ofNode) + count);
+    const isDone = () =>
+      publishers.every((ofNode, index) => countOf(ofNode) >= (wanted[index] ?? 0));
+    await waitFor(`${count} more events at each node`, isDone, {
+      progress: () => acknowledged().length,
+    });
+  };
+  const pull = followPull(nodes);
+  t.after(pull.close);
+  /** Events acknowledged by primaries of earlier rounds that died with them. */
+  const goneBefore = new Set<string>();
+
+  const play: FailoverScene['play'] = async (replication) => {
+    const synchronous = replication === 'synchronous';
+    const standby = await servers.addStandby(synchronous);
+    await more(step);
+    if (!synchronous) {
+      standby.proxy.blackhole();
+      await more(behind / nodes.length);
+    }
+    const killedMs = performance.now();
+    await servers.failOver();
+    const promotedMs = performance.now();
+    await more(1);
+    const backMs = Math.max(...publishers.map((ofNode) => firstAfter(ofNode, promotedMs)));
+    await more(step);
+    const kept = await deliveredIds(servers, receiver);
+    const gone = acknowledged(promotedMs).filter((id) => !kept.has(id) && !goneBefore.has(id));
+    for (const id of gone) goneBefore.add(id);
+    return {
+      awayMs: Math.max(0, backMs - promotedMs),
+      sinceKillMs: backMs - killedMs,
+      gone: gone.length,
+      kept: kept.size,
+    };
+  };
+  return {
+    play,
+    end: async () => {
+      ending.abort();
+      await Promise.all(publishers.flat().map(({ ended }) => ended));
+      const ids = await deliveredIds(servers, receiver);
+      await waitForRecords(servers);
+      await pull.waitForAll(ids);
+      return { events: ids.size, pulled: pull.seen.size, restarts: pull.restarts };
+    },
+  };
+}
+
+/** A primary and its standby, which change places; both are in the URL from the start. */
+interface Servers {
+  readonly url: string;
+  addStandby(synchronous: boolean): Promise<Standby>;
+  /** Kills the primary and promotes the standby; resolves when that takes writes. */
+  failOver(): Promise<void>;
+  /** Events of the log, oldest first. */
+  ids(): Promise<string[]>;
+  ask<Row extends object>(sql: string): Promise<Row[]>;
+}
+
+async function startServers(t: TestContext): Promise<Servers> {
+  let primary: PostgresServer = await startPostgres();
+  let standby: Standby | undefined = await startStandby(primary);
+  t.after(async () => {
+    await standby?.close();
+    await primary.close();
+  });
+  const database = new URL(await primary.createDatabase()).pathname;
+  const hosts = [primary, standby.server].map(({ port }) => `127.0.0.1:${port}`).join(',');
+  const ask: Servers['ask'] = (sql) => query(primary.url(database.slice(1)), sql);
+  /** Of the server that died last: the next standby takes its place. */
+  let freePort: number | undefined;
+  return {
+    url: `postgres://leat:leat@${hosts}${database}?target_session_attrs=read-write`,
+    addStandby: async (synchronous) => {
+      if (standby === undefined || synchronous) {
+        const port = standby?.server.port ?? freePort;
+        await standby?.close();
+        standby = await startStandby(primary, { synchronous, ...(port !== undefined && { port }) });
+      }
+      const added = standby;
+      const progress = () => bytesBehind(primary, added);
+      await waitFor('the standby to follow', async () => (await progress()) < 1_000_000);
+      return added;
+    },
+    failOver: async () => {
+      assert.ok(standby !== undefined);
+      const [former, next] = [primary, standby];
+      await former.kill();
+      await next.promote();
+      [primary, standby, freePort] = [next.server, undefined, former.port];
+      await former.close();
+    },
+    ids: async () => {
+      const rows = await ask<{ id: string }>('select id from events order by "offset"');
+      return rows.map(({ id }) => id);
+    },
+    ask,
+  };
+}
+
+const countOf = (publishers: readonly Publisher[]): number =>
+  publishers.reduce((sum, { acknowledged }) => sum + acknowledged.length, 0);
+
+/** When a node acknowledged its first event after an instant. */
+function firstAfter(publishers: readonly Publisher[], sinceMs: number): number {
+  const first = publishers.flatMap(
+    ({ acknowledged }) => acknowledged.find(({ atMs }) => atMs >= sinceMs)?.atMs ?? [],
+  );
+  return Math.min(...first);
+}
+
+let published = 0;
+
+/** Publishes one event after the other; one that is not acknowledged is sent again until it is. */
+function publishOn(node: Running, until: AbortSignal): Publisher {
+  const acknowledged: Publisher['acknowledged'] = [];
+  const work = async (): Promise<void> => {
+    while (!until.aborted) {
+      published += 1;
+      const event = { id: `order-${published}`, type: eventType, data: { object: {} } };
+      const id = await untilTaken(node, event, until);
+      if (id !== undefined) acknowledged.push({ id, atMs: performance.now() });
+      await sleep(retryMs);
+    }
+  };
+  return { acknowledged, ended: work() };
+}
+
+async function untilTaken(
+  node: Running,
+  event: object,
+  until: AbortSignal,
+): Promise<string | undefined> {
+  while (!until.aborted) {
+    try {
+      const response = await node.send('POST', '/api/v2/events', event);
+      const body = (await response.json()) as { id?: string };
+      if (response.status === 202) return body.id;
+      assert.equal(response.status, 503, JSON.stringify(body));
+    } catch (error) {
+      if (error instanceof assert.AssertionError) throw error;
+    }
+    await sleep(retryMs);
+  }
+  return undefined;
+}
+
+/** The events of the survivor, once each has arrived at every stream. */
+async function deliveredIds(servers: Servers, receiver: CountingReceiver): Promise<Set<string>> {
+  const ids = await servers.ids();
+  await receiver.waitForAll('every event of the survivor', streams, ids);
+  return new Set(ids);
+}
+
+/** Every delivery is recorded, the cursors are at the head, and the log has no gap. */
+async function waitForRecords(servers: Servers): Promise<void> {
+  interface Standing {
+    readonly head: number;
+    readonly events: number;
+    readonly cursors: readonly number[];
+    readonly rows: number;
+    readonly ordered: boolean;
+  }
+  const read = async (): Promise<Standing | undefined> => {
+    const [standing] = await servers.ask<Standing>(`
+      select t.head::int as head, (select count(*)::int from events) as events,
+        (select json_agg(r.cursor order by r.stream) from runs r) as cursors,
+        (select count(*)::int from deliveries) as rows, (
+          select count(*) = 0 from (
+            select published_at < lag(published_at) over (order by "offset") as falls from events
+          ) as pair where falls) as ordered
+      from tenants t`);
+    return standing;
+  };
+  let last: Standing | undefined;
+  await waitFor(
+    'every delivery to be recorded',
+    async () => {
+      last = await read();
+      return last?.rows === 0 && last.cursors.every((cursor) => cursor === last?.head);
+    },
+    { progress: () => last },
+  );
+  assert.equal(last?.events, last?.head, 'offsets have no gap');
+  assert.equal(last?.ordered, true, 'the instant of acceptance never falls along the log');
+}
+
+/** Reads the log as a client does: from where it was, or from the beginning once it is told 410. */
+function followPull(nodes: readonly Running[]) {
+  const seen = new Set<string>();
+  const state = { restarts: 0, isClosed: false };
+  let lastId: string | undefined;
+
+  const note = (blocks: OpenPull['blocks']): void => {
+    for (const { id, data } of blocks) {
+      lastId = id ?? lastId;
+      const { event } = (data ?? {}) as { event?: { id: string } };
+      if (event !== undefined) seen.add(event.id);
+    }
+  };
+  const read = async (node: Running): Promise<void> => {
+    const resumed: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId };
+    const beginning = lastId === undefined ? '?from_timestamp=2020-01-01T00:00:00Z' : '';
+    const pull = await openPull(`${node.url}/api/v2/events${beginning}`, node.token, resumed);
+    if (pull.status === 410) {
+      state.restarts += 1;
+      lastId = undefined;
+    }
+    let isOver = pull.status !== 200;
+    void pull.ended.then(() => (isOver = true));
+    let noted = 0;
+    while (!state.isClosed) {
+      note(pull.blocks.slice(noted));
+      noted = pull.blocks.length;
+      if (isOver) break;
+      await sleep(retryMs);
+    }
+    pull.close();
+  };
+  const follow = async (): Promise<void> => {
+    for (let turn = 0; !state.isClosed; turn += 1) {
+      const node = nodes[turn % nodes.length];
+      // One that does not answer now is asked again in its turn.
+      if (node !== undefined) await read(node).catch(() => undefined);
+      await sleep(retryMs);
+    }
+  };
+  const followed = follow();
+  return {
+    seen,
+    get restarts() {
+      return state.restarts;
+    },
+    waitForAll: async (ids: Iterable<string>): Promise<void> => {
+      const missing = () =>
+        Iterator.from(ids)
+          .filter((id) => !seen.has(id))
+          .toArray().length;
+      await waitFor('the pull to have every event', () => missing() === 0, { progress: missing });
+    },
+    close: (): Promise<void> => {
+      state.isClosed = true;
+      return followed;
+    },
+  };
+}
