@@ -72,4 +72,5 @@ const texts: Record<UnavailableReason, string> = {
   away: 'The store is not available.',
   read_only: 'The store can only be read.',
   full: 'The disk of the store is full.',
+  outdated: 'A newer version of Leat changed the store so that this one may not use it.',
 };

@@ -20,8 +20,20 @@ export class StoreUnavailable extends Error {
   }
 }
 
-/** `away`: it cannot be reached, or has failed in another way; the others accept reads. */
-export type UnavailableReason = 'away' | 'read_only' | 'full';
+/**
+ * `away`: it cannot be reached, or has failed in another way. `read_only` and `full` accept reads.
+ * `outdated`: see {@link StoreOutdated}.
+ */
+export type UnavailableReason = 'away' | 'read_only' | 'full' | 'outdated';
+
+/** A newer version of the program has changed the schema so that this one may not use it. */
+export class StoreOutdated extends StoreUnavailable {
+  override readonly name = 'StoreOutdated';
+
+  constructor(message: string) {
+    super(message, { reason: 'outdated' });
+  }
+}
 
 /**
  * The store is not the one this process joined: it failed over to a replica or was restored from a

@@ -4,8 +4,9 @@ import { StartRefused } from '../core/errors.ts';
 
 /**
  * Brings a database to the schema of this program: applies, in order, the migrations that it does
- * not have. There is no way back: a database that a newer version has changed, or whose applied
- * migrations are not the ones of this program, is left alone.
+ * not have. There is no way back. A database that a newer version has changed is used as it is where
+ * that version says that this program may still run on it, and left alone otherwise; so is one whose
+ * applied migrations are not those of this program.
  *
  * Throws `StartRefused` then, and when a migration fails; what was applied before that one stays.
  *
@@ -16,10 +17,16 @@ export async function migrate(
   migrations: readonly Migration[],
 ): Promise<string[]> {
   const applied = await driver.applied();
-  const refusal = schemaRefusal(applied, migrations);
+  const state = await driver.state();
+  const refusal = schemaRefusal(applied, migrations, state);
   if (refusal !== undefined) throw new StartRefused(`${driver.database} ${refusal}`);
   const missing = migrations.slice(applied.length);
-  for (const migration of missing) await applyOne(driver, migration);
+  for (const [index, migration] of missing.entries()) {
+    const version = applied.length + index + 1;
+    await applyOne(driver, migration, stateAfter(migrations.slice(0, version)));
+  }
+  // The database was last used before it had a row for this.
+  if (state === undefined && missing.length === 0) await driver.record(stateAfter(migrations));
   return missing.map((migration) => migration.name);
 }
 
@@ -30,10 +37,14 @@ export async function migrate(
 export function schemaRefusal(
   applied: readonly AppliedMigration[],
   migrations: readonly Migration[],
+  state?: SchemaState,
 ): string | undefined {
   for (const [index, { name, checksum }] of applied.entries()) {
     const own = migrations[index];
     if (own === undefined) {
+      // Without a row of its own for the last migration nothing is known about older programs.
+      const isKnown = state?.version === applied.length;
+      if (isKnown && mayRun(state, migrations.length)) return undefined;
       return `was changed by a newer version of Leat (${name}): run that version, or restore a backup from before it`;
     }
     if (own.name !== name || own.checksum !== checksum) {
@@ -43,6 +54,24 @@ export function schemaRefusal(
   return undefined;
 }
 
+/** The version of a schema is the number of its last migration. */
+export interface SchemaState {
+  readonly version: number;
+  /** Programs whose own last migration has a lower number must not run on it. */
+  readonly oldestThatMayRun: number;
+}
+
+/** Whether a program whose last migration has the number `own` may run on the schema. */
+export function mayRun({ oldestThatMayRun }: SchemaState, own: number): boolean {
+  return own >= oldestThatMayRun;
+}
+
+/** What the last of these migrations leaves behind: none lowers what an earlier one requires. */
+function stateAfter(migrations: readonly Migration[]): SchemaState {
+  const oldest = migrations.map(({ oldestThatMayRun }) => oldestThatMayRun);
+  return { version: migrations.length, oldestThatMayRun: Math.max(...oldest) };
+}
+
 /** One step of the schema. */
 export interface Migration {
   /** `0001_log`: a number, 1 for the first, and what it is about. */
@@ -50,6 +79,11 @@ export interface Migration {
   readonly sql: string;
   /** SHA-256 of `sql` in hexadecimal. */
   readonly checksum: string;
+  /**
+   * Programs that have the migration of this number may run on the result. From the first line of the
+   * file, `-- oldest that may run: 0007`; the number of the migration itself without that line.
+   */
+  readonly oldestThatMayRun: number;
 }
 
 /** A migration as the database remembers it. */
@@ -61,8 +95,12 @@ export interface MigrationDriver {
   readonly database: string;
   /** In the order of their names; none in a fresh database. */
   applied(): readonly AppliedMigration[] | Promise<readonly AppliedMigration[]>;
-  /** Runs the SQL and remembers the migration, in one transaction. */
-  apply(migration: Migration): void | Promise<void>;
+  /** As the last migration left it; `undefined` where no migration has said so yet. */
+  state(): SchemaState | undefined | Promise<SchemaState | undefined>;
+  /** Runs the SQL, remembers the migration and the state after it, in one transaction. */
+  apply(migration: Migration, state: SchemaState): void | Promise<void>;
+  /** Remembers a state where there is none. */
+  record(state: SchemaState): void | Promise<void>;
 }
 
 /**
@@ -77,7 +115,17 @@ export function readMigrations(folder: URL): Migration[] {
       throw new StartRefused(`${file} in ${folder.pathname} is not migration ${number}_<name>.sql`);
     }
     const sql = readFileSync(new URL(file, folder), 'utf8');
-    return { name: file.slice(0, -'.sql'.length), sql, checksum: checksumOf(sql) };
+    const said = /^-- oldest that may run: ([0-9]{4})\n/.exec(sql)?.[1];
+    const oldestThatMayRun = said === undefined ? index + 1 : Number(said);
+    if (oldestThatMayRun > index + 1 || oldestThatMayRun < 1) {
+      throw new StartRefused(`${file} in ${folder.pathname} names a later migration as the oldest`);
+    }
+    return {
+      name: file.slice(0, -'.sql'.length),
+      sql,
+      checksum: checksumOf(sql),
+      oldestThatMayRun,
+    };
   });
 }
 
@@ -85,9 +133,13 @@ function checksumOf(sql: string): string {
   return createHash('sha256').update(sql).digest('hex');
 }
 
-async function applyOne(driver: MigrationDriver, migration: Migration): Promise<void> {
+async function applyOne(
+  driver: MigrationDriver,
+  migration: Migration,
+  state: SchemaState,
+): Promise<void> {
   try {
-    await driver.apply(migration);
+    await driver.apply(migration, state);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new StartRefused(`${driver.database} cannot be migrated (${migration.name}): ${reason}`, {

@@ -8,7 +8,8 @@ import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 export interface Cluster {
   readonly server: PostgresServer;
   readonly proxy: TcpProxy;
-  start(settings?: Readonly<Record<string, string>>): Promise<Running>;
+  /** `program`: the `main.ts` of another version. */
+  start(settings?: Readonly<Record<string, string>>, program?: string): Promise<Running>;
   /** Asks the database itself. */
   ask<Row extends object>(sql: string): Promise<Row[]>;
 }
@@ -50,12 +51,9 @@ export async function startCluster(
   return {
     server,
     proxy,
-    start: (settings = {}) => {
-      const starting = startLeat(place, {
-        LEAT_STORE: proxied,
-        LEAT_TENANT_DOMAIN: 'localhost:4444',
-        ...settings,
-      });
+    start: (settings = {}, program) => {
+      const cluster = { LEAT_STORE: proxied, LEAT_TENANT_DOMAIN: 'localhost:4444' };
+      const starting = startLeat(place, { ...cluster, ...settings }, program);
       starts.push(starting);
       return starting;
     },
@@ -66,7 +64,7 @@ export async function startCluster(
 /** The nodes as one of them tells. */
 export async function nodesOf(node: Pick<Running, 'url'>): Promise<readonly NodeShown[]> {
   const answer = await fetch(`${node.url}/readyz`);
-  const { nodes } = (await answer.json()) as { nodes: readonly NodeShown[] };
+  const { nodes = [] } = (await answer.json()) as { nodes?: readonly NodeShown[] };
   return nodes;
 }
 

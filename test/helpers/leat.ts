@@ -58,10 +58,13 @@ export async function makePlace(): Promise<Place> {
 /**
  * Starts `leat serve` on a place and waits until it is ready; throws with its output otherwise.
  * With `LEAT_TLS=local` this process trusts from then on the authority that the program names.
+ *
+ * @param program the `main.ts` of another version
  */
 export async function startLeat(
   place: Place,
   settings: Readonly<Record<string, string>> = {},
+  program = ownProgram,
 ): Promise<Running> {
   const port =
     settings['LEAT_PORT'] === undefined ? await freePort() : Number(settings['LEAT_PORT']);
@@ -79,7 +82,7 @@ export async function startLeat(
     LEAT_PORT: String(port),
   };
   // Where the data folder is not that of the store's file, it is one of this place all the same.
-  const started = spawnLeat(['serve'], env, { cwd: place.folder });
+  const started = spawnLeat(['serve'], env, { cwd: place.folder, program });
   const { child, output } = started;
   const secure = settings['LEAT_TLS'] === 'local';
   const url = secure ? `https://localhost:${port}` : `http://127.0.0.1:${port}`;
@@ -104,16 +107,17 @@ export async function startLeat(
   };
 }
 
+const ownProgram = new URL('../../src/main.ts', import.meta.url).pathname;
+
 /** Starts the program with any words; the environment holds what is given and the path only. */
 export function spawnLeat(
   words: readonly string[],
   env: Readonly<Record<string, string>>,
-  options: { cwd?: string } = {},
+  { cwd = tmpdir(), program = ownProgram }: { cwd?: string; program?: string } = {},
 ): { child: ChildProcess; output: () => string } {
-  const program = new URL('../../src/main.ts', import.meta.url).pathname;
   // As `npm start` does.
   const child = spawn(process.execPath, ['--max-semi-space-size=16', program, ...words], {
-    cwd: options.cwd ?? tmpdir(),
+    cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env['PATH'] ?? '', ...compileCache, ...env },
   });

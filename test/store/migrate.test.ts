@@ -20,7 +20,7 @@ describe('migrate', () => {
     assert.deepEqual(await migrate(driver, two.slice(0, 1)), ['0001_a']);
     assert.deepEqual(await migrate(driver, two), ['0002_b']);
     assert.deepEqual(await migrate(driver, two), []);
-    assert.deepEqual(tables(connection), ['a', 'b', 'leat_migrations']);
+    assert.deepEqual(tables(connection), ['a', 'b', 'leat_migrations', 'leat_schema']);
     assert.equal(rows(connection, 'b'), 2);
   });
 
@@ -41,7 +41,7 @@ describe('migrate', () => {
       name: 'StartRefused',
       message: 'LEAT_STORE: a.db cannot be migrated (0002_b): no such table: nowhere',
     });
-    assert.deepEqual(tables(connection), ['a', 'leat_migrations']);
+    assert.deepEqual(tables(connection), ['a', 'leat_migrations', 'leat_schema']);
     const mended = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
     assert.deepEqual(await migrate(driver, mended), ['0002_b']);
   });
@@ -58,6 +58,51 @@ describe('migrate', () => {
     assert.equal(rows(connection, 'b'), 2);
   });
 
+  test('a database of a newer version is used as it is where that version allows it', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const three = migrationsOf(t, {
+      '0001_a.sql': first,
+      '0002_b.sql': second,
+      '0003_c.sql': '-- oldest that may run: 0002\ncreate table c (x integer) strict',
+    });
+    await migrate(driver, three);
+    assert.deepEqual(stateOf(connection), { version: 3, oldest_that_may_run: 2 });
+    assert.deepEqual(await migrate(driver, three.slice(0, 2)), []);
+    assert.deepEqual(stateOf(connection), { version: 3, oldest_that_may_run: 2 });
+    await assert.rejects(migrate(driver, three.slice(0, 1)), {
+      message:
+        'LEAT_STORE: a.db was changed by a newer version of Leat (0002_b): run that version, or restore a backup from before it',
+    });
+  });
+
+  test('a later migration does not bring back programs that an earlier one excludes', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const three = migrationsOf(t, {
+      '0001_a.sql': first,
+      '0002_b.sql': second,
+      '0003_c.sql': '-- oldest that may run: 0001\nselect 1',
+    });
+    await migrate(driver, three);
+    assert.deepEqual(stateOf(connection), { version: 3, oldest_that_may_run: 2 });
+  });
+
+  test('a database from before there was a state gets one', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const two = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
+    await migrate(driver, two);
+    connection.exec('drop table leat_schema');
+    assert.deepEqual(await migrate(driver, two), []);
+    assert.deepEqual(stateOf(connection), { version: 2, oldest_that_may_run: 2 });
+  });
+
+  test('a state that does not know the last migration allows nothing', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const one = migrationsOf(t, { '0001_a.sql': first });
+    await migrate(driver, one);
+    connection.exec("insert into leat_migrations values ('0002_b', 'unknown')");
+    await assert.rejects(migrate(driver, one), StartRefused);
+  });
+
   test('a migration that was changed after it was applied refuses the start', async (t) => {
     const { driver, connection } = openDatabase(t);
     await migrate(driver, migrationsOf(t, { '0001_a.sql': first }));
@@ -68,7 +113,11 @@ describe('migrate', () => {
       message:
         "LEAT_STORE: a.db was made by another edition of Leat (its 0001_a is not this one's 0001_c): run the edition that made it",
     });
-    assert.deepEqual(tables(connection), ['a', 'leat_migrations'], 'nothing was applied');
+    assert.deepEqual(
+      tables(connection),
+      ['a', 'leat_migrations', 'leat_schema'],
+      'nothing was applied',
+    );
   });
 });
 
@@ -95,6 +144,13 @@ describe('readMigrations', () => {
     test(`refuses ${what}`, (t) => {
       const files = Object.fromEntries(names.map((name) => [name, 'select 1']));
       assert.throws(() => migrationsOf(t, files), StartRefused);
+    });
+  }
+
+  for (const oldest of ['0002', '0000']) {
+    test(`refuses ${oldest} as the oldest that may run on the first`, (t) => {
+      const sql = `-- oldest that may run: ${oldest}\nselect 1`;
+      assert.throws(() => migrationsOf(t, { '0001_a.sql': sql }), StartRefused);
     });
   }
 
@@ -193,6 +249,10 @@ function tables(connection: DatabaseSync): unknown[] {
     "select name from sqlite_schema where type = 'table' order by name",
   );
   return statement.all().map((row) => row['name']);
+}
+
+function stateOf(connection: DatabaseSync): object {
+  return { ...connection.prepare('select version, oldest_that_may_run from leat_schema').get() };
 }
 
 function rows(connection: DatabaseSync, table: string): unknown {

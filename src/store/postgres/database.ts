@@ -7,6 +7,7 @@ import {
   type UnavailableReason,
 } from '../../core/errors.ts';
 import { type Hosts, NoServer } from './hosts.ts';
+import type { SchemaGuard } from './schema-guard.ts';
 
 /**
  * Statements written as tagged templates next to their one use:
@@ -55,6 +56,8 @@ export interface DatabaseOptions {
   readonly connectionsMax: number;
   /** Bounds what waits and what runs; without it a statement may take as long as a command may. */
   readonly bounds?: Bounds | undefined;
+  /** Asked before each statement, and when one names what is not there. */
+  readonly guard?: SchemaGuard | undefined;
   /** Makes what a statement missed; true when it is worth another try. */
   readonly mend?: ((error: unknown) => Promise<boolean>) | undefined;
 }
@@ -110,9 +113,11 @@ export function createDatabase(options: DatabaseOptions): Database {
   };
   const again = async <T>(work: () => Promise<T>): Promise<T> => {
     for (let tries = 1; ; tries += 1) {
+      options.guard?.refuse();
       try {
         return await work();
       } catch (error) {
+        if (stateOf(error).startsWith(namesNothing)) await options.guard?.check();
         if (!(await mend(error, tries))) throw error;
       }
     }
@@ -152,6 +157,8 @@ function endless(text: string): pg.QueryConfig & { query_timeout: number } {
   return { text, query_timeout: 0x7fffffff };
 }
 
+/** Class 42: a table, column or function that is not there, besides errors of syntax and rights. */
+const namesNothing = '42';
 const triesMax = 5;
 /** serialization_failure, deadlock_detected */
 const deadlocks = new Set(['40001', '40P01']);

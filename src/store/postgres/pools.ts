@@ -1,11 +1,15 @@
 import { createDatabase, type Database, type DatabaseOptions } from './database.ts';
 import type { Hosts } from './hosts.ts';
+import { ownVersion, schemaState } from './schema.ts';
+import { createSchemaGuard, type SchemaGuard } from './schema-guard.ts';
 
 /**
  * Connections by purpose: none waits for what another one does. With one pool for everything a
  * handful of slow lists would take every connection, and with them publishing and the lease.
  */
 export interface Pools extends Readonly<Record<Purpose, Database>> {
+  /** Checks with the connection of the lease. */
+  readonly guard: SchemaGuard;
   close(): Promise<void>;
 }
 
@@ -41,7 +45,7 @@ export function sharesOf(total: number): Record<Purpose, number> {
 }
 
 export function createPools(
-  options: Omit<DatabaseOptions, 'connectionsMax' | 'bounds' | 'mend'> & {
+  options: Omit<DatabaseOptions, 'connectionsMax' | 'bounds' | 'mend' | 'guard'> & {
     readonly hosts: Hosts;
     /** Of this process, the one that listens included; at least `connectionsMin`. */
     readonly connectionsMax: number;
@@ -51,20 +55,24 @@ export function createPools(
 ): Pools {
   const { hosts, connectionsMax, mend } = options;
   const shares = sharesOf(connectionsMax);
+  const lease = createDatabase({ hosts, connectionsMax: shares.lease });
+  const guard = createSchemaGuard({ own: ownVersion(), read: () => schemaState(lease) });
   const commands: Database = createDatabase({
     hosts,
     connectionsMax: shares.commands,
+    guard,
     mend: (error) => mend(commands, error),
   });
   const open = (purpose: Purpose, bounds?: DatabaseOptions['bounds']): Database =>
     createDatabase({
       hosts,
       bounds,
+      guard,
       connectionsMax: shares[purpose],
       mend: (error) => mend(commands, error),
     });
   const pools = {
-    lease: open('lease'),
+    lease,
     publishing: open('publishing'),
     delivering: open('delivering'),
     log: open('log'),
@@ -73,6 +81,7 @@ export function createPools(
   };
   return {
     ...pools,
+    guard,
     close: async () => {
       await Promise.all(Object.values(pools).map((db) => db.close()));
     },

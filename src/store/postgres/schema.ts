@@ -1,7 +1,13 @@
 import { keyProof, provesKey } from '../key-proof.ts';
-import { migrate, readMigrations, type AppliedMigration } from '../migrate.ts';
+import {
+  type AppliedMigration,
+  migrate,
+  type Migration,
+  readMigrations,
+  type SchemaState,
+} from '../migrate.ts';
 import type { Seal } from '../seal.ts';
-import type { Database } from './database.ts';
+import type { Database, Queries } from './database.ts';
 import { makeDaysAhead, schemaLock } from './days.ts';
 import { refusalOf } from './refusal.ts';
 
@@ -20,7 +26,9 @@ export async function prepareSchema(db: Database, name: string, seal: Seal): Pro
       {
         database: `LEAT_STORE: ${name}`,
         applied: () => appliedTo(db),
-        apply: (migration) => db.script(applyScript(migration)),
+        state: () => schemaState(db),
+        apply: (migration, state) => db.script(applyScript(migration, state)),
+        record: (state) => db.script(`begin; ${takeLock}; ${stateScript(state)}; commit`),
       },
       readMigrations(folder),
     );
@@ -31,10 +39,26 @@ export async function prepareSchema(db: Database, name: string, seal: Seal): Pro
   }
 }
 
+/** The number of this program's last migration. */
+export function ownVersion(): number {
+  return readMigrations(folder).length;
+}
+
+/** As the last migration left it; `undefined` where none has said so yet. */
+export async function schemaState(db: Queries): Promise<SchemaState | undefined> {
+  const table = await db.get<{ isThere: boolean }>`
+    select to_regclass('leat_schema') is not null as "isThere"`;
+  if (table?.isThere !== true) return undefined;
+  return db.get<SchemaState>`
+    select version, oldest_that_may_run as "oldestThatMayRun" from leat_schema`;
+}
+
+const takeLock = `select pg_advisory_xact_lock(${schemaLock})`;
+
 async function appliedTo(db: Database): Promise<AppliedMigration[]> {
   await db.script(`
     begin;
-    select pg_advisory_xact_lock(${schemaLock});
+    ${takeLock};
     create table if not exists leat_migrations (
       name text collate "C" primary key,
       checksum text not null
@@ -47,18 +71,34 @@ async function appliedTo(db: Database): Promise<AppliedMigration[]> {
  * One transaction under the lock. Another node may have applied the migration while this one waited:
  * then there is nothing left to do.
  */
-function applyScript({ name, checksum, sql }: AppliedMigration & { readonly sql: string }): string {
+function applyScript({ name, checksum, sql }: Migration, state: SchemaState): string {
   const tag = '$leat_migration$';
   return `
     begin;
-    select pg_advisory_xact_lock(${schemaLock});
+    ${takeLock};
     do $leat$ begin
       if not exists (select 1 from leat_migrations where name = '${name}') then
         execute ${tag}${sql}${tag};
         insert into leat_migrations (name, checksum) values ('${name}', '${checksum}');
+        ${stateScript(state)};
       end if;
     end $leat$;
     commit`;
+}
+
+/** One row: the number of the last migration, and that of the oldest program that may run on it. */
+function stateScript({ version, oldestThatMayRun }: SchemaState): string {
+  return `
+    create table if not exists leat_schema (
+      id integer primary key check (id = 1),
+      version integer not null,
+      oldest_that_may_run integer not null
+    );
+    insert into leat_schema as s (id, version, oldest_that_may_run)
+      values (1, ${version}, ${oldestThatMayRun})
+      on conflict (id) do update set version = excluded.version,
+        oldest_that_may_run = excluded.oldest_that_may_run
+        where s.version < excluded.version`;
 }
 
 async function proveKey(db: Database, name: string, seal: Seal): Promise<void> {

@@ -163,6 +163,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
   const roles = over(createRoleStore);
   const users = over(createUserStore);
   const { appender, append } = log('publishing');
+  const lease = ownership('lease');
   return {
     appender,
     tenants: over(createTenantStore)('commands'),
@@ -176,7 +177,11 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     replays: { ...replays('commands'), ...pick(replays('delivering'), 'feed') },
     ownership: {
       ...ownership('commands'),
-      ...pick(ownership('lease'), 'join', 'heartbeat', 'leave'),
+      ...pick(lease, 'join', 'leave'),
+      heartbeat: async (node, leaseMs) => {
+        await pools.guard.check();
+        return lease.heartbeat(node, leaseMs);
+      },
       ...pick(ownership('delivering'), 'claim', 'owned', 'raiseCursors', 'release'),
     },
     keys: over(createKeyStore)('commands'),

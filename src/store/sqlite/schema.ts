@@ -1,10 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { keyProof, provesKey } from '../key-proof.ts';
-import { migrate, readMigrations, type MigrationDriver } from '../migrate.ts';
+import { migrate, type MigrationDriver, readMigrations, type SchemaState } from '../migrate.ts';
 import type { Seal } from '../seal.ts';
 import { defineTestKey } from './attempts.ts';
 import type { SqliteLocation } from './connection.ts';
-import { createDatabase } from './database.ts';
+import { createDatabase, type Database } from './database.ts';
 import { refusalOf } from './refusal.ts';
 
 /**
@@ -43,13 +43,36 @@ export function migrationDriver(connection: DatabaseSync, name: string): Migrati
         ) strict, without rowid`);
       return db.all`select name, checksum from leat_migrations order by name`;
     },
-    apply: ({ name: migration, sql, checksum }) => {
+    state: () => {
+      const table = db.get`select 1 from sqlite_schema where name = 'leat_schema'`;
+      if (table === undefined) return undefined;
+      return db.get<SchemaState>`
+        select version, oldest_that_may_run as oldestThatMayRun from leat_schema`;
+    },
+    apply: ({ name: migration, sql, checksum }, state) => {
       db.transact('durable', () => {
         connection.exec(sql);
         db.run`insert into leat_migrations (name, checksum) values (${migration}, ${checksum})`;
+        writeState(connection, db, state);
       });
     },
+    record: (state) => db.transact('durable', () => writeState(connection, db, state)),
   };
+}
+
+/** One row: the number of the last migration, and that of the oldest program that may run on it. */
+function writeState(connection: DatabaseSync, db: Database, state: SchemaState): void {
+  connection.exec(`
+    create table if not exists leat_schema (
+      id integer primary key check (id = 1),
+      version integer not null,
+      oldest_that_may_run integer not null
+    ) strict`);
+  db.run`
+    insert into leat_schema (id, version, oldest_that_may_run)
+    values (1, ${state.version}, ${state.oldestThatMayRun})
+    on conflict (id) do update set version = excluded.version,
+      oldest_that_may_run = excluded.oldest_that_may_run`;
 }
 
 function proveKey(connection: DatabaseSync, name: string, seal: Seal): void {

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { type Cluster, settled, startCluster } from '../helpers/cluster.ts';
+import { type Running, waitFor } from '../helpers/leat.ts';
+import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
+
+const root = new URL('../../', import.meta.url).pathname;
+
+/** What a newer version would do, with a migration that this program does not have. */
+const newer = (oldest: string, change = ''): string => `
+  begin;
+  insert into leat_migrations
+    select to_char(version + 1, 'fm0000') || '_future', 'unknown' from leat_schema;
+  update leat_schema set version = version + 1, oldest_that_may_run = ${oldest};
+  ${change};
+  commit`;
+
+describe('nodes and the version of the schema', () => {
+  test('a schema that older programs may run on: nodes go on, and start', async (t) => {
+    const cluster = await startCluster(t);
+    const one = await cluster.start();
+    await cluster.ask(newer('oldest_that_may_run'));
+    const two = await cluster.start();
+    await settled(two, [0, 0]);
+    for (const node of [one, two]) assert.equal((await publish(node, 1)).length, 1);
+  });
+
+  test('a schema that moved past a node: 503, no work, one line, and no start', async (t) => {
+    const cluster = await startCluster(t);
+    const receiver = await startCountingReceiver(t);
+    receiver.startRound();
+    const node = await cluster.start();
+    await createStream(node, receiver.url, 'all');
+    await receiver.waitForAll('an event', ['all'], await publish(node, 1));
+
+    // What a node sees first: the statement that it needs is gone.
+    await cluster.ask(newer('version + 1', 'alter function leat_append rename to leat_append_2'));
+    const event = { type: 'a.b', data: {} };
+    for (let count = 0; count < 20; count += 1) {
+      const answer = await node.send('POST', '/api/v2/events', event);
+      assert.equal(answer.status, 503, await answer.text());
+      assert.equal(answer.headers.get('retry-after'), '1');
+    }
+    const reason = 'A newer version of Leat changed the store so that this one may not use it.';
+    await waitFor('a node that is not ready', async () => {
+      const answer = await fetch(`${node.url}/readyz`);
+      return (
+        answer.status === 503 && ((await answer.json()) as { message: string }).message === reason
+      );
+    });
+    assert.equal((await fetch(`${node.url}/healthz`)).status, 200);
+    await waitFor('the log to say so', () => outdatedLines(node).length > 0);
+    assert.match(outdatedLines(node)[0] ?? '', /stop this process and start the newer version/);
+    await assert.rejects(
+      cluster.start(),
+      /LEAT_STORE: .* was changed by a newer version of Leat \(\d{4}_future\): run that version, or restore a backup from before it/,
+    );
+
+    await cluster.ask(`
+      begin;
+      alter function leat_append_2 rename to leat_append;
+      delete from leat_migrations where name like '%_future';
+      update leat_schema set version = version - 1, oldest_that_may_run = version - 1;
+      commit`);
+    await waitFor('a node that works again', async () => (await publish(node, 1)).length === 1);
+    assert.equal(outdatedLines(node).length, 1, node.output());
+  });
+
+  const outdatedLines = (node: Running): string[] =>
+    node
+      .output()
+      .split('\n')
+      .filter((line) => line.includes('a newer version of Leat changed'));
+});
+
+describe('the version before, on the same database', () => {
+  test('both take and deliver events, and no request is a 500', async (t) => {
+    const before = versionBefore();
+    if ('missing' in before) return t.skip(before.missing);
+    const cluster = await startCluster(t);
+    const receiver = await startCountingReceiver(t);
+    receiver.startRound();
+    const old = await cluster.start({}, unpacked(t, before.tag));
+    await createStream(old, receiver.url, 'all');
+    const acknowledged = new Set(await publishAt([old]));
+    const present = await cluster.start();
+    for (const id of await publishAt([old, present])) acknowledged.add(id);
+    await lists(old, present);
+    await restartOld(cluster, old, unpacked(t, before.tag));
+    await old.stop();
+    for (const id of await publishAt([present])) acknowledged.add(id);
+    await receiver.waitForAll('every event of both versions', ['all'], acknowledged);
+  });
+
+  /** By turns; a refusal ends the test. */
+  const publishAt = async (nodes: readonly Running[]): Promise<string[]> => {
+    const ids: string[] = [];
+    for (let count = 0; count < 50; count += 1) {
+      for (const node of nodes) {
+        const answer = await node.send('POST', '/api/v2/events', { type: 'order.paid', data: {} });
+        const text = await answer.text();
+        assert.equal(answer.status, 202, text);
+        ids.push((JSON.parse(text) as { id: string }).id);
+      }
+    }
+    return ids;
+  };
+
+  const lists = async (...nodes: readonly Running[]): Promise<void> => {
+    for (const path of ['/event-streams', '/users?sort=email:1', '/clients', '/roles']) {
+      for (const node of nodes) {
+        assert.equal((await node.send('GET', `/api/v2${path}`)).status, 200, path);
+      }
+    }
+  };
+
+  /** It must also start on the database as the present version has left it. */
+  const restartOld = async (cluster: Cluster, old: Running, program: string): Promise<void> => {
+    const again = await cluster.start({}, program);
+    await again.stop();
+    assert.equal(old.child.exitCode, null);
+  };
+});
+
+/** The newest tag that is not the present commit; LEAT_TEST_BEFORE names another one. */
+function versionBefore(): { readonly tag: string } | { readonly missing: string } {
+  const named = process.env['LEAT_TEST_BEFORE'];
+  if (named !== undefined) return { tag: named };
+  try {
+    const list = ['tag', '--list', 'v*', '--sort=-v:refname', '--no-contains', 'HEAD'];
+    const [tag] = execFileSync('git', list, { cwd: root, encoding: 'utf8' }).split('\n');
+    if (tag !== undefined && tag !== '') return { tag };
+    return {
+      missing: 'there is no tag of a version before this one: fetch the tags, if there are',
+    };
+  } catch {
+    return { missing: 'the history is missing: clone the repository, with its tags' };
+  }
+}
+
+/** The `main.ts` of a tag, in a folder of its own with the packages of this checkout. */
+function unpacked(t: TestContext, tag: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'leat-before-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const archive = execFileSync('git', ['archive', tag], { cwd: root, maxBuffer: 1 << 28 });
+  execFileSync('tar', ['-x', '-C', folder], { input: archive });
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  return join(folder, 'src', 'main.ts');
+}
