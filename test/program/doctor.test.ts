@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { chmod, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, test, type TestContext } from 'node:test';
+import { startEndpoint } from '../helpers/endpoint.ts';
+import {
+  makePlace,
+  runLeat,
+  secretKey,
+  startLeat,
+  type Place,
+  type Running,
+} from '../helpers/leat.ts';
+import { query, sharedPostgres } from '../helpers/postgres.ts';
+import { createStream, publish } from '../helpers/traffic.ts';
+
+/** `leat doctor`, of the real program. */
+
+interface Finding {
+  readonly level: 'ok' | 'warn' | 'bad';
+  readonly check: string;
+  readonly said: string;
+  readonly next?: string;
+}
+
+describe('leat doctor', () => {
+  test('finds nothing wrong with a server that works, and ends with 0', async (t) => {
+    const { place } = await running(t);
+    const { code, output } = await runLeat(['doctor'], environment(place));
+    assert.equal(code, 0, output);
+    assert.match(output, /^ok +settings +all are known and valid\n/);
+    assert.match(output, /^ok +store +SQLite \d/m);
+    assert.match(output, /^ok +nodes +1 with a lease$/m);
+    assert.match(
+      output,
+      /^warn +alerts +they go to the log alone\n +→ set LEAT_ALERT_WEBHOOK_URL/m,
+    );
+  });
+
+  test('each fault has a line that says what to do, and the exit code is 1', async (t) => {
+    const { place, leat } = await running(t);
+    await createStream(leat, 'http://127.0.0.1:9', 'inside');
+    await chmod(place.file, 0o644);
+    const { code, findings } = await doctor(place, {
+      LEAT_HOST: '192.0.2.1',
+      LEAT_UNKNOWN: 'x',
+    });
+    assert.equal(code, 1);
+    const bad = findings.filter(({ level }) => level !== 'ok');
+    assert.ok(bad.every(({ next }) => next !== undefined && next !== ''));
+    const said = new Map(bad.map((finding) => [finding.check, finding]));
+    assert.match(said.get('settings')?.said ?? '', /^LEAT_UNKNOWN is not a setting/);
+    assert.match(said.get('files')?.said ?? '', /^others can read .+leat\.db$/);
+    assert.match(said.get('tls')?.said ?? '', /^plain HTTP on 192\.0\.2\.1$/);
+    assert.match(said.get('egress')?.said ?? '', /^127\.0\.0\.1 is at 127\.0\.0\.1, where nothing/);
+    assert.match(said.get('egress')?.next ?? '', /add 127\.0\.0\.1 to LEAT_EGRESS_ALLOW/);
+  });
+
+  test('a wrong key is a finding, and the other checks are made', async (t) => {
+    const { place, leat } = await running(t);
+    await leat.stop();
+    const key = Buffer.alloc(32, 8).toString('base64');
+    const { code, findings } = await doctor(place, { LEAT_SECRET_KEY: key });
+    assert.equal(code, 1);
+    assert.match(findings.find(({ check }) => check === 'store')?.said ?? '', /LEAT_SECRET_KEY/);
+    assert.ok(findings.some(({ check, level }) => check === 'fsync' && level === 'ok'));
+  });
+
+  test('sends a test alert when asked to, and says when it was not taken', async (t) => {
+    const { place } = await running(t);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    const settings = { LEAT_ALERT_WEBHOOK_URL: endpoint.url };
+    const quiet = await doctor(place, settings);
+    assert.match(alertOf(quiet.findings).said, /--test-alert sends one/);
+    assert.equal(endpoint.arrivals.length, 0);
+    const sent = await doctor(place, settings, '--test-alert');
+    assert.deepEqual(alertOf(sent.findings), {
+      level: 'ok',
+      check: 'alerts',
+      said: 'a test alert was taken by webhook',
+    });
+    assert.match(endpoint.arrivals[0]?.body ?? '', /test of leat doctor/);
+    endpoint.answer(500);
+    const refused = await doctor(place, settings, '--test-alert');
+    assert.equal(refused.code, 1);
+    assert.equal(alertOf(refused.findings).level, 'bad');
+  });
+
+  test('--vacuum makes a file shrink that an earlier version made', async (t) => {
+    const { place, leat } = await running(t);
+    await publish(leat, 40);
+    assert.equal(await leat.stop(), 0);
+    neverShrinking(place.file);
+    const before = await doctor(place);
+    assert.match(spaceOf(before.findings).next ?? '', /leat doctor --vacuum/);
+    const sizeBefore = (await stat(place.file)).size;
+    const { code, output } = await runLeat(['doctor', '--vacuum'], environment(place));
+    assert.equal(code, 0, output);
+    assert.match(output, /now; from now on it shrinks as events leave it\.\n$/);
+    assert.ok((await stat(place.file)).size < sizeBefore);
+    assert.equal(spaceOf((await doctor(place)).findings).level, 'ok');
+    const again = await startLeat(place);
+    assert.equal(await again.stop(), 0);
+  });
+
+  test('--vacuum leaves the file of a running server alone', async (t) => {
+    const { place, leat } = await running(t);
+    const { code, output } = await runLeat(['doctor', '--vacuum'], environment(place));
+    assert.equal(code, 1);
+    assert.match(output, /is in use by another process/);
+    assert.equal((await leat.send('GET', '/readyz')).status, 200);
+  });
+
+  test('on PostgreSQL, finds what a restore of the data alone leaves behind', async (t) => {
+    const server = await sharedPostgres();
+    const store = await server.createDatabase();
+    t.after(() => server.dropDatabase(store));
+    const place = await makePlace();
+    t.after(() => place.remove());
+    const leat = await startLeat(place, { LEAT_STORE: store });
+    t.after(() => leat.kill());
+    assert.equal((await doctor(place, { LEAT_STORE: store })).code, 0);
+    await query(store, 'alter sequence tenants_id_seq restart');
+    const { code, findings } = await doctor(place, { LEAT_STORE: store });
+    assert.equal(code, 1);
+    assert.deepEqual(
+      findings.filter(({ level }) => level === 'bad').map(({ said }) => said),
+      ['the next number for the table tenants is taken already'],
+    );
+  });
+});
+
+/** As files were made before they gave space back, with pages that are free. */
+function neverShrinking(file: string): void {
+  const db = new DatabaseSync(file);
+  db.exec('pragma auto_vacuum = none; vacuum');
+  db.exec(`create table filler (text text);
+    with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000)
+    insert into filler select hex(zeroblob(1000)) from n`);
+  db.exec('drop table filler; pragma wal_checkpoint(truncate)');
+  db.close();
+}
+
+function alertOf(findings: readonly Finding[]): Finding {
+  const found = findings.find(({ check }) => check === 'alerts');
+  assert.ok(found);
+  return found;
+}
+
+function spaceOf(findings: readonly Finding[]): Finding {
+  const found = findings.find(({ check }) => check === 'space');
+  assert.ok(found);
+  return found;
+}
+
+async function doctor(
+  place: Place,
+  settings: Record<string, string> = {},
+  ...words: string[]
+): Promise<{ code: number | null; findings: Finding[] }> {
+  const env = { ...environment(place), ...settings };
+  const { code, output } = await runLeat(['doctor', '--json', ...words], env);
+  return { code, findings: JSON.parse(output) as Finding[] };
+}
+
+function environment(place: Place): Record<string, string> {
+  return {
+    LEAT_STORE: `sqlite:${place.file}`,
+    LEAT_SECRET_KEY: secretKey.toString('base64'),
+    HOME: join(place.folder, 'home'),
+  };
+}
+
+async function running(t: TestContext): Promise<{ place: Place; leat: Running }> {
+  const place = await makePlace();
+  t.after(() => place.remove());
+  const leat = await startLeat(place);
+  t.after(() => leat.kill());
+  return { place, leat };
+}
