@@ -12,12 +12,16 @@ const scanMax = 10_000;
 /** The clocks of two nodes differ by less, as a rule. */
 const skewMs = 1000;
 
-/** A replay that is accepted now. `prunedTo`: events up to there are gone. */
+/**
+ * A replay that is accepted now. `prunedTo`: events up to there are gone. It ends at the `head`, also
+ * where the log reached further when its end was chosen and has gone back since.
+ */
 export function acceptedReplay(
-  { tenant, stream, id, from, to, types }: NewReplay,
-  { cursor, prunedTo }: Pick<FeedState, 'cursor' | 'prunedTo'>,
+  { tenant, stream, id, from, types, ...asked }: NewReplay,
+  { cursor, prunedTo, head }: Pick<FeedState, 'cursor' | 'prunedTo'> & { readonly head: Offset },
   now: Millis,
 ): StoredReplay {
+  const to = Math.min(asked.to, head);
   const start = Math.max(from, prunedTo);
   const isEmpty = start >= to;
   return {

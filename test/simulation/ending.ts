@@ -88,11 +88,11 @@ function runOf({ db, tenant }: Site, nowMs: number, { id }: Line): RunNow | unde
 
 function restlessProcesses(processes: readonly Process[]): string[] {
   return processes.flatMap(({ name, state, dispatcher }) => {
-    const { streams, tailBytes, ...busy } = dispatcher.state();
+    const { streams, tailBytes, holdsLease, ...busy } = dispatcher.state();
     const isIdle = state === 'up' && Object.values(busy).every((value) => Number(value) === 0);
     return isIdle
       ? []
-      : [`${name} is ${state}: ${JSON.stringify({ streams, tailBytes, ...busy })}`];
+      : [`${name} is ${state}: ${JSON.stringify({ streams, tailBytes, holdsLease, ...busy })}`];
   });
 }
 
@@ -106,7 +106,8 @@ function checkRows({ ledger, site }: World): void {
     const bodiless = site.db.get<{ count: number }>`
       select count(*) as count from deliveries d
       where d.stream = ${line.id} and d.body is null and not exists
-        (select 1 from events e where e.tenant = d.tenant and e.offset = d.offset)`;
+        (select 1 from events e where e.tenant = d.tenant and e.offset = d.offset) and not exists
+        (select 1 from kept_events k where k.tenant = d.tenant and k.offset = d.offset)`;
     if (bodiless?.count !== 0) ledger.break('lost', `rows of ${line.label} have no body any more`);
   }
 }

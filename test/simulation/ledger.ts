@@ -19,10 +19,12 @@ import type {
   Settlement,
 } from '../../src/store/port.ts';
 import type { FeedAnswer, FeedAsk, NewReplay } from '../../src/store/port-replays.ts';
-import type { Database } from '../../src/store/sqlite/database.ts';
 import * as model from '../store/contract/model.ts';
 import * as replays from '../store/contract/model-replays.ts';
+import { lostMaxMs } from './disk.ts';
+import { type LineState, putBack, refill, stateOf } from './line-state.ts';
 import type { Broken, PromiseName } from './promises.ts';
+import type { Site } from './site.ts';
 import { labelOf } from './world.ts';
 
 /** Characters of the longest body. */
@@ -65,14 +67,26 @@ export interface Line {
 }
 
 export interface LedgerDeps {
-  readonly db: Database;
-  readonly tenant: number;
+  readonly site: Pick<Site, 'db' | 'tenant'>;
   readonly settings: DeliverySettings;
   /** Whether the plan has nothing that may hold a process or the store up for long. */
   readonly isPunctual: boolean;
   readonly nowMs: () => number;
   /** The clock of the store. */
   readonly now: () => number;
+}
+
+/** What the store knows at one moment, as the ledger has it. */
+export interface LedgerState {
+  readonly head: number;
+  readonly log: model.LoggedEvent[];
+  readonly lines: ReadonlyMap<Line, LineState>;
+  readonly batches: ReadonlySet<string>;
+  readonly claims: ReadonlyMap<string, number>;
+  readonly cursors: ReadonlyMap<Line, number>;
+  readonly leased: readonly string[];
+  /** How many settlements were recorded. */
+  readonly settlements: number;
 }
 
 /** Keeps account of everything that happens, and notices the first promise that is broken. */
@@ -87,10 +101,20 @@ export class Ledger {
   readonly #batches = new Set<string>();
   readonly #claims = new Map<string, number>();
   readonly #leases = new Map<string, number>();
+  /** Processes that have not joined since the store went back, and when their leases end. */
+  readonly #unaware = new Map<string, number>();
+  /** How often the store went back. */
+  #term = 0;
+  /** In which term appends were committed. */
+  readonly #committed = new WeakMap<readonly Appended[], number>();
   /** As last seen in the table. */
   readonly #cursors = new Map<Line, number>();
   /** When receivers accepted events, in order. */
   readonly #acceptedAt: number[] = [];
+  /** When settlements were recorded, in order. */
+  readonly #settledAt: number[] = [];
+  /** The last offset that a client was told of. */
+  #acknowledgedTo = 0;
 
   constructor(deps: LedgerDeps) {
     this.#deps = deps;
@@ -109,7 +133,75 @@ export class Ledger {
     return this.#log[offset - 1];
   }
 
+  // The store goes back
+
+  snapshot(): LedgerState {
+    return {
+      head: this.head,
+      log: [...this.world.log],
+      lines: new Map([...this.lines.values()].map((line) => [line, stateOf(line)])),
+      batches: new Set(this.#batches),
+      claims: new Map(this.#claims),
+      cursors: new Map(this.#cursors),
+      leased: [...this.#leases.keys()],
+      settlements: this.#settledAt.length,
+    };
+  }
+
+  /**
+   * The power was cut, and this was on the disk: what clients were told of is among it, and of what
+   * was recorded not more than the stated time is lost. No lease outlives it.
+   */
+  cut(state: LedgerState): void {
+    if (state.head < this.#acknowledgedTo) {
+      this.break('lost', `the disk ends at ${state.head}, not at ${this.#acknowledgedTo}`);
+    }
+    for (const [line, { counts }] of state.lines) {
+      if (counts.version < line.toldVersion) this.break('lost', `a change of ${line.label}`);
+    }
+    const lostAt = this.#settledAt[state.settlements];
+    if (lostAt !== undefined && lostAt < this.#deps.nowMs() - lostMaxMs) {
+      this.break('synced', `what was recorded at ${lostAt} was not on the disk`);
+    }
+    this.restore({ ...state, leased: [] }, 0);
+    for (const line of this.lines.values()) line.owner = undefined;
+  }
+
+  /**
+   * The store is as it was, with leases of `leaseMs` from now: what came later is lost, and nobody
+   * owes it. Processes that have not noticed may go on for what is left of their leases.
+   */
+  restore(state: LedgerState, leaseMs: number): void {
+    this.#term += 1;
+    for (const [process, untilMs] of this.#leases) this.#unaware.set(process, untilMs);
+    this.#log.length = state.head;
+    this.#settledAt.length = state.settlements;
+    this.#acknowledgedTo = Math.min(this.#acknowledgedTo, state.head);
+    this.world.head = state.head;
+    this.world.log.splice(0, Infinity, ...state.log);
+    this.world.streams.clear();
+    const isThere = (eventId: string): boolean => this.#offsetOf(eventId) !== undefined;
+    for (const line of this.lines.values()) if (!state.lines.has(line)) this.lines.delete(line.id);
+    for (const [line, then] of state.lines) {
+      putBack(line, then, isThere);
+      if (!line.isDeleted) this.world.streams.set(line.id, line.counts);
+    }
+    refill(this.#batches, [...state.batches]);
+    refill(this.#claims, [...state.claims]);
+    refill(this.#cursors, [...state.cursors]);
+    const untilMs = this.#deps.nowMs() + leaseMs;
+    refill(
+      this.#leases,
+      state.leased.map((process) => [process, untilMs]),
+    );
+  }
+
   // The log
+
+  /** What a commit answered; a client that hears of it after the store went back was told too much. */
+  committed(answers: readonly Appended[]): void {
+    this.#committed.set(answers, this.#term);
+  }
 
   appended(events: readonly LogEvent[]): void {
     for (const event of events) {
@@ -125,8 +217,10 @@ export class Ledger {
 
   /** The client has its answer. */
   acknowledged(answers: readonly Appended[]): void {
+    if (this.#committed.get(answers) !== this.#term) return;
     for (const { id, offset } of answers) {
       const event = this.event(offset);
+      this.#acknowledgedTo = Math.max(this.#acknowledgedTo, offset);
       if (event?.id !== id)
         this.break('lost', `${id} was acknowledged at ${offset} and is not there`);
     }
@@ -219,6 +313,9 @@ export class Ledger {
     this.#free(node.id);
     for (const process of this.#leases.keys()) {
       if (process.startsWith(`${node.id}#`)) this.#leases.delete(process);
+    }
+    for (const process of this.#unaware.keys()) {
+      if (process.startsWith(`${node.id}#`)) this.#unaware.delete(process);
     }
     this.#leases.set(processOf(node), this.#deps.nowMs() + leaseMs);
   }
@@ -345,7 +442,9 @@ export class Ledger {
   // Results
 
   attemptsRecorded(): number {
-    return this.#deps.db.get<{ count: number }>`select count(*) as count from attempts`?.count ?? 0;
+    return (
+      this.#deps.site.db.get<{ count: number }>`select count(*) as count from attempts`?.count ?? 0
+    );
   }
 
   settled(batch: SettleBatch, answer: SettleAnswer, attemptsBefore: number): void {
@@ -358,6 +457,7 @@ export class Ledger {
       return;
     }
     this.#batches.add(key);
+    this.#settledAt.push(this.#deps.nowMs());
     batch.settlements.forEach((settlement, index) => {
       if (answer.streams[index]?.result === 'recorded') this.#record(batch, settlement);
       else this.#lookAt(settlement.stream);
@@ -513,7 +613,7 @@ export class Ledger {
   }
 
   #cursorNow({ id }: Line): number {
-    const { db, tenant } = this.#deps;
+    const { db, tenant } = this.#deps.site;
     const row = db.get<{ cursor: number }>`
       select cursor from runs where tenant = ${tenant} and stream = ${id}`;
     return row?.cursor ?? 0;
@@ -521,7 +621,7 @@ export class Ledger {
 
   /** The history is pruned, and the model's is not. */
   #firstAt({ id }: Line, offset: number): number | undefined {
-    const { db, tenant } = this.#deps;
+    const { db, tenant } = this.#deps.site;
     const row = db.get<{ at: number | null }>`
       select min(a.at) as at from attempts a join runs r on r.key = a.stream_key
       where r.tenant = ${tenant} and r.stream = ${id} and a.event_key = ${offset}`;
@@ -535,9 +635,14 @@ export class Ledger {
     const line = this.lines.get(streamId);
     if (line === undefined) return undefined;
     this.attempts += 1;
-    this.#checkRight(line, process, eventId);
-    this.#checkContent(line, eventId, endpoint);
-    this.#checkTwice(line, eventId);
+    const unawareUntilMs = this.#unaware.get(process);
+    if (unawareUntilMs === undefined) {
+      this.#checkRight(line, process, eventId);
+      this.#checkContent(line, eventId, endpoint);
+      this.#checkTwice(line, eventId);
+    } else if (this.#deps.nowMs() >= unawareUntilMs) {
+      this.break('lease', `${process} sends for ${line.label} and never joined the store again`);
+    }
     const open = (line.open.get(process) ?? 0) + 1;
     line.open.set(process, open);
     if (open > this.#deps.settings.streamConcurrency) {
@@ -620,7 +725,7 @@ export class Ledger {
 
   /** A change holds once its owner has seen it, and anyway once an operator was told so. */
   #mustHold(line: Line): boolean {
-    const { db, tenant } = this.#deps;
+    const { db, tenant } = this.#deps.site;
     const row = db.get<{ unseen: number }>`
       select unseen from runs where tenant = ${tenant} and stream = ${line.id}`;
     return row?.unseen === 0 || line.toldVersion >= line.counts.version;
@@ -664,7 +769,7 @@ export class Ledger {
 
   /** `by` is who may have moved the cursor, and `to` where it may stand at most. */
   #look(line: Line, by?: { process: string; epoch: number }, to = Infinity): void {
-    const row = this.#deps.db.get<RunRow>`
+    const row = this.#deps.site.db.get<RunRow>`
       select r.cursor, r.run, r.epoch, r.consecutive_failures as consecutive,
         r.total_failures as total, s.status, s.version,
         (select count(*) from deliveries d
@@ -672,7 +777,7 @@ export class Ledger {
         (select count(*) from deliveries d
           where d.tenant = r.tenant and d.stream = r.stream) as rows
       from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
-      where r.tenant = ${this.#deps.tenant} and r.stream = ${line.id}`;
+      where r.tenant = ${this.#deps.site.tenant} and r.stream = ${line.id}`;
     if (row === undefined) return this.break('lost', `${line.label} is gone`);
     this.#checkCounts(line, row);
     this.#checkReplays(line);
@@ -681,9 +786,9 @@ export class Ledger {
 
   #checkReplays({ id, label, counts }: Line): void {
     for (const expected of counts.replays.values()) {
-      const row = this.#deps.db.get<Pick<Replay, 'status' | 'matched' | 'sent' | 'failed'>>`
+      const row = this.#deps.site.db.get<Pick<Replay, 'status' | 'matched' | 'sent' | 'failed'>>`
         select status, matched, sent, failed from replays
-        where tenant = ${this.#deps.tenant} and stream = ${id} and id = ${expected.id}`;
+        where tenant = ${this.#deps.site.tenant} and stream = ${id} and id = ${expected.id}`;
       for (const name of ['status', 'matched', 'sent', 'failed'] as const) {
         const [found, value] = [row?.[name], expected[name]];
         const what = `${name} of ${expected.id} of ${label}`;
@@ -738,9 +843,9 @@ export class Ledger {
     if (event === undefined)
       return this.break('passed', `${line.label} passed ${offset}, ahead of the log`);
     if (!this.wants(line, offset) || line.leftOut.has(offset)) return;
-    const hasRow = this.#deps.db.get`
+    const hasRow = this.#deps.site.db.get`
       select 1 from deliveries
-      where tenant = ${this.#deps.tenant} and stream = ${line.id} and event_id = ${event.id}`;
+      where tenant = ${this.#deps.site.tenant} and stream = ${line.id} and event_id = ${event.id}`;
     if (hasRow === undefined && !line.recorded.has(event.id)) {
       this.break('passed', `the cursor of ${line.label} passed ${event.id} at ${offset}`);
     }

@@ -5,7 +5,7 @@ import type { NewEvent } from '../../src/core/types.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { newEvent, newStream } from '../store/contract/scene.ts';
 import { createDice } from './dice.ts';
-import type { Line } from './ledger.ts';
+import type { LedgerState, Line } from './ledger.ts';
 import type { Mood, Step, StepOf } from './plan.ts';
 import type { Process } from './process.ts';
 import type { World } from './world.ts';
@@ -40,6 +40,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
   const published: NewEvent[] = [];
   let ids = 0;
   let moved = 0;
+  let kept: { readonly tables: Uint8Array; readonly state: LedgerState } | undefined;
   let replays = 0;
 
   const id = (prefix: 'evt' | 'est'): string => {
@@ -217,7 +218,31 @@ export function createOperator(world: World, processes: () => readonly Process[]
     crash: ({ node, command, phase }) => nodeOf(node)?.crash(command, phase),
     freeze: ({ node, command, ms }) => nodeOf(node)?.freeze(command, ms),
     leave: ({ node }) => nodeOf(node)?.leave(),
-    // It is the world's.
+    keep: () => {
+      void site.inTurn(() => {
+        kept = { tables: site.snapshot(), state: ledger.snapshot() };
+        world.note('store', `is kept with ${ledger.head} events`);
+        return Promise.resolve();
+      });
+    },
+    goBack: ({ awayMs }) => {
+      if (kept === undefined) return;
+      const { tables, state } = kept;
+      // Nothing is committed from here on that does not come after it.
+      operator.storeAwayUntilMs = Math.max(operator.storeAwayUntilMs, timeline.nowMs + awayMs);
+      void site.inTurn(() => {
+        const { leaseMs } = plan.settings;
+        world.note('store', `goes back from ${ledger.head} to ${state.head} events`);
+        site.restore(tables, leaseMs);
+        ledger.restore(state, leaseMs);
+        world.disturb();
+        if (dice.chance(0.5)) site.tell({ kind: 'replaced' });
+        return Promise.resolve();
+      });
+    },
+    // The world does these.
+    watchDisk: () => undefined,
+    powerCut: () => undefined,
     lull: () => undefined,
     jump: ({ node, ms }) => {
       const process = nodeOf(node);

@@ -84,6 +84,14 @@ export type Step = { readonly at: number } & (
     }
   | { readonly do: 'leave'; readonly node: number; readonly awayMs: number }
   | { readonly do: 'jump'; readonly node: number; readonly ms: number }
+  /** What the store goes back to. */
+  | { readonly do: 'keep' }
+  /** Away for so long, and then as it was kept last. */
+  | { readonly do: 'goBack'; readonly awayMs: number }
+  /** A power cut is near: what is on the disk is noted. */
+  | { readonly do: 'watchDisk' }
+  /** What is not on the disk is lost, and all processes end. */
+  | { readonly do: 'powerCut'; readonly awayMs: number }
   /** No faults for so long. */
   | { readonly do: 'lull'; readonly ms: number }
 );
@@ -168,6 +176,10 @@ const doings = {
   // They have dice of their own.
   replay: 0,
   cancelReplay: 0,
+  keep: 0,
+  goBack: 0,
+  watchDisk: 0,
+  powerCut: 0,
   lull: 0,
 } satisfies Record<Step['do'], number>;
 
@@ -218,6 +230,10 @@ const makers: { [Name in Step['do']]: (dice: Dice) => Omit<StepOf<Name>, 'at' | 
     ms: dice.pick([100, 600, 800, 1100, 2000]),
   }),
   leave: (dice) => ({ node: number(dice), awayMs: dice.between(0, 800) }),
+  keep: () => ({}),
+  goBack: (dice) => ({ awayMs: dice.pick([0, 50, 400, 1500]) }),
+  watchDisk: () => ({}),
+  powerCut: (dice) => ({ awayMs: dice.between(0, 800) }),
   // Its length follows from the settings.
   lull: () => ({ ms: 0 }),
   jump: (dice) => ({ node: number(dice), ms: dice.pick([-4000, -800, -50, 50, 800, 4000]) }),
@@ -235,7 +251,7 @@ export function planOf(seed: number): Plan {
     if (isCalm && (doing === 'crash' || doing === 'freeze' || doing === 'jump')) doing = 'publish';
     return { at: dice.between(0, lengthMs), do: doing, ...makers[doing](dice) } as Step;
   });
-  steps.push(...replaysOf(seed, lengthMs));
+  steps.push(...replaysOf(seed, lengthMs), ...failOversOf(seed, lengthMs));
   const settings = settingsOf(dice);
   const plan: Plan = {
     seed,
@@ -280,6 +296,31 @@ function withLull(plan: Plan, lengthMs: number): Plan {
   const shifted = plan.steps.map((step) => (step.at < at ? step : { ...step, at: step.at + ms }));
   const all = [...shifted, { at, do: 'lull', ms } as const, ...steps];
   return { ...plan, steps: all.toSorted((one, other) => one.at - other.at) };
+}
+
+/**
+ * In a tenth of the histories the power is cut. In a fifth of the others the store goes back, by as much as a replica may be behind or as a
+ * backup may be old, sometimes more than once to the same.
+ */
+function failOversOf(seed: number, lengthMs: number): Step[] {
+  const dice = createDice(seed, 'fail-overs');
+  const at = dice.between(0, lengthMs);
+  if (dice.chance(0.1)) {
+    const cutAt = at + dice.between(1100, 2500);
+    const { awayMs } = makers.powerCut(dice);
+    return [
+      { at, do: 'watchDisk' },
+      { at: cutAt, do: 'powerCut', awayMs },
+    ];
+  }
+  if (!dice.chance(0.2)) return [];
+  const steps: Step[] = [{ at: Math.max(0, at - dice.pick([20, 200, 1000, 5000])), do: 'keep' }];
+  const { awayMs } = makers.goBack(dice);
+  steps.push({ at, do: 'goBack', awayMs });
+  if (dice.chance(0.2)) {
+    steps.push({ at: dice.between(at, lengthMs), do: 'goBack', awayMs: dice.between(0, 500) });
+  }
+  return steps;
 }
 
 /** In half of the histories some stream is sent again what it was sent. */

@@ -311,4 +311,41 @@ export const plantedFaults: readonly PlantedFault[] = [
     before: 'ownership.claim();',
     after: '',
   },
+  {
+    name: 'a store that was replaced and is taken for one that is away',
+    file: 'delivery/patience.ts',
+    before: `if (error instanceof StoreReplaced && term === begun) deps.replaced();
+          if (error instanceof StoreReplaced || term !== begun) return never();`,
+    after: 'if (term !== begun) return never();',
+  },
+  {
+    name: 'results of before that are recorded after the store was replaced',
+    file: '../test/simulation/process.ts',
+    before: `'append head page firstSince settle claimDue feed '`,
+    after: `'append head page firstSince claimDue feed '`,
+  },
+  {
+    name: 'a store that went back and does not say so',
+    file: '../test/simulation/process.ts',
+    before: 'if (guardedCommands.has(what) && sentTo !== site.generation) {',
+    after: 'if (guardedCommands.size === 0) {',
+  },
+  {
+    name: 'settlements that are never synced',
+    file: 'store/sqlite/wal-sync.ts',
+    before: 'else timer ??= clock.after(everyMs, onTime);',
+    after: '',
+  },
+  {
+    name: 'an append that is acknowledged before it is synced',
+    file: 'store/sqlite/log.ts',
+    before: `db.transact('durable', () => appendWithin(`,
+    after: `db.transact('relaxed', () => appendWithin(`,
+  },
+  {
+    name: 'a replay up to where the log reached before it went back',
+    file: 'store/replaying.ts',
+    before: 'const to = Math.min(asked.to, head);',
+    after: 'const { to } = asked;',
+  },
 ];

@@ -1,5 +1,7 @@
 import { calm, labelOf, type Entry, type World } from './world.ts';
 import { Deadlines } from './deadlines.ts';
+import { createDice } from './dice.ts';
+import { createDisk, type Disk } from './disk.ts';
 import { Ledger } from './ledger.ts';
 import { checkEnd } from './ending.ts';
 import { createOperator } from './operator.ts';
@@ -26,16 +28,20 @@ export async function play(
 ): Promise<Outcome> {
   const history: Entry[] = [];
   const timeline = createTimeline();
+  const diskDice = createDice(plan.seed, 'disk');
+  const disk = createDisk({
+    timeline,
+    copy: () => site.inTurn(async () => ({ tables: site.snapshot(), state: ledger.snapshot() })),
+    roll: (max) => diskDice.between(0, max),
+  });
   const now = (): number => wallStart + timeline.nowMs;
-  const site = await createSite({ elapsedMs: () => timeline.nowMs, now });
+  const site = await createSite({ elapsedMs: () => timeline.nowMs, now }, disk.attach);
   let isCalm = false;
   let lullUntilMs = 0;
   let lullMood: Mood = 'well';
   const isLull = (): boolean => isCalm || timeline.nowMs < lullUntilMs;
-  const { db, tenant } = site;
   const ledger = new Ledger({
-    db,
-    tenant,
+    site,
     settings: plan.settings,
     isPunctual: isPunctual(plan),
     nowMs: () => timeline.nowMs,
@@ -79,7 +85,9 @@ export async function play(
       lullUntilMs = step.at + step.ms;
       world.note('world', `faults stop for ${step.ms} ms`);
       for (const process of processes) process.mend();
-    } else operator.act(step);
+    } else if (step.do === 'watchDisk') disk.arm();
+    else if (step.do === 'powerCut') cutPower(world, disk, processes);
+    else operator.act(step);
   }
   isCalm = true;
   world.note('world', 'faults stop');
@@ -94,6 +102,20 @@ export async function play(
     attempts: ledger.attempts,
     virtualMs: timeline.nowMs,
   };
+}
+
+/** All processes end at once, and the store is what was on the disk. */
+function cutPower(world: World, disk: Disk, processes: readonly Process[]): void {
+  const { site, ledger } = world;
+  const left = disk.cut();
+  if (left === undefined) return;
+  world.note('store', `the power is cut: ${ledger.head} events, ${left.state.head} on the disk`);
+  for (const process of processes) process.crash(0, 'before');
+  void site.inTurn(() => {
+    site.reopen(left.tables);
+    ledger.cut(left.state);
+    return Promise.resolve();
+  });
 }
 
 /** How another process takes the place of one that ended. */
@@ -120,6 +142,11 @@ function createStarts(world: World, processes: Process[], isCalm: () => boolean)
     /** How the process that a step ends is followed by another. */
     note: (step: Step): void => {
       if (step.do === 'crash') next.set(step.node % processes.length, step);
+      if (step.do === 'powerCut') {
+        for (const node of processes.keys()) {
+          next.set(node, { ...unplanned, awayMs: step.awayMs });
+        }
+      }
       if (step.do === 'leave') {
         next.set(step.node % processes.length, { ...unplanned, awayMs: step.awayMs });
       }

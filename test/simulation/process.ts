@@ -1,5 +1,5 @@
 import type { Clock } from '../../src/core/clock.ts';
-import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
+import { StoreContentRefused, StoreReplaced, StoreUnavailable } from '../../src/core/errors.ts';
 import type { PostResult } from '../../src/core/retry.ts';
 import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
@@ -34,6 +34,14 @@ export interface Process {
 /** 2026-03-01T09:30:00.000Z */
 export const wallStart = 1_772_357_400_000;
 
+/** What PostgreSQL compares with the store that the process joined; see docs/adr/0020. */
+const guardedCommands: ReadonlySet<string> = new Set(
+  (
+    'append head page firstSince settle claimDue feed ' +
+    'heartbeat claim owned raiseCursors release leave'
+  ).split(' '),
+);
+
 /** What a process asks for that has ended. One for each: a promise remembers who waits for it. */
 const never = (): Promise<never> => new Promise(() => undefined);
 
@@ -48,12 +56,15 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     | { command: number; readonly what: StepOf<'crash'>['phase'] | { freezesMs: number } }
     | undefined;
   let node: Node | undefined;
+  /** Of the store that it joined. */
+  let generation = site.generation;
   let frozenUntilMs = 0;
   const abort = new AbortController();
   /** What reached the process while it was frozen. */
   const hintBox: (() => void)[] = [];
   const timerBox: (() => void)[] = [];
   const mailBox: (() => void)[] = [];
+  const listeners = new Set<(hint: Hint) => void>();
 
   const isRunning = (): boolean => state === 'up' || state === 'leaving';
   const hand = (box: (() => void)[], action: () => void): void => {
@@ -115,8 +126,24 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       if (timeline.nowMs >= frozenUntilMs) thaw();
     });
   };
-  const command = <T>(what: string, run: () => Promise<T>): Promise<T> => {
+  /** Commands that build on what the process remembers are refused by a store that went back. */
+  const guarded = <T>(what: string, run: () => Promise<T>): (() => Promise<T>) => {
+    const sentTo = generation;
+    return () => {
+      // Its connection ended with the store that it was sent to.
+      if (state === 'down' && sentTo !== site.generation) {
+        return Promise.reject(new StoreUnavailable('gone'));
+      }
+      if (guardedCommands.has(what) && sentTo !== site.generation) {
+        world.note(name, `${what}: the store was replaced`);
+        return Promise.reject(new StoreReplaced('The store went back.'));
+      }
+      return run();
+    };
+  };
+  const command = <T>(what: string, given: () => Promise<T>): Promise<T> => {
     if (state === 'down') return never();
+    const run = guarded(what, given);
     ledger.checkMemory(name, dispatcher.state());
     const fate = meetDoom();
     if (fate === 'before') {
@@ -177,7 +204,15 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     ...site.store,
     log: {
       // Not in turn: appends of several callers share a commit.
-      append: (...args) => command('append', () => log.append(...args)),
+      append: (...args) =>
+        command('append', () => {
+          const answers = log.append(...args);
+          answers.then(
+            (given) => ledger.committed(given),
+            () => undefined,
+          );
+          return answers;
+        }),
       head: inTurn('head', log.head),
       page: inTurn('page', log.page),
       firstSince: inTurn('firstSince', log.firstSince),
@@ -235,6 +270,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     ownership: {
       join: inTurn('join', ownership.join, (joined, _, leaseMs) => {
         node = joined;
+        generation = site.generation;
         ledger.joined(joined, leaseMs);
       }),
       heartbeat: inTurn('heartbeat', ownership.heartbeat, (answer, joined, leaseMs) => {
@@ -260,16 +296,33 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       leave: inTurn('leave', ownership.leave, (_, joined) => ledger.left(joined)),
       nodes: inTurn('nodes', ownership.nodes),
     },
-    watch: (listener) => site.store.watch((hint) => hear(hint, listener)),
+    watch: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
   };
-  const hear = (hint: Hint, listener: (hint: Hint) => void): void => {
+  const hear = (told: Hint): void => {
+    // Before it has joined it listens for a replaced store alone.
+    if (listeners.size < 2 && told.kind !== 'replaced') return;
+    const toldBy = site.generation;
     const { hintsLost, hintsRepeated } = world.weather();
     const arrives = (): void => {
-      later(dawdle('hint'), () => hand(hintBox, () => listener(hint)));
+      later(dawdle('hint'), () =>
+        hand(hintBox, () => {
+          for (const listener of listeners) listener(hintNow(told, toldBy));
+        }),
+      );
     };
     if (dice.chance(hintsLost)) world.hinder();
     else arrives();
     if (dice.chance(hintsRepeated)) arrives();
+  };
+
+  const unwatch = site.store.watch(hear);
+  /** Events and heads of a store that was replaced, before or since, say nothing. */
+  const hintNow = (hint: Hint, toldBy: number): Hint => {
+    const isOfLog = hint.kind === 'appended' || hint.kind === 'head';
+    return isOfLog && toldBy !== generation ? { kind: 'missed' } : hint;
   };
 
   // Time and the receivers
@@ -342,9 +395,6 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     report,
     nodeId: name,
   });
-  let unwatch = (): void => undefined;
-  const watching = store.watch.bind(store);
-  store.watch = (listener) => (unwatch = watching(listener));
   world.disturb();
   world.note(name, 'starts');
   dispatcher.run(abort.signal).then(

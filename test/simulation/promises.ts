@@ -9,6 +9,7 @@ export const promises = {
     'the counters of a stream are those of a plain count, and disable it exactly at a limit',
   repeated: 'a command that is repeated after its answer was lost changes nothing more',
   twice: 'no more events are sent twice than the stated bound',
+  synced: 'a settlement is on the disk a second after it was recorded',
   bounds: 'attempts, results and bodies in memory, and waiting retries, stay within their bounds',
   secrets: 'no secret gets into a history or a report',
   destination: 'an attempt goes to the destination that the stream has, with an event it wants',

@@ -1,19 +1,34 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { createSeal } from '../../src/store/seal.ts';
-import type { Store } from '../../src/store/port.ts';
+import { createHints } from '../../src/store/hints.ts';
+import type { Hint, Store } from '../../src/store/port.ts';
 import { openConnection } from '../../src/store/sqlite/connection.ts';
 import { createDatabase, type Database } from '../../src/store/sqlite/database.ts';
 import { prepareSchema } from '../../src/store/sqlite/schema.ts';
+import type { WalSync } from '../../src/store/sqlite/wal-sync.ts';
 import { createSqliteStore } from '../../src/store/sqlite/store.ts';
 
 /** The store that all nodes share: the real one, in memory, empty but for one tenant. */
 export interface Site {
   readonly store: Store;
-  /** The same tables, for looking behind the store. */
+  /** The same tables, for reading past the store. */
   readonly db: Database;
   readonly tenant: number;
+  /** Rises each time the store is put back. */
+  readonly generation: number;
   /** Runs one command at a time: what is noted right after one sees no other. */
   inTurn<T>(command: () => Promise<T>): Promise<T>;
+  /** The tables as they are now. */
+  snapshot(): Uint8Array;
+  /**
+   * Puts the tables back, as a fail-over to a replica that was behind does, or a restore: commands
+   * under way fail. The leases of all nodes last for `leaseMs` from now.
+   */
+  restore(tables: Uint8Array, leaseMs: number): void;
+  /** Puts the tables back to what was on the disk, and opens them as a process does that starts. */
+  reopen(tables: Uint8Array): void;
+  /** A hint for every process. */
+  tell(hint: Hint): void;
   close(): void;
 }
 
@@ -26,33 +41,112 @@ const random = (count: number): Uint8Array => new Uint8Array(count).fill(7);
 /** Empty tables, made once: they are copied for each history, which is quicker than making them. */
 let emptyTables: Promise<Uint8Array> | undefined;
 
-export async function createSite(clock: { now(): number; elapsedMs(): number }): Promise<Site> {
+export async function createSite(
+  clock: { now(): number; elapsedMs(): number },
+  attach: (connection: DatabaseSync) => WalSync,
+): Promise<Site> {
   emptyTables ??= makeTables();
-  const connection = openConnection(location);
-  connection.deserialize(await emptyTables);
-  const store = createSqliteStore(connection, {
-    secretKey,
-    random,
-    clock,
-    defer: queueMicrotask,
-    report: (error) => {
-      throw error;
-    },
-  });
+  const hints = createHints({ report: raise });
+  const deps = { clock, attach, emit: hints.emit };
+  let opened = open(await emptyTables, deps);
+  const replace = (tables: Uint8Array): void => {
+    void opened.walSync.close();
+    opened.connection.close();
+    opened = open(tables, deps);
+    generation += 1;
+  };
+  let generation = 1;
+  const store: Store = { ...forwarding(() => opened.store), watch: hints.watch };
   const answer = await store.tenants.create({ name: 'main', domain: 'main.example.com' }, 0);
   if (!('created' in answer)) throw new Error('An empty store refused its first tenant.');
   let last: Promise<unknown> = Promise.resolve();
   return {
     store,
-    db: createDatabase(connection),
+    get db() {
+      return opened.db;
+    },
     tenant: answer.created.id,
+    get generation() {
+      return generation;
+    },
     inTurn: (command) => {
       const result = last.then(command);
       last = result.catch(() => undefined);
       return result;
     },
-    close: () => connection.close(),
+    snapshot: () => opened.connection.serialize(),
+    restore: (tables, leaseMs) => {
+      replace(tables);
+      keepOwners(opened.db, tables, clock.elapsedMs() + leaseMs);
+    },
+    reopen: replace,
+    tell: hints.emit,
+    close: () => opened.connection.close(),
   };
+}
+
+interface Opened {
+  readonly connection: DatabaseSync;
+  readonly db: Database;
+  readonly walSync: WalSync;
+  readonly store: Store;
+}
+
+function open(
+  tables: Uint8Array,
+  deps: {
+    readonly clock: { now(): number; elapsedMs(): number };
+    readonly attach: (connection: DatabaseSync) => WalSync;
+    readonly emit: (hint: Hint) => void;
+  },
+): Opened {
+  const { clock, attach, emit } = deps;
+  const connection = openConnection(location);
+  connection.deserialize(tables);
+  const walSync = attach(connection);
+  const given = { secretKey, random, clock, defer: queueMicrotask, report: raise };
+  const store = createSqliteStore(connection, given, walSync);
+  store.watch(emit);
+  return { connection, db: createDatabase(connection), walSync, store };
+}
+
+/** Opening ends every lease, as the file of SQLite belongs to one process: here there are several. */
+function keepOwners(db: Database, tables: Uint8Array, leaseUntil: number): void {
+  const connection = openConnection(location);
+  connection.deserialize(tables);
+  const former = createDatabase(connection);
+  for (const { key, owner } of former.all<{ key: number; owner: string | null }>`
+    select key, owner from runs`) {
+    db.run`update runs set owner = ${owner} where key = ${key}`;
+  }
+  for (const { id } of former.all<{ id: string }>`select id from nodes where lease_until > 0`) {
+    db.run`update nodes set lease_until = ${leaseUntil} where id = ${id}`;
+  }
+  connection.close();
+}
+
+function raise(error: unknown): never {
+  throw error;
+}
+
+/** A store whose every method is that of the present one. */
+function forwarding(present: () => Store): Store {
+  const sections = Object.keys(present()).map((name) => {
+    const part = (): unknown => present()[name as keyof Store];
+    return [name, forwardingPart(part)];
+  });
+  return Object.fromEntries(sections) as Store;
+}
+
+type Method = (...args: unknown[]) => unknown;
+
+function forwardingPart(part: () => unknown): unknown {
+  if (typeof part() === 'function') return (...args: unknown[]) => (part() as Method)(...args);
+  const methods = Object.keys(part() as object).map((name) => [
+    name,
+    (...args: unknown[]) => (part() as Record<string, Method>)[name]?.(...args),
+  ]);
+  return Object.fromEntries(methods);
 }
 
 async function makeTables(): Promise<Uint8Array> {

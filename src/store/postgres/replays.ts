@@ -58,8 +58,8 @@ async function create(
   if (run === undefined) return { refused: 'unknown' };
   if (run.status === 'disabled') return { refused: 'disabled' };
   if ((await runningReplay(tx, run)) !== undefined) return { refused: 'running' };
-  const { prunedTo } = await tipOf(tx, tenant);
-  const replay = acceptedReplay(asked, { cursor: run.cursor, prunedTo }, now);
+  const tip = await tipOf(tx, tenant);
+  const replay = acceptedReplay(asked, { cursor: run.cursor, ...tip }, now);
   await Promise.all([
     tx.run`
       insert into replays (tenant, stream, id, from_offset, position, to_offset, passed,

@@ -16,7 +16,7 @@ import type { Run } from '../rows/runs.ts';
 import type { Replayed } from '../settling.ts';
 import type { Database } from './database.ts';
 import { horizonOf, type UpkeepDeps } from './horizon.ts';
-import { oldestAfter } from './log.ts';
+import { headOf, oldestAfter } from './log.ts';
 import { noteChange, raiseCursor, readRun } from './runs.ts';
 
 /** Ranges of the log that are sent again. */
@@ -55,8 +55,8 @@ function create(
   if (run === undefined) return { refused: 'unknown' };
   if (run.status === 'disabled') return { refused: 'disabled' };
   if (runningReplay(db, run) !== undefined) return { refused: 'running' };
-  const prunedTo = oldestAfter(db, tenant, 0) - 1;
-  const replay = acceptedReplay(asked, { cursor: run.cursor, prunedTo }, now);
+  const log = { prunedTo: oldestAfter(db, tenant, 0) - 1, head: headOf(db, tenant) };
+  const replay = acceptedReplay(asked, { cursor: run.cursor, ...log }, now);
   db.run`
     insert into replays (tenant, stream, id, from_offset, position, to_offset, passed, event_types,
       matched, sent, failed, status, created_at, finished_at)

@@ -49,9 +49,11 @@ export function createReplay(
   if (!stream.enabled) return { refused: 'disabled' };
   if (runningOf(stream) !== undefined) return { refused: 'running' };
   const from = Math.max(asked.from, prunedTo(model));
-  const isEmpty = from >= asked.to;
+  const to = Math.min(asked.to, model.head);
+  const isEmpty = from >= to;
   const replay: ModelReplay = {
     ...asked,
+    to,
     status: isEmpty ? 'done' : 'running',
     from,
     position: from,

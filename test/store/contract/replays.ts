@@ -168,6 +168,15 @@ function createContract(engine: Engine): void {
     assert.deepEqual(await claimedIds(scene, owned), idsOf(events.slice(2)));
   });
 
+  test('ends at the head of a log that has gone back since its end was chosen', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, owned } = await withPast(scene, 3);
+    const replay = await begin(scene, stream, { from: 2, to: 7 });
+    assert.equal((await feed(scene, owned, replay)).fed, 1);
+    await scene.store.replays.cancel(scene.tenant, stream.id, replay.id, scene.now);
+    assert.equal((await begin(scene, stream, { from: 3, to: 7 })).status, 'done');
+  });
+
   test('goes with its stream', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, owned } = await withPast(scene, 3);

@@ -1,0 +1,72 @@
+import type { DatabaseSync } from 'node:sqlite';
+import { createWalSync, everyMs, type WalSync } from '../../src/store/sqlite/wal-sync.ts';
+import type { LedgerState } from './ledger.ts';
+import type { Timeline } from './timeline.ts';
+
+/** What there was at one moment. */
+export interface Copy {
+  readonly tables: Uint8Array;
+  readonly state: LedgerState;
+}
+
+/**
+ * The disk below the store: a durable commit is on it at once, with everything before; a relaxed one
+ * with the next sync. What is on it is noted only while a power cut is near, as copying takes time.
+ */
+export interface Disk {
+  /** For a store on a fresh connection: hears of its commits, and syncs them. */
+  attach(connection: DatabaseSync): WalSync;
+  /** Notes what is on the disk from the next sync on. */
+  arm(): void;
+  /** Returns what a power cut leaves, and stops noting. */
+  cut(): Copy | undefined;
+}
+
+/** A sync of the WAL takes so long at most. */
+const syncMaxMs = 20;
+
+/** The age of the oldest settlement that a power cut may lose: one sync may have to wait for another. */
+export const lostMaxMs = everyMs + 2 * syncMaxMs;
+
+export function createDisk(deps: {
+  readonly timeline: Timeline;
+  /** Copies what there is once the command under way has ended. */
+  readonly copy: () => Promise<Copy>;
+  /** A number from 0 to the given one. */
+  readonly roll: (max: number) => number;
+}): Disk {
+  const { timeline, copy, roll } = deps;
+  let isArmed = false;
+  let onDisk: Copy | undefined;
+
+  /** A sync covers what was committed before it began. */
+  const sync = async (takesMs: number): Promise<void> => {
+    const copied = isArmed ? await copy() : undefined;
+    if (takesMs > 0) await new Promise<void>((resolve) => timeline.after(takesMs, resolve));
+    if (isArmed && copied !== undefined) onDisk = copied;
+  };
+  return {
+    attach: (connection) => {
+      const exec = connection.exec.bind(connection);
+      let mode = 'full';
+      connection.exec = (sql) => {
+        exec(sql);
+        mode = /^pragma synchronous = (\w+)/.exec(sql)?.[1] ?? mode;
+        if (sql === 'commit' && mode === 'full') void sync(0);
+      };
+      const report = (error: unknown): never => {
+        throw error;
+      };
+      return createWalSync({ clock: timeline, sync: () => sync(roll(syncMaxMs)), report });
+    },
+    arm: () => {
+      isArmed = true;
+    },
+    cut: () => {
+      const left = onDisk;
+      onDisk = undefined;
+      isArmed = false;
+      return left;
+    },
+  };
+}
