@@ -1,5 +1,5 @@
 import type { UpkeepStore } from '../port-upkeep.ts';
-import type { Database } from './database.ts';
+import { type Database, numbers } from './database.ts';
 import { dayMs, dayOf } from './days.ts';
 import { type DeliveryKey, deliveriesAfter } from './history-pruner.ts';
 import { horizonOf } from './horizon.ts';
@@ -95,28 +95,22 @@ async function keepBodies(
   const to = Math.max(...days);
   return db.transact('relaxed', async (tx) => {
     const page = await deliveriesAfter(tx, after, take);
-    const [first] = page;
-    const last = page.at(-1);
-    if (first === undefined || last === undefined) return undefined;
-    await Promise.all([
-      tx.get`
-        select set_config('enable_hashjoin', 'off', true),
-          set_config('enable_mergejoin', 'off', true)`,
-      tx.run`
-        insert into kept_events (tenant, "offset", id, body, trace)
-        select distinct on (e.tenant, e."offset") e.tenant, e."offset", e.id, e.body, e.trace
-        from deliveries d
-        join events e on e.tenant = d.tenant and e."offset" = d."offset"
-        where (d.tenant, d.stream, d.event_id)
-            >= (${first.tenant}::int, ${first.stream}, ${first.event_id})
-          and (d.tenant, d.stream, d.event_id)
-            <= (${last.tenant}::int, ${last.stream}, ${last.event_id})
-          and d."offset" is not null and d.body is null
-          and (d.first_day is null or (d.first_day >= ${from} and d.first_day <= ${to}))
-          and e.published_at >= ${from * dayMs} and e.published_at < ${(to + 1) * dayMs}
-        order by e.tenant, e."offset"
-        on conflict do nothing`,
-    ]);
-    return page.length < take ? undefined : last;
+    const needing = page.filter(
+      ({ offset, first_day: day, has_body: hasBody }) =>
+        offset !== null && !hasBody && (day === null || (day >= from && day <= to)),
+    );
+    const byTenant = Map.groupBy(needing, ({ tenant }) => tenant);
+    await Promise.all(
+      [...byTenant].map(
+        ([tenant, rows]) => tx.run`
+          insert into kept_events (tenant, "offset", id, body, trace)
+          select tenant, "offset", id, body, trace from events
+          where tenant = ${tenant}
+            and "offset" = any(${numbers(rows.map(({ offset }) => offset))}::bigint[])
+            and published_at >= ${from * dayMs} and published_at < ${(to + 1) * dayMs}
+          on conflict do nothing`,
+      ),
+    );
+    return page.length < take ? undefined : page.at(-1);
   });
 }

@@ -1,5 +1,6 @@
+import type { Offset } from '../../core/types.ts';
 import type { DeliveryStore } from '../port.ts';
-import type { Database, Queries } from './database.ts';
+import { type Database, numbers, type Queries } from './database.ts';
 import { dayOf } from './days.ts';
 import { horizonOf } from './horizon.ts';
 import { type DayDeps, type DayTable, daysOf, removeDay } from './old-days.ts';
@@ -50,48 +51,62 @@ async function keepOpen(
 ): Promise<DeliveryKey | undefined> {
   return db.transact('relaxed', async (tx) => {
     const page = await deliveriesAfter(tx, after, take);
-    const [first] = page;
-    const last = page.at(-1);
-    if (first === undefined || last === undefined) return undefined;
-    // Without statistics of a new day the planner would read all of it.
-    const [, moved] = await Promise.all([
-      tx.get`
-        select set_config('enable_hashjoin', 'off', true),
-          set_config('enable_mergejoin', 'off', true)`,
-      tx.run`
-        with moved as (
-          delete from attempts a
-          using (
-            select d.tenant, r.key, coalesce(d."offset", leat_test_key(d.event_id)) as event_key
-            from deliveries d join runs r on r.tenant = d.tenant and r.stream = d.stream
-            where (d.tenant, d.stream, d.event_id)
-                >= (${first.tenant}::int, ${first.stream}, ${first.event_id})
-              and (d.tenant, d.stream, d.event_id)
-                <= (${last.tenant}::int, ${last.stream}, ${last.event_id})
-              and (d.first_day is null or d.first_day <= ${day})
-          ) as open
-          where a.tenant = open.tenant and a.stream_key = open.key
-            and a.event_key = open.event_key and a.day > 0 and a.day < ${day}
-          returning a.*
-        )
-        insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome, status,
-          error, number)
-        select 0, tenant, stream_key, event_key, at, duration_ms, outcome, status, error, number
-        from moved`,
-    ]);
-    return page.length < take && moved >= 0 ? undefined : last;
+    const old = page.filter((row) => row.first_day === null || row.first_day <= day);
+    const byStream = Map.groupBy(old, (row) => row.key);
+    await Promise.all([...byStream].map(([key, rows]) => keepOf(tx, key, rows, day)));
+    return page.length < take ? undefined : page.at(-1);
   });
 }
 
-/** The next deliveries, in the order of their key. */
+/** By the values of the index: as a join this is planned as a look at the whole stream for each. */
+async function keepOf(
+  tx: Queries,
+  key: number,
+  rows: readonly WalkedDelivery[],
+  day: number,
+): Promise<void> {
+  await tx.run`
+    with moved as (
+      delete from attempts
+      where tenant = ${rows[0]?.tenant} and stream_key = ${key}
+        and event_key = any(${numbers(rows.map((row) => row.event_key))}::bigint[])
+        and day > 0 and day < ${day}
+      returning *
+    )
+    insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome, status,
+      error, number)
+    select 0, tenant, stream_key, event_key, at, duration_ms, outcome, status, error, number
+    from moved`;
+}
+
+/** A delivery as a walk meets it. */
+export interface WalkedDelivery extends DeliveryKey {
+  /** Of its stream, in the history. */
+  readonly key: number;
+  readonly event_key: number;
+  readonly offset: Offset | null;
+  readonly first_day: number | null;
+  readonly has_body: boolean;
+}
+
+/** The next deliveries, in the order of their key and by its index, whatever the planner knows. */
 export async function deliveriesAfter(
-  db: Queries,
+  tx: Queries,
   after: DeliveryKey | undefined,
   take: number,
-): Promise<DeliveryKey[]> {
+): Promise<WalkedDelivery[]> {
   const { tenant, stream, event_id: eventId } = after ?? { tenant: -1, stream: '', event_id: '' };
-  return db.all`
-    select tenant, stream, event_id from deliveries
-    where (tenant, stream, event_id) > (${tenant}::int, ${stream}, ${eventId})
-    order by tenant, stream, event_id limit ${take}`;
+  const [, rows] = await Promise.all([
+    tx.get`
+      select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_seqscan', 'off', true)`,
+    tx.all<WalkedDelivery>`
+      select d.tenant, d.stream, d.event_id, d."offset", d.first_day, d.body is not null as has_body,
+        coalesce(d."offset", leat_test_key(d.event_id)) as event_key,
+        (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key
+      from deliveries d
+      where (d.tenant, d.stream, d.event_id) > (${tenant}::int, ${stream}, ${eventId})
+      order by d.tenant, d.stream, d.event_id limit ${take}`,
+  ]);
+  return rows;
 }

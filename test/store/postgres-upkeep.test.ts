@@ -1,0 +1,303 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import pg from 'pg';
+import type { Store } from '../../src/store/port.ts';
+import { sharedPostgres } from '../helpers/postgres.ts';
+import { waitFor } from '../helpers/wait.ts';
+import { addTenant, newEvent, start } from './contract/scene.ts';
+import { newDatabase, openUrl } from './engines.ts';
+
+const dayMs = 86_400_000;
+const firstDay = Math.floor(start / dayMs);
+const query = { olderThanMs: dayMs, take: 200 };
+
+interface Fixture {
+  readonly store: Store;
+  readonly tenant: number;
+  connect(): Promise<pg.Client>;
+  /** Rows of one statement, on a connection of the test. */
+  rows<Row extends object>(sql: string): Promise<Row[]>;
+  /** Names of the partitions of old days, detached ones included. */
+  oldDays(): Promise<string[]>;
+}
+
+async function openFixture(t: TestContext): Promise<Fixture> {
+  const url = await newDatabase();
+  const store = await openUrl(url);
+  const clients: pg.Client[] = [];
+  t.after(async () => {
+    await Promise.all(clients.map((client) => client.end()));
+    await store.close();
+    await (await sharedPostgres()).dropDatabase(url);
+  });
+  const connect = async (): Promise<pg.Client> => {
+    const client = new pg.Client({ connectionString: url, application_name: 'test' });
+    client.on('error', () => undefined);
+    await client.connect();
+    clients.push(client);
+    return client;
+  };
+  const own = await connect();
+  const rows = async <Row extends object>(sql: string): Promise<Row[]> =>
+    (await own.query<Row>(sql)).rows;
+  return {
+    store,
+    tenant: (await addTenant(store, 'main')).id,
+    connect,
+    rows,
+    oldDays: async () => {
+      const found = await rows<{ name: string }>(`
+        select relname as name from pg_class
+        where relkind = 'r' and relname ~ '^(events|attempts)_d${firstDay}$' order by relname`);
+      return found.map(({ name }) => name);
+    },
+  };
+}
+
+/** An old day of events and history, failures of them that are open, and an event of today. */
+async function fill(
+  { store, tenant, rows }: Fixture,
+  given: { events: number; streams: number; failures: number; attempts: number },
+): Promise<void> {
+  const { events, streams, failures, attempts } = given;
+  await store.log.append(
+    tenant,
+    Array.from({ length: events }, (_, index) => newEvent({ id: `evt_${index + 1}` })),
+    start,
+  );
+  await store.log.append(tenant, [newEvent()], start + 3 * dayMs);
+  for (let stream = 1; stream <= streams; stream += 1) {
+    await rows(`
+      insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
+        version, created_at, updated_at)
+      values (${tenant}, 'est_${stream}', '${stream}', 'disabled', '[]', '', '', 1, 1, 1)`);
+    await rows(`
+      insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
+      values (${tenant}, 'est_${stream}', 0, 1, 0, ${failures}, 0)`);
+    await rows(`
+      insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
+        failed_at, first_day)
+      select ${tenant}, 'est_${stream}', 'evt_' || n, n, 'user.created', ${start}, 'first', 'failed',
+        4, ${start}, ${firstDay} from generate_series(1, ${failures}) n`);
+  }
+  // A partition of that day, made as an attempt of that day makes it.
+  await rows(`
+    create table attempts_d${firstDay} (like attempts including all);
+    alter table attempts attach partition attempts_d${firstDay}
+      for values from (${firstDay}) to (${firstDay + 1})`);
+  await rows(`
+    insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome)
+    select ${firstDay}, ${tenant}, r.key, n, ${start}, 1, 2
+    from runs r, generate_series(1, ${attempts}) n`);
+}
+
+/** Calls steps of upkeep until none does anything. */
+async function runUpkeep({ store, tenant }: Fixture): Promise<number> {
+  let steps = 0;
+  const all = [
+    () => store.log.prune(tenant, { ...query, take: 1_000_000 }),
+    () => store.deliveries.pruneAttempts(query),
+    () => store.upkeep.dropEvents(query),
+    () => store.upkeep.releaseKept(query),
+  ];
+  for (const step of all) {
+    while ((await step()) > 0) steps += 1;
+  }
+  return steps;
+}
+
+/** Watches the locks of Leat until `end`: what it held or waited for that stops others. */
+function watchLocks({ connect }: Fixture): { end(): Promise<readonly unknown[]> } {
+  const found = new Set<string>();
+  const ending = new AbortController();
+  const watched = (async () => {
+    const client = await connect();
+    let looks = 0;
+    while (!ending.signal.aborted || looks < 3) {
+      const { rows } = await client.query<{ lock: string }>(`
+        select distinct c.relname || ' ' || l.mode || case when l.granted then '' else ' waiting' end
+          as lock
+        from pg_locks l join pg_class c on c.oid = l.relation
+        join pg_stat_activity a on a.pid = l.pid
+        where a.application_name = 'leat' and a.datname = current_database()
+          and l.locktype = 'relation'
+          and c.relname in ('events', 'attempts', 'deliveries', 'tenants', 'runs', 'streams')
+          and l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
+            'AccessExclusiveLock')`);
+      for (const { lock } of rows) found.add(lock);
+      looks += 1;
+    }
+  })();
+  return {
+    end: async () => {
+      ending.abort();
+      await watched;
+      return [...found];
+    },
+  };
+}
+
+describe('PostgreSQL: upkeep', () => {
+  test('a backup that reads every table stops neither publishers nor upkeep for good', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant, rows, connect, oldDays } = fixture;
+    await fill(fixture, { events: 20, streams: 1, failures: 10, attempts: 20 });
+    const backup = await connect();
+    await backup.query('begin isolation level repeatable read, read only');
+    const tables = await rows<{ name: string }>(
+      `select quote_ident(relname) as name from pg_class
+       where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace`,
+    );
+    await backup.query(
+      `lock table ${tables.map(({ name }) => `only ${name}`).join(', ')} in access share mode`,
+    );
+    // One that has been running for longer than a moment.
+    await waitFor('the backup to be old', async () => {
+      const [row] = await rows<{ old: boolean }>(`
+        select bool_or(xact_start < clock_timestamp() - interval '1.1 s') as old
+        from pg_stat_activity where application_name = 'test' and state = 'idle in transaction'`);
+      return row?.old === true;
+    });
+
+    const locks = watchLocks(fixture);
+    const published: number[] = [];
+    const upkeep = runUpkeep(fixture);
+    for (let count = 0; count < 30; count += 1) {
+      const [appended] = await store.log.append(tenant, [newEvent()], start + 3 * dayMs);
+      published.push(appended?.offset ?? 0);
+      await store.upkeep.prepare();
+    }
+    await upkeep;
+    assert.deepEqual(await locks.end(), [], 'no lock that publishing or delivering waits for');
+    assert.deepEqual(published.at(-1), 51);
+    assert.deepEqual(await oldDays(), [`attempts_d${firstDay}`, `events_d${firstDay}`]);
+    assert.equal((await store.deliveries.listFailures(tenant, 'est_1', page)).items.length, 10);
+
+    await backup.query('commit');
+    await waitFor('the days to go', async () => {
+      await runUpkeep(fixture);
+      return (await oldDays()).length === 0;
+    });
+    const { items } = await store.deliveries.listFailures(tenant, 'est_1', page);
+    assert.deepEqual(new Set(items.map(({ attempts }) => attempts.length)), new Set([1]));
+  });
+
+  test('a day goes by looking up what is kept, not by reading the day', async (t) => {
+    const fixture = await openFixture(t);
+    const { rows, oldDays } = fixture;
+    await fill(fixture, { events: 500, streams: 4, failures: 500, attempts: 20_000 });
+    const locks = watchLocks(fixture);
+    const scans = async () => {
+      const [row] = await rows<{ seq: string; idx: string }>(`
+        select coalesce(sum(seq_tup_read), 0) as seq, coalesce(sum(idx_tup_fetch), 0) as idx
+        from pg_stat_user_tables where relname = 'attempts_d${firstDay}'`);
+      return { seq: Number(row?.seq), idx: Number(row?.idx) };
+    };
+    const { store } = fixture;
+    const before = await scans();
+    // Everything but the removal of the day, which takes its statistics along: ten pages of rows.
+    for (let step = 0; step < 10; step += 1) await store.deliveries.pruneAttempts(query);
+    await waitFor('the statistics', async () => {
+      // A connection reports what it did before when it does something again.
+      await store.upkeep.lead('this', 1000);
+      return (await scans()).idx >= before.idx + 2000;
+    });
+    const after = await scans();
+    assert.equal(after.seq, before.seq);
+    assert.ok(after.idx < before.idx + 10_000, `${after.idx - before.idx} entries were read`);
+    await waitFor('the day to go', async () => {
+      await runUpkeep(fixture);
+      return (await oldDays()).length === 0;
+    });
+    assert.deepEqual(await locks.end(), []);
+    const [kept] = await rows<{ count: string }>('select count(*) as count from attempts_kept');
+    assert.equal(Number(kept?.count), 2000);
+  });
+
+  test('a body is kept once, however many streams need it', async (t) => {
+    const fixture = await openFixture(t);
+    const { rows, oldDays } = fixture;
+    await fill(fixture, { events: 20, streams: 30, failures: 20, attempts: 1 });
+    await waitFor('the days to go', async () => {
+      await runUpkeep(fixture);
+      return (await oldDays()).length === 0;
+    });
+    const [kept] = await rows<{ bodies: string; copies: string }>(`
+      select (select count(*) from kept_events) as bodies,
+        (select count(*) from deliveries where body is not null) as copies`);
+    assert.deepEqual([Number(kept?.bodies), Number(kept?.copies)], [20, 0]);
+    const { items } = await fixture.store.deliveries.listFailures(fixture.tenant, 'est_30', page);
+    assert.equal(items.length, 20);
+  });
+
+  test('a day that a former process began to detach is finished', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant, connect, oldDays } = fixture;
+    await fill(fixture, { events: 3, streams: 1, failures: 1, attempts: 3 });
+    assert.equal(await store.log.prune(tenant, { ...query, take: 100 }), 3);
+    const reader = await connect();
+    await reader.query('begin; select count(*) from events');
+    const former = await connect();
+    await former.query(`set statement_timeout = 300`);
+    await assert.rejects(
+      former.query(`alter table events detach partition events_d${firstDay} concurrently`),
+      /statement timeout/,
+    );
+    await reader.query('commit');
+    await waitFor('the days to go', async () => {
+      await runUpkeep(fixture);
+      return (await oldDays()).length === 0;
+    });
+  });
+
+  test('many tenants with one that lags cost next to nothing', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant, rows } = fixture;
+    await fill(fixture, { events: 1000, streams: 1, failures: 0, attempts: 0 });
+    await rows(`update streams set status = 'enabled'; update runs set cursor = 1`);
+    await rows(`
+      insert into tenants (name, domain, head, last_published_at, oldest_at, created_at)
+      select 'other ' || n, n || '.example.com', 5, ${start + 3 * dayMs}, ${start + 3 * dayMs}, 1
+      from generate_series(1, 2000) n`);
+    const asked = { olderThanMs: dayMs, after: 0, take: 500 };
+    const found = await store.upkeep.tenantsToPrune(asked);
+    assert.deepEqual(found, { tenants: [tenant], next: undefined });
+    assert.equal(await store.log.prune(tenant, { ...query, take: 1_000_000 }), 1);
+    assert.equal(await store.upkeep.dropEvents(query), 0, 'the day is needed');
+    await rows('update runs set cursor = 1000');
+    assert.equal(await store.log.prune(tenant, { ...query, take: 1_000_000 }), 999, 'at once');
+  });
+
+  test('one process leads, and another one after its lease', async (t) => {
+    const { store } = await openFixture(t);
+    assert.equal(await store.upkeep.lead('one', 60_000), true);
+    assert.equal(await store.upkeep.lead('two', 60_000), false);
+    assert.equal(await store.upkeep.lead('one', 0), true);
+    assert.equal(await store.upkeep.lead('two', 60_000), true);
+    await store.upkeep.resign('one');
+    assert.equal(await store.upkeep.lead('one', 60_000), false);
+    await store.upkeep.resign('two');
+    assert.equal(await store.upkeep.lead('one', 60_000), true);
+  });
+
+  test('listing failures reads the days of their events only', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant, rows, connect } = fixture;
+    await fill(fixture, { events: 20, streams: 1, failures: 20, attempts: 20 });
+    await rows(`do $$ begin for day in ${firstDay + 10} .. ${firstDay + 100} loop
+      execute format('create table attempts_d%s partition of attempts for values from (%s) to (%s)',
+        day, day, day + 1);
+    end loop; end $$`);
+    // A statement that has to do with one of these days waits for it.
+    const blocker = await connect();
+    await blocker.query('begin');
+    await blocker.query(
+      `lock table ${Array.from({ length: 91 }, (_, index) => `attempts_d${firstDay + 10 + index}`).join(', ')} in access exclusive mode`,
+    );
+    const { items } = await store.deliveries.listFailures(tenant, 'est_1', page);
+    assert.equal(items.length, 20);
+    assert.deepEqual(new Set(items.map(({ attempts }) => attempts.length)), new Set([1]));
+  });
+});
+
+const page = { after: undefined, take: 100 };
