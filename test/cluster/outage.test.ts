@@ -12,7 +12,8 @@ interface Outage {
   readonly lastsMs?: number;
 }
 
-describe('a store that is away', () => {
+// Most of the time they wait for leases and timeouts.
+describe('a store that is away', { concurrency: 2 }, () => {
   /** The API says so, in time, and never anything else than a 202 or a 503. */
   const refuses = async (node: Running): Promise<void> => {
     const answer = await waitFor('a 503', async () => {
