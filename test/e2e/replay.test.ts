@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
+import { parseOffset } from '../../src/core/offset.ts';
 import { type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
 import { begin, headOf, pathOf, read, waitUntilOver } from '../helpers/replays.ts';
@@ -57,7 +58,7 @@ describe('a replay', () => {
   test('sends the very same events again, and says how far it has come', async (t) => {
     const { stream, endpoint, ids, from } = await past(t, 300);
     const replay = await begin(leat, stream, { from });
-    assert.equal(replay.from, from);
+    assert.equal(parseOffset(replay.from ?? '')?.offset, parseOffset(from)?.offset);
     const over = await waitUntilOver(leat, stream, replay);
     const { finished_at: finishedAt, ...rest } = over;
     assert.deepEqual(rest, { ...replay, status: 'done', matched: 300, sent: 300, failed: 0 });
