@@ -1,4 +1,4 @@
-import { StoreReplaced } from '../../core/errors.ts';
+import { StoreReplaced, StoreUnavailable } from '../../core/errors.ts';
 import type { Offset } from '../../core/types.ts';
 import type { HeadChange, Hint, Replacement } from '../port.ts';
 import { type Database, type Durability, type Queries, stateOf } from './database.ts';
@@ -174,7 +174,8 @@ async function adopt(
   const row = await tx.get<Present>`
     select generation, identity as stored, leat_identity() as identity, leat_flushed() as flushed
     from store where id = 1 for update`;
-  if (row === undefined) throw new Error('The row of the store is missing.');
+  if (row === undefined)
+    throw new StoreUnavailable('The row of the store is missing: a restore may be under way.');
   const { identity, flushed, stored } = row;
   // The log may have grown past the known position since a command found that it had gone back.
   const isBelow = isLeft || flushed < (known.flushed ?? 0);
