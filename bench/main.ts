@@ -21,6 +21,7 @@ import { publishPostgres } from './publish-postgres.ts';
 import { fanOut, publishHundred, publishOne } from './publish.ts';
 import { holds, line } from './report.ts';
 import { median } from './rounds.ts';
+import { upkeep } from './upkeep.ts';
 
 const benches: readonly Bench[] = [
   drain,
@@ -37,6 +38,7 @@ const benches: readonly Bench[] = [
   latencyPostgres,
   publishPostgres,
   peerPostgres,
+  upkeep,
 ];
 
 const program = new Command('bench')
@@ -45,7 +47,11 @@ const program = new Command('bench')
   .option('--json', 'prints the figures for machines', false)
   .option('--nodes <counts>', 'how many servers those on PostgreSQL have', counts, [1])
   .option('--rounds <count>', 'how often each side is measured', count, 5)
-  .option('--events <count>', 'how many events those that drain have', count)
+  .option(
+    '--events <count>',
+    'how many events those that drain have, or rows of history upkeep has',
+    count,
+  )
   .addHelpText('after', '\nExample: npm run bench -- drain-postgres --nodes 1,2,4 --rounds 3')
   .parse();
 const names = program.args;
