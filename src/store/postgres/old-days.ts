@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.ts';
 import { StoreUnavailable } from '../../core/errors.ts';
-import { type Database, stateOf } from './database.ts';
+import { type Database, type Queries, stateOf } from './database.ts';
 import { type Daily } from './days.ts';
 
 /**
@@ -12,6 +12,8 @@ import { type Daily } from './days.ts';
 
 export interface DayDeps {
   readonly db: Database;
+  /** Other connections, which cancel a statement of the first ones. */
+  readonly others: Queries;
   readonly clock: Pick<Clock, 'after'>;
 }
 
@@ -83,9 +85,9 @@ async function isInUse(db: Database, name: string): Promise<boolean> {
  * Runs a statement that must not be in a transaction, and cancels it after some time: settings of
  * a session do not reach it where a pooler stands in between. False when it was cancelled.
  */
-async function runBounded({ db, clock }: DayDeps, statement: string): Promise<boolean> {
+async function runBounded({ db, others, clock }: DayDeps, statement: string): Promise<boolean> {
   const timer = clock.after(detachMs, () => {
-    db.get`
+    others.get`
       select count(pg_cancel_backend(pid)) from pg_stat_activity
       where datname = current_database() and state = 'active' and query = ${statement}`.catch(
       // The statement goes on waiting, and what it does is done then.

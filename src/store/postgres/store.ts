@@ -5,7 +5,7 @@ import type { Hint, Store } from '../port.ts';
 import { createSeal, type Seal } from '../seal.ts';
 import { createApiStore } from './apis.ts';
 import { createClientStore } from './clients.ts';
-import type { Database } from './database.ts';
+import type { Database, Queries } from './database.ts';
 import { makeMissingDay } from './days.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createGrantStore } from './grants.ts';
@@ -85,7 +85,15 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     read: () => readWritable(pools.publishing),
     tryWrite: () => tryWrite(pools.publishing),
   });
-  const { appender, ...parts } = partsOf(pools, { identity, seal, hint, defer, notices, clock });
+  const { appender, ...parts } = partsOf(pools, {
+    identity,
+    seal,
+    hint,
+    defer,
+    notices,
+    clock,
+    others: pools.lists,
+  });
   const { append } = parts.log;
   return {
     ...parts,
@@ -134,6 +142,7 @@ interface PartDeps {
   readonly defer: (action: () => void) => void;
   readonly notices: Notices;
   readonly clock: Pick<Clock, 'after'>;
+  readonly others: Queries;
 }
 
 /** Each command with the connections of its purpose. */
