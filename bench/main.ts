@@ -14,6 +14,7 @@ import { idle } from './idle.ts';
 import { isolation } from './isolation.ts';
 import { latencyPostgres } from './latency-postgres.ts';
 import { latency } from './latency.ts';
+import { management } from './management.ts';
 import { messages } from './messages.ts';
 import { peerPostgres } from './peer-postgres.ts';
 import { pull } from './pull.ts';
@@ -33,6 +34,7 @@ const benches: readonly Bench[] = [
   isolation,
   idle,
   pull,
+  management,
   messages,
   drainPostgres,
   latencyPostgres,
