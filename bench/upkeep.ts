@@ -211,6 +211,8 @@ async function whatIsLeft(filled: Filled): Promise<number> {
 /** A session as a backup is: it holds a lock on every table until it ends. */
 async function holdTables(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url });
+  // What else fails is said elsewhere.
+  client.on('error', () => undefined);
   await client.connect();
   await client.query('begin isolation level repeatable read, read only');
   await client.query(`

@@ -33,6 +33,7 @@ import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { openOperator } from './operator/serve.ts';
 import { keptSecretKey } from './ops/data-folder.ts';
 import { createUpkeep } from './ops/upkeep.ts';
+import { storeAlerts } from './ops/store-alerts.ts';
 import { createSystemAlerts, type SystemAlerts } from './ops/system-alerts.ts';
 import { removeLeaving } from './ops/tenant-removal.ts';
 import { createPulls, type Pulls } from './pull/pulls.ts';
@@ -136,9 +137,9 @@ async function startOn(
   const { signal } = ending;
   const egress = createEgressRule({ allow: config.egressAllow });
   const transport = createServiceTransport(deps, egress);
-  const dispatcher = createServiceDispatcher(store, transport, metrics, deps);
-  metrics?.follow(dispatcher);
   const system = createSystemAlerts();
+  const dispatcher = createServiceDispatcher(store, { transport, metrics, system }, deps);
+  metrics?.follow(dispatcher);
   const upkeep = createServiceUpkeep(store, system, deps);
   const alarm = createAlarm(store, { ...deps, system });
   const obstacle = (): string | undefined =>
@@ -292,10 +293,14 @@ function createServiceTransport({ config, clock }: ServiceDeps, egress: EgressRu
 
 function createServiceDispatcher(
   store: Store,
-  transport: Transport,
-  metrics: ServiceMetrics | undefined,
+  around: {
+    readonly transport: Transport;
+    readonly metrics: ServiceMetrics | undefined;
+    readonly system: SystemAlerts;
+  },
   { config, clock, random, log, version }: ServiceDeps,
 ): ReturnType<typeof createDispatcher> {
+  const { transport, metrics, system } = around;
   return createDispatcher({
     nodeId: config.store.engine === 'postgres' ? newNodeId(random) : undefined,
     store,
@@ -315,6 +320,7 @@ function createServiceDispatcher(
     report: (report) => {
       logReport(log, report);
       metrics?.report(report);
+      if (report.kind === 'store_replaced') storeAlerts(report).forEach(system.raise);
     },
   });
 }

@@ -5,7 +5,8 @@ import type { HealthLimits } from './types.ts';
 export type StreamAlertKind = 'delivery_failures' | 'stream_disabled' | 'threshold_near';
 
 /** What a {@link SystemAlert} can be about; docs/monitoring.md explains each. */
-export type SystemAlertKind = 'clock_skew' | 'clock_step' | 'lag_near' | 'lag_disabled';
+export type SystemAlertKind =
+  'clock_skew' | 'clock_step' | 'lag_near' | 'lag_disabled' | 'store_went_back';
 
 /** Something that an operator has to know: no secret and no event data. */
 export type Alert = StreamAlert | SystemAlert;

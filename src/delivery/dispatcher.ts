@@ -163,7 +163,7 @@ class NodeDispatcher implements Dispatcher {
     const patience = this.#patience;
     const join = () => store.ownership.join(nodeId, settings.leaseMs);
     const { replaced, ...node } = await patience.keepTrying(join);
-    if (replaced !== undefined) report({ kind: 'store_replaced', heads: replaced });
+    if (replaced !== undefined) report({ kind: 'store_replaced', ...replaced });
     this.#replaced = Promise.withResolvers();
     return createWorkshop({ ...this.#deps, node, patience });
   }

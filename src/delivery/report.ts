@@ -1,5 +1,5 @@
 import type { DeliveryKind, Health, Offset } from '../core/types.ts';
-import type { HeadChange } from '../store/port.ts';
+import type { Replacement } from '../store/port.ts';
 
 /**
  * What the dispatcher tells about its work: for logs, metrics and tests. Texts in it are cleared of
@@ -42,9 +42,9 @@ export type DeliveryReport =
   | { readonly kind: 'store_recovered' }
   /**
    * The store failed over or was restored. The node has dropped what it knew of the store and has
-   * joined again; `heads` has the logs whose head it knew.
+   * joined again.
    */
-  | { readonly kind: 'store_replaced'; readonly heads: readonly HeadChange[] }
+  | (Replacement & { readonly kind: 'store_replaced' })
   /** An error that is none of the store's outages: a bug. The work is repeated all the same. */
   | { readonly kind: 'unexpected'; readonly error: unknown };
 

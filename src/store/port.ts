@@ -392,11 +392,16 @@ export interface OwnershipStore {
 
 /** What joining returns. */
 export interface JoinedNode extends Node {
-  /**
-   * Present when the store is another one than this process knew: the logs of which this process
-   * knew a head, with that head and the present one.
-   */
-  readonly replaced?: readonly HeadChange[] | undefined;
+  /** Present when the store is another one than this process knew. */
+  readonly replaced?: Replacement | undefined;
+}
+
+/** What a process finds when it joins a store that was replaced. */
+export interface Replacement {
+  /** How often the store was replaced so far; the same for all processes that join it then. */
+  readonly generation: number;
+  /** The logs of which this process knew a head. */
+  readonly heads: readonly HeadChange[];
 }
 
 /** The head of a tenant's log before and after the store was replaced. */

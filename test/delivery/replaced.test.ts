@@ -66,7 +66,10 @@ async function replaceableScene(t: TestContext): Promise<ReplaceableScene> {
             if (state === 'first') return first.ownership.join(id, leaseMs);
             state = 'joined';
             const node = await other.ownership.join(id, leaseMs);
-            return { ...node, replaced: [{ tenant: 1, before: 20, now: 0 }] };
+            return {
+              ...node,
+              replaced: { generation: 2, heads: [{ tenant: 1, before: 20, now: 0 }] },
+            };
           };
         },
       }),
@@ -115,7 +118,11 @@ describe('a dispatcher whose store was replaced', () => {
     assert.deepEqual(scene.sent(), [...before, ...after]);
     assert.equal(scene.joins(), 2);
     assert.deepEqual(scene.reported('store_replaced'), [
-      { kind: 'store_replaced', heads: [{ tenant: scene.tenant, before: 20, now: 0 }] },
+      {
+        kind: 'store_replaced',
+        generation: 2,
+        heads: [{ tenant: scene.tenant, before: 20, now: 0 }],
+      },
     ]);
     await scene.dispatcher.idle();
   });

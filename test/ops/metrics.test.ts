@@ -141,7 +141,7 @@ describe('what the dispatcher tells', () => {
     metrics.report({ kind: 'settled', outcomes: 7 });
     metrics.report({ kind: 'store_unavailable', error });
     metrics.report({ kind: 'store_recovered' });
-    metrics.report({ kind: 'store_replaced', heads: [] });
+    metrics.report({ kind: 'store_replaced', generation: 2, heads: [] });
     metrics.report({ kind: 'settle_culprit', ...about, eventId: 'evt_1', error });
     metrics.report({ kind: 'settle_stuck', ...about, eventId: 'evt_1', error });
     metrics.report({ kind: 'unexpected', error });

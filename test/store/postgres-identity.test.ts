@@ -80,7 +80,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
 
     const { replaced, ...again } = await store.ownership.join('node-1', leaseMs);
     assert.deepEqual(again, { id: 'node-1', incarnation: 2 });
-    assert.deepEqual(replaced, [{ tenant, before: 5, now: 2 }]);
+    assert.deepEqual(replaced?.heads, [{ tenant, before: 5, now: 2 }]);
     const [appended] = await store.log.append(tenant, [newEvent()], start);
     assert.equal(appended?.offset, 3);
     const [owned] = await store.ownership.claim(again, { claim: 1, take: 9 }, start);
@@ -100,7 +100,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     await Promise.all([untilAnswers(one), untilAnswers(two)]);
     await assert.rejects(one.log.append(tenant, [newEvent()], start), StoreReplaced);
     const { replaced } = await one.ownership.join('node-1', leaseMs);
-    assert.deepEqual(replaced, [{ tenant, before: 3, now: 1 }]);
+    assert.deepEqual(replaced?.heads, [{ tenant, before: 3, now: 1 }]);
     assert.equal((await one.log.append(tenant, [newEvent()], start))[0]?.offset, 2);
     await assert.rejects(two.log.append(tenant, [newEvent()], start), StoreReplaced);
     await assert.rejects(two.ownership.heartbeat(node, leaseMs), StoreReplaced);
@@ -133,7 +133,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     await untilAnswers(store);
     await assert.rejects(store.log.append(tenant, [newEvent()], start), StoreReplaced);
     const { replaced } = await store.ownership.join('node-1', leaseMs);
-    assert.deepEqual(replaced, [{ tenant, before: 2, now: 1 }]);
+    assert.deepEqual(replaced?.heads, [{ tenant, before: 2, now: 1 }]);
     assert.equal((await store.log.append(tenant, [newEvent()], start))[0]?.offset, 2);
   });
 

@@ -1,6 +1,6 @@
 import { StoreReplaced, StoreUnavailable } from '../../core/errors.ts';
 import type { Offset } from '../../core/types.ts';
-import type { HeadChange, Hint } from '../port.ts';
+import type { HeadChange, Hint, Replacement } from '../port.ts';
 import { type Database, type Durability, type Queries, stateOf } from './database.ts';
 
 /**
@@ -52,7 +52,7 @@ export interface Adoption {
   readonly identity: string | undefined;
   readonly flushed: number | undefined;
   /** Present when the store is another one than this process knew. */
-  readonly replaced: readonly HeadChange[] | undefined;
+  readonly replaced: Replacement | undefined;
 }
 
 /**
@@ -106,7 +106,7 @@ export function createStoreIdentity(deps: { readonly emit: (hint: Hint) => void 
     adopted: ({ replaced, ...adopted }) => {
       known = knownOf(adopted);
       if (replaced !== undefined) heads.clear();
-      for (const { tenant, now } of replaced ?? []) heads.set(tenant, now);
+      for (const { tenant, now } of replaced?.heads ?? []) heads.set(tenant, now);
     },
   };
 }
@@ -186,7 +186,7 @@ async function adopt(
   // Before the first process there is nothing to be replaced.
   if (isOther && stored !== null) await keepLeases(tx, self);
   const isKnown = known.generation === undefined || known.generation === generation;
-  const replaced = isKnown ? undefined : await headChanges(tx, given.heads);
+  const replaced = isKnown ? undefined : { generation, heads: await headChanges(tx, given.heads) };
   return { generation, identity, flushed, replaced };
 }
 
