@@ -72,12 +72,23 @@ function sizeLine({ bytes, freeBytes }: StoreSize): string {
   return `Store: ${bytesText(bytes)}${free}`;
 }
 
-function nodeLines(list: readonly NodeState[]): string[] {
+/** By how much its clock is ahead of the store's, where the store knows. */
+type SkewedNode = NodeState & { readonly skewMs?: number };
+
+const skewColumn: Column<SkewedNode> = {
+  header: 'SKEW',
+  align: 'right',
+  text: ({ skewMs }) =>
+    skewMs === undefined ? '-' : `${(Math.round(skewMs / 100) / 10 || 0).toFixed(1)} s`,
+};
+
+function nodeLines(list: readonly SkewedNode[]): string[] {
   if (list.length === 0) return ['No node runs.'];
-  const columns: Column<NodeState>[] = [
+  const columns: Column<SkewedNode>[] = [
     { header: 'NODE', text: ({ id }) => id },
     { header: 'STREAMS', align: 'right', text: ({ streams }) => countText(streams) },
     { header: 'LEASE', align: 'right', text: ({ leaseMs }) => leaseText(leaseMs) },
+    ...(list.some(({ skewMs }) => skewMs !== undefined) ? [skewColumn] : []),
   ];
   return tableOf(columns, list);
 }
@@ -86,8 +97,8 @@ function leaseText(leaseMs: number): string {
   return leaseMs > 0 ? `${(leaseMs / 1000).toFixed(1)} s` : 'ended';
 }
 
-function nodeMembers({ id, streams, leaseMs }: NodeState): object {
-  return { id, streams, lease_ms: leaseMs };
+function nodeMembers({ id, streams, leaseMs, skewMs }: SkewedNode): object {
+  return { id, streams, lease_ms: leaseMs, skew_ms: skewMs };
 }
 
 function jsonOf(
