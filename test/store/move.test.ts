@@ -88,6 +88,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     assert.deepEqual([over?.status, over?.matched, over?.sent, over?.failed], ['done', 4, 4, 0]);
   });
 
+  // Rows of attempts_kept are carried as attempts.
   test('carries every column that is not about a process', async (t) => {
     const file = join(folderFor(t), 'leat.db');
     const store = await openSource(file);
@@ -97,7 +98,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
       .prepare(
         `select t.name || '.' || c.name as name from sqlite_schema t, pragma_table_info(t.name) c
         where t.type = 'table' and t.name not in ('nodes', 'leat_migrations', 'leat_schema',
-          'sqlite_sequence', 'leaving_tenants', 'leaving_runs')`,
+          'sqlite_sequence', 'leaving_tenants', 'leaving_runs', 'attempts_kept')`,
       )
       .all();
     db.close();
@@ -583,6 +584,7 @@ function fillAccess(file: string): void {
     };
     const key = String(index);
     put('signing_keys', null, 1, `kid ${key}`, every, start, start, index === 0 ? start : null);
+    put('kept_events', 2, index + 1, `kept ${key}`, text, index === 0 ? null : text);
     put('clients', 1, `client ${key}`, text, index % 2, null, text, null, 1, start);
     put('assertions', 1, 'client 1', `${text}${key}`, start);
     put('apis', 1, `api ${key}`, `https://api/${key}`, text, '[]', 1, 'access_token', 60, start);
