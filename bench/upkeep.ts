@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
+import { freePort } from '../test/helpers/ports.ts';
 import pg from 'pg';
 import type { Bench, Figure, RunOptions } from './bench.ts';
 import { type Receiver, startReceiver } from './child.ts';
@@ -141,7 +142,13 @@ async function measure(
   const { place } = filled;
   await withStore(place, (store) => addStream(store, receiver.port, { name: 'latency' }));
   const before = await filled.bytes();
-  const nodes = await startNodes({ ...place, settings: { ...place.settings, ...settings } }, 1);
+  // With many tenants the host decides, the port included.
+  const port = String(await freePort());
+  const host = { LEAT_PORT: port, LEAT_TENANT_DOMAIN: `127.0.0.1:${port}` };
+  const nodes = await startNodes(
+    { ...place, settings: { ...place.settings, ...settings, ...host } },
+    1,
+  );
   const [node] = nodes;
   if (node === undefined) throw new Error('No node was started.');
   const pool = new Pool(node.url, { connections: 32, pipelining: 1 });
