@@ -71,6 +71,8 @@ export interface LedgerDeps {
   readonly settings: DeliverySettings;
   /** Whether the plan has nothing that may hold a process or the store up for long. */
   readonly isPunctual: boolean;
+  /** See `UpkeepSettings`. */
+  readonly lagMaxMs: number;
   readonly nowMs: () => number;
   /** The clock of the store. */
   readonly now: () => number;
@@ -234,6 +236,7 @@ export class Ledger {
     const expected = model.prune(this.world, before, take);
     if (count !== expected)
       this.break('lost', `${count} events were pruned instead of ${expected}`);
+    this.checkKept();
     const oldest = this.world.log[0]?.offset ?? this.head + 1;
     for (const line of cursors) {
       if (line.counts.enabled) continue;
@@ -241,6 +244,60 @@ export class Ledger {
         line.leftOut.add(offset);
       }
     }
+  }
+
+  // Upkeep
+
+  /** Bodies and entries of the history were removed: open deliveries keep theirs. */
+  checkKept(): void {
+    const { db, tenant } = this.#deps.site;
+    const bodiless = db.all<{ stream: string; event: string }>`
+      select d.stream, d.event_id as event from deliveries d
+      where d.tenant = ${tenant} and d.body is null
+        and not exists (select 1 from events e where e.tenant = d.tenant and e.offset = d.offset)
+        and not exists (
+          select 1 from kept_events k where k.tenant = d.tenant and k.offset = d.offset)`;
+    for (const { stream, event } of bodiless) {
+      this.break('lost', `the body of ${event}, which ${labelOf(stream)} has not delivered`);
+    }
+    const silent = db.all<{ stream: string; event: string }>`
+      select d.stream, d.event_id as event
+      from deliveries d join runs r on r.tenant = d.tenant and r.stream = d.stream
+      where d.tenant = ${tenant} and d.failed_at is not null and d.offset is not null
+        and not exists (
+          select 1 from attempts a where a.stream_key = r.key and a.event_key = d.offset)
+        and not exists (
+          select 1 from attempts_kept a where a.stream_key = r.key and a.event_key = d.offset)`;
+    for (const { stream, event } of silent) {
+      this.break('explained', `the failure of ${event} of ${labelOf(stream)} has no history`);
+    }
+  }
+
+  /** Replays that were over longer ago are forgotten; no other is. */
+  prunedReplays(olderThanMs: number): void {
+    const before = this.#deps.now() - olderThanMs;
+    for (const { id, counts } of this.living()) {
+      for (const { id: replay, finishedAt } of counts.replays.values()) {
+        const isThere = this.#deps.site.db.get`
+          select 1 from replays where stream = ${id} and id = ${replay}`;
+        if (isThere !== undefined || (finishedAt ?? Infinity) >= before) continue;
+        counts.replays.delete(replay);
+      }
+    }
+    for (const line of this.living()) this.#checkReplays(line);
+  }
+
+  /** A stream was disabled because its oldest event that is not settled is too old. */
+  disabledForLag(stream: string): void {
+    const line = this.lines.get(stream);
+    if (line === undefined) return;
+    const { lagMaxMs } = this.#deps;
+    const publishedAt = this.event(line.counts.cursor + 1)?.publishedAt ?? Infinity;
+    if (this.#deps.now() - publishedAt < lagMaxMs) {
+      this.break('disabled', `${line.label} is disabled for a lag that it does not have`);
+    }
+    model.disable(line.counts, this.#deps.now());
+    this.#look(line);
   }
 
   // Streams

@@ -1,4 +1,5 @@
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
+import type { UpkeepSettings } from '../../src/ops/upkeep.ts';
 import { boundsOf } from './deadlines.ts';
 import { createDice, type Dice } from './dice.ts';
 
@@ -11,6 +12,8 @@ export interface Plan {
   /** Event types of the streams that are there from the start. */
   readonly streams: readonly (readonly string[])[];
   readonly weather: Weather;
+  /** Absent when nobody keeps the store within its retention. */
+  readonly upkeep?: UpkeepSettings | undefined;
   /** In the order of their time. */
   readonly steps: readonly Step[];
 }
@@ -124,6 +127,22 @@ const settingsOf = (dice: Dice): DeliverySettings => ({
   heartbeatMs: 250,
   pollMs: dice.pick([200, 500, 1000]),
 });
+
+/** A third of the histories keep their store within a retention of seconds. */
+function upkeepOf(seed: number): UpkeepSettings | undefined {
+  const dice = createDice(seed, 'upkeep');
+  if (!dice.chance(1 / 3)) return undefined;
+  return {
+    eventRetentionMs: dice.pick([100, 500, 2000]),
+    // Longer than it takes to record an attempt.
+    attemptRetentionMs: dice.pick([6000, 10_000]),
+    // Above the time after which an idle cursor is written, and a poll.
+    lagMaxMs: dice.pick([6000, 10_000]),
+    everyMs: dice.pick([300, 1000]),
+    leaseMs: 900,
+    stepRows: dice.pick([1, 5, 100]),
+  };
+}
 
 const weatherOf = (dice: Dice): Weather => {
   const maybe = (share: number): number => (dice.chance(0.5) ? share : 0);
@@ -259,6 +278,7 @@ export function planOf(seed: number): Plan {
     nodes: dice.pick([1, 1, 1, 2, 2, 3, 4]),
     streams: Array.from({ length: dice.pick([1, 2, 2, 3, 3, 7]) }, () => dice.some(types)),
     weather: weatherOf(dice),
+    upkeep: upkeepOf(seed),
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
   return withLull(plan, lengthMs);

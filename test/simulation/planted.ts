@@ -348,4 +348,24 @@ export const plantedFaults: readonly PlantedFault[] = [
     before: 'const to = Math.min(asked.to, head);',
     after: 'const { to } = asked;',
   },
+  {
+    name: 'kept bodies that are removed while deliveries need them',
+    file: 'store/sqlite/upkeep.ts',
+    before: `const over = rows.filter(({ needed }) => needed === 0);
+    for`,
+    after: `const over = rows;
+    for`,
+  },
+  {
+    name: 'history of open failures that leaves with its day',
+    file: 'store/sqlite/history-pruner.ts',
+    before: 'for (const delivery of page) keep(db, delivery, before);',
+    after: '',
+  },
+  {
+    name: 'a stream that is disabled at half of the bound on lag',
+    file: 'core/lag.ts',
+    before: 'if (lagMs >= maxMs)',
+    after: 'if (lagMs >= maxMs / 2)',
+  },
 ];

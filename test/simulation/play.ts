@@ -44,6 +44,7 @@ export async function play(
     site,
     settings: plan.settings,
     isPunctual: isPunctual(plan),
+    lagMaxMs: plan.upkeep?.lagMaxMs ?? Infinity,
     nowMs: () => timeline.nowMs,
     now,
   });
@@ -56,6 +57,7 @@ export async function play(
     timeline,
     site,
     ledger,
+    upkeepLease: { leader: undefined, untilMs: 0 },
     weather: () => (isLull() ? calm : plan.weather),
     isStoreAway: () => !isLull() && timeline.nowMs < operator.storeAwayUntilMs,
     moodOf: (line) => (isLull() ? lullMood : (operator.moods.get(line) ?? 'well')),

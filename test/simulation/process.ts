@@ -10,6 +10,7 @@ import { headerOf } from '../helpers/transport.ts';
 import { processOf } from './ledger.ts';
 import { react, unstorableMark } from './receivers.ts';
 import type { StepOf } from './plan.ts';
+import { runUpkeep, upkeepStore } from './upkeep.ts';
 import type { World } from './world.ts';
 
 /** One process of Leat: a real dispatcher, and what stands between it and the world. */
@@ -31,8 +32,8 @@ export interface Process {
   leave(): void;
 }
 
-/** 2026-03-01T09:30:00.000Z */
-export const wallStart = 1_772_357_400_000;
+/** 2026-02-28T23:59:58.000Z: history is removed by whole days, and one ends soon. */
+export const wallStart = 1_772_323_198_000;
 
 /** What PostgreSQL compares with the store that the process joined; see docs/adr/0020. */
 const guardedCommands: ReadonlySet<string> = new Set(
@@ -251,7 +252,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
         if (rows.length > 0) world.note(name, `claims rows: ${rows.map(world.label).join(', ')}`);
       }),
       settle: inTurn('settle', settle),
-      pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts),
+      pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts, () => ledger.checkKept()),
     },
     replays: {
       create: inTurn('createReplay', replays.create, (answer, asked, now) =>
@@ -265,7 +266,9 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
         const ids = node === undefined ? [] : ledger.fed(node, ask, answer, now);
         if (ids.length > 0) world.note(name, `replays ${ids.map(world.label).join(', ')}`);
       }),
-      prune: inTurn('pruneReplays', replays.prune),
+      prune: inTurn('pruneReplays', replays.prune, (_, { olderThanMs }) =>
+        ledger.prunedReplays(olderThanMs),
+      ),
     },
     ownership: {
       join: inTurn('join', ownership.join, (joined, _, leaseMs) => {
@@ -296,6 +299,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       leave: inTurn('leave', ownership.leave, (_, joined) => ledger.left(joined)),
       nodes: inTurn('nodes', ownership.nodes),
     },
+    upkeep: upkeepStore(world, inTurn),
     watch: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -397,6 +401,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   });
   world.disturb();
   world.note(name, 'starts');
+  runUpkeep(world, { name, store, clock, dice, signal: abort.signal });
   dispatcher.run(abort.signal).then(
     () => die('has left'),
     (error: unknown) => ledger.break('unexpected', String(error)),

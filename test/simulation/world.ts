@@ -1,6 +1,7 @@
 import type { Ledger, Line } from './ledger.ts';
 import type { Mood, Plan, Weather } from './plan.ts';
 import type { Site } from './site.ts';
+import type { UpkeepLease } from './upkeep.ts';
 import type { Timeline } from './timeline.ts';
 
 /** What the processes of one history share. */
@@ -9,6 +10,7 @@ export interface World {
   readonly timeline: Timeline;
   readonly site: Site;
   readonly ledger: Ledger;
+  readonly upkeepLease: UpkeepLease;
   /** As it is now: calm once faults have stopped. */
   weather(): Weather;
   isStoreAway(): boolean;
