@@ -31,6 +31,8 @@ export function openConnection(location: SqliteLocation): DatabaseSync {
   try {
     connection.exec(`pragma locking_mode = exclusive; pragma busy_timeout = ${lockWaitMs}`);
     refuseStrangers(connection, name);
+    // On a file with pages it would only write the first one again.
+    if (isEmpty(connection)) connection.exec(emptyTuning);
     connection.exec(tuning);
     return connection;
   } catch (error) {
@@ -60,9 +62,8 @@ const lockWaitMs = 1000;
  *   where a read answers an error.
  * - `cell_size_check`, `trusted_schema = off`: a damaged or doctored file is noticed, not followed.
  */
+const emptyTuning = 'pragma page_size = 4096; pragma auto_vacuum = incremental';
 const tuning = `
-  pragma auto_vacuum = incremental;
-  pragma page_size = 4096;
   pragma journal_mode = wal;
   pragma synchronous = full;
   pragma wal_autocheckpoint = 1000;
@@ -112,6 +113,10 @@ function opened(name: string, path: string): DatabaseSync {
   } catch (error) {
     throw refusalOf(name, error);
   }
+}
+
+function isEmpty(connection: DatabaseSync): boolean {
+  return connection.prepare('pragma page_count').get()?.['page_count'] === 0;
 }
 
 /** A database with tables but without those of Leat: not one of its bytes may change. */
