@@ -4,6 +4,7 @@ import { startFailoverScene } from '../helpers/failover.ts';
 
 /** `npm run test:failover` plays more, and has a bar for the time that publishing is away. */
 const rounds = Number(process.env['LEAT_FAILOVER_ROUNDS'] ?? 2);
+const isLong = process.env['LEAT_FAILOVER_ROUNDS'] !== undefined;
 const barMs = Number(process.env['LEAT_FAILOVER_BAR_MS'] ?? Infinity);
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`;
@@ -14,12 +15,17 @@ describe('a primary that dies under load while its standby is promoted', () => {
     { timeout: 120_000 + rounds * 60_000 },
     async (t) => {
       const scene = await startFailoverScene(t);
+      // The long command shows each round when it is over; a diagnostic waits for the end of the test.
+      const report = (line: string): void => {
+        if (isLong) process.stdout.write(`${line}\n`);
+        else t.diagnostic(line);
+      };
       const awayMs: number[] = [];
       for (let round = 0; round < rounds; round += 1) {
         const replication = round % 2 === 0 ? 'asynchronous' : 'synchronous';
         const played = await scene.play(replication);
         awayMs.push(played.awayMs);
-        t.diagnostic(
+        report(
           `round ${round + 1}, ${replication}: publishing away for ${seconds(played.awayMs)} after ` +
             `the promotion, ${seconds(played.sinceKillMs)} in all; ${played.gone} acknowledged ` +
             `events gone with the primary, 0 of the survivor's ${played.kept} events not delivered`,
@@ -30,7 +36,7 @@ describe('a primary that dies under load while its standby is promoted', () => {
       const { events, pulled, restarts } = await scene.end();
       const sorted = awayMs.toSorted((one, other) => one - other);
       const [median = 0, longest = 0] = [sorted[sorted.length >> 1], sorted.at(-1)];
-      t.diagnostic(
+      report(
         `${rounds} rounds, ${events} events in the end; publishing away for ${seconds(median)} ` +
           `(median), ${seconds(longest)} (longest); the pull began anew ${restarts} times and saw ` +
           `${pulled} events`,
