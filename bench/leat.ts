@@ -135,7 +135,7 @@ export async function fill(
     const events = Array.from({ length: Math.min(chunk, count - done) }, (_, i) =>
       makeEvent(0, types[(done + i) % types.length]),
     );
-    await store.log.append(tenant, events, systemClock.now());
+    await store.log.append(tenant, events);
     if (done % 50_000 === 0) progress(`filling the log: ${done} of ${count}`);
   }
 }

@@ -110,7 +110,7 @@ async function waitingRounds(rounds: number, progress: (text: string) => void): 
   const path = '/api/v2/events?from_timestamp=2020-01-01T00:00:00Z';
   await withStore(place, async (store) => {
     await fill(store, waitingEvents, progress);
-    await store.log.append(1, [makeEvent(0, 'bench.end')], Date.now());
+    await store.log.append(1, [makeEvent(0, 'bench.end')]);
   });
   const leat = await startLeat(place, settings);
   const rate = async (): Promise<number> => {

@@ -1,8 +1,10 @@
+import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { type Config, limits } from './config.ts';
 import type { Clock } from './core/clock.ts';
 import { createCourier, logAlert } from './ops/alert-courier.ts';
 import { alertSendersOf } from './ops/alert-senders.ts';
+import { watchClock } from './ops/clock-watch.ts';
 import { createMonitor, type Monitor } from './ops/monitor.ts';
 import type { SystemAlerts } from './ops/system-alerts.ts';
 import type { Store } from './store/port.ts';
@@ -15,12 +17,17 @@ export interface AlarmDeps {
   readonly version: string;
   /** Conditions of this node and its store that are to be reported. */
   readonly system: SystemAlerts;
+  /** Names this process, where several share a store. */
+  readonly nodeId: string;
 }
 
-/** The looks at the failures of a service, with the places that its settings name for alerts. */
+/**
+ * The looks at the failures of a service and at its clock, with the places that its settings name
+ * for alerts.
+ */
 export function createAlarm(
   store: Store,
-  { config, clock, log, version, system }: AlarmDeps,
+  { config, clock, log, version, system, nodeId }: AlarmDeps,
 ): Monitor {
   const senders = alertSendersOf(config, { fetch, log, clock, userAgent: `Leat/${version}` });
   const courier = createCourier({
@@ -29,7 +36,7 @@ export function createAlarm(
     settings: limits.alerts,
     report: (alert, place, reason) => logAlert(log, alert, place, reason),
   });
-  return createMonitor({
+  const monitor = createMonitor({
     store,
     clock,
     courier,
@@ -43,4 +50,12 @@ export function createAlarm(
     log,
     report: (error) => log.error({ err: error }, 'a look at the failures was cut short'),
   });
+  const guarded = config.store.engine === 'sqlite';
+  const node = guarded ? hostname() : nodeId;
+  const watched = { time: store.time, node, guarded, clock, log, alerts: system };
+  return {
+    run: async (signal) => {
+      await Promise.all([monitor.run(signal), watchClock(watched, signal)]);
+    },
+  };
 }

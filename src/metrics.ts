@@ -1,7 +1,6 @@
 import type { Logger } from 'pino';
 import type { RequestMeter } from './api/meter.ts';
 import { type Config, limits } from './config.ts';
-import type { Clock } from './core/clock.ts';
 import type { DeliveryReport } from './delivery/report.ts';
 import { listenRefusal, urlOf } from './listening.ts';
 import type { OpenPulls, Standing } from './ops/metrics.ts';
@@ -23,7 +22,6 @@ export interface ServiceMetrics {
 
 export interface ServiceMetricsDeps {
   readonly config: Config;
-  readonly clock: Clock;
   readonly log: Logger;
   readonly version: string;
 }
@@ -33,13 +31,13 @@ export interface ServiceMetricsDeps {
  * and the library is not even loaded. Throws `StartRefused` when it cannot listen.
  */
 export async function openMetrics(
-  store: Pick<Store, 'watch'>,
-  { config, clock, log, version }: ServiceMetricsDeps,
+  store: Pick<Store, 'watch' | 'time'>,
+  { config, log, version }: ServiceMetricsDeps,
 ): Promise<ServiceMetrics | undefined> {
   const { metricsHost: host, metricsPort: port, serviceName } = config;
   if (port === undefined) return undefined;
   const { createMetrics } = await import('./ops/metrics.ts');
-  const metrics = createMetrics({ serviceName, version, clock, ...limits.metrics });
+  const metrics = createMetrics({ serviceName, version, time: store.time, ...limits.metrics });
   const report = (error: unknown): void => log.error({ err: error }, 'the metrics were not made');
   const server = await openMetricsServer({ metrics, report }, { host, port }).catch(
     (error: unknown) => {

@@ -40,6 +40,7 @@ import { createPulls, type Pulls } from './pull/pulls.ts';
 import { logReport } from './ops/telemetry.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/port.ts';
+import { isSkewed } from './store/port-time.ts';
 import { authorityFileOf, openTls, refuseWrongTlsFiles } from './tls.ts';
 
 const dayMs = 86_400_000;
@@ -137,11 +138,14 @@ async function startOn(
   const { signal } = ending;
   const egress = createEgressRule({ allow: config.egressAllow });
   const transport = createServiceTransport(deps, egress);
+  const nodeId = newNodeId(random);
   const system = createSystemAlerts();
-  const dispatcher = createServiceDispatcher(store, { transport, metrics, system }, deps);
+  const named = { ...deps, nodeId };
+  const dispatcher = createServiceDispatcher(store, { transport, metrics, system }, named);
   metrics?.follow(dispatcher);
-  const upkeep = createServiceUpkeep(store, system, deps);
-  const alarm = createAlarm(store, { ...deps, system });
+  const stored = { ...deps, clock: storeClockOf(store, clock) };
+  const upkeep = createServiceUpkeep(store, system, stored);
+  const alarm = createAlarm(store, { ...stored, nodeId, system });
   const obstacle = (): string | undefined =>
     dispatcher.state().holdsLease ? undefined : 'The node has no lease.';
   const around = { egress, ending: signal, tls: tls?.server, metrics, obstacle };
@@ -298,11 +302,11 @@ function createServiceDispatcher(
     readonly metrics: ServiceMetrics | undefined;
     readonly system: SystemAlerts;
   },
-  { config, clock, random, log, version }: ServiceDeps,
+  { config, clock, log, version, nodeId }: ServiceDeps & { readonly nodeId: string },
 ): ReturnType<typeof createDispatcher> {
   const { transport, metrics, system } = around;
   return createDispatcher({
-    nodeId: config.store.engine === 'postgres' ? newNodeId(random) : undefined,
+    nodeId: config.store.engine === 'postgres' ? nodeId : undefined,
     store,
     transport,
     clock,
@@ -333,6 +337,11 @@ function newNodeId(random: RandomBytes): string {
   return `${os.hostname()}-${Buffer.from(random(4)).toString('hex')}`;
 }
 
+/** What judges the age of what is stored goes by the clock that stamped it. */
+function storeClockOf(store: Pick<Store, 'time'>, clock: Clock): Clock {
+  return { ...clock, now: () => store.time.now() };
+}
+
 function createServiceUpkeep(
   store: Store,
   alerts: SystemAlerts,
@@ -343,7 +352,7 @@ function createServiceUpkeep(
     clock,
     alerts,
     leader: newNodeId(random),
-    mayWork: () => true,
+    mayWork: () => !isSkewed(store.time.skewMs()),
     settings: {
       ...limits.upkeep,
       eventRetentionMs: config.eventRetentionDays * dayMs,

@@ -106,9 +106,9 @@ function redeliverOne({ store }: DeliveryDeps): Operation {
     success: 202,
     response: emptyBody,
     errors: [400, 404, 409, 413, 415],
-    handle: async ({ tenant, params, now }) => {
+    handle: async ({ tenant, params }) => {
       const { id, event_id: eventId } = params;
-      const answer = await store.deliveries.redeliver(tenant.id, id, eventId, now);
+      const answer = await store.deliveries.redeliver(tenant.id, id, eventId);
       if (answer === 'accepted') return { body: {} };
       await streamOf(store, tenant.id, id);
       if (answer === 'unknown') throw notFound('The event does not exist.');
@@ -132,12 +132,12 @@ function redeliverMany({ store }: DeliveryDeps): Operation {
     success: 202,
     response: redelivery,
     errors: [400, 404, 413, 415],
-    handle: async ({ tenant, params, body = {}, now }) => {
+    handle: async ({ tenant, params, body = {} }) => {
       const filter = { ...windowOf(body, badBody), types: body.event_types };
       await streamOf(store, tenant.id, params.id);
       // No status at all is the status of no failure.
       if (body.statuses?.length !== 0) {
-        await store.deliveries.redeliverMany(tenant.id, params.id, filter, now);
+        await store.deliveries.redeliverMany(tenant.id, params.id, filter);
       }
       return { body };
     },

@@ -58,15 +58,13 @@ export function eventOperations(deps: EventDeps): Operation[] {
         const partsOf = mediaType === 'application/json' ? ownParts : cloudParts;
         const publishing = { ...deps, writeTime, tenant, now, trace, partsOf };
         if (!Array.isArray(body)) {
-          const [appended] = await deps.store.log.append(
-            tenant.id,
-            [newEvent(publishing, body, '')],
-            now,
-          );
+          const [appended] = await deps.store.log.append(tenant.id, [
+            newEvent(publishing, body, ''),
+          ]);
           return { json: show(appended) };
         }
         const events = body.map((event, index) => newEvent(publishing, event, `${index}.`));
-        const appended = await deps.store.log.append(tenant.id, events, now);
+        const appended = await deps.store.log.append(tenant.id, events);
         return { json: `[${appended.map(show).join(',')}]`, extraEvents: events.length - 1 };
       },
     }),

@@ -34,11 +34,11 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
       admit: ({ tenant, caller }) => {
         if (!pulls.isFree(tenant.id, caller.clientId)) throw tooManyConnections();
       },
-      handle: async ({ tenant, caller, query, header, permit, now }) => {
+      handle: async ({ tenant, caller, query, header, permit }) => {
         const asked = askedStart(query, header('last-event-id'));
         const place = pulls.take(tenant.id, caller.clientId);
         if (place === undefined) throw tooManyConnections();
-        const position = await positionAt(place, asked, now);
+        const position = await positionAt(place, asked);
         const pull = { position, types: query.event_type, permit };
         return {
           headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' },
@@ -74,9 +74,9 @@ function after(text: string, bad: (reason: string) => Problem): AskedStart {
   throw bad(`Object didn't pass validation for format offset: ${quoted(text)}`);
 }
 
-async function positionAt(place: Place, asked: AskedStart, now: number): Promise<Position> {
+async function positionAt(place: Place, asked: AskedStart): Promise<Position> {
   try {
-    const start = await place.startOf(asked, now);
+    const start = await place.startOf(asked);
     if ('refused' in start) throw cursorExpired();
     return start.position;
   } catch (error) {

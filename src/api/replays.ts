@@ -55,7 +55,7 @@ function startReplay({ store, random }: ReplayDeps): Operation {
       const range = await rangeOf(store.log, tenant.id, body);
       const id = makeId('rpl_', now, random);
       const asked = { tenant: tenant.id, stream: params.id, id, ...range };
-      const answer = await store.replays.create({ ...asked, types: body.event_types }, now);
+      const answer = await store.replays.create({ ...asked, types: body.event_types });
       if ('refused' in answer) throw refusals[answer.refused]();
       return { body: showReplay(answer.created) };
     },
@@ -100,9 +100,9 @@ function cancelReplay(deps: ReplayDeps): Operation {
     params: replayParams,
     success: 204,
     errors: [400, 404],
-    handle: async ({ tenant, params, now }) => {
+    handle: async ({ tenant, params }) => {
       await streamOf(store, tenant.id, params.id);
-      const found = await store.replays.cancel(tenant.id, params.id, params.replay_id, now);
+      const found = await store.replays.cancel(tenant.id, params.id, params.replay_id);
       if (!found) throw noReplay();
       await whenSeen(deps, { tenant: tenant.id, stream: params.id });
       return {};

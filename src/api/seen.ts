@@ -1,4 +1,4 @@
-import type { Clock, Millis } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import type { Store, StreamRef } from '../store/port.ts';
 
 const firstWaitMs = 1;
@@ -29,20 +29,11 @@ export async function whenSeen({ store, clock }: SeenDeps, stream: StreamRef): P
  * Removes the stream, if it is there. It is disabled first: nothing remembers of a stream that is
  * gone who still works for it.
  */
-export async function removeStream(
-  deps: SeenDeps,
-  { tenant, stream }: StreamRef,
-  now: Millis,
-): Promise<void> {
+export async function removeStream(deps: SeenDeps, { tenant, stream }: StreamRef): Promise<void> {
   const { streams } = deps.store;
-  const disabled = await streams.update(
-    tenant,
-    stream,
-    (before) => ({
-      after: before.status === 'disabled' ? before : { ...before, status: 'disabled' },
-    }),
-    now,
-  );
+  const disabled = await streams.update(tenant, stream, (before) => ({
+    after: before.status === 'disabled' ? before : { ...before, status: 'disabled' },
+  }));
   if ('updated' in disabled) await whenSeen(deps, { tenant, stream });
   await streams.delete(tenant, stream);
 }

@@ -64,12 +64,9 @@ function rotateSigningSecret(deps: SecretDeps): Operation {
     errors: [400, 404, 413, 415],
     handle: async ({ tenant, params, now }) => {
       const { secret } = newSecret(deps.random, now);
-      const answer = await deps.store.streams.update(
-        tenant.id,
-        params.id,
-        (before) => ({ after: rotateSecret(before, secret, now) }),
-        now,
-      );
+      const answer = await deps.store.streams.update(tenant.id, params.id, (before) => ({
+        after: rotateSecret(before, secret, now),
+      }));
       if ('refused' in answer) throw noStream();
       return { body: showSecret(answer.updated, now) };
     },

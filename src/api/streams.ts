@@ -180,20 +180,15 @@ async function patchStream(
   const patch = patchOf(body, settings);
   // What a decision leads to besides the change itself; the store calls it once.
   const decided = { enables: false, secretMissing: false };
-  const answer = await store.streams.update(
-    tenant.id,
-    params.id,
-    (before, state) => {
-      const decision = applyPatch(before, patch, stateOf(state, settings, now));
-      decided.enables = before.status === 'disabled' && patch.status === 'enabled';
-      decided.secretMissing = 'refused' in decision && decision.refused === 'secret_missing';
-      if ('after' in decision) return decision;
-      return decision.refused === 'too_many_failures'
-        ? { refused: decision.refused }
-        : { after: before };
-    },
-    now,
-  );
+  const answer = await store.streams.update(tenant.id, params.id, (before, state) => {
+    const decision = applyPatch(before, patch, stateOf(state, settings, now));
+    decided.enables = before.status === 'disabled' && patch.status === 'enabled';
+    decided.secretMissing = 'refused' in decision && decision.refused === 'secret_missing';
+    if ('after' in decision) return decision;
+    return decision.refused === 'too_many_failures'
+      ? { refused: decision.refused }
+      : { after: before };
+  });
   if (decided.secretMissing) throw secretMissing(patch);
   if ('refused' in answer) {
     throw answer.refused === 'too_many_failures'
@@ -224,8 +219,8 @@ function deleteStream(deps: StreamDeps): Operation {
     params: streamParams,
     success: 204,
     errors: [400],
-    handle: async ({ tenant, params, now }) => {
-      await removeStream(deps, { tenant: tenant.id, stream: params.id }, now);
+    handle: async ({ tenant, params }) => {
+      await removeStream(deps, { tenant: tenant.id, stream: params.id });
       return {};
     },
   });

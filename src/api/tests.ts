@@ -49,7 +49,7 @@ export function testOperations({ store, random, settings }: TestDeps): Operation
         const parts = { id, type, time: now, data, tenantName: tenant.name, service, prefix };
         const text = makeBody({ ...parts, purpose: 'test' });
         const event = { id, type, time: now, body: text, trace };
-        const answer = await store.deliveries.addTest(tenant.id, params.id, event, now);
+        const answer = await store.deliveries.addTest(tenant.id, params.id, event);
         if (answer === 'unknown') throw noStream();
         if (answer === 'disabled') {
           throw conflict('The event stream is disabled.', 'stream_disabled');

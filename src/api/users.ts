@@ -95,7 +95,7 @@ async function create(
     now,
   });
   const event = userEvent('created', made, eventFacts(deps, { tenant, now, trace }));
-  const answer = await store.users.create(made, event, now);
+  const answer = await store.users.create(made, event);
   if ('refused' in answer) throw duplicate(settings);
   return userObject(answer.created);
 }
@@ -150,21 +150,16 @@ async function update(
   const passwordHash =
     password === undefined ? undefined : await hashFor(deps, tenant.id, params.id, password);
   const patch = { email, username, passwordHash, profile: profileOf(body) };
-  const answer = await deps.store.users.update(
-    tenant.id,
-    params.id,
-    (before) => {
-      // Its e-mail may have become the password meanwhile.
-      if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
-      const after = applyUserPatch(before, patch, now);
-      if (JSON.stringify(after.profile).length > profileLengthMax) return { refused: 'too_long' };
-      return {
-        after,
-        event: userEvent('updated', after, eventFacts(deps, { tenant, now, trace })),
-      };
-    },
-    now,
-  );
+  const answer = await deps.store.users.update(tenant.id, params.id, (before) => {
+    // Its e-mail may have become the password meanwhile.
+    if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
+    const after = applyUserPatch(before, patch, now);
+    if (JSON.stringify(after.profile).length > profileLengthMax) return { refused: 'too_long' };
+    return {
+      after,
+      event: userEvent('updated', after, eventFacts(deps, { tenant, now, trace })),
+    };
+  });
   if ('refused' in answer) throw refusals[answer.refused](deps.settings);
   return userObject(answer.updated);
 }
@@ -210,7 +205,7 @@ function deleteUser(deps: Deps): Operation {
     handle: async ({ tenant, params, now, trace }) => {
       const emit = (before: User) =>
         userEvent('deleted', before, eventFacts(deps, { tenant, now, trace }));
-      await deps.store.users.delete(tenant.id, params.id, emit, now);
+      await deps.store.users.delete(tenant.id, params.id, emit);
       return {};
     },
   });

@@ -52,7 +52,7 @@ export async function authenticateByAssertion(
   if (typeof jti !== 'string' || jti === '' || jti.length > JTI_LENGTH_MAX) return undefined;
   // An `exp` between two seconds holds until the later one: the library counts whole seconds.
   const usedUntil = Math.ceil(exp) * 1000 + LEEWAY_MS;
-  const fresh = await clients.useAssertion(tenant.id, clientId, jti, usedUntil, now);
+  const fresh = await clients.useAssertion(tenant.id, clientId, jti, usedUntil);
   return fresh ? client : undefined;
 }
 

@@ -79,7 +79,7 @@ export function decide(verdict: Verdict, attempt: number, delaysMs: readonly num
 }
 
 /** A receiver can hold its own events back by this much at most. */
-const retryAfterMaxMs = 60_000;
+export const retryAfterMaxMs = 60_000;
 
 function classifyBroken({ cause, detail }: PostResult & { readonly kind: 'broken' }): Verdict {
   const message = detail === undefined ? cause : `${cause}: ${detail}`;

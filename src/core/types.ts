@@ -128,7 +128,7 @@ export type DeliveryKind = 'first' | 'redelivery' | 'test' | 'replay';
 
 /**
  * `parked`: an attempt is under way and the row lets the cursor pass. `retrying`: the next attempt
- * waits until `dueAt`. `failed`: the cycle is over, an open failure record.
+ * waits for its time. `failed`: the cycle is over, an open failure record.
  */
 export type DeliveryState = 'parked' | 'retrying' | 'failed';
 
@@ -142,8 +142,6 @@ export interface Delivery {
   readonly state: DeliveryState;
   /** Attempt of the cycle that is under way or due next, 1-indexed; the last one when failed. */
   readonly attempt: number;
-  /** When the row may be claimed; `undefined` when failed. */
-  readonly dueAt: Millis | undefined;
 }
 
 /** What an attempt needs of an event; a test event has no offset. */

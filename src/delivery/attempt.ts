@@ -20,6 +20,7 @@ export interface Attempt extends WindowEntry {
   readonly offset: Offset;
   /** When the event was accepted; `undefined` where this runner did not take it from the log. */
   readonly publishedAt: Millis | undefined;
+  /** By the clock of this node: receivers judge the signature by it. */
   readonly at: Millis;
   /** Monotonic start. */
   readonly startedMs: number;
@@ -107,14 +108,14 @@ export function outcomeOf(
     kind: attempt.kind,
     attempt: attempt.attempt,
     hasRow: attempt.hasRow,
-    at: attempt.at,
+    agoMs: ended.elapsedMs - attempt.startedMs,
     // Microseconds say all there is to say; what a double adds behind them is noise.
     durationMs: Math.round((ended.elapsedMs - attempt.startedMs) * 1000) / 1000,
     status: verdict.status,
   };
   if (decision.kind === 'delivered') return { ...same, result: 'delivered' };
   if (decision.kind === 'fail') return { ...same, result: 'failed', error: decision.message };
-  return { ...same, result: 'retry', dueAt: now + decision.waitMs, error: decision.message };
+  return { ...same, result: 'retry', delayMs: decision.waitMs, error: decision.message };
 }
 
 export type Ended = Exclude<Outcome, { readonly result: 'parked' }>;

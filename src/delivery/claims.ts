@@ -1,11 +1,11 @@
-import type { Clock, Millis, Timer } from '../core/clock.ts';
+import type { Clock, Timer } from '../core/clock.ts';
 import type { Delivery } from '../core/types.ts';
 import type { DeliveryStore, DueAnswer, DueAsk } from '../store/port.ts';
 import type { Lease } from './lease.ts';
 import type { Lane, Patience } from './patience.ts';
 import type { Rota } from './rota.ts';
 import type { Claimed, Runner } from './runner.ts';
-import type { DeliverySettings } from './settings.ts';
+import { type DeliverySettings, leaseMsOf, longestWaitMs } from './settings.ts';
 import type { Settler } from './settler.ts';
 
 /** Two claims are at least so far apart, so that many runners share one. */
@@ -32,11 +32,11 @@ export interface ClaimDeps {
   readonly patience: Patience;
   readonly settler: Pick<Settler, 'add' | 'settleOld'>;
   readonly rota: Pick<Rota, 'tell' | 'pump' | 'free'>;
-  readonly settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs'>;
+  readonly settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>;
   readonly lease: Pick<Lease, 'isHeld'>;
   readonly begin: (runner: Runner, row: Delivery) => void;
-  /** The runner's next row is due then. */
-  readonly note: (runner: Runner, dueAt: Millis | undefined) => void;
+  /** The runner's next row is due after so long. */
+  readonly note: (runner: Runner, inMs: number | undefined) => void;
   /** There was nothing to claim. */
   readonly exhausted: (runner: Runner) => void;
 }
@@ -117,13 +117,12 @@ class GatheredClaims implements Claims {
     const asks = runners.map(askOf);
     // What becomes due from here on asks anew.
     for (const runner of runners) runner.dueWaits = false;
-    const leaseMs = settings.attemptTimeoutMs + settings.leaseGraceMs;
+    const rules = { leaseMs: leaseMsOf(settings), longestWaitMs: longestWaitMs(settings) };
     let askedMs = clock.elapsedMs();
     const answers = await patience.keepTrying(async () => {
       await settler.settleOld(settings.leaseGraceMs / 2);
       askedMs = clock.elapsedMs();
-      const now = clock.now();
-      return deliveries.claimDue(asks, now, now + leaseMs);
+      return deliveries.claimDue(asks, rules);
     });
     runners.forEach((runner, index) => {
       const slots = asks[index]?.take ?? 0;
@@ -139,7 +138,7 @@ class GatheredClaims implements Claims {
   ): void {
     const rows = answer?.rows ?? [];
     this.#giveBack(runner, slots - rows.length);
-    this.#deps.note(runner, answer?.nextDueAt);
+    this.#deps.note(runner, answer?.nextDueInMs);
     const { replay } = runner;
     for (const row of rows) this.#begin(runner, { row, claimedMs, replay });
     this.#deps.rota.tell(runner);
@@ -165,9 +164,9 @@ class GatheredClaims implements Claims {
 
   /** The stream was disabled between the claim and the attempt: it is sent nothing. */
   #refuse(runner: Runner, { event, kind, attempt }: Delivery): void {
-    const { clock, settler } = this.#deps;
+    const { settler } = this.#deps;
     this.#giveBack(runner, 1);
-    const ended = { at: clock.now(), durationMs: 0, status: undefined, error: disabledMessage };
+    const ended = { agoMs: 0, durationMs: 0, status: undefined, error: disabledMessage };
     settler.add(runner, { result: 'failed', event, kind, attempt, hasRow: true, ...ended });
   }
 

@@ -48,7 +48,7 @@ export interface DispatcherState {
 }
 
 export interface DispatcherDeps {
-  readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'watch'>;
+  readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'time' | 'watch'>;
   readonly transport: Pick<Transport, 'post'>;
   readonly clock: Clock;
   readonly settings: DeliverySettings;

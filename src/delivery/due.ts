@@ -1,14 +1,17 @@
-import type { Clock, Millis, Timer } from '../core/clock.ts';
+import type { Clock, Timer } from '../core/clock.ts';
 import type { Rota } from './rota.ts';
 import type { Runner } from './runner.ts';
 
 /** The least time between two looks at the list, as a look costs by its length. */
 const gatherMs = 10;
 
-/** When the next row of each runner is due: retries, redeliveries, tests, what an owner left. */
+/**
+ * When the next row of each runner is due: retries, redeliveries, tests, what an owner left. By the
+ * monotonic clock: how long each waits is known from the store, which alone judges instants.
+ */
 export interface Due {
-  /** The runner has a row that is due then. */
-  note(runner: Runner, dueAt: Millis | undefined): void;
+  /** The runner has a row that is due after so long; none when it is `undefined`. */
+  note(runner: Runner, inMs: number | undefined): void;
   /** Lets those runners claim whose time has come. */
   check(): void;
   forget(runner: Runner): void;
@@ -22,42 +25,43 @@ export function createDue(deps: {
 }): Due {
   const { clock, rota } = deps;
   const noted = new Set<Runner>();
-  let timer: { readonly at: Millis; readonly pending: Timer } | undefined;
+  let timer: { readonly atMs: number; readonly pending: Timer } | undefined;
 
-  const plan = (at: Millis): void => {
-    if (timer !== undefined && timer.at <= at) return;
+  const plan = (atMs: number): void => {
+    if (timer !== undefined && timer.atMs <= atMs) return;
     timer?.pending.cancel();
-    const pending = clock.after(Math.max(0, at - clock.now()), () => {
+    const pending = clock.after(Math.max(0, atMs - clock.elapsedMs()), () => {
       timer = undefined;
       check();
       rota.pump();
     });
-    timer = { at, pending };
+    timer = { atMs, pending };
   };
   const check = (): void => {
-    const now = clock.now();
+    const nowMs = clock.elapsedMs();
     let next = Infinity;
     for (const runner of noted) {
-      if (runner.nextDueAt === undefined || runner.nextDueAt <= now) wake(runner);
-      else next = Math.min(next, runner.nextDueAt);
+      if (runner.nextDueMs === undefined || runner.nextDueMs <= nowMs) wake(runner);
+      else next = Math.min(next, runner.nextDueMs);
     }
-    if (next !== Infinity) plan(Math.max(next, now + gatherMs));
+    if (next !== Infinity) plan(Math.max(next, nowMs + gatherMs));
   };
   const wake = (runner: Runner): void => {
     noted.delete(runner);
-    runner.nextDueAt = undefined;
+    runner.nextDueMs = undefined;
     runner.dueWaits = true;
     rota.tell(runner);
   };
 
   return {
-    note: (runner, dueAt) => {
-      if (dueAt === undefined || runner.state === 'gone') return;
+    note: (runner, inMs) => {
+      if (inMs === undefined || runner.state === 'gone') return;
       // Rows that there was no slot for.
-      if (dueAt <= clock.now()) return wake(runner);
-      runner.nextDueAt = Math.min(dueAt, runner.nextDueAt ?? dueAt);
+      if (inMs <= 0) return wake(runner);
+      const atMs = clock.elapsedMs() + inMs;
+      runner.nextDueMs = Math.min(atMs, runner.nextDueMs ?? atMs);
       noted.add(runner);
-      plan(runner.nextDueAt);
+      plan(runner.nextDueMs);
     },
     check,
     forget: (runner) => {

@@ -10,7 +10,7 @@ import type { Replays } from './replays.ts';
 import type { Rota } from './rota.ts';
 import { Runner } from './runner.ts';
 import type { Sender } from './sender.ts';
-import type { DeliverySettings } from './settings.ts';
+import { type DeliverySettings, longestWaitMs } from './settings.ts';
 import { Tail } from './tail.ts';
 
 /** Streams in one command to the store. */
@@ -57,7 +57,10 @@ export interface OwnershipDeps {
   readonly lane: Lane;
   readonly patience: Patience;
   readonly lease: Pick<Lease, 'share' | 'term'>;
-  readonly settings: Pick<DeliverySettings, 'tailEventsMax' | 'tailBytesMax'>;
+  readonly settings: Pick<
+    DeliverySettings,
+    'tailEventsMax' | 'tailBytesMax' | 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'
+  >;
   readonly feed: Pick<Feed, 'fill' | 'empty'>;
   readonly due: Pick<Due, 'note' | 'forget'>;
   readonly claims: Pick<Claims, 'resume'>;
@@ -188,15 +191,15 @@ class StreamOwnership implements Ownership {
   // Claiming
 
   async #claimSome(): Promise<void> {
-    const { ownership, node, clock, patience, lease } = this.#deps;
+    const { ownership, node, clock, patience, lease, settings } = this.#deps;
     this.#claimIsPlanned = false;
     this.#announced.clear();
     const take = Math.min(chunk, lease.share - this.runners.size);
     if (this.#isClosed || take <= 0) return;
     this.#claims += 1;
-    const ask = { claim: this.#claims, take };
+    const ask = { claim: this.#claims, take, longestWaitMs: longestWaitMs(settings) };
     const { term } = lease;
-    const claimed = await patience.keepTrying(() => ownership.claim(node, ask, clock.now()));
+    const claimed = await patience.keepTrying(() => ownership.claim(node, ask));
     for (const owned of claimed) this.#adopt(owned, await this.#tailOf(owned.stream.tenant), term);
     if (claimed.length < chunk) return;
     await breathe(clock);
@@ -231,10 +234,10 @@ class StreamOwnership implements Ownership {
     return tail;
   }
 
-  #wake(runner: Runner, { nextDueAt }: OwnedStream): void {
+  #wake(runner: Runner, { nextDueInMs }: OwnedStream): void {
     const { due, claims, feed, replays, rota } = this.#deps;
     runner.state = 'active';
-    due.note(runner, nextDueAt);
+    due.note(runner, nextDueInMs);
     claims.resume(runner);
     feed.fill(runner);
     rota.tell(runner);
@@ -250,13 +253,14 @@ class StreamOwnership implements Ownership {
   }
 
   async #lookAtSome(): Promise<void> {
-    const { ownership, node, clock, patience } = this.#deps;
+    const { ownership, node, clock, patience, settings } = this.#deps;
+    const rule = { longestWaitMs: longestWaitMs(settings) };
     this.#lookIsPlanned = false;
     const some = [...this.#stale].slice(0, chunk);
     const changes = some.map((runner) => runner.changes);
     for (const runner of some) this.#stale.delete(runner);
     const refs = some.map(({ tenant, id }) => ({ tenant, stream: id }));
-    const answers = await patience.keepTrying(() => ownership.owned(node, refs, clock.now()));
+    const answers = await patience.keepTrying(() => ownership.owned(node, refs, rule));
     const found = new Map(answers.map((owned) => [keyOfOwned(owned), owned]));
     some.forEach((runner, index) => {
       // Announced again meanwhile: the answer may be older than that.
@@ -320,7 +324,7 @@ class StreamOwnership implements Ownership {
 
 /** Nothing of it is under way or to be recorded, and this node has nothing left to send of it. */
 function isDone(runner: Runner): boolean {
-  const hasNothingToSend = !runner.enabled && !runner.dueWaits && runner.nextDueAt === undefined;
+  const hasNothingToSend = !runner.enabled && !runner.dueWaits && runner.nextDueMs === undefined;
   return (
     runner.state === 'active' &&
     (runner.leaving || hasNothingToSend) &&

@@ -1,4 +1,4 @@
-import type { Clock, Millis } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import type { FeedAnswer, FeedAsk, ReplayStore } from '../store/port-replays.ts';
 import { Deque } from './deque.ts';
 import type { Lane, Patience } from './patience.ts';
@@ -24,8 +24,8 @@ export interface ReplayDeps {
   readonly patience: Patience;
   readonly settings: Pick<DeliverySettings, 'streamConcurrency' | 'concurrency'>;
   readonly rota: Pick<Rota, 'pump' | 'inFlight' | 'waiting'>;
-  /** The runner has rows that are due then. */
-  readonly note: (runner: Runner, dueAt: Millis) => void;
+  /** The runner has rows that are due after so long. */
+  readonly note: (runner: Runner, inMs: number) => void;
   /** The store says that the stream is another node's. */
   readonly lost: (runner: Runner) => void;
 }
@@ -80,11 +80,11 @@ export function createReplays(deps: ReplayDeps): Replays {
     let tries = 0;
     const answer = await patience.keepTrying(() => {
       tries += 1;
-      return store.feed(ask, clock.now());
+      return store.feed(ask);
     });
     if (runner.state !== 'gone') hear(runner, ask, answer);
     // The answer to a try that went through may have been lost: its rows are there.
-    if (answer.fed > 0 || tries > 1) deps.note(runner, clock.now());
+    if (answer.fed > 0 || tries > 1) deps.note(runner, 0);
     rota.pump();
     return answer.more;
   };

@@ -71,8 +71,8 @@ export class Runner {
   /** When events were accepted whose retries this node is to send; absent without any. */
   acceptedAt: Map<string, Millis> | undefined;
 
-  /** When the next row is due, as far as known. */
-  nextDueAt: Millis | undefined;
+  /** When the next row is due by the monotonic clock, as far as known. */
+  nextDueMs: number | undefined;
   /** That time has come. */
   dueWaits = false;
   /** Slots kept for rows that are being claimed. */

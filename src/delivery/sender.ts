@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
 import type { PostResult } from '../core/retry.ts';
 import type { Delivery } from '../core/types.ts';
+import type { StoreTime } from '../store/port-time.ts';
 import { outcomeOf, prepareRequest, targetOf, type Attempt, type Ended } from './attempt.ts';
 import { createParking, type Parking } from './parking.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Rota } from './rota.ts';
 import type { Flight, Runner } from './runner.ts';
-import type { DeliverySettings } from './settings.ts';
+import { type DeliverySettings, leaseMsOf } from './settings.ts';
 import type { Settler } from './settler.ts';
 import type { Transport } from './transport.ts';
 
@@ -25,6 +26,8 @@ export interface Sender {
 export interface SenderDeps {
   readonly transport: Pick<Transport, 'post'>;
   readonly clock: Clock;
+  /** Of the store, which knows when events were accepted. */
+  readonly time: Pick<StoreTime, 'now'>;
   readonly settings: DeliverySettings;
   readonly settler: Pick<Settler, 'add'>;
   readonly rota: Pick<Rota, 'free' | 'tell' | 'pump'>;
@@ -118,12 +121,12 @@ class WebhookSender implements Sender {
   }
 
   #park(flight: Flight): void {
-    const { settings, settler } = this.#deps;
-    const { runner, event, kind, attempt, hasRow, at } = flight;
-    const dueAt = at + settings.attemptTimeoutMs + settings.leaseGraceMs;
+    const { clock, settings, settler } = this.#deps;
+    const { runner, event, kind, attempt, hasRow, startedMs } = flight;
+    const leaseMs = Math.max(0, startedMs + leaseMsOf(settings) - clock.elapsedMs());
     flight.hasRow = true;
     runner.window.settle(flight);
-    settler.add(runner, { result: 'parked', event, kind, attempt, hasRow, dueAt });
+    settler.add(runner, { result: 'parked', event, kind, attempt, hasRow, leaseMs });
   }
 
   #end(flight: Flight, result: PostResult): void {
@@ -140,7 +143,7 @@ class WebhookSender implements Sender {
   }
 
   #settle(flight: Flight, result: PostResult): void {
-    const { clock, settings, settler, report } = this.#deps;
+    const { clock, time, settings, settler, report } = this.#deps;
     const { runner } = flight;
     const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
     const outcome = outcomeOf(flight, result, ended, settings);
@@ -153,7 +156,7 @@ class WebhookSender implements Sender {
       (runner.acceptedAt ??= new Map()).set(event.id, publishedAt);
     }
     settler.add(runner, outcome);
-    const sincePublishedMs = publishedAt === undefined ? undefined : ended.now - publishedAt;
+    const sincePublishedMs = publishedAt === undefined ? undefined : time.now() - publishedAt;
     report(reportOf(runner, outcome, sincePublishedMs));
   }
 }

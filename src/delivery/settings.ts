@@ -1,3 +1,4 @@
+import { retryAfterMaxMs } from '../core/retry.ts';
 import type { HealthLimits } from '../core/types.ts';
 
 /** Every number the dispatcher goes by; the defaults are in `config.ts`. */
@@ -41,4 +42,26 @@ export interface DeliverySettings {
   readonly heartbeatMs: number;
   /** How often the node looks by itself for what it was not told. */
   readonly pollMs: number;
+}
+
+/** How long a row belongs to an attempt that is under way: longer than attempts last. */
+export function leaseMsOf({
+  attemptTimeoutMs,
+  leaseGraceMs,
+}: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs'>): number {
+  return attemptTimeoutMs + leaseGraceMs;
+}
+
+/** The clock of a store may be set back by this much without a wait becoming too long by it. */
+const setBackMs = 60_000;
+
+/**
+ * No row waits longer by these settings, whether for a retry or for the end of an attempt. One that
+ * would was written while the clock of the store was ahead, or with other settings.
+ */
+export function longestWaitMs(
+  settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>,
+): number {
+  const waits = [leaseMsOf(settings), retryAfterMaxMs, ...settings.retryDelaysMs];
+  return Math.max(...waits) + setBackMs;
 }

@@ -1,14 +1,7 @@
 import type { Clock, Timer } from '../core/clock.ts';
 import { StoreContentRefused } from '../core/errors.ts';
 import type { Offset } from '../core/types.ts';
-import type {
-  DeliveryStore,
-  Node,
-  Outcome,
-  SettleBatch,
-  SettledStream,
-  Settlement,
-} from '../store/port.ts';
+import type { DeliveryStore, Node, Outcome, SettledStream, Settlement } from '../store/port.ts';
 import { rowsMore } from './attempt.ts';
 import type { Lane, Patience } from './patience.ts';
 import type { DeliveryReport } from './report.ts';
@@ -53,6 +46,8 @@ export interface SettledPart {
 interface Result {
   readonly runner: Runner;
   readonly outcome: Outcome;
+  /** Monotonic: the durations in the outcome count to here. */
+  readonly addedMs: number;
   /** On the last result of its runner in a batch: how far this and all before it bring it. */
   cursor: Offset | undefined;
 }
@@ -63,7 +58,8 @@ export function createSettler(deps: SettlerDeps): Settler {
 }
 
 /**
- * One batch at a time. What is in a batch and its number do not change once it was sent, so that
+ * One batch at a time. What is in a batch and its number do not change once it was sent, but for how
+ * long ago it was, so that
  * the same batch can be repeated after a commit whose answer was lost; later results go to the
  * next. A batch that is refused for its content is halved until the culprit stands alone.
  */
@@ -92,8 +88,9 @@ class BatchSettler implements Settler {
     this.#unsettled += 1;
     runner.unsettled += 1;
     runner.rowsPending += rowsMore(outcome);
-    if (this.#gathered.length === 0) this.#gatheredSinceMs = this.#deps.clock.elapsedMs();
-    this.#gathered.push({ runner, outcome, cursor: undefined });
+    const addedMs = this.#deps.clock.elapsedMs();
+    if (this.#gathered.length === 0) this.#gatheredSinceMs = addedMs;
+    this.#gathered.push({ runner, outcome, addedMs, cursor: undefined });
     this.#plan();
   }
 
@@ -142,17 +139,16 @@ class BatchSettler implements Settler {
     this.#unsettled -= results.length - present.length;
     if (present.length === 0) return;
     this.#batch += 1;
-    const parts = partsOf(present);
-    const content: SettleBatch = {
-      node,
-      batch: this.#batch,
-      settlements: [...parts].map(([runner, part]) => settlementOf(runner, part)),
-      limits: settings.disable,
-      now: clock.now(),
-    };
+    const batch = { node, batch: this.#batch, limits: settings.disable };
+    const gathered = gatheredOf(present);
+    let sent: ReadonlyMap<Runner, SettledPart> = new Map();
     try {
-      const { streams } = await patience.keepTrying(() => deliveries.settle(content));
-      this.#tell(parts, streams, present.length);
+      const { streams } = await patience.keepTrying(() => {
+        sent = partsOf(gathered, clock.elapsedMs());
+        const settlements = [...sent].map(([runner, part]) => settlementOf(runner, part));
+        return deliveries.settle({ ...batch, settlements });
+      });
+      this.#tell(sent, streams, present.length);
     } catch (error) {
       if (!(error instanceof StoreContentRefused)) throw error;
       await this.#recordHalves(present, error);
@@ -206,20 +202,53 @@ function closeBatch(results: Result[]): Result[] {
   return results;
 }
 
+/** What of a batch belongs to one runner, with its times as they were when they were added. */
+interface Gathered {
+  cursor: Offset;
+  readonly results: Result[];
+}
+
 /** By runner, in the order in which the attempts ended. */
-function partsOf(results: readonly Result[]): Map<Runner, SettledPart> {
-  const parts = new Map<Runner, { cursor: Offset; outcomes: Outcome[] }>();
-  for (const { runner, outcome, cursor } of results) {
-    const part = parts.get(runner);
+function gatheredOf(results: readonly Result[]): Map<Runner, Gathered> {
+  const gathered = new Map<Runner, Gathered>();
+  for (const result of results) {
+    const { runner, cursor } = result;
+    const part = gathered.get(runner);
     // Without its last result the cursor of the runner stays where the store has it.
     if (part === undefined) {
-      parts.set(runner, { cursor: cursor ?? runner.window.durable, outcomes: [outcome] });
+      gathered.set(runner, { cursor: cursor ?? runner.window.durable, results: [result] });
     } else {
       part.cursor = cursor ?? part.cursor;
-      part.outcomes.push(outcome);
+      part.results.push(result);
     }
   }
+  return gathered;
+}
+
+/**
+ * The same with durations that count from now: all that differs when a batch is sent again after an
+ * outage. The store makes instants of them by its own clock.
+ */
+function partsOf(
+  gathered: ReadonlyMap<Runner, Gathered>,
+  nowMs: number,
+): ReadonlyMap<Runner, SettledPart> {
+  const parts = new Map<Runner, SettledPart>();
+  for (const [runner, { cursor, results }] of gathered) {
+    const outcomes = results.map(({ outcome, addedMs }) => aged(outcome, nowMs - addedMs));
+    parts.set(runner, { cursor, outcomes });
+  }
   return parts;
+}
+
+/** The outcome as it is told so much later. */
+function aged(outcome: Outcome, waitedMs: number): Outcome {
+  if (outcome.result === 'parked') {
+    return { ...outcome, leaseMs: Math.max(0, outcome.leaseMs - waitedMs) };
+  }
+  const agoMs = outcome.agoMs + waitedMs;
+  if (outcome.result !== 'retry') return { ...outcome, agoMs };
+  return { ...outcome, agoMs, delayMs: Math.max(0, outcome.delayMs - waitedMs) };
 }
 
 function settlementOf(runner: Runner, part: SettledPart): Settlement {

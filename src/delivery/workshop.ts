@@ -114,7 +114,7 @@ interface Parts {
 
 function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
   const { clock, settings, report, patience, node, transport } = deps;
-  const { log, deliveries, replays: stored, ownership: owners } = deps.store;
+  const { log, deliveries, replays: stored, ownership: owners, time } = deps.store;
   const lane = createLane();
   const shared = { clock, settings, report, patience, node, lane, log, deliveries };
   /** Results may wait for the store in the number that may be under way, and no more. */
@@ -155,21 +155,21 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
   const due = createDue({ clock, rota });
   const feed = createFeed({ ...shared, rota });
   const taken = (runner: Runner, bytes: number): void => feed.taken(runner, bytes);
-  const sender = createSender({ clock, settings, report, transport, settler, rota, taken });
+  const sender = createSender({ clock, time, settings, report, transport, settler, rota, taken });
   const claims = createClaims({
     ...shared,
     settler,
     rota,
     lease,
     begin: (runner, row) => sender.beginDue(runner, row),
-    note: (runner, dueAt) => due.note(runner, dueAt),
+    note: (runner, inMs) => due.note(runner, inMs),
     exhausted: (runner) => ownership.rest(runner),
   });
   const replays = createReplays({
     ...shared,
     store: stored,
     rota,
-    note: (runner, dueAt) => due.note(runner, dueAt),
+    note: (runner, inMs) => due.note(runner, inMs),
     lost: (runner) => ownership.look(runner),
   });
   const around = { settler, feed, due, claims, replays, sender, rota, lease };
@@ -197,7 +197,7 @@ function settle(
   runner.settled(outcomes.length, sum(outcomes.map(rowsMore)), durable);
   runner.replayPending -= outcomes.filter(({ kind }) => kind === 'replay').length;
   for (const outcome of outcomes) {
-    if (outcome.result === 'retry') due.note(runner, outcome.dueAt);
+    if (outcome.result === 'retry') due.note(runner, outcome.delayMs);
   }
   if (settled.disabled !== undefined) {
     const { reason, ...health } = settled.disabled;

@@ -1,9 +1,10 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { Clock, Millis } from '../core/clock.ts';
+import type { Millis } from '../core/clock.ts';
 import type { DeliveryKind } from '../core/types.ts';
 import type { Backlog } from '../delivery/backlog.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { AttemptReport, DeliveryReport } from '../delivery/report.ts';
+import type { StoreTime } from '../store/port-time.ts';
 import type { Hint } from '../store/port.ts';
 
 /**
@@ -42,18 +43,20 @@ export interface MetricsDeps {
   /** Every name begins with it, `-` written as `_`. */
   readonly serviceName: string;
   readonly version: string;
-  readonly clock: Pick<Clock, 'now'>;
+  /** Of the store: it knows when events were accepted, and whether this node's clock is right. */
+  readonly time: StoreTime;
   /** Streams that have a lag of their own in the text, at the most. */
   readonly streamsMax: number;
 }
 
 /** See {@link Metrics}. */
-export function createMetrics({ serviceName, version, clock, streamsMax }: MetricsDeps): Metrics {
+export function createMetrics({ serviceName, version, time, streamsMax }: MetricsDeps): Metrics {
   const registry = new Registry();
   const make = createMaker(registry, serviceName.replaceAll('-', '_'));
   make.gauge('build_info', 'Always 1; the label has the version.', ['version']).set({ version }, 1);
   const standing = createStanding(make);
-  const lags = createLags(make, { clock, streamsMax });
+  const lags = createLags(make, { time, streamsMax });
+  const clocks = createClocks(make, time);
   const pullsOpen = make.gauge('pulls_open', 'Open pulls of events.');
   let followed: Standing | undefined;
   let pulls: OpenPulls = { open: 0 };
@@ -66,6 +69,7 @@ export function createMetrics({ serviceName, version, clock, streamsMax }: Metri
         standing(followed.state());
         lags(followed.backlogs());
       }
+      clocks();
       pullsOpen.set(pulls.open);
       return registry.metrics();
     },
@@ -115,6 +119,26 @@ function createMaker(registry: Registry, prefix: string): Maker {
       new Gauge({ name: named(name), help, labelNames, registers }),
     histogram: (name, help, buckets, labelNames = []) =>
       new Histogram({ name: named(name), help, labelNames, registers, buckets: [...buckets] }),
+  };
+}
+
+// Clocks
+
+/** Compares the wall clock of this node with the store's. */
+function createClocks(make: Maker, time: StoreTime): () => void {
+  const skew = make.gauge(
+    'clock_skew_seconds',
+    'By how much the clock of this node is ahead of the store, negative when it is behind.',
+  );
+  const skews = make.counter(
+    'clock_skews_total',
+    'Times that the clocks of this node and of the store began to differ by more than a minute.',
+  );
+  let counted = 0;
+  return () => {
+    skew.set(time.skewMs() / 1000);
+    skews.inc(time.skews - counted);
+    counted = time.skews;
   };
 }
 
@@ -249,7 +273,7 @@ interface Lag extends Backlog {
 /** Tells how far the streams are behind: all of them together, and those that are so most. */
 function createLags(
   make: Maker,
-  { clock, streamsMax }: Pick<MetricsDeps, 'clock' | 'streamsMax'>,
+  { time, streamsMax }: Pick<MetricsDeps, 'time' | 'streamsMax'>,
 ): (backlogs: readonly Backlog[]) => void {
   const retries = make.gauge(
     'retries_waiting',
@@ -274,7 +298,7 @@ function createLags(
     labels,
   );
   return (backlogs) => {
-    const lags = lagsOf(backlogs, clock.now());
+    const lags = lagsOf(backlogs, time.now());
     retries.set(sum(lags.map((lag) => lag.retries)));
     lagging.set(lags.filter((lag) => lag.events > 0).length);
     all.set(sum(lags.map((lag) => lag.events)));

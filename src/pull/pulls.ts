@@ -30,7 +30,7 @@ export interface Pulls {
 /** The place of a pull that is about to begin. */
 export interface Place {
   /** Where it begins. Throws `StoreUnavailable`. */
-  startOf(asked: AskedStart, now: number): Promise<Start>;
+  startOf(asked: AskedStart): Promise<Start>;
   /** Begins to write; the place is given back when the connection ends. */
   begin(pull: Opening, sink: Sink): SinkEvents;
   /** Gives the place back: the pull does not begin. */
@@ -44,7 +44,7 @@ export interface Opening extends Omit<ReaderFacts, 'client'> {
 }
 
 export interface PullsDeps {
-  readonly store: { readonly log: Store['log']; readonly watch: Store['watch'] };
+  readonly store: Pick<Store, 'log' | 'time' | 'watch'>;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly settings: PullSettings;
@@ -105,8 +105,11 @@ class NodePulls implements Pulls {
       this.#forgetEmpty(tenant, entry);
     };
     return {
-      startOf: (asked, now) =>
-        startOf(store.log, tenant, asked, { now, retentionMs: settings.eventRetentionMs }),
+      startOf: (asked) =>
+        startOf(store.log, tenant, asked, {
+          now: store.time.now(),
+          retentionMs: settings.eventRetentionMs,
+        }),
       begin: (pull, sink) =>
         term === this.#term
           ? this.#begin(entry, { ...pull, client }, sink, leave)

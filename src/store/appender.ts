@@ -1,4 +1,3 @@
-import type { Millis } from '../core/clock.ts';
 import { StoreContentRefused } from '../core/errors.ts';
 import type { Appended, NewEvent } from '../core/types.ts';
 import type { LogStore } from './port.ts';
@@ -15,7 +14,7 @@ export interface AppenderDeps {
    * Appends all of `events` in one transaction and tells the watchers, or throws having written
    * nothing: `StoreContentRefused` when the content is at fault.
    */
-  write(tenant: number, events: readonly NewEvent[], now: Millis): Appended[] | Promise<Appended[]>;
+  write(tenant: number, events: readonly NewEvent[]): Appended[] | Promise<Appended[]>;
   /**
    * Runs `action` once the present turn of the event loop has taken all its input. A first commit
    * is put off by turns for as long as each brings further calls, so that a burst over many
@@ -34,7 +33,6 @@ export const groupLimits = { groupEventsMax: 1000, groupBodiesMax: 8 * 1024 * 10
 /** One call of append that waits for its commit. */
 interface Call {
   readonly events: readonly NewEvent[];
-  readonly now: Millis;
   resolve(appended: Appended[]): void;
   reject(error: unknown): void;
 }
@@ -65,11 +63,11 @@ export function createAppender(deps: AppenderDeps): Appender {
   };
 
   return {
-    append: (tenant, events, now) => {
+    append: (tenant, events) => {
       if (events.length === 0) return Promise.resolve([]);
       const lane = lanes.get(tenant) ?? open(tenant);
       return new Promise((resolve, reject) => {
-        lane.waiting.push({ events, now, resolve, reject });
+        lane.waiting.push({ events, resolve, reject });
       });
     },
     idle: async () => {
@@ -113,7 +111,7 @@ function nextGroup(limits: AppenderDeps, waiting: Call[]): Call[] {
 /** Never rejects: every outcome goes to the calls. */
 async function writeGroup(deps: AppenderDeps, tenant: number, group: Call[]): Promise<void> {
   try {
-    const appended = await deps.write(tenant, joined(group), latest(group));
+    const appended = await deps.write(tenant, joined(group));
     let taken = 0;
     for (const { events, resolve } of group) {
       resolve(appended.slice(taken, taken + events.length));
@@ -132,8 +130,4 @@ function joined(group: readonly Call[]): readonly NewEvent[] {
   const [first, ...others] = group;
   if (first !== undefined && others.length === 0) return first.events;
   return group.flatMap((call) => call.events);
-}
-
-function latest(group: readonly Call[]): Millis {
-  return Math.max(...group.map((call) => call.now));
 }

@@ -11,7 +11,7 @@ export interface StoreOptions {
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
   /** Leases and ages go by it where the engine has no clock of its own, and pauses do. */
-  readonly clock: Pick<Clock, 'now' | 'elapsedMs' | 'after'>;
+  readonly clock: Clock;
   /** To PostgreSQL (`LEAT_STORE_CONNECTIONS`); 12 unless said. */
   readonly connectionsMax?: number | undefined;
   /** Puts a commit off until calls of the same turn have joined it; `setImmediate` unless said. */

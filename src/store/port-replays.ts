@@ -1,4 +1,3 @@
-import type { Millis } from '../core/clock.ts';
 import type { Offset, Replay } from '../core/types.ts';
 import type { CursorRaise } from './port.ts';
 import type { StepQuery } from './port-upkeep.ts';
@@ -11,7 +10,6 @@ export interface ReplayStore {
    */
   create(
     replay: NewReplay,
-    now: Millis,
   ): Promise<{ created: Replay } | { refused: 'unknown' | 'disabled' | 'running' }>;
   get(tenant: number, stream: string, id: string): Promise<Replay | undefined>;
   /**
@@ -19,7 +17,7 @@ export interface ReplayStore {
    * attempts under way is history and health only. One that is over stays as it is. False when
    * there is none.
    */
-  cancel(tenant: number, stream: string, id: string, now: Millis): Promise<boolean>;
+  cancel(tenant: number, stream: string, id: string): Promise<boolean>;
   /**
    * Goes on with the replay of a stream that the caller owns and that is enabled: raises the cursor
    * as {@link OwnershipStore.raiseCursors} does, and turns the next events of the range up to it
@@ -28,7 +26,7 @@ export interface ReplayStore {
    * accepted are passed. A replay is over once nothing of it is left, or when all that was left of
    * its range was pruned.
    */
-  feed(ask: FeedAsk, now: Millis): Promise<FeedAnswer>;
+  feed(ask: FeedAsk): Promise<FeedAnswer>;
   /**
    * A step of upkeep, see {@link UpkeepStore}: forgets replays of all tenants that were over longer
    * ago than `olderThanMs`, at most `take`. Returns how many.

@@ -1,4 +1,3 @@
-import type { Millis } from '../core/clock.ts';
 import type { NewEvent, User } from '../core/types.ts';
 import type { NumberedPage, Page, PageByNumber } from './port.ts';
 
@@ -30,23 +29,13 @@ export interface UserStore {
   /** In order of id, after the user with the id `after`. */
   listFrom(tenant: number, page: { after: string | undefined; take: number }): Promise<Page<User>>;
   /** Writes the user and appends its event in one transaction. Durable when it answers. */
-  create(
-    user: User,
-    event: NewEvent,
-    now: Millis,
-  ): Promise<{ created: User } | { refused: 'duplicate' }>;
+  create(user: User, event: NewEvent): Promise<{ created: User } | { refused: 'duplicate' }>;
   /** The same for a change; `decide` sees the user as it is. A refusal is handed through. */
   update<R extends string>(
     tenant: number,
     id: string,
     decide: (before: User) => { after: User; event: NewEvent } | { refused: R },
-    now: Millis,
   ): Promise<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }>;
   /** The same for removing it, with its roles. False when there was none. */
-  delete(
-    tenant: number,
-    id: string,
-    emit: (before: User) => NewEvent,
-    now: Millis,
-  ): Promise<boolean>;
+  delete(tenant: number, id: string, emit: (before: User) => NewEvent): Promise<boolean>;
 }

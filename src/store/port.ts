@@ -8,7 +8,9 @@
  * that read a log or change what delivery relies on throw its subclass `StoreReplaced`, and write
  * nothing, once the store has turned out to be another one than this process joined (after a
  * fail-over or a restore); they do so until `ownership.join` has succeeded again.
- * Instants are milliseconds since the epoch; the caller passes its `now`.
+ * Instants are milliseconds since the epoch. What deliveries, retention and leases depend on goes by
+ * the store's own clock, so commands take and answer durations: see `port-time.ts`. Instants that are
+ * only shown, and those of keys and users, are the caller's.
  */
 import type { Millis } from '../core/clock.ts';
 import type {
@@ -38,6 +40,7 @@ import type { ReplayStore } from './port-replays.ts';
 import type { TenantStore } from './port-tenants.ts';
 import type { UserStore } from './port-users.ts';
 import type { StepQuery, UpkeepStore } from './port-upkeep.ts';
+import type { StoreTime, WaitRule } from './port-time.ts';
 
 export interface Store {
   readonly tenants: TenantStore;
@@ -57,6 +60,7 @@ export interface Store {
   readonly overview: OverviewStore;
   /** Copies the store while it works; absent where the engine brings tools for that. */
   readonly copy?: StoreCopy | undefined;
+  readonly time: StoreTime;
   /**
    * Calls `listener` right after each commit that others may wait for, in commit order. Hints may
    * be lost or repeated; whoever acts on them also looks by itself from time to time.
@@ -99,7 +103,7 @@ export interface LogStore {
    * Throws `StoreContentRefused` when this call's content is at fault; calls it shared a commit
    * with are not affected.
    */
-  append(tenant: number, events: readonly NewEvent[], now: Millis): Promise<Appended[]>;
+  append(tenant: number, events: readonly NewEvent[]): Promise<Appended[]>;
   /** Last offset given out, 0 when the log is empty. */
   head(tenant: number): Promise<Offset>;
   /**
@@ -163,7 +167,6 @@ export interface StreamStore {
     tenant: number,
     id: string,
     decide: (before: Stream, state: { health: Health; head: Offset }) => StreamDecision,
-    now: Millis,
   ): Promise<
     | { updated: Stream; skipped: number; held: 'complete' | 'pruned' | undefined }
     | { refused: 'unknown' | 'name_taken' | 'too_many_failures'; health?: Health }
@@ -206,27 +209,20 @@ export interface DeliveryStore {
     tenant: number,
     stream: string,
     eventId: string,
-    now: Millis,
   ): Promise<'accepted' | 'retrying' | 'delivered' | 'unknown'>;
   /** The same for every failed row that matches; answers how many. */
-  redeliverMany(
-    tenant: number,
-    stream: string,
-    filter: FailureFilter,
-    now: Millis,
-  ): Promise<number>;
+  redeliverMany(tenant: number, stream: string, filter: FailureFilter): Promise<number>;
   /** Adds a test delivery, due now, which never enters the log. */
   addTest(
     tenant: number,
     stream: string,
     event: Omit<NewEvent, 'chosen'>,
-    now: Millis,
   ): Promise<'accepted' | 'disabled' | 'unknown'>;
   /**
    * Takes rows that are due, per asked stream the oldest first, those of a replay last, and at most
-   * `take`: they become `parked` until `leaseUntil`. Streams whose epoch is not the asked one answer nothing.
+   * `take`: they become `parked` for `leaseMs`. Streams whose epoch is not the asked one answer nothing.
    */
-  claimDue(asks: readonly DueAsk[], now: Millis, leaseUntil: Millis): Promise<DueAnswer[]>;
+  claimDue(asks: readonly DueAsk[], rules: DueRules): Promise<DueAnswer[]>;
   /**
    * Records, in one transaction, what a batch of attempts led to; see {@link Settlement}. Outcomes
    * are applied in order through `nextHealth`; at a threshold the stream is disabled. A batch whose
@@ -262,12 +258,17 @@ export interface DueAsk {
   readonly take: number;
 }
 
+export interface DueRules extends WaitRule {
+  /** A row that is taken is due again after it, unless its attempt was settled. */
+  readonly leaseMs: number;
+}
+
 export interface DueAnswer {
   readonly tenant: number;
   readonly stream: string;
   readonly rows: readonly Delivery[];
-  /** Earliest `dueAt` of the rows not taken, when there are any. */
-  readonly nextDueAt: Millis | undefined;
+  /** Until the first of the rows not taken is due, when there are any. */
+  readonly nextDueInMs: number | undefined;
 }
 
 export interface SettleBatch {
@@ -276,7 +277,6 @@ export interface SettleBatch {
   readonly batch: number;
   readonly settlements: readonly Settlement[];
   readonly limits: HealthLimits;
-  readonly now: Millis;
 }
 
 /** What happened on one stream. */
@@ -308,12 +308,17 @@ export type Outcome = OutcomeOf & {
 };
 
 type OutcomeOf =
-  | { readonly result: 'parked'; readonly dueAt: Millis }
+  /** Unless it is settled, the row is due after `leaseMs`. */
+  | { readonly result: 'parked'; readonly leaseMs: number }
   | ({ readonly result: 'delivered' } & Attempted)
-  | ({ readonly result: 'retry'; readonly dueAt: Millis; readonly error: string } & Attempted)
+  /** The next attempt is due after `delayMs`. */
+  | ({ readonly result: 'retry'; readonly delayMs: number; readonly error: string } & Attempted)
   | ({ readonly result: 'failed'; readonly error: string } & Attempted);
 
-type Attempted = Pick<Attempt, 'at' | 'durationMs' | 'status'>;
+type Attempted = Pick<Attempt, 'durationMs' | 'status'> & {
+  /** How long ago the attempt began. */
+  readonly agoMs: number;
+};
 
 export interface SettleAnswer {
   /** Per settlement, in the same order. */
@@ -364,13 +369,13 @@ export interface OwnershipStore {
    * whose number is not above the node's last one takes nothing new and answers what that one took:
    * so it can be repeated when its answer was lost. A node without a lease gets nothing.
    */
-  claim(node: Node, ask: ClaimAsk, now: Millis): Promise<OwnedStream[]>;
+  claim(node: Node, ask: ClaimAsk): Promise<OwnedStream[]>;
   /**
    * The streams as they are now, of those that the node owns; what is missing is lost or gone. The
    * node must begin nothing for them from before it asks until it has the answer: from here on they
    * count as seen.
    */
-  owned(node: Node, streams: readonly StreamRef[], now: Millis): Promise<OwnedStream[]>;
+  owned(node: Node, streams: readonly StreamRef[], rule: WaitRule): Promise<OwnedStream[]>;
   /**
    * Whether nobody works any more by the stream as it was before its last change: its owner has
    * read it since, has lost its lease, or there is none.
@@ -418,6 +423,8 @@ export interface NodeState {
   readonly streams: number;
   /** What is left of its lease; 0 once it has ended. */
   readonly leaseMs: number;
+  /** By how much its wall clock was ahead of the store's at its last heartbeat. */
+  readonly skewMs: number;
 }
 
 export interface Heartbeat {
@@ -430,7 +437,7 @@ export interface Heartbeat {
   readonly share: number;
 }
 
-export interface ClaimAsk {
+export interface ClaimAsk extends WaitRule {
   /** 1, 2, 3, … per incarnation of the node. */
   readonly claim: number;
   /** Streams to take at most. */
@@ -458,8 +465,8 @@ export interface OwnedStream {
   readonly cursor: Offset;
   /** First and test deliveries that wait for a retry or are under way with a row. */
   readonly waiting: number;
-  /** Earliest `dueAt` of the stream's rows; those of a replay pause while it is disabled. */
-  readonly nextDueAt: Millis | undefined;
+  /** Until the first of the stream's rows is due; those of a replay pause while it is disabled. */
+  readonly nextDueInMs: number | undefined;
   /** Id of the replay that is running, or pauses. */
   readonly replay: string | undefined;
   /** Offsets above the cursor that have a row already. */
@@ -504,13 +511,7 @@ export interface ClientStore {
   /** Removes the client with its grants and its roles. False when there was none. */
   delete(tenant: number, id: string): Promise<boolean>;
   /** Remembers the `jti` of an assertion until it expires; false when it was used before. */
-  useAssertion(
-    tenant: number,
-    clientId: string,
-    jti: string,
-    expiresAt: Millis,
-    now: Millis,
-  ): Promise<boolean>;
+  useAssertion(tenant: number, clientId: string, jti: string, expiresAt: Millis): Promise<boolean>;
 }
 
 export interface ApiStore {

@@ -63,7 +63,8 @@ export function judge(
 ): Verdict {
   const wasOpen = row?.failedAt !== undefined;
   if (outcome.result === 'delivered') {
-    const { hasRow, at, durationMs, status } = outcome;
+    const { hasRow, durationMs, status } = outcome;
+    const at = begunAt(outcome, now);
     return {
       history: { outcome: 'delivered', at, durationMs, status, error: undefined },
       row: hasRow ? 'gone' : 'as it was',
@@ -78,11 +79,17 @@ export function judge(
   };
   const { attempt } = outcome;
   if (outcome.result === 'parked') {
-    const parked = becomes('parked', attempt, outcome.dueAt);
+    const parked = becomes('parked', attempt, Math.ceil(now + outcome.leaseMs));
     return { history: undefined, row: over ? 'as it was' : parked, ended: undefined };
   }
-  const { at, durationMs, status, error } = outcome;
-  const history = { outcome: 'failed', at, durationMs, status, error } as const;
+  const { durationMs, status, error } = outcome;
+  const history = {
+    outcome: 'failed',
+    at: begunAt(outcome, now),
+    durationMs,
+    status,
+    error,
+  } as const;
   if (over) return { history, row: 'as it was', ended: undefined };
   // A disabled stream is sent redeliveries only: what else would be retried is over, or pauses.
   if (outcome.result === 'failed' || (stopped && endsWithStream(outcome.kind))) {
@@ -90,7 +97,13 @@ export function judge(
     const ended = { ended: 'failed', wasOpen } as const;
     return { history, row: becomes('failed', attempt), ended, replayed };
   }
-  return { history, row: becomes('retrying', attempt + 1, outcome.dueAt), ended: undefined };
+  const dueAt = Math.ceil(now + outcome.delayMs);
+  return { history, row: becomes('retrying', attempt + 1, dueAt), ended: undefined };
+}
+
+/** When an attempt began, by the clock of the store. */
+function begunAt({ agoMs }: { readonly agoMs: number }, now: Millis): Millis {
+  return Math.floor(now - agoMs);
 }
 
 /** Whether a delivery that waits becomes a failure when its stream is disabled. */

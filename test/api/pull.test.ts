@@ -130,10 +130,9 @@ describe('a pull', () => {
     const headers = { host: 'one.example.com' };
     const open = await pullOf(site, '', { headers });
     const { log } = site.house.store;
-    const now = site.house.clock.now();
     const event = { chosen: false, time: 0, body: '{}' };
-    await log.append(tenant.id, [{ ...event, id: 'evt_2', type: 'a.other' }], now);
-    await log.append(site.house.tenant.id, [{ ...event, id: 'evt_1', type: 'a.own' }], now);
+    await log.append(tenant.id, [{ ...event, id: 'evt_2', type: 'a.other' }]);
+    await log.append(site.house.tenant.id, [{ ...event, id: 'evt_1', type: 'a.own' }]);
     const [first] = await open.events(1);
     assert.equal(first?.event, 'a.own');
     open.close();
@@ -397,7 +396,7 @@ describe('an offset that has passed the retention', () => {
           time: 0,
           body: '{}',
         }));
-        await store.log.append(tenant.id, events, clock.now());
+        await store.log.append(tenant.id, events);
       };
       const [first, second] = [formatOffset(1), formatOffset(2)];
       await append('evt_1', 'evt_2');

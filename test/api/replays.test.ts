@@ -18,7 +18,7 @@ let scene: Scene;
 
 before(async () => {
   site = await openSite();
-  scene = sceneOf(site.house.store, site.house.tenant.id);
+  scene = sceneOf(site.house.store, site.house.tenant.id, site.house.time);
 });
 after(() => site.close());
 
@@ -47,11 +47,11 @@ async function past(count: number): Promise<Past> {
   await scene.settle(owned, { cursor, outcomes: events.map((event) => delivered(event)) });
   const send = async (replay: string): Promise<string[]> => {
     const ask = { ...raiseOf({ ...owned, cursor }), replay, take: 100, waitingMax: 100 };
-    await scene.store.replays.feed(ask, scene.now);
+    await scene.store.replays.feed(ask);
     const { rows } = await claimDue(scene, owned);
     const outcomes = rows.map(({ event }) => delivered(event, { kind: 'replay', hasRow: true }));
     await scene.settle(owned, { outcomes });
-    await scene.store.replays.feed(ask, scene.now);
+    await scene.store.replays.feed(ask);
     return rows.map(({ event }) => event.id);
   };
   return { stream, path: `/event-streams/${stream.id}/replay`, events, send };
@@ -96,7 +96,7 @@ describe('a replay that begins', () => {
       matched: 0,
       sent: 0,
       failed: 0,
-      created_at: formatTime(site.house.clock.now()),
+      created_at: formatTime(scene.now),
     });
     assert.deepEqual(await read(of, body.id), body);
     assert.deepEqual(await of.send(body.id), idsOf(of.events.slice(1)));
@@ -316,7 +316,7 @@ describe('reading and cancelling a replay', () => {
     assert.deepEqual([answer.status, answer.text], [204, '']);
     const cancelled = await read(of, id);
     assert.equal(cancelled.status, 'cancelled');
-    assert.equal(cancelled.finished_at, formatTime(site.house.clock.now()));
+    assert.equal(cancelled.finished_at, formatTime(scene.now));
     assert.equal((await site.send('DELETE', `${of.path}/${id}`)).status, 204);
     assert.deepEqual(await read(of, id), cancelled);
     assert.equal((await begin(of, { from })).status, 'running');
@@ -368,7 +368,7 @@ describe('start_from of a new stream', () => {
   test('before the log is its oldest event', async () => {
     const pruning = await openSite();
     try {
-      const own = sceneOf(pruning.house.store, pruning.house.tenant.id);
+      const own = sceneOf(pruning.house.store, pruning.house.tenant.id, pruning.house.time);
       await own.publish('a.b', 'a.b', 'a.b');
       await own.store.log.prune(own.tenant, { olderThanMs: -1, take: 2 });
       for (const startFrom of [formatOffset(0), formatOffset(1), '1970-01-01T00:00:00Z']) {

@@ -413,7 +413,7 @@ describe('update', () => {
 
   test('does not enable a stream with too many failures, nor apply the rest', async () => {
     const { id } = await create({ subscriptions: [{ event_type: 'a.b' }] });
-    const scene = sceneOf(site.house.store, site.house.tenant.id);
+    const scene = sceneOf(site.house.store, site.house.tenant.id, site.house.time);
     const stream = await site.house.store.streams.get(1, id);
     assert.ok(stream);
     const events = await scene.publish('a.b', 'a.b', 'a.b');

@@ -13,7 +13,9 @@ import { createVerifier, type Verifier } from '../../src/auth/verify.ts';
 import { systemClock } from '../../src/clock.ts';
 import type { Clock, RandomBytes } from '../../src/core/clock.ts';
 import type { Client, Tenant } from '../../src/core/types.ts';
-import { openStore } from '../../src/store/open.ts';
+import type { StoreTime } from '../../src/store/port-time.ts';
+import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import type { Store } from '../../src/store/port.ts';
 
 /** The auth room over a real store in memory, with a clock that is moved by hand. */
@@ -21,6 +23,8 @@ export interface House {
   readonly store: Store;
   readonly tenant: Tenant;
   readonly clock: HandClock;
+  /** The time of the store: that of the clock, until a test sets it. */
+  readonly time: { at: number };
   readonly keyring: Keyring;
   readonly verifier: Verifier;
   readonly endpoint: TokenEndpoint;
@@ -59,10 +63,20 @@ export async function openHouse(
     open?: () => Promise<Pick<Store, 'close'> & { readonly store: Store }>;
   } = {},
 ): Promise<House> {
-  const place = await options.open?.();
-  const opened = place?.store ?? (await openMemory());
-  const store = options.around?.(opened) ?? opened;
   const clock = handClock();
+  let aheadMs = 0;
+  const time = {
+    get at() {
+      return clock.now() + aheadMs;
+    },
+    set at(to) {
+      aheadMs = to - clock.now();
+    },
+  };
+  const place = await options.open?.();
+  const opened =
+    place?.store ?? (await openMemory({ now: () => time.at, skewMs: () => 0, skews: 0 }));
+  const store = options.around?.(opened) ?? opened;
   const domain = options.domain ?? 'leat.example.com';
   const wish = { name: 'main', domain, handOver: async () => {} };
   const { tenant, generated } = await bootstrap({ store, random, now: clock.now() }, wish);
@@ -93,6 +107,7 @@ export async function openHouse(
     store,
     tenant,
     clock,
+    time,
     keyring,
     verifier,
     endpoint,
@@ -129,9 +144,12 @@ export async function secondTenant(
   return { tenant: answer.created, manager: answer };
 }
 
-export function openMemory(): Promise<Store> {
-  const location = { engine: 'sqlite', path: ':memory:' } as const;
-  return openStore({ location, secretKey: randomBytes(32), random, clock: systemClock });
+export function openMemory(time: StoreTime = createGuardedTime(systemClock)): Promise<Store> {
+  const location = { path: ':memory:', file: undefined };
+  const defer = (action: () => void): void => void setImmediate(action);
+  const report = (): void => undefined;
+  const deps = { secretKey: randomBytes(32), random, clock: systemClock, time, defer, report };
+  return openSqliteStore(location, deps);
 }
 
 export function handClock(startMs = Date.parse('2026-03-01T09:30:00.000Z')): HandClock {

@@ -133,7 +133,7 @@ describe('what is recorded of an attempt', () => {
       kind: 'first',
       attempt: 1,
       hasRow: false,
-      at: now - 40,
+      agoMs: 40.5,
       durationMs: 40.5,
       status: 204,
       result: 'delivered',
@@ -142,7 +142,7 @@ describe('what is recorded of an attempt', () => {
 
   test('has the next attempt counted from its end', () => {
     const outcome = outcomeOf(attemptOf({ attempt: 2 }), answered(500), ended, settings);
-    assert.equal(outcome.result === 'retry' && outcome.dueAt, now + 2000);
+    assert.equal(outcome.result === 'retry' && outcome.delayMs, 2000);
   });
 
   test('is a failure after the last attempt of the cycle', () => {

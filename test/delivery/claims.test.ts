@@ -249,8 +249,7 @@ describe('rows that are due', () => {
     await scene.start();
     const [first = '', second = ''] = await scene.publishMany(2);
     await scene.clock.advance(100);
-    const redeliver = (id: string) =>
-      scene.store.deliveries.redeliver(scene.tenant, stream.id, id, scene.clock.now());
+    const redeliver = (id: string) => scene.store.deliveries.redeliver(scene.tenant, stream.id, id);
     await redeliver(first);
     await scene.clock.advance(0);
     assert.equal(scene.sent().length, 3);

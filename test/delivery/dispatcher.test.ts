@@ -263,7 +263,7 @@ describe('a redelivery and a test event', () => {
     const [id = ''] = await scene.publish('user.created');
     await scene.clock.advance(10);
     scene.transport.respond = () => ok;
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, id, scene.clock.now());
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, id);
     await scene.clock.advance(10);
     assert.deepEqual(scene.sent(), [id, id]);
     assert.deepEqual(await failures(scene, stream), []);
@@ -276,7 +276,7 @@ describe('a redelivery and a test event', () => {
     const [id = ''] = await scene.publish('user.created');
     await scene.clock.advance(10);
     scene.transport.respond = () => timedOut;
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, id, scene.clock.now());
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, id);
     await scene.clock.advance(60_000);
     assert.equal(scene.transport.posts.length, 5);
     assert.deepEqual(await scene.store.streams.health(scene.tenant, stream.id), {
@@ -292,7 +292,7 @@ describe('a redelivery and a test event', () => {
     const ids = await scene.publishMany(40);
     await scene.clock.advance(100);
     scene.transport.respond = () => undefined;
-    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}, scene.clock.now());
+    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
     await scene.clock.advance(100);
     assert.equal(scene.transport.open.length, settings.streamConcurrency);
     scene.transport.respond = () => ok;
@@ -308,7 +308,7 @@ describe('a redelivery and a test event', () => {
     await scene.addStream();
     await scene.start();
     const event = newEvent();
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, event, scene.clock.now());
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, event);
     await scene.clock.advance(10);
     assert.deepEqual(scene.sent(), [event.id]);
     assert.equal(JSON.parse(scene.transport.posts[0]?.request.body ?? '').svcstream, stream.id);
@@ -324,7 +324,7 @@ describe('a redelivery and a test event', () => {
     const stream = await scene.addStream();
     await scene.start();
     const event = newEvent();
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, event, scene.clock.now());
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, event);
     await scene.clock.advance(settings.pollMs + 10);
     assert.deepEqual(scene.sent(), [event.id]);
   });
@@ -397,7 +397,7 @@ describe('slots', () => {
     const old = await scene.publishMany(40);
     await scene.clock.advance(200);
     scene.transport.respond = () => undefined;
-    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}, scene.clock.now());
+    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
     const fresh = new Set(await scene.publishMany(40));
     const seen = { fresh: 0, due: 0 };
     for (let count = 0; count < 40; count += 1) {
@@ -787,7 +787,7 @@ describe('a stream that is disabled', () => {
     await scene.update(stream, { status: 'disabled' });
     assert.equal(scene.dispatcher.state().streams, 0);
     scene.transport.respond = () => undefined;
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, id, scene.clock.now());
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, id);
     await scene.clock.advance(10);
     assert.deepEqual(scene.sent(), [id, id]);
     assert.equal(scene.dispatcher.state().streams, 1);

@@ -8,7 +8,7 @@ import { createDeliveryScene, settings, type DeliveryScene } from './scene.ts';
 async function publishBig(scene: DeliveryScene, count: number, bytes: number): Promise<void> {
   const body = JSON.stringify({ data: 'x'.repeat(bytes) });
   const events = Array.from({ length: count }, () => newEvent({ body, time: scene.clock.now() }));
-  await scene.store.log.append(scene.tenant, events, scene.clock.now());
+  await scene.store.log.append(scene.tenant, events);
   await scene.clock.advance(0);
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Store } from '../../src/store/port.ts';
+import { waitRule } from '../store/contract/scene.ts';
 import { createDeliveryScene, settings, type DeliveryScene } from './scene.ts';
 
 /** A dispatcher whose heartbeats can be kept from the store, and nothing else. */
@@ -22,9 +23,9 @@ async function createLeaseScene(
 
 /** Another node takes what is free. */
 async function takeAll(scene: DeliveryScene, take = 10) {
-  const { store, clock } = scene;
+  const { store } = scene;
   const node = await store.ownership.join('other', settings.leaseMs);
-  return store.ownership.claim(node, { claim: 1, take }, clock.now());
+  return store.ownership.claim(node, { claim: 1, take, ...waitRule });
 }
 
 describe('the lease of a node', () => {
@@ -108,12 +109,12 @@ describe('the share of a node', () => {
     assert.equal(hanging.length, 4);
     const other = await scene.store.ownership.join('other', settings.leaseMs);
     await scene.clock.advance(settings.heartbeatMs);
-    const ask = { take: 10, claim: 1 };
-    assert.deepEqual(await scene.store.ownership.claim(other, ask, scene.clock.now()), []);
+    const ask = { take: 10, claim: 1, ...waitRule };
+    assert.deepEqual(await scene.store.ownership.claim(other, ask), []);
     for (const post of hanging)
       post.end({ kind: 'answered', status: 204, text: '', retryAfter: undefined });
     await scene.clock.advance(settings.settleMs);
-    const taken = await scene.store.ownership.claim(other, { ...ask, claim: 2 }, scene.clock.now());
+    const taken = await scene.store.ownership.claim(other, { ...ask, claim: 2 });
     assert.equal(taken.length, 2);
     assert.deepEqual(
       taken.map(({ cursor }) => cursor),

@@ -5,6 +5,7 @@ import { StoreReplaced } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Hint, JoinedNode, Store } from '../../src/store/port.ts';
+import { createManualClock } from '../helpers/clock.ts';
 import { ok } from '../helpers/transport.ts';
 import { addTenant, newEvent } from '../store/contract/scene.ts';
 import { createDeliveryScene, type DeliveryScene } from './scene.ts';
@@ -26,7 +27,7 @@ async function replaceableScene(t: TestContext): Promise<ReplaceableScene> {
     location: { engine: 'sqlite', path: ':memory:' },
     secretKey: new Uint8Array(32),
     random: randomBytes,
-    clock: { now: () => 0, elapsedMs: () => 0, after: () => ({ cancel: () => undefined }) },
+    clock: createManualClock(),
     defer: queueMicrotask,
   });
   t.after(() => other.close());
@@ -100,7 +101,7 @@ async function replaceableScene(t: TestContext): Promise<ReplaceableScene> {
 
 async function appendTo(store: Store, scene: DeliveryScene, count: number): Promise<string[]> {
   const events = Array.from({ length: count }, () => newEvent({ time: scene.clock.now() }));
-  await store.log.append(scene.tenant, events, scene.clock.now());
+  await store.log.append(scene.tenant, events);
   await scene.clock.advance(0);
   return events.map(({ id }) => id);
 }

@@ -16,10 +16,7 @@ async function accept(
 ): Promise<Replay> {
   const to = await scene.store.log.head(scene.tenant);
   const asked = { tenant: scene.tenant, stream: stream.id, from: 0, to, types: undefined };
-  const answer = await scene.store.replays.create(
-    { ...asked, id: newId('rpl'), ...given },
-    scene.clock.now(),
-  );
+  const answer = await scene.store.replays.create({ ...asked, id: newId('rpl'), ...given });
   assert.ok('created' in answer);
   return answer.created;
 }
@@ -411,7 +408,7 @@ describe('a replay of a stream that is disabled', () => {
     const begun = await replay(scene, stream, { to: 20 });
     await scene.clock.advance(50);
     const { redeliver } = scene.store.deliveries;
-    await redeliver(scene.tenant, stream.id, fails, scene.clock.now());
+    await redeliver(scene.tenant, stream.id, fails);
     await scene.update(stream, { status: 'disabled' });
     const before = scene.transport.posts.length;
     for (const post of scene.transport.open) post.end(timedOut);
@@ -434,7 +431,7 @@ describe('a replay that is cancelled', () => {
     scene.transport.respond = () => undefined;
     const begun = await replay(scene, stream);
     await scene.clock.advance(50);
-    await scene.store.replays.cancel(scene.tenant, stream.id, begun.id, scene.clock.now());
+    await scene.store.replays.cancel(scene.tenant, stream.id, begun.id);
     await scene.clock.advance(0);
     assert.equal(scene.transport.open.length, 3);
     assert.ok(scene.transport.open.every(({ cancelled }) => !cancelled));
@@ -452,7 +449,7 @@ describe('a replay that is cancelled', () => {
     scene.transport.respond = () => undefined;
     const former = await replay(scene, stream);
     await scene.clock.advance(50);
-    await scene.store.replays.cancel(scene.tenant, stream.id, former.id, scene.clock.now());
+    await scene.store.replays.cancel(scene.tenant, stream.id, former.id);
     const begun = await replay(scene, stream);
     await scene.clock.advance(500);
     scene.transport.respond = () => ok;
@@ -488,7 +485,7 @@ describe('a replay that is cancelled', () => {
     const begun = await replay(scene, stream);
     await claimed.promise;
     holds = false;
-    await scene.store.replays.cancel(scene.tenant, stream.id, begun.id, scene.clock.now());
+    await scene.store.replays.cancel(scene.tenant, stream.id, begun.id);
     goOn.resolve();
     await scene.clock.advance(20_000);
     assert.deepEqual(sentAfter(scene, 12), []);

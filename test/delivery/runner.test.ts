@@ -15,7 +15,7 @@ function ownedOf(given: Partial<OwnedStream> = {}): OwnedStream {
     run: 1,
     cursor: 10,
     waiting: 0,
-    nextDueAt: undefined,
+    nextDueInMs: undefined,
     replay: undefined,
     rowsAbove: [],
     ...given,

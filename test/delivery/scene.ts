@@ -16,7 +16,7 @@ import {
   type ScriptedPost,
   type ScriptedTransport,
 } from '../helpers/transport.ts';
-import { addTenant, newEvent, newStream } from '../store/contract/scene.ts';
+import { addTenant, newEvent, newStream, waitRule } from '../store/contract/scene.ts';
 
 export const secret = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=';
 
@@ -148,7 +148,7 @@ export async function createDeliveryScene(
   });
 
   const append = async (events: NewEvent[]): Promise<string[]> => {
-    await store.log.append(tenant, events, clock.now());
+    await store.log.append(tenant, events);
     await clock.advance(0);
     return events.map((event) => event.id);
   };
@@ -195,16 +195,11 @@ export async function createDeliveryScene(
       return answer.created;
     },
     update: async (stream, change, resume) => {
-      const answer = await store.streams.update(
-        tenant,
-        stream.id,
-        (before, { head }) => {
-          const { types, ...rest } = change;
-          const subscriptions = types && withTypes(before.subscriptions, types, head);
-          return { after: { ...before, ...(subscriptions && { subscriptions }), ...rest }, resume };
-        },
-        clock.now(),
-      );
+      const answer = await store.streams.update(tenant, stream.id, (before, { head }) => {
+        const { types, ...rest } = change;
+        const subscriptions = types && withTypes(before.subscriptions, types, head);
+        return { after: { ...before, ...(subscriptions && { subscriptions }), ...rest }, resume };
+      });
       assert.ok('updated' in answer);
       await clock.advance(0);
       return answer.updated;
@@ -213,7 +208,7 @@ export async function createDeliveryScene(
     cursor: async (stream) => {
       assert.ok(node, 'the dispatcher has joined');
       const refs = [{ tenant, stream: stream.id }];
-      const [owned] = await store.ownership.owned(node, refs, clock.now());
+      const [owned] = await store.ownership.owned(node, refs, waitRule);
       assert.ok(owned, 'the dispatcher owns the stream');
       return owned.cursor;
     },

@@ -107,7 +107,7 @@ async function placeOf(t: TestContext): Promise<Place> {
     },
     publish: async (count) => {
       const events = Array.from({ length: count }, () => newEvent());
-      await store.log.append(tenant, events, systemClock.now());
+      await store.log.append(tenant, events);
       return events.map(({ id }) => id);
     },
   };

@@ -5,16 +5,19 @@ import type { DispatcherState } from '../../src/delivery/dispatcher.ts';
 import type { AttemptReport } from '../../src/delivery/report.ts';
 import { createMetrics, type Metrics } from '../../src/ops/metrics.ts';
 import type { LogEvent } from '../../src/core/types.ts';
+import type { StoreTime } from '../../src/store/port-time.ts';
 import { type Exposition, readExposition } from '../helpers/prometheus.ts';
 
 const now = 1_772_357_400_000;
 
-function metricsOf(given: { serviceName?: string; streamsMax?: number } = {}): Metrics {
-  const clock = { now: () => now };
+function metricsOf(
+  given: { serviceName?: string; streamsMax?: number; time?: StoreTime } = {},
+): Metrics {
+  const time = { now: () => now, skewMs: () => 0, skews: 0 };
   return createMetrics({
     serviceName: 'leat',
     version: '1.2.3',
-    clock,
+    time,
     streamsMax: 200,
     ...given,
   });
@@ -22,6 +25,26 @@ function metricsOf(given: { serviceName?: string; streamsMax?: number } = {}): M
 
 const textOf = async (metrics: Metrics): Promise<Exposition> =>
   readExposition(await metrics.text());
+
+test('the skew of the clock is told in seconds, and each time that it began', async () => {
+  let time: StoreTime = { now: () => now, skewMs: () => -1500, skews: 0 };
+  const metrics = metricsOf({
+    time: {
+      now: () => now,
+      skewMs: () => time.skewMs(),
+      get skews() {
+        return time.skews;
+      },
+    },
+  });
+  const before = await textOf(metrics);
+  assert.equal(before.value('leat_clock_skew_seconds'), -1.5);
+  assert.equal(before.value('leat_clock_skews_total'), 0);
+  time = { now: () => now, skewMs: () => 3_600_000, skews: 2 };
+  const after = await textOf(metrics);
+  assert.equal(after.value('leat_clock_skew_seconds'), 3600);
+  assert.equal(after.value('leat_clock_skews_total'), 2);
+});
 
 const attempt: AttemptReport = {
   kind: 'attempt',

@@ -67,14 +67,14 @@ test('a round removes what is older than its retention, in steps, and nothing el
   const { store, clock, errors, round } = await openHouse(t);
   const { id: tenant } = await addTenant(store, 'main');
   const old = Array.from({ length: 35 }, () => newEvent());
-  await store.log.append(tenant, old, clock.now() - 3 * dayMs);
-  await store.log.append(tenant, [newEvent({ id: 'evt_kept' })], clock.now());
+  await store.log.append(tenant, old);
   const stream = newStream(tenant, clock.now());
   await store.streams.create(stream, { streamsMax: 1 });
-  for (const [id, ago] of [['rpl_old', 3 * dayMs] as const, ['rpl_kept', 0] as const]) {
-    const asked = { tenant, stream: stream.id, id, from: 0, to: 0, types: undefined };
-    await store.replays.create(asked, clock.now() - ago);
-  }
+  const asked = { tenant, stream: stream.id, from: 0, to: 0, types: undefined };
+  await store.replays.create({ ...asked, id: 'rpl_old' });
+  await clock.advance(3 * dayMs);
+  await store.log.append(tenant, [newEvent({ id: 'evt_kept' })]);
+  await store.replays.create({ ...asked, id: 'rpl_kept' });
   await round();
   const { events } = await store.log.page(tenant, { after: 0, take: 100, bytesMax: 1_000_000 });
   assert.deepEqual(
@@ -90,9 +90,10 @@ test('an error ends the steps of one kind and tenant, and no other', async (t) =
   const { store, clock, errors, round } = await openHouse(t);
   const tenants = [await addTenant(store, 'one'), await addTenant(store, 'two')];
   for (const { id } of tenants) {
-    await store.log.append(id, [newEvent()], clock.now() - 3 * dayMs);
-    await store.log.append(id, [newEvent()], clock.now());
+    await store.log.append(id, [newEvent()]);
   }
+  await clock.advance(3 * dayMs);
+  for (const { id } of tenants) await store.log.append(id, [newEvent()]);
   const [one, two] = tenants;
   assert.ok(one && two);
   const broken = new Error('broken');
@@ -111,8 +112,9 @@ test('an error ends the steps of one kind and tenant, and no other', async (t) =
 test('nothing is done while this process must not decide what is old, or another one leads', async (t) => {
   const { store, clock, round } = await openHouse(t);
   const { id: tenant } = await addTenant(store, 'main');
-  await store.log.append(tenant, [newEvent()], clock.now() - 3 * dayMs);
-  await store.log.append(tenant, [newEvent()], clock.now());
+  await store.log.append(tenant, [newEvent()]);
+  await clock.advance(3 * dayMs);
+  await store.log.append(tenant, [newEvent()]);
   await round({ mayWork: () => false });
   const led = { ...store.upkeep, lead: () => Promise.resolve(false) };
   await round({ store: { ...store, upkeep: led } });
@@ -126,11 +128,11 @@ test('a stream that lags is reported at 50, 75 and 90 %, each once, and then dis
   const { id: tenant } = await addTenant(store, 'main');
   const stream = newStream(tenant, clock.now());
   await store.streams.create(stream, { streamsMax: 1 });
-  await store.log.append(tenant, [newEvent({ id: 'evt_waits' })], clock.now());
+  await store.log.append(tenant, [newEvent({ id: 'evt_waits' })]);
   const seen: unknown[] = [];
   for (let day = 1; day <= 10; day += 1) {
     await clock.advance(dayMs);
-    await store.log.append(tenant, [newEvent()], clock.now());
+    await store.log.append(tenant, [newEvent()]);
     await round();
     await round();
     for (const { kind, fields } of alerts.splice(0)) seen.push([day, kind, fields['percent']]);
@@ -152,12 +154,16 @@ test('a lag that falls is reported again when it grows', async (t) => {
   const stream = newStream(tenant, clock.now());
   await store.streams.create(stream, { streamsMax: 1 });
   const node = await store.ownership.join('node', 60_000);
-  const [owned] = await store.ownership.claim(node, { claim: 1, take: 1 }, clock.now());
+  const [owned] = await store.ownership.claim(node, {
+    claim: 1,
+    take: 1,
+    longestWaitMs: 60_000,
+  });
   assert.ok(owned);
   const wait = async (): Promise<void> => {
-    await store.log.append(tenant, [newEvent()], clock.now());
+    await store.log.append(tenant, [newEvent()]);
     await clock.advance(6 * dayMs);
-    await store.log.append(tenant, [newEvent()], clock.now());
+    await store.log.append(tenant, [newEvent()]);
     await round();
   };
   await wait();

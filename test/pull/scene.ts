@@ -6,6 +6,7 @@ import { createPulls, type Opening, type Pulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
 import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
 import type { Store } from '../../src/store/port.ts';
+import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
 import { openMemory, random } from '../auth/house.ts';
 import { placeOf } from '../helpers/pull.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
@@ -50,7 +51,7 @@ export async function openScene(
   } = {},
 ): Promise<PullScene> {
   const { clock = createManualClock() } = options;
-  const opened = options.store ?? (await openMemory());
+  const opened = options.store ?? (await openMemory(createGuardedTime(clock)));
   const store = options.around?.(opened) ?? opened;
   const made = await opened.tenants.create({ name: 'main', domain: 'localhost' }, clock.now());
   const tenant = 'created' in made ? made.created.id : 1;
@@ -79,7 +80,7 @@ export async function openScene(
       const place = pulls.take(wish.tenant ?? tenant, client);
       if (place === undefined) throw new Error('no place');
       const asked = wish.after === undefined ? 'now' : ({ after: { offset: wish.after } } as const);
-      const start = await place.startOf(asked, clock.now());
+      const start = await place.startOf(asked);
       if ('refused' in start) throw new Error(start.refused);
       const permit = { token: client, holds };
       wire.clock = clock;
@@ -109,7 +110,7 @@ export async function appendTo(
     const body = JSON.stringify({ n: made, text });
     return { id: `evt_${made}`, chosen: false, type, time: clock.now(), body };
   });
-  const appended = await store.log.append(tenant, events, clock.now());
+  const appended = await store.log.append(tenant, events);
   return appended.at(-1)?.offset ?? 0;
 }
 

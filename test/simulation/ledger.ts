@@ -12,6 +12,7 @@ import type {
   CursorRaise,
   DueAnswer,
   DueAsk,
+  DueRules,
   Node,
   OwnedStream,
   SettleAnswer,
@@ -528,7 +529,8 @@ export class Ledger {
     if (line.owner?.process !== process || line.owner.epoch !== settlement.epoch) {
       this.break('owner', `results of ${process} for ${line.label}, which has another owner`);
     }
-    const { now, limits } = batch;
+    const { limits } = batch;
+    const now = this.#deps.now();
     settlement.outcomes.forEach((outcome, index) => {
       const { event, result } = outcome;
       if (result === 'delivered') {
@@ -567,7 +569,12 @@ export class Ledger {
     }
   }
 
-  claimedDue(asks: readonly DueAsk[], now: number, leaseUntil: number, answers: DueAnswer[]): void {
+  claimedDue(
+    asks: readonly DueAsk[],
+    now: number,
+    rules: DueRules,
+    answers: readonly DueAnswer[],
+  ): void {
     asks.forEach((ask, index) => {
       const line = this.lines.get(ask.stream);
       const rows = answers[index]?.rows ?? [];
@@ -576,7 +583,7 @@ export class Ledger {
         if (rows.length > 0) this.break('owner', `a former owner got rows of ${line.label}`);
         return;
       }
-      const { taken } = model.claimDue(line.counts, now, leaseUntil, ask.take);
+      const { taken } = model.claimDue(line.counts, now, rules, ask.take);
       const got = rows.map(({ event }) => event.id);
       for (const { event, kind } of rows) line.handedOut.set(event.id, kind);
       if (got.join(' ') !== taken.join(' ')) {

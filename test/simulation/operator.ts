@@ -77,7 +77,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
     if (process === undefined) return again();
     const labels = events.map((event) => `${world.label(event.id)} ${event.type}`);
     world.note(process.name, `is sent ${labels.join(', ')}`);
-    process.store.log.append(tenant, events, process.clock.now()).then(
+    process.store.log.append(tenant, events).then(
       (answers) => ledger.acknowledged(answers),
       (error: unknown) => {
         if (!(error instanceof StoreUnavailable)) ledger.break('log', String(error));
@@ -99,7 +99,6 @@ export function createOperator(world: World, processes: () => readonly Process[]
           if (decision.refused === 'secret_missing') throw new Error('every move has its secret');
           return { refused: decision.refused };
         },
-        now,
       );
       if ('updated' in answer) await isSeen(process, line, answer.updated.version);
     });
@@ -156,7 +155,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       if (line === undefined || ledger.living().length < 2) return;
       line.isLeaving = true;
       request(`is asked to delete ${line.label}`, (process) =>
-        removeStream(process, { tenant, stream: line.id }, process.clock.now()),
+        removeStream(process, { tenant, stream: line.id }),
       );
     },
     redeliver: ({ stream, pick }) => {
@@ -167,7 +166,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const row = failed[pick % Math.max(1, failed.length)];
       if (line === undefined || row === undefined) return;
       request(`is asked to redeliver ${world.label(row.eventId)} of ${line.label}`, (process) =>
-        process.store.deliveries.redeliver(tenant, line.id, row.eventId, process.clock.now()),
+        process.store.deliveries.redeliver(tenant, line.id, row.eventId),
       );
     },
     redeliverAll: ({ stream }) => {
@@ -183,10 +182,10 @@ export function createOperator(world: World, processes: () => readonly Process[]
       if (line === undefined) return;
       replays += 1;
       const replay = `rpl_${replays}`;
-      request(`is asked for ${replay} of ${line.label}`, async ({ store, clock }) => {
+      request(`is asked for ${replay} of ${line.label}`, async ({ store }) => {
         const to = await store.log.head(tenant);
         const range = { from: from % (to + 1), to, types: undefined };
-        await store.replays.create({ tenant, stream: line.id, id: replay, ...range }, clock.now());
+        await store.replays.create({ tenant, stream: line.id, id: replay, ...range });
       });
     },
     cancelReplay: ({ stream }) => {
@@ -194,7 +193,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const replay = line && runningOf(line.counts)?.id;
       if (line === undefined || replay === undefined) return;
       request(`is asked to cancel ${replay} of ${line.label}`, async (process) => {
-        await process.store.replays.cancel(tenant, line.id, replay, process.clock.now());
+        await process.store.replays.cancel(tenant, line.id, replay);
       });
     },
     pruneLog: ({ agoMs }) =>
@@ -262,12 +261,12 @@ export function createOperator(world: World, processes: () => readonly Process[]
   const test = (line: Line): void => {
     const event = newEvent({ id: id('evt'), type: 'a.made', time: timeline.nowMs });
     request(`is asked for the test ${world.label(event.id)} of ${line.label}`, (process) =>
-      process.store.deliveries.addTest(tenant, line.id, event, process.clock.now()),
+      process.store.deliveries.addTest(tenant, line.id, event),
     );
   };
   const redeliverAll = (line: Line): void =>
     request(`is asked to redeliver all failures of ${line.label}`, (process) =>
-      process.store.deliveries.redeliverMany(tenant, line.id, {}, process.clock.now()),
+      process.store.deliveries.redeliverMany(tenant, line.id, {}),
     );
   const operator: Operator = {
     act: (step) => (doings[step.do] as (given: Step) => void)(step),

@@ -181,7 +181,8 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
         }),
       );
 
-  const { log, streams, deliveries, replays, ownership } = site.store;
+  const { log, streams, deliveries, replays, ownership, time } = site.store;
+  const now = (): number => time.now();
   const settle = async (batch: SettleBatch) => {
     const texts = batch.settlements.flatMap(({ outcomes }) =>
       outcomes.map((outcome) => ('error' in outcome ? outcome.error : '')),
@@ -226,8 +227,8 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       create: inTurn('create', streams.create, (answer, { types }) => {
         if ('created' in answer) ledger.created(answer.created, types);
       }),
-      update: inTurn('update', streams.update, (answer, _, _id, _decide, now) => {
-        if ('updated' in answer) ledger.updated(answer.updated, answer.held !== undefined, now);
+      update: inTurn('update', streams.update, (answer) => {
+        if ('updated' in answer) ledger.updated(answer.updated, answer.held !== undefined, now());
       }),
       delete: inTurn('delete', streams.delete, (isDeleted, _, id) => {
         if (isDeleted) ledger.deleted(id);
@@ -235,19 +236,17 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     },
     deliveries: {
       ...deliveries,
-      redeliver: inTurn('redeliver', deliveries.redeliver, (answer, _, stream, eventId, now) => {
-        if (answer === 'accepted') ledger.redelivered(stream, [eventId], now);
+      redeliver: inTurn('redeliver', deliveries.redeliver, (answer, _, stream, eventId) => {
+        if (answer === 'accepted') ledger.redelivered(stream, [eventId], now());
       }),
-      redeliverMany: inTurn(
-        'redeliverMany',
-        deliveries.redeliverMany,
-        (count, _, stream, _filter, now) => ledger.redeliveredAll(stream, count, now),
+      redeliverMany: inTurn('redeliverMany', deliveries.redeliverMany, (count, _, stream) =>
+        ledger.redeliveredAll(stream, count, now()),
       ),
-      addTest: inTurn('addTest', deliveries.addTest, (answer, _, stream, event, now) => {
-        if (answer === 'accepted') ledger.tested(stream, event.id, now);
+      addTest: inTurn('addTest', deliveries.addTest, (answer, _, stream, event) => {
+        if (answer === 'accepted') ledger.tested(stream, event.id, now());
       }),
-      claimDue: inTurn('claimDue', deliveries.claimDue, (answers, asks, now, leaseUntil) => {
-        ledger.claimedDue(asks, now, leaseUntil, answers);
+      claimDue: inTurn('claimDue', deliveries.claimDue, (answers, asks, rules) => {
+        ledger.claimedDue(asks, now(), rules, answers);
         const rows = answers.flatMap(({ rows: taken }) => taken.map(({ event }) => event.id));
         if (rows.length > 0) world.note(name, `claims rows: ${rows.map(world.label).join(', ')}`);
       }),
@@ -255,15 +254,15 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts, () => ledger.checkKept()),
     },
     replays: {
-      create: inTurn('createReplay', replays.create, (answer, asked, now) =>
-        ledger.replayed(asked, answer, now),
+      create: inTurn('createReplay', replays.create, (answer, asked) =>
+        ledger.replayed(asked, answer, now()),
       ),
       get: inTurn('replay', replays.get),
-      cancel: inTurn('cancelReplay', replays.cancel, (_, _tenant, stream, id, now) =>
-        ledger.cancelled(stream, id, now),
+      cancel: inTurn('cancelReplay', replays.cancel, (_, _tenant, stream, id) =>
+        ledger.cancelled(stream, id, now()),
       ),
-      feed: inTurn('feed', replays.feed, (answer, ask, now) => {
-        const ids = node === undefined ? [] : ledger.fed(node, ask, answer, now);
+      feed: inTurn('feed', replays.feed, (answer, ask) => {
+        const ids = node === undefined ? [] : ledger.fed(node, ask, answer, now());
         if (ids.length > 0) world.note(name, `replays ${ids.map(world.label).join(', ')}`);
       }),
       prune: inTurn('pruneReplays', replays.prune, (_, { olderThanMs }) =>
@@ -279,8 +278,8 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       heartbeat: inTurn('heartbeat', ownership.heartbeat, (answer, joined, leaseMs) => {
         if (answer !== undefined) ledger.renewed(joined, leaseMs);
       }),
-      claim: inTurn('claim', ownership.claim, (answer, joined, { claim }, now) => {
-        ledger.claimed(joined, claim, answer, now);
+      claim: inTurn('claim', ownership.claim, (answer, joined, { claim }) => {
+        ledger.claimed(joined, claim, answer, now());
         const names = answer.map(
           ({ stream, epoch }) => `${world.label(stream.id)} (epoch ${epoch})`,
         );

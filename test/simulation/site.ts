@@ -32,6 +32,9 @@ export interface Site {
   close(): void;
 }
 
+/** When every history begins, by the clock of the store. */
+export const epochMillis = 1_772_357_400_000;
+
 const location = { path: ':memory:', file: undefined };
 const secretKey = new Uint8Array(32);
 

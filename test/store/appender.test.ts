@@ -3,19 +3,19 @@ import { describe, test } from 'node:test';
 import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
 import type { Appended, NewEvent } from '../../src/core/types.ts';
 import { createAppender, type AppenderDeps } from '../../src/store/appender.ts';
-import { newEvent, start } from './contract/scene.ts';
+import { newEvent } from './contract/scene.ts';
 
 /** An engine that writes when the test lets it. */
 function createGate(given: Partial<AppenderDeps> = {}) {
-  const writes: { tenant: number; ids: string[]; now: number }[] = [];
+  const writes: { tenant: number; ids: string[] }[] = [];
   let release: (() => void)[] = [];
   const deferred: (() => void)[] = [];
   const appender = createAppender({
     groupEventsMax: 100,
     groupBodiesMax: 1_000_000,
     defer: (action) => deferred.push(action),
-    write: async (tenant, events, now) => {
-      writes.push({ tenant, ids: events.map(({ id }) => id), now });
+    write: async (tenant, events) => {
+      writes.push({ tenant, ids: events.map(({ id }) => id) });
       await new Promise<void>((resolve) => release.push(resolve));
       return answer(events);
     },
@@ -53,16 +53,16 @@ const event = (id: string, body = '{}') => newEvent({ id, body });
 describe('group commit', () => {
   test('a single call waits for one turn, a burst until a turn brings no further call', async () => {
     const single = createGate();
-    const lone = single.appender.append(1, [event('a')], start);
+    const lone = single.appender.append(1, [event('a')]);
     await single.oneTurn();
     assert.equal(single.writes.length, 1);
     await single.commit();
     await lone;
 
     const burst = createGate();
-    const calls = [burst.appender.append(1, [event('a')], start)];
+    const calls = [burst.appender.append(1, [event('a')])];
     for (const id of ['b', 'c']) {
-      calls.push(burst.appender.append(1, [event(id)], start));
+      calls.push(burst.appender.append(1, [event(id)]));
       await burst.oneTurn();
       assert.deepEqual(burst.writes, []);
     }
@@ -77,10 +77,10 @@ describe('group commit', () => {
 
   test('a burst that does not end is cut after a few turns', async () => {
     const { appender, writes, oneTurn, commit } = createGate();
-    const calls = [appender.append(1, [event('0')], start)];
+    const calls = [appender.append(1, [event('0')])];
     for (let turn = 1; writes.length === 0; turn++) {
       assert.ok(turn < 50, 'nothing was written in 50 turns');
-      calls.push(appender.append(1, [event(String(turn))], start));
+      calls.push(appender.append(1, [event(String(turn))]));
       await oneTurn();
     }
     await commit();
@@ -91,10 +91,10 @@ describe('group commit', () => {
 
   test('calls of one turn share one write, in their order, and each gets its own answer', async () => {
     const { appender, writes, turn, commit } = createGate();
-    const one = appender.append(1, [event('a'), event('b')], start);
-    const two = appender.append(1, [event('c')], start + 5);
+    const one = appender.append(1, [event('a'), event('b')]);
+    const two = appender.append(1, [event('c')]);
     await turn();
-    assert.deepEqual(writes, [{ tenant: 1, ids: ['a', 'b', 'c'], now: start + 5 }]);
+    assert.deepEqual(writes, [{ tenant: 1, ids: ['a', 'b', 'c'] }]);
     await commit();
     assert.deepEqual(
       (await one).map(({ id }) => id),
@@ -105,9 +105,9 @@ describe('group commit', () => {
 
   test('calls that arrive during a write join the next, one write at a time', async () => {
     const { appender, writes, turn, commit } = createGate();
-    const first = appender.append(1, [event('a')], start);
+    const first = appender.append(1, [event('a')]);
     await turn();
-    const later = ['b', 'c'].map((id) => appender.append(1, [event(id)], start));
+    const later = ['b', 'c'].map((id) => appender.append(1, [event(id)]));
     await turn();
     assert.equal(writes.length, 1);
     await commit();
@@ -118,7 +118,7 @@ describe('group commit', () => {
 
   test('tenants do not wait for each other', async () => {
     const { appender, writes, turn, commit } = createGate();
-    const both = [1, 2].map((tenant) => appender.append(tenant, [event('a')], start));
+    const both = [1, 2].map((tenant) => appender.append(tenant, [event('a')]));
     await turn();
     assert.deepEqual(
       writes.map(({ tenant }) => tenant),
@@ -132,7 +132,7 @@ describe('group commit', () => {
     for (const limits of [{ groupEventsMax: 2 }, { groupBodiesMax: 20 }]) {
       const { appender, writes, turn, commit } = createGate(limits);
       const calls = ['a', 'b', 'c'].map((id) =>
-        appender.append(1, [event(id, 'x'.repeat(10)), event(`${id}2`, 'x'.repeat(10))], start),
+        appender.append(1, [event(id, 'x'.repeat(10)), event(`${id}2`, 'x'.repeat(10))]),
       );
       await turn();
       for (let count = 0; count < calls.length; count += 1) await commit();
@@ -155,7 +155,7 @@ describe('group commit', () => {
       },
     });
     const answers = Promise.allSettled(
-      ['a', 'bad', 'b'].map((id) => appender.append(1, [event(id)], start)),
+      ['a', 'bad', 'b'].map((id) => appender.append(1, [event(id)])),
     );
     await turn();
     assert.deepEqual(
@@ -174,14 +174,12 @@ describe('group commit', () => {
         return answer(events);
       },
     });
-    const answers = Promise.allSettled(
-      ['a', 'b'].map((id) => appender.append(1, [event(id)], start)),
-    );
+    const answers = Promise.allSettled(['a', 'b'].map((id) => appender.append(1, [event(id)])));
     await turn();
     for (const one of await answers) {
       assert.ok(one.status === 'rejected' && one.reason instanceof StoreUnavailable);
     }
-    const next = appender.append(1, [event('c')], start);
+    const next = appender.append(1, [event('c')]);
     await turn();
     assert.equal((await next).length, 1);
     assert.equal(failures, 2);
@@ -189,11 +187,11 @@ describe('group commit', () => {
 
   test('idle waits for calls that wait and for those that join meanwhile', async () => {
     const { appender, turn, commit } = createGate();
-    const first = appender.append(1, [event('a')], start);
+    const first = appender.append(1, [event('a')]);
     let idle = false;
     const ended = appender.idle().then(() => (idle = true));
     await turn();
-    const second = appender.append(1, [event('b')], start);
+    const second = appender.append(1, [event('b')]);
     await commit();
     assert.equal(idle, false);
     await commit();

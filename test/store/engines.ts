@@ -7,20 +7,31 @@ import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port.ts';
 import { startPooler } from '../helpers/pooler.ts';
 import { behindPort, query, sharedPostgres } from '../helpers/postgres.ts';
-import type { Engine, OpenedStore } from './contract/engine.ts';
+import type { StoreTime } from '../../src/store/port-time.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import type { Engine, OpenedStore, TestTime } from './contract/engine.ts';
+import { start } from './contract/scene.ts';
+import { createTestTime, plantClock, withClock } from './test-time.ts';
 
 const secretKey = randomBytes(32);
 const random = (count: number) => randomBytes(count);
 
-const open = (path: string) =>
-  openStore({ location: { engine: 'sqlite', path }, secretKey, random, clock: systemClock });
+/** As {@link openStore} does, but for the time. */
+const open = (path: string, time: StoreTime) => {
+  const file = path === ':memory:' ? undefined : path;
+  const defer = (action: () => void): void => void setImmediate(action);
+  const report = (): void => undefined;
+  const deps = { secretKey, random, clock: systemClock, time, defer, report };
+  return openSqliteStore({ path, file }, deps);
+};
 
 /** SQLite without a file: fast, and nothing outlives the store. */
 export const sqliteMemory: Engine = {
   name: 'SQLite in memory',
   open: async () => {
-    const store = await open(':memory:');
-    return { store, close: () => store.close() };
+    const time = createTestTime(start);
+    const store = await open(':memory:', time);
+    return { store, time, close: () => store.close() };
   },
 };
 
@@ -32,9 +43,11 @@ export const sqliteFile: Engine = {
 };
 
 async function openFile(folder: string): Promise<OpenedStore> {
-  const store = await open(join(folder, 'leat.db'));
+  const time = createTestTime(start);
+  const store = await open(join(folder, 'leat.db'), time);
   return {
     store,
+    time,
     reopen: async () => {
       await store.close();
       return openFile(folder);
@@ -70,9 +83,11 @@ export const postgresPooled: Engine = {
       refuseListen: true,
     });
     const url = behindPort(direct, pooler.port);
-    const store = await openUrl(url);
+    const time = createTestTime(start);
+    const store = withClock(await openUrl(url, time), direct, time);
     return {
       store,
+      time,
       close: async () => {
         await store.close();
         await pooler.close();
@@ -90,22 +105,27 @@ export async function newDatabase(): Promise<string> {
   ready ??= (async () => {
     const url = await server.createDatabase();
     await (await openUrl(url)).close();
+    await plantClock(url);
     return url;
   })();
   return server.createDatabase(await ready);
 }
 
 /** Several may be open on one database: all have the same secret key. */
-export function openUrl(url: string): Promise<Store> {
+export function openUrl(url: string, time?: TestTime): Promise<Store> {
   const location = { engine: 'postgres', url } as const;
   const report = (): void => undefined;
-  return openStore({ location, secretKey, random, clock: systemClock, report });
+  // No node of a test is ahead of the clock that the test sets.
+  const clock = time === undefined ? systemClock : { ...systemClock, now: () => time.at };
+  return openStore({ location, secretKey, random, clock, report });
 }
 
 async function openDatabase(url: string): Promise<OpenedStore> {
-  const store = await openUrl(url);
+  const time = createTestTime(start);
+  const store = withClock(await openUrl(url, time), url, time);
   return {
     store,
+    time,
     reopen: async () => {
       await store.close();
       // The lease of a process that is gone ends some time.

@@ -14,6 +14,7 @@ import { createLogStore } from '../../src/store/sqlite/log.ts';
 import { prepareSchema } from '../../src/store/sqlite/schema.ts';
 import { createTenantStore } from '../../src/store/sqlite/tenants.ts';
 import { createUserStore } from '../../src/store/sqlite/users.ts';
+import { createTestTime } from './test-time.ts';
 import { newEvent, start } from './contract/scene.ts';
 
 const page = { after: 0, take: 100_000, bytesMax: Infinity };
@@ -21,7 +22,7 @@ const page = { after: 0, take: 100_000, bytesMax: Infinity };
 describe('a SQLite database without room', () => {
   test('log.append: refuses for now, keeps what it has, goes on when there is room', async (t) => {
     const { log, limitPages, integrity } = await openSmall(t);
-    const append = () => log.append(1, [newEvent(), newEvent()], start);
+    const append = () => log.append(1, [newEvent(), newEvent()]);
     limitPages(60);
     const appended = await untilRefused(append);
     assert.equal(await log.head(1), appended * 2, 'all of a call or nothing');
@@ -37,7 +38,7 @@ describe('a SQLite database without room', () => {
     const { log, users, limitPages, integrity } = await openSmall(t);
     limitPages(60);
     let attempts = 0;
-    const create = () => users.create(newUser((attempts += 1)), newEvent(), start);
+    const create = () => users.create(newUser((attempts += 1)), newEvent());
     const created = await untilRefused(create);
     const { items } = await users.listFrom(1, { after: undefined, take: 10_000 });
     assert.equal(items.length, created);
@@ -49,10 +50,10 @@ describe('a SQLite database without room', () => {
 
   test('what reads goes on', async (t) => {
     const { log, users, limitPages } = await openSmall(t);
-    await users.create(newUser(1), newEvent(), start);
+    await users.create(newUser(1), newEvent());
     limitPages(1);
     const large = newEvent({ body: 'x'.repeat(100_000) });
-    await assert.rejects(log.append(1, [large], start), StoreUnavailable);
+    await assert.rejects(log.append(1, [large]), StoreUnavailable);
     assert.equal((await users.get(1, 'leat|1'))?.email, '1@example.com');
   });
 });
@@ -83,13 +84,14 @@ async function openSmall(t: TestContext) {
   const seal = createSeal(Buffer.alloc(32), randomBytes);
   await prepareSchema(connection, { path, file: path }, seal);
   const db = createDatabase(connection);
+  const time = createTestTime(start);
   await createTenantStore({ db, hint: () => {} }).create(
     { name: 'main', domain: 'localhost' },
     start,
   );
   return {
-    log: createLogStore({ db, hint: ignore, defer: setImmediate, clock: systemClock }),
-    users: createUserStore({ db, hint: ignore }),
+    log: createLogStore({ db, hint: ignore, defer: setImmediate, clock: systemClock, time }),
+    users: createUserStore({ db, hint: ignore, time }),
     limitPages: (count: number) => connection.exec(`pragma max_page_count = ${count}`),
     integrity: () => connection.prepare('pragma integrity_check').get()?.['integrity_check'],
   };

@@ -78,12 +78,12 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
       rows.map(({ event, kind }) => delivered(event, { kind, hasRow: true }));
     await scene.settle(owned, { outcomes: outcomesOf(waiting) });
     const ask = { ...raiseOf(owned), replay: 'rpl_kept', take: 9, waitingMax: 9 };
-    assert.equal((await store.replays.feed(ask, start)).fed, 3);
+    assert.equal((await store.replays.feed(ask)).fed, 3);
     const { rows } = await claimDue(scene, owned);
     const offsets = rows.map(({ event }) => event.offset);
     assert.deepEqual(offsets, [3, 5, 6]);
     await scene.settle(owned, { outcomes: outcomesOf(rows) });
-    assert.equal((await store.replays.feed(ask, start)).result, 'over');
+    assert.equal((await store.replays.feed(ask)).result, 'over');
     const over = await store.replays.get(1, stream.id, 'rpl_kept');
     assert.deepEqual([over?.status, over?.matched, over?.sent, over?.failed], ['done', 4, 4, 0]);
   });
@@ -555,18 +555,18 @@ async function fillStreams(store: Store): Promise<void> {
   await scene.settle(owned, {
     cursor: four.offset,
     outcomes: [
-      delivered(one, { at: start + 1 }),
-      failed(two, { at: start + 2, error: hardTexts.join(' ') }),
-      retry(three, { at: start + 3 }),
+      delivered(one, { agoMs: -1 }),
+      failed(two, { agoMs: -2, error: hardTexts.join(' ') }),
+      retry(three, { agoMs: -3 }),
       parked(four),
     ],
   });
   // One replay that is over, and one in its midst.
   const asked = { tenant: tenant.id, stream: stream.id, from: 0, types: ['user.created', 'a.a'] };
-  await store.replays.create({ ...asked, id: 'rpl_over', to: 1 }, start);
-  await store.replays.create({ ...asked, id: 'rpl_kept', to: four.offset }, start);
+  await store.replays.create({ ...asked, id: 'rpl_over', to: 1 });
+  await store.replays.create({ ...asked, id: 'rpl_kept', to: four.offset });
   const ask = { ...raiseOf(owned), cursor: four.offset, replay: 'rpl_kept', waitingMax: 9 };
-  await store.replays.feed({ ...ask, take: 1 }, start);
+  await store.replays.feed({ ...ask, take: 1 });
   await scene.settle(owned, {
     cursor: four.offset,
     outcomes: [delivered(one, { kind: 'replay', hasRow: true })],

@@ -5,7 +5,7 @@ import { StartRefused, StoreUnavailable } from '../../src/core/errors.ts';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { freePort } from '../helpers/ports.ts';
-import { addTenant, newEvent, start } from './contract/scene.ts';
+import { addTenant, newEvent } from './contract/scene.ts';
 
 const clock = systemClock;
 const random = (count: number) => randomBytes(count);
@@ -37,7 +37,7 @@ describe('openStore', () => {
     store.watch(() => {
       throw bug;
     });
-    const appended = await store.log.append(tenant.id, [newEvent()], start);
+    const appended = await store.log.append(tenant.id, [newEvent()]);
     assert.equal(appended.length, 1);
     assert.deepEqual(reported, [bug]);
   });
@@ -46,12 +46,12 @@ describe('openStore', () => {
     const store = await openStore({ location: memory, secretKey, random, clock });
     const tenant = await addTenant(store, 'main');
     await store.ping();
-    const appended = store.log.append(tenant.id, [newEvent()], start);
+    const appended = store.log.append(tenant.id, [newEvent()]);
     await store.close();
     assert.equal((await appended)[0]?.offset, 1);
     await store.close();
     await assert.rejects(store.ping(), StoreUnavailable);
-    await assert.rejects(store.log.append(tenant.id, [newEvent()], start), StoreUnavailable);
+    await assert.rejects(store.log.append(tenant.id, [newEvent()]), StoreUnavailable);
     await assert.rejects(store.log.head(tenant.id), StoreUnavailable);
   });
 });

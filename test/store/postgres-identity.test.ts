@@ -6,7 +6,7 @@ import type { Hint, Store } from '../../src/store/port.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { dataOf, placeOf, query, sharedPostgres, startPostgres } from '../helpers/postgres.ts';
 import { bytesBehind, startStandby } from '../helpers/standby.ts';
-import { addTenant, newEvent, newStream, start } from './contract/scene.ts';
+import { addTenant, newEvent, newStream, start, dueRules, waitRule } from './contract/scene.ts';
 import { newDatabase, openUrl } from './engines.ts';
 
 const leaseMs = 60_000;
@@ -19,20 +19,19 @@ const commands = (store: Store, tenant: number, stream: string) => {
   const limits = { consecutive: 500, total: 5000 };
   const settlement = { ...raise, outcomes: [] };
   return {
-    append: () => store.log.append(tenant, [newEvent()], start),
+    append: () => store.log.append(tenant, [newEvent()]),
     head: () => store.log.head(tenant),
     page: () => store.log.page(tenant, { after: 0, take: 1, bytesMax: 1 }),
     firstSince: () => store.log.firstSince(tenant, 0),
     heartbeat: () => store.ownership.heartbeat(node, leaseMs),
-    claim: () => store.ownership.claim(node, { claim: 9, take: 9 }, start),
-    owned: () => store.ownership.owned(node, [ref], start),
+    claim: () => store.ownership.claim(node, { claim: 9, take: 9, ...waitRule }),
+    owned: () => store.ownership.owned(node, [ref], waitRule),
     raiseCursors: () => store.ownership.raiseCursors([raise]),
     release: () => store.ownership.release(node, [raise]),
     leave: () => store.ownership.leave(node),
-    claimDue: () => store.deliveries.claimDue([{ ...ref, epoch: 1, take: 1 }], start, start + 1),
-    settle: () =>
-      store.deliveries.settle({ node, batch: 9, settlements: [settlement], limits, now: start }),
-    feed: () => store.replays.feed({ ...raise, replay: 'rpl_1', take: 1, waitingMax: 1 }, start),
+    claimDue: () => store.deliveries.claimDue([{ ...ref, epoch: 1, take: 1 }], dueRules),
+    settle: () => store.deliveries.settle({ node, batch: 9, settlements: [settlement], limits }),
+    feed: () => store.replays.feed({ ...raise, replay: 'rpl_1', take: 1, waitingMax: 1 }),
   };
 };
 
@@ -62,11 +61,11 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     const stream = newStream(tenant, start);
     await store.streams.create(stream, { streamsMax: 9 });
     const node = await store.ownership.join('node-1', leaseMs);
-    await store.ownership.claim(node, { claim: 1, take: 9 }, start);
-    await store.log.append(tenant, [newEvent(), newEvent()], start);
+    await store.ownership.claim(node, { claim: 1, take: 9, ...waitRule });
+    await store.log.append(tenant, [newEvent(), newEvent()]);
     await waitFor('the standby', async () => (await bytesBehind(primary, standby)) === 0);
     standby.proxy.blackhole();
-    await store.log.append(tenant, [newEvent(), newEvent(), newEvent()], start);
+    await store.log.append(tenant, [newEvent(), newEvent(), newEvent()]);
 
     await primary.kill();
     await standby.promote();
@@ -81,9 +80,9 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     const { replaced, ...again } = await store.ownership.join('node-1', leaseMs);
     assert.deepEqual(again, { id: 'node-1', incarnation: 2 });
     assert.deepEqual(replaced?.heads, [{ tenant, before: 5, now: 2 }]);
-    const [appended] = await store.log.append(tenant, [newEvent()], start);
+    const [appended] = await store.log.append(tenant, [newEvent()]);
     assert.equal(appended?.offset, 3);
-    const [owned] = await store.ownership.claim(again, { claim: 1, take: 9 }, start);
+    const [owned] = await store.ownership.claim(again, { claim: 1, take: 9, ...waitRule });
     assert.equal(owned?.stream.id, stream.id);
   });
 
@@ -93,23 +92,23 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     t.after(() => Promise.all([one.close(), two.close()]));
     const { id: tenant } = await addTenant(one, 'main');
     const node = await two.ownership.join('node-2', 1);
-    await one.log.append(tenant, [newEvent()], start);
+    await one.log.append(tenant, [newEvent()]);
     const restore = await backUp(url);
-    await one.log.append(tenant, [newEvent(), newEvent()], start);
+    await one.log.append(tenant, [newEvent(), newEvent()]);
     await restore();
     await Promise.all([untilAnswers(one), untilAnswers(two)]);
-    await assert.rejects(one.log.append(tenant, [newEvent()], start), StoreReplaced);
+    await assert.rejects(one.log.append(tenant, [newEvent()]), StoreReplaced);
     const { replaced } = await one.ownership.join('node-1', leaseMs);
     assert.deepEqual(replaced?.heads, [{ tenant, before: 3, now: 1 }]);
-    assert.equal((await one.log.append(tenant, [newEvent()], start))[0]?.offset, 2);
-    await assert.rejects(two.log.append(tenant, [newEvent()], start), StoreReplaced);
+    assert.equal((await one.log.append(tenant, [newEvent()]))[0]?.offset, 2);
+    await assert.rejects(two.log.append(tenant, [newEvent()]), StoreReplaced);
     await assert.rejects(two.ownership.heartbeat(node, leaseMs), StoreReplaced);
     // Its lease may have been renewed on the store that is gone: nobody takes its streams yet.
     const other = (await one.ownership.nodes()).find(({ id }) => id === 'node-2');
     assert.ok((other?.leaseMs ?? 0) > 0);
     await two.ownership.join('node-2', leaseMs);
-    assert.equal((await two.log.append(tenant, [newEvent()], start))[0]?.offset, 3);
-    assert.equal((await one.log.append(tenant, [newEvent()], start))[0]?.offset, 4);
+    assert.equal((await two.log.append(tenant, [newEvent()]))[0]?.offset, 3);
+    assert.equal((await one.log.append(tenant, [newEvent()]))[0]?.offset, 4);
   });
 
   test('a disk that was rolled back is found out by the position that the log had reached', async (t) => {
@@ -118,23 +117,23 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     const store = await openUrl(await server.createDatabase());
     t.after(() => store.close());
     const { id: tenant } = await addTenant(store, 'main');
-    await store.log.append(tenant, [newEvent()], start);
+    await store.log.append(tenant, [newEvent()]);
     const data = dataOf(placeOf(server).folder);
     await server.stop('fast');
     execFileSync('cp', ['-a', data, `${data}-copy`]);
     await server.start();
     await untilAnswers(store);
-    assert.equal((await store.log.append(tenant, [newEvent()], start))[0]?.offset, 2);
+    assert.equal((await store.log.append(tenant, [newEvent()]))[0]?.offset, 2);
     await store.log.head(tenant);
     await server.stop('fast');
     execFileSync('rm', ['-rf', data]);
     execFileSync('mv', [`${data}-copy`, data]);
     await server.start();
     await untilAnswers(store);
-    await assert.rejects(store.log.append(tenant, [newEvent()], start), StoreReplaced);
+    await assert.rejects(store.log.append(tenant, [newEvent()]), StoreReplaced);
     const { replaced } = await store.ownership.join('node-1', leaseMs);
     assert.deepEqual(replaced?.heads, [{ tenant, before: 2, now: 1 }]);
-    assert.equal((await store.log.append(tenant, [newEvent()], start))[0]?.offset, 2);
+    assert.equal((await store.log.append(tenant, [newEvent()]))[0]?.offset, 2);
   });
 
   test('a server that was restarted is the same one', async (t) => {
@@ -144,7 +143,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     t.after(() => store.close());
     const { id: tenant } = await addTenant(store, 'main');
     for (const [index, mode] of (['fast', 'immediate', 'kill'] as const).entries()) {
-      await store.log.append(tenant, [newEvent()], start);
+      await store.log.append(tenant, [newEvent()]);
       await (mode === 'kill' ? server.kill() : server.stop(mode));
       await server.start();
       await untilAnswers(store);

@@ -6,7 +6,7 @@ import type { Hint, Store } from '../../src/store/port.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { behindPort, sharedPostgres } from '../helpers/postgres.ts';
 import { startTcpProxy } from '../helpers/tcp-proxy.ts';
-import { addTenant, newEvent, newStream, start } from './contract/scene.ts';
+import { addTenant, newEvent, newStream, start, waitRule } from './contract/scene.ts';
 import { newDatabase, openUrl } from './engines.ts';
 
 describe('PostgreSQL: many processes on one database', () => {
@@ -16,13 +16,13 @@ describe('PostgreSQL: many processes on one database', () => {
     await slow.query('begin');
     const held = newEvent();
     await slow.query(
-      `select leat_append($1, $2, array[$3], array[false], array['a.b'], array[1::bigint], array['{}'], '{}')`,
-      [tenant, Date.now(), held.id],
+      `select leat_append($1, array[$2], array[false], array['a.b'], array[1::bigint], array['{}'], '{}')`,
+      [tenant, held.id],
     );
     let committed = false;
     const order: string[] = [];
     const later = others.map(async (store) => {
-      const [appended] = await store.log.append(tenant, [newEvent()], start);
+      const [appended] = await store.log.append(tenant, [newEvent()]);
       order.push(committed ? 'after' : 'before');
       return appended?.offset;
     });
@@ -55,7 +55,7 @@ describe('PostgreSQL: many processes on one database', () => {
     const work = publishers.map(async (store) => {
       for (let round = 0; round < 60; round++) {
         const events = Array.from({ length: 1 + (round % 5) }, () => newEvent());
-        for (const { id } of await store.log.append(tenant, events, start)) published.add(id);
+        for (const { id } of await store.log.append(tenant, events)) published.add(id);
       }
     });
     const read: LogEvent[] = [];
@@ -80,9 +80,7 @@ describe('PostgreSQL: many processes on one database', () => {
     const { stores, tenant } = await openShared(t, 4);
     for (let round = 0; round < 20; round++) {
       const event = newEvent({ chosen: true });
-      const answers = await Promise.all(
-        stores.map((store) => store.log.append(tenant, [event], start)),
-      );
+      const answers = await Promise.all(stores.map((store) => store.log.append(tenant, [event])));
       const offsets = answers.map(([appended]) => appended?.offset);
       assert.deepEqual(new Set(offsets), new Set([round + 1]));
       assert.equal(answers.filter(([appended]) => appended?.repeated === false).length, 1);
@@ -97,7 +95,7 @@ describe('PostgreSQL: many processes on one database', () => {
     const claimed = await Promise.all(
       stores.map(async (store, index) => {
         const node = await store.ownership.join(`node-${index}`, 60_000);
-        return store.ownership.claim(node, { claim: 1, take: 100 }, start);
+        return store.ownership.claim(node, { claim: 1, take: 100, ...waitRule });
       }),
     );
     const ids = claimed.flat().map(({ stream }) => stream.id);
@@ -117,7 +115,7 @@ describe('PostgreSQL: many processes on one database', () => {
 
     const stream = newStream(tenant, start);
     await one.streams.create(stream, { streamsMax: 1 });
-    await one.log.append(tenant, [newEvent(), newEvent()], start);
+    await one.log.append(tenant, [newEvent(), newEvent()]);
     const head: Hint = { kind: 'head', tenant, head: 2 };
     await waitFor('the hints', () => heard.some((hint) => hint.kind === 'head'));
     assert.deepEqual(heard, [{ kind: 'stream', tenant, stream: stream.id }, head]);
@@ -128,7 +126,7 @@ describe('PostgreSQL: many processes on one database', () => {
 
     proxy.cut();
     await waitFor('the news of the break', () => heard.some(({ kind }) => kind === 'missed'));
-    await one.log.append(tenant, [newEvent()], start);
+    await one.log.append(tenant, [newEvent()]);
     await waitFor('a hint afterwards', () =>
       heard.some((hint) => hint.kind === 'head' && hint.head === 3),
     );
@@ -147,9 +145,10 @@ describe('PostgreSQL: partitions', () => {
       );
       return rows.length;
     };
+    await client.query(`update test_time set ms = ${start}`);
     const event = newEvent({ body: '{"kept":true}' });
-    await store.log.append(one, [event], start);
-    await store.log.append(two, [newEvent()], start);
+    await store.log.append(one, [event]);
+    await store.log.append(two, [newEvent()]);
     assert.equal(await days(), 1);
     const stream = newStream(one, start, { id: 'est_waits' });
     await store.streams.create(stream, { streamsMax: 1 });
@@ -159,7 +158,8 @@ describe('PostgreSQL: partitions', () => {
       [one, event.id, start],
     );
     // The age of what went before is measured from the newest event.
-    await store.log.append(two, [newEvent()], start + 4 * 86_400_000);
+    await client.query(`update test_time set ms = ${start + 4 * 86_400_000}`);
+    await store.log.append(two, [newEvent()]);
     const query = { olderThanMs: 86_400_000, take: 10 };
     assert.equal(await store.log.prune(one, query), 1);
     assert.equal(await store.upkeep.dropEvents(query), 0);
@@ -171,7 +171,7 @@ describe('PostgreSQL: partitions', () => {
     });
     const failure = await store.deliveries.failure(one, 'est_waits', event.id);
     assert.equal(failure?.event.body, event.body);
-    const [appended] = await store.log.append(one, [newEvent()], start);
+    const [appended] = await store.log.append(one, [newEvent()]);
     assert.equal(appended?.offset, 2, 'the day is made again when it is needed');
   });
 

@@ -60,12 +60,13 @@ async function fill(
   given: { events: number; streams: number; failures: number; attempts: number },
 ): Promise<void> {
   const { events, streams, failures, attempts } = given;
+  await rows(`update test_time set ms = ${start}`);
   await store.log.append(
     tenant,
     Array.from({ length: events }, (_, index) => newEvent({ id: `evt_${index + 1}` })),
-    start,
   );
-  await store.log.append(tenant, [newEvent()], start + 3 * dayMs);
+  await rows(`update test_time set ms = ${start + 3 * dayMs}`);
+  await store.log.append(tenant, [newEvent()]);
   for (let stream = 1; stream <= streams; stream += 1) {
     await rows(`
       insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
@@ -163,7 +164,7 @@ describe('PostgreSQL: upkeep', () => {
     const published: number[] = [];
     const upkeep = runUpkeep(fixture);
     for (let count = 0; count < 30; count += 1) {
-      const [appended] = await store.log.append(tenant, [newEvent()], start + 3 * dayMs);
+      const [appended] = await store.log.append(tenant, [newEvent()]);
       published.push(appended?.offset ?? 0);
       await store.upkeep.prepare();
     }

@@ -12,7 +12,15 @@ import type { Store } from '../../src/store/port.ts';
 import { query, sharedPostgres } from '../helpers/postgres.ts';
 import { newApi } from './contract/apis.ts';
 import { newClient } from './contract/clients.ts';
-import { addTenant, delivered, failed, newEvent, sceneOf, start } from './contract/scene.ts';
+import {
+  addTenant,
+  delivered,
+  failed,
+  newEvent,
+  sceneOf,
+  start,
+  dueRules,
+} from './contract/scene.ts';
 import { newDatabase, openUrl } from './engines.ts';
 
 /** Deleting a tenant reaches every table, on both engines: also tables that are still to come. */
@@ -88,11 +96,10 @@ async function fill(store: Store, tenant: number): Promise<void> {
   const outcomes = [delivered(first), failed(second)];
   await scene.settle(owned, { cursor: second.offset, outcomes });
   const { id, type, time, body } = newEvent();
-  await store.deliveries.addTest(tenant, stream, { id, type, time, body }, start);
+  await store.deliveries.addTest(tenant, stream, { id, type, time, body });
   const [due] = await store.deliveries.claimDue(
     [{ tenant, stream, epoch: owned.epoch, take: 1 }],
-    start,
-    start + 1000,
+    dueRules,
   );
   const [row] = due?.rows ?? [];
   assert.ok(row);
@@ -100,10 +107,14 @@ async function fill(store: Store, tenant: number): Promise<void> {
     cursor: second.offset,
     outcomes: [delivered(row.event, { kind: 'test', hasRow: true })],
   });
-  await store.replays.create(
-    { tenant, stream, id: `rpl_${tenant}`, from: 0, to: second.offset, types: undefined },
-    start,
-  );
+  await store.replays.create({
+    tenant,
+    stream,
+    id: `rpl_${tenant}`,
+    from: 0,
+    to: second.offset,
+    types: undefined,
+  });
   await fillAccess(store, tenant);
   await store.looks.record(tenant, undefined, { at: start, state: '{}' });
 }
@@ -114,7 +125,7 @@ async function fillAccess(store: Store, tenant: number): Promise<void> {
     start,
   );
   await store.clients.create(newClient(tenant, 'robot'));
-  await store.clients.useAssertion(tenant, 'robot', 'jti', start + 1000, start);
+  await store.clients.useAssertion(tenant, 'robot', 'jti', start + 1000);
   const scopes = [{ value: 'read:messages', description: '' }];
   await store.apis.create(newApi(tenant, 'api_1', { scopes }));
   const grant = { tenant, id: 'g', client: 'robot', api: 'api_1', scope: ['read:messages'] };
@@ -130,7 +141,7 @@ async function fillAccess(store: Store, tenant: number): Promise<void> {
     createdAt: start,
     updatedAt: start,
   };
-  assert.ok('created' in (await store.users.create(user, newEvent(), start)));
+  assert.ok('created' in (await store.users.create(user, newEvent())));
   const role = { tenant, id: 'r', name: 'role', description: '', createdAt: start };
   await store.roles.create(role);
   await store.roles.addPermissions(tenant, 'r', [{ api: 'api_1', name: 'read:messages' }]);

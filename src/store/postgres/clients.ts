@@ -3,6 +3,7 @@ import type { Client } from '../../core/types.ts';
 import type { ClientStore, Hint, NumberedPage, PageByNumber } from '../port.ts';
 import type { Database, Queries } from './database.ts';
 import { grantsOfClient } from './grants.ts';
+import { skewMaxMs } from '../port-time.ts';
 import { clientOf, type ClientRow } from '../rows/clients.ts';
 
 export interface ClientDeps {
@@ -31,8 +32,8 @@ export function createClientStore({ db, hint }: ClientDeps): ClientStore {
       if (deleted) hint({ kind: 'client', tenant, client: id });
       return deleted;
     },
-    useAssertion: (tenant, client, jti, expiresAt, now) =>
-      db.transact('durable', (tx) => useAssertion(tx, { tenant, client, jti, expiresAt, now })),
+    useAssertion: (tenant, client, jti, expiresAt) =>
+      db.transact('durable', (tx) => useAssertion(tx, { tenant, client, jti, expiresAt })),
   };
 }
 
@@ -110,22 +111,25 @@ async function remove(tx: Queries, tenant: number, id: string): Promise<boolean>
 /** More than one expired row per use, so that they become fewer; few, so that no use waits long. */
 const expiredPerUse = 100;
 
-/** Rows that another use is about to remove are left to it, so that uses do not wait in circles. */
+/**
+ * Rows that another use is about to remove are left to it, so that uses do not wait in circles. What
+ * has expired is kept for as long as a node may take it for valid because of its clock.
+ */
 async function useAssertion(
   tx: Queries,
-  use: { tenant: number; client: string; jti: string; expiresAt: Millis; now: Millis },
+  use: { tenant: number; client: string; jti: string; expiresAt: Millis },
 ): Promise<boolean> {
-  const { tenant, client, jti, expiresAt, now } = use;
+  const { tenant, client, jti, expiresAt } = use;
   const [used] = await Promise.all([
     tx.run`
       insert into assertions (tenant, client, jti, expires_at)
       values (${tenant}, ${client}, ${jti}, ${expiresAt})
       on conflict (tenant, client, jti) do update set expires_at = excluded.expires_at
-      where assertions.expires_at <= ${now}`,
+      where assertions.expires_at <= leat_now() - ${skewMaxMs}`,
     tx.run`
       with expired as (
         select tenant, client, jti from assertions
-        where tenant = ${tenant} and expires_at <= ${now}
+        where tenant = ${tenant} and expires_at <= leat_now() - ${skewMaxMs}
         order by expires_at limit ${expiredPerUse} for update skip locked)
       delete from assertions using expired
       where assertions.tenant = expired.tenant and assertions.client = expired.client

@@ -1,7 +1,6 @@
-import type { Millis } from '../../core/clock.ts';
 import type { DeliveryStore, Hint } from '../port.ts';
 import type { Queries } from './database.ts';
-import { dayOf } from './days.ts';
+import { dayMs } from './days.ts';
 import { claimDue } from './due.ts';
 import { failure, listFailures } from './failures.ts';
 import { createHistoryPruner } from './history-pruner.ts';
@@ -22,27 +21,22 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
   return {
     listFailures: (tenant, stream, query) => listFailures(db, tenant, stream, query),
     failure: (tenant, stream, eventId) => failure(db, tenant, stream, eventId),
-    redeliver: async (tenant, stream, eventId, now) => {
-      const answer = await db.transact('durable', (tx) =>
-        redeliver(tx, tenant, stream, eventId, now),
-      );
+    redeliver: async (tenant, stream, eventId) => {
+      const answer = await db.transact('durable', (tx) => redeliver(tx, tenant, stream, eventId));
       if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
       return answer;
     },
-    redeliverMany: async (tenant, stream, filter, now) => {
-      const count = await db.transact('durable', (tx) =>
-        redeliverMany(tx, tenant, stream, filter, now),
-      );
+    redeliverMany: async (tenant, stream, filter) => {
+      const count = await db.transact('durable', (tx) => redeliverMany(tx, tenant, stream, filter));
       if (count > 0) hint({ kind: 'stream', tenant, stream });
       return count;
     },
-    addTest: async (tenant, stream, event, now) => {
-      const answer = await db.transact('durable', (tx) => addTest(tx, tenant, stream, event, now));
+    addTest: async (tenant, stream, event) => {
+      const answer = await db.transact('durable', (tx) => addTest(tx, tenant, stream, event));
       if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
       return answer;
     },
-    claimDue: (asks, now, leaseUntil) =>
-      identity.transact(db, 'relaxed', (tx) => claimDue(tx, asks, now, leaseUntil)),
+    claimDue: (asks, rules) => identity.transact(db, 'relaxed', (tx) => claimDue(tx, asks, rules)),
     settle: createSettle(deps),
     pruneAttempts: createHistoryPruner(deps),
   };
@@ -54,7 +48,6 @@ async function addTest(
   tenant: number,
   stream: string,
   event: Parameters<DeliveryStore['addTest']>[2],
-  now: Millis,
 ): ReturnType<DeliveryStore['addTest']> {
   const run = await lockRun(tx, tenant, stream);
   if (run === undefined) return 'unknown';
@@ -63,7 +56,7 @@ async function addTest(
     insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at,
       first_day, body, trace)
     values (${tenant}, ${stream}, ${event.id}, ${event.type}, ${event.time}, 'test', 'retrying', 1,
-      ${now}, ${dayOf(now)}, ${event.body}, ${event.trace})`;
+      leat_now(), leat_now() / ${dayMs}, ${event.body}, ${event.trace})`;
   await noteChanges(tx, [run]);
   return 'accepted';
 }

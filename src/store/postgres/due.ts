@@ -2,42 +2,40 @@ import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind, Offset } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { chooseDue } from '../due.ts';
-import type { DueAnswer, DueAsk } from '../port.ts';
+import type { DueAnswer, DueAsk, DueRules } from '../port.ts';
 import { numbers, type Queries } from './database.ts';
 import { type BodyPlace, withBodies } from './kept.ts';
 import { keyOf, lockRuns, type Run } from './runs.ts';
+import { storeNow } from './time.ts';
 
 /** Takes the rows of many streams that are due; see {@link DeliveryStore.claimDue}. */
 export async function claimDue(
   tx: Queries,
   asks: readonly DueAsk[],
-  now: Millis,
-  leaseUntil: Millis,
+  rules: DueRules,
 ): Promise<DueAnswer[]> {
-  const runs = await lockRuns(tx, asks);
-  const rows = await dueRows(
-    tx,
-    asks.filter((ask) => isAnswered(runs.get(keyOf(ask)), ask)),
-  );
+  const [runs, now] = await Promise.all([lockRuns(tx, asks), storeNow(tx)]);
+  const answered = asks.filter((ask) => isAnswered(runs.get(keyOf(ask)), ask));
+  const rows = await dueRows(tx, answered, now + rules.longestWaitMs);
   const rowsByStream = Map.groupBy(rows, keyOf);
   const answers = asks.map((ask) => {
     const own = rowsByStream.get(keyOf(ask)) ?? [];
-    return { ask, ...chooseDue(own, ask.take, now) };
+    return { ask, ...chooseDue(own, ask.take, now, rules) };
   });
   await park(
     tx,
     answers.flatMap(({ taken }) => taken),
-    leaseUntil,
+    now + rules.leaseMs,
   );
   const withBody = await bodiesOf(
     tx,
     answers.flatMap(({ taken }) => taken),
   );
-  return answers.map(({ ask: { tenant, stream }, taken, nextDueAt }) => ({
+  return answers.map(({ ask: { tenant, stream }, taken, nextDueInMs }) => ({
     tenant,
     stream,
-    rows: taken.map((row) => deliveryOf(withBody.get(row) ?? row, leaseUntil)),
-    nextDueAt,
+    rows: taken.map((row) => deliveryOf(withBody.get(row) ?? row)),
+    nextDueInMs,
   }));
 }
 
@@ -70,9 +68,10 @@ interface DueRow extends EventColumns, BodyPlace {
 /**
  * Per stream the oldest first, of a replay and of all others, and one more than asked for, which says
  * when the next is due; of a disabled stream redeliveries only, whatever else its last attempts left.
- * Those of a replay have an index of their own: they are found however many others wait.
+ * Those of a replay have an index of their own: they are found however many others wait. So are rows
+ * due after `latest`, which no rule lets wait so long.
  */
-async function dueRows(tx: Queries, asks: readonly DueAsk[]): Promise<DueRow[]> {
+async function dueRows(tx: Queries, asks: readonly DueAsk[], latest: Millis): Promise<DueRow[]> {
   if (asks.length === 0) return [];
   return tx.all`
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.attempt, d.due_at,
@@ -83,13 +82,18 @@ async function dueRows(tx: Queries, asks: readonly DueAsk[]): Promise<DueRow[]> 
     join streams s on s.tenant = ask.tenant and s.id = ask.stream
     cross join lateral (
       (select * from deliveries
-        where tenant = ask.tenant and stream = ask.stream and due_at is not null
+        where tenant = ask.tenant and stream = ask.stream and due_at <= ${latest}
           and kind <> 'replay' and (s.status = 'enabled' or kind = 'redelivery')
         order by due_at, event_id limit ask.take + 1)
       union all
       (select * from deliveries
-        where tenant = ask.tenant and stream = ask.stream and due_at is not null
+        where tenant = ask.tenant and stream = ask.stream and due_at <= ${latest}
           and kind = 'replay' and s.status = 'enabled'
+        order by due_at, event_id limit ask.take + 1)
+      union all
+      (select * from deliveries
+        where tenant = ask.tenant and stream = ask.stream and due_at > ${latest}
+          and (s.status = 'enabled' or kind = 'redelivery')
         order by due_at, event_id limit ask.take + 1)
     ) as d
     order by d.due_at, d.event_id`;
@@ -104,7 +108,7 @@ async function park(tx: Queries, rows: readonly DueRow[], leaseUntil: Millis): P
       ${rows.map(({ stream }) => stream)}::text[], ${rows.map((row) => row.event_id)}::text[]))`;
 }
 
-function deliveryOf(row: DueRow, leaseUntil: Millis): Delivery {
+function deliveryOf(row: DueRow): Delivery {
   const { kind, attempt } = row;
-  return { event: deliveredEventOf(row), kind, state: 'parked', attempt, dueAt: leaseUntil };
+  return { event: deliveredEventOf(row), kind, state: 'parked', attempt };
 }

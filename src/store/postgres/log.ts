@@ -27,7 +27,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
   const appender = createAppender({
     ...groupLimits,
     defer: deps.defer,
-    write: (tenant, events, now) => append(deps, tenant, events, now),
+    write: (tenant, events) => append(deps, tenant, events),
   });
   return {
     appender,
@@ -43,10 +43,9 @@ async function append(
   { db, identity, hint }: LogDeps,
   tenant: number,
   events: readonly NewEvent[],
-  now: Millis,
 ): Promise<Appended[]> {
   const { appended, written } = await identity.compared((known) =>
-    appendWithin(db, tenant, events, now, known),
+    appendWithin(db, tenant, events, known),
   );
   const last = written.at(-1);
   if (last === undefined) return appended;
@@ -73,14 +72,13 @@ export async function appendWithin(
   tx: Queries,
   tenant: number,
   events: readonly NewEvent[],
-  now: Millis,
   known: KnownStore = unknownStore,
 ): Promise<{ appended: Appended[]; written: LogEvent[] }> {
   const ids = new Set<string>();
   const different = events.filter(({ id }) => !ids.has(id) && ids.add(id));
   const row = await tx.get<AppendRow>`
     select *, leat_compare(${known.generation}, ${known.identity}, ${known.flushed}) as flushed
-    from leat_append(${tenant}, ${now}, ${different.map(({ id }) => id)}::text[],
+    from leat_append(${tenant}, ${different.map(({ id }) => id)}::text[],
       ${different.map(({ chosen }) => chosen)}::boolean[],
       ${different.map(({ type }) => type)}::text[],
       ${numbers(different.map(({ time }) => time))}::bigint[],

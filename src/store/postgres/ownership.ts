@@ -1,4 +1,4 @@
-import type { Millis } from '../../core/clock.ts';
+import type { Clock, Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
 import type {
   ClaimAsk,
@@ -11,12 +11,15 @@ import type {
   OwnershipStore,
   StreamRef,
 } from '../port.ts';
+import { isSkewed, skewMaxMs, type WaitRule } from '../port-time.ts';
+import { nextDueInMs } from '../due.ts';
 import type { Seal } from '../seal.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import type { StoreIdentity } from './identity.ts';
 import { isPresent } from './nodes.ts';
 import { keyOf, lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
+import type { ServerTime } from './time.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
 
 /** Who works for which stream. Leases go by the clock of the server, which all nodes share. */
@@ -27,27 +30,42 @@ export function createOwnershipStore(deps: {
   readonly hint: (hint: Hint) => void;
   /** Hears at each heartbeat how many nodes live. */
   readonly counted: (living: number) => void;
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+  /** Learns the server's time from what joining and heartbeats answer. */
+  readonly time: ServerTime;
 }): OwnershipStore {
-  const { db, identity, seal, hint, counted } = deps;
+  const { db, identity, seal, hint, counted, clock, time } = deps;
+  const learning = async <T extends { readonly now: Millis } | undefined>(
+    ask: () => Promise<T>,
+  ): Promise<T> => {
+    const askedMs = clock.elapsedMs();
+    const answer = await ask();
+    if (answer !== undefined) time.learn(answer.now, askedMs, clock.elapsedMs());
+    return answer;
+  };
   return {
     join: async (nodeId, leaseMs) => {
-      const { node, adoption } = await db.transact('durable', async (tx) => ({
-        adoption: await identity.adopt(tx, nodeId),
-        node: await join(tx, nodeId, leaseMs),
-      }));
+      const { node, adoption } = await learning(() =>
+        db.transact('durable', async (tx) => ({
+          adoption: await identity.adopt(tx, nodeId),
+          ...(await join(tx, nodeId, leaseMs)),
+        })),
+      );
       identity.adopted(adoption);
       const { replaced } = adoption;
       return { ...node, ...(replaced && { replaced }) };
     },
     heartbeat: async (node, leaseMs) => {
-      const beat = await identity.transact(db, 'relaxed', (tx) => heartbeat(tx, node, leaseMs));
+      const sign = { leaseMs, skewMs: time.skewMs() };
+      const beat = await learning(() =>
+        identity.transact(db, 'relaxed', (tx) => heartbeat(tx, node, sign)),
+      );
       if (beat !== undefined) counted(beat.living);
       return beat && { share: beat.share, changed: beat.changed };
     },
-    claim: (node, ask, now) =>
-      identity.transact(db, 'durable', (tx) => claim(tx, seal, node, ask, now)),
-    owned: (node, streams) =>
-      identity.transact(db, 'durable', (tx) => owned(tx, seal, node, streams)),
+    claim: (node, ask) => identity.transact(db, 'durable', (tx) => claim(tx, seal, node, ask)),
+    owned: (node, streams, rule) =>
+      identity.transact(db, 'durable', (tx) => owned(tx, seal, { node, refs: streams, rule })),
     hasSeen: (ref) => hasSeen(db, ref),
     raiseCursors: (cursors) =>
       identity.transact(db, 'relaxed', async (tx) =>
@@ -65,30 +83,44 @@ export function createOwnershipStore(deps: {
   };
 }
 
-async function join(tx: Queries, id: string, leaseMs: number): Promise<Node> {
-  const row = await tx.get<{ incarnation: number }>`
-    insert into nodes as n (id, incarnation, lease_until)
-    values (${id}, 1, clock_timestamp() + ${leaseMs} * interval '1 ms')
+async function join(
+  tx: Queries,
+  id: string,
+  leaseMs: number,
+): Promise<{ readonly node: Node; readonly now: Millis }> {
+  const row = await tx.get<{ incarnation: number; now: Millis }>`
+    insert into nodes as n (id, incarnation, lease_until, lease_ms)
+    values (${id}, 1, clock_timestamp() + ${leaseMs} * interval '1 ms', ${leaseMs})
     on conflict (id) do update set incarnation = n.incarnation + 1, last_batch = 0, last_claim = 0,
-      lease_until = excluded.lease_until, freed = false
-    returning incarnation`;
+      lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, skew_ms = 0, freed = false
+    returning incarnation, leat_now() as now`;
   if (row === undefined) throw new Error('An insert that returns a row returned none.');
   await tx.run`update runs set owner = null where owner = ${id}`;
-  return { id, incarnation: row.incarnation };
+  return { node: { id, incarnation: row.incarnation }, now: row.now };
 }
 
+interface Beat extends Heartbeat {
+  readonly living: number;
+  readonly now: Millis;
+}
+
+/**
+ * A node whose clock is wrong leaves the streams to those whose clocks are right, where there are any:
+ * signatures and certificates go by the clock of the node that sends.
+ */
 async function heartbeat(
   tx: Queries,
   node: Node,
-  leaseMs: number,
-): Promise<(Heartbeat & { readonly living: number }) | undefined> {
+  { leaseMs, skewMs }: { readonly leaseMs: number; readonly skewMs: number },
+): Promise<Beat | undefined> {
   const [renewed, living, wanted, changed] = await Promise.all([
-    tx.run`
+    tx.get<{ now: Millis }>`
       update nodes set lease_until = clock_timestamp() + ${leaseMs} * interval '1 ms',
-        freed = false
-      where id = ${node.id} and incarnation = ${node.incarnation}`,
-    tx.get<{ count: number }>`
-      select count(*) as count from nodes where lease_until > clock_timestamp()`,
+        lease_ms = ${leaseMs}, skew_ms = ${skewMs}, freed = false
+      where id = ${node.id} and incarnation = ${node.incarnation} returning leat_now() as now`,
+    tx.get<{ count: number; right: number }>`
+      select count(*) as count, count(*) filter (where abs(skew_ms) <= ${skewMaxMs}) as right
+      from nodes where lease_until > clock_timestamp()`,
     // Streams that somebody has to own.
     tx.get<{ count: number }>`
       select count(*) as count from streams s
@@ -98,43 +130,47 @@ async function heartbeat(
           and d.kind <> 'replay')`,
     tx.all<StreamRef>`select tenant, stream from runs where owner = ${node.id} and unseen`,
   ]);
-  if (renewed === 0) return undefined;
+  if (renewed === undefined) return undefined;
   const count = living?.count ?? 1;
-  const share = count > 1 ? Math.ceil((wanted?.count ?? 0) / count) : Infinity;
-  return { share, changed, living: count };
+  const right = living?.right ?? 0;
+  const sharers = right === 0 ? count : right;
+  const fairShare = count > 1 ? Math.ceil((wanted?.count ?? 0) / sharers) : Infinity;
+  const share = right > 0 && isSkewed(skewMs) ? 0 : fairShare;
+  return { share, changed, living: count, now: renewed.now };
 }
 
 interface NodeRow {
   readonly last_claim: number;
   readonly alive: boolean;
+  readonly now: Millis;
 }
 
-async function claim(
-  tx: Queries,
-  seal: Seal,
-  node: Node,
-  ask: ClaimAsk,
-  now: Millis,
-): Promise<OwnedStream[]> {
+async function claim(tx: Queries, seal: Seal, node: Node, ask: ClaimAsk): Promise<OwnedStream[]> {
   const self = await tx.get<NodeRow>`
-    select last_claim, lease_until > clock_timestamp() as alive from nodes
+    select last_claim, lease_until > clock_timestamp() as alive, leat_now() as now from nodes
     where id = ${node.id} and incarnation = ${node.incarnation} for no key update`;
   if (self === undefined) return [];
   if (ask.claim <= self.last_claim) {
     const before = await tx.all<StreamRef>`
       select tenant, stream from runs where owner = ${node.id} and claim = ${ask.claim}`;
-    return ownedStreams(tx, seal, node, before);
+    return ownedStreams(tx, seal, { node, refs: before, rule: ask });
   }
   if (!self.alive) return [];
   await tx.run`update nodes set last_claim = ${ask.claim} where id = ${node.id}`;
   await buryDead(tx);
   const free = await takeFree(tx, node, ask);
-  await begin(tx, await lockRuns(tx, free), now);
-  return ownedStreams(tx, seal, node, free);
+  await begin(tx, await lockRuns(tx, free), self.now);
+  return ownedStreams(tx, seal, { node, refs: free, rule: ask });
 }
 
-/** Frees what nodes without a lease own; done once for each lease that has ended. */
+/**
+ * Frees what nodes without a lease own; done once for each lease that has ended. One that lasts longer
+ * than it was given for was given while the server's clock was ahead: it begins now.
+ */
 async function buryDead(tx: Queries): Promise<void> {
+  await tx.run`
+    update nodes set lease_until = clock_timestamp() + lease_ms * interval '1 ms'
+    where lease_until > clock_timestamp() + (lease_ms + ${skewMaxMs}) * interval '1 ms'`;
   const dead = await tx.all<{ id: string }>`
     update nodes set freed = true where id in (
       select id from nodes where not freed and lease_until <= clock_timestamp()
@@ -187,19 +223,21 @@ async function begin(tx: Queries, runs: ReadonlyMap<string, Run>, now: Millis): 
  * Marked first and read then: a change that commits between the two is read, and counts as unseen
  * all the same.
  */
-async function owned(
-  tx: Queries,
-  seal: Seal,
-  node: Node,
-  refs: readonly StreamRef[],
-): Promise<OwnedStream[]> {
+async function owned(tx: Queries, seal: Seal, ask: OwnedAsk): Promise<OwnedStream[]> {
+  const { node, refs } = ask;
   if (!(await isPresent(tx, node))) return [];
   await tx.run`
     update runs set unseen = false
     where unseen and owner = ${node.id} and (tenant, stream) in (select * from unnest(
       ${numbers(refs.map(({ tenant }) => tenant))}::int[],
       ${refs.map(({ stream }) => stream)}::text[]))`;
-  return ownedStreams(tx, seal, node, refs);
+  return ownedStreams(tx, seal, ask);
+}
+
+interface OwnedAsk {
+  readonly node: Node;
+  readonly refs: readonly StreamRef[];
+  readonly rule: WaitRule;
 }
 
 interface OwnedRow extends StreamRow {
@@ -209,6 +247,8 @@ interface OwnedRow extends StreamRow {
   readonly cursor: Offset;
   readonly waiting: number;
   readonly next_due_at: Millis | null;
+  readonly last_due_at: Millis | null;
+  readonly now: Millis;
   readonly above: string[] | null;
   readonly replay: string | null;
 }
@@ -217,14 +257,13 @@ interface OwnedRow extends StreamRow {
 async function ownedStreams(
   tx: Queries,
   seal: Seal,
-  node: Node,
-  refs: readonly StreamRef[],
+  { node, refs, rule }: OwnedAsk,
 ): Promise<OwnedStream[]> {
   if (refs.length === 0) return [];
   const rows = await tx.all<OwnedRow>`
     select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.signing_secrets,
       s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
-      d.waiting, d.next_due_at, d.above, (
+      d.waiting, d.next_due_at, d.last_due_at, leat_now() as now, d.above, (
         select id from replays p
         where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replay
     from unnest(${numbers(refs.map(({ tenant }) => tenant))}::int[],
@@ -235,6 +274,7 @@ async function ownedStreams(
     cross join lateral (
       select count(*) filter (where due_at is not null and kind in ('first', 'test')) as waiting,
         min(due_at) filter (where kind <> 'replay' or s.status = 'enabled') as next_due_at,
+        max(due_at) filter (where kind <> 'replay' or s.status = 'enabled') as last_due_at,
         array_agg("offset" order by "offset") filter (where "offset" > r.cursor) as above
       from deliveries where tenant = r.tenant and stream = r.stream
     ) as d
@@ -247,7 +287,7 @@ async function ownedStreams(
     run: row.run,
     cursor: row.cursor,
     waiting: row.waiting,
-    nextDueAt: row.next_due_at ?? undefined,
+    nextDueInMs: nextDueInMs([row.next_due_at, row.last_due_at], row.now, rule),
     replay: row.replay ?? undefined,
     rowsAbove: (row.above ?? []).map(Number),
   }));
@@ -284,7 +324,8 @@ async function leave(tx: Queries, node: Node): Promise<void> {
 async function nodes(db: Queries): Promise<NodeState[]> {
   return db.all`
     select n.id, count(r.key)::int as streams,
-      greatest(0, extract(epoch from n.lease_until - clock_timestamp()) * 1000)::int as "leaseMs"
+      greatest(0, extract(epoch from n.lease_until - clock_timestamp()) * 1000)::int as "leaseMs",
+      n.skew_ms as "skewMs"
     from nodes n left join runs r on r.owner = n.id
     where n.lease_until > clock_timestamp() or r.key is not null
     group by n.id order by n.id`;

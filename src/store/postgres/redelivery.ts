@@ -4,6 +4,7 @@ import type { DeliveryStore, FailureFilter } from '../port.ts';
 import { addAttempts, wasDelivered } from './attempts.ts';
 import type { Queries } from './database.ts';
 import { lockRun, noteChanges, type Run } from './runs.ts';
+import { storeNow } from './time.ts';
 
 /** Starts a new cycle for one failure; see {@link DeliveryStore.redeliver}. */
 export async function redeliver(
@@ -11,9 +12,8 @@ export async function redeliver(
   tenant: number,
   stream: string,
   eventId: string,
-  now: Millis,
 ): ReturnType<DeliveryStore['redeliver']> {
-  const run = await lockRun(tx, tenant, stream);
+  const [run, now] = await Promise.all([lockRun(tx, tenant, stream), storeNow(tx)]);
   if (run === undefined) return 'unknown';
   const row = await tx.get<{ state: DeliveryState; offset: Offset | null }>`
     select state, "offset" from deliveries
@@ -34,9 +34,8 @@ export async function redeliverMany(
   tenant: number,
   stream: string,
   filter: FailureFilter,
-  now: Millis,
 ): Promise<number> {
-  const run = await lockRun(tx, tenant, stream);
+  const [run, now] = await Promise.all([lockRun(tx, tenant, stream), storeNow(tx)]);
   if (run === undefined) return 0;
   const started = await tx.all<Started>`
     update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now}

@@ -19,6 +19,7 @@ import type { StoreIdentity } from './identity.ts';
 import { tipOf } from './log.ts';
 import { keyOf, lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.ts';
 import type { Tally } from './tally.ts';
+import { storeNow } from './time.ts';
 
 /** Ranges of the log that are sent again. Whoever changes one has the run of its stream locked. */
 export function createReplayStore(deps: {
@@ -28,8 +29,8 @@ export function createReplayStore(deps: {
 }): ReplayStore {
   const { db, identity, hint } = deps;
   return {
-    create: async (replay, now) => {
-      const answer = await db.transact('durable', (tx) => create(tx, replay, now));
+    create: async (replay) => {
+      const answer = await db.transact('durable', (tx) => create(tx, replay));
       const { tenant, stream } = replay;
       if ('created' in answer) hint({ kind: 'stream', tenant, stream });
       return answer;
@@ -38,23 +39,19 @@ export function createReplayStore(deps: {
       const stored = await readReplay(db, tenant, stream, id);
       return stored && replayOf(stored);
     },
-    cancel: async (tenant, stream, id, now) => {
-      const answer = await db.transact('durable', (tx) => cancel(tx, { tenant, stream }, id, now));
+    cancel: async (tenant, stream, id) => {
+      const answer = await db.transact('durable', (tx) => cancel(tx, { tenant, stream }, id));
       if (answer === 'cancelled') hint({ kind: 'stream', tenant, stream });
       return answer !== 'unknown';
     },
-    feed: (ask, now) => identity.transact(db, 'durable', (tx) => feed(tx, ask, now)),
+    feed: (ask) => identity.transact(db, 'durable', (tx) => feed(tx, ask)),
     prune: (query) => prune(db, query),
   };
 }
 
-async function create(
-  tx: Queries,
-  asked: NewReplay,
-  now: Millis,
-): ReturnType<ReplayStore['create']> {
+async function create(tx: Queries, asked: NewReplay): ReturnType<ReplayStore['create']> {
   const { tenant, stream } = asked;
-  const run = await lockRun(tx, tenant, stream);
+  const [run, now] = await Promise.all([lockRun(tx, tenant, stream), storeNow(tx)]);
   if (run === undefined) return { refused: 'unknown' };
   if (run.status === 'disabled') return { refused: 'disabled' };
   if ((await runningReplay(tx, run)) !== undefined) return { refused: 'running' };
@@ -101,7 +98,6 @@ async function cancel(
   tx: Queries,
   { tenant, stream }: StreamRef,
   id: string,
-  now: Millis,
 ): Promise<'cancelled' | 'over' | 'unknown'> {
   const run = await lockRun(tx, tenant, stream);
   const replay = await readReplay(tx, tenant, stream, id);
@@ -109,7 +105,7 @@ async function cancel(
   if (replay.status !== 'running') return 'over';
   await Promise.all([
     tx.run`
-      update replays set status = 'cancelled', finished_at = ${now}
+      update replays set status = 'cancelled', finished_at = leat_now()
       where tenant = ${tenant} and stream = ${stream} and id = ${id}`,
     tx.run`
       delete from deliveries
@@ -119,8 +115,8 @@ async function cancel(
   return 'cancelled';
 }
 
-async function feed(tx: Queries, ask: FeedAsk, now: Millis): Promise<FeedAnswer> {
-  const runs = await lockRuns(tx, [ask]);
+async function feed(tx: Queries, ask: FeedAsk): Promise<FeedAnswer> {
+  const [runs, now] = await Promise.all([lockRuns(tx, [ask]), storeNow(tx)]);
   const run = runs.get(keyOf(ask));
   if (run === undefined || run.owner === null || run.epoch !== ask.epoch) return lostFeed;
   const [raised = 0] = await raiseCursors(tx, runs, [ask]);

@@ -17,6 +17,7 @@ import { addProgress } from './replays.ts';
 import { readRows, removeRows, type Row, writeRows } from './rows.ts';
 import { cursorMax, keyOf, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
 import { addStats } from './stats.ts';
+import { storeNow } from './time.ts';
 import { recordOutcomes, type Tally } from './tally.ts';
 
 /**
@@ -38,22 +39,24 @@ export function createSettle(deps: {
 
 async function settle(tx: Queries, batch: SettleBatch): Promise<SettleAnswer> {
   const { node, settlements } = batch;
-  const [begun, runs, rows] = await Promise.all([
+  const [begun, runs, rows, now] = await Promise.all([
     beginBatch(tx, node, batch.batch),
     lockRuns(tx, settlements),
     readRows(tx, settlements),
+    storeNow(tx),
   ]);
+  const rules = { limits: batch.limits, now };
   const owned = settlements.map((settlement) => ownedRun(runs, node, settlement));
   if (!begun) return repeated(owned, await isPresent(tx, node));
   const ends = new Map<Settlement, End>();
   for (const [index, settlement] of settlements.entries()) {
     const run = owned[index];
     if (run === undefined) continue;
-    const tally = await recordOutcomes(tx, run, settlement, rows.get(keyOf(run)), batch);
+    const tally = await recordOutcomes(tx, run, settlement, rows.get(keyOf(run)), rules);
     const after = runAfter(run, settlement, tally.score, cursorMax(run, settlement.version));
     ends.set(settlement, { tally, after });
   }
-  await write(tx, [...ends.values()], batch.now);
+  await write(tx, [...ends.values()], now);
   return { streams: settlements.map((settlement) => answerOf(ends.get(settlement))) };
 }
 

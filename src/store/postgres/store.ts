@@ -25,6 +25,7 @@ import { nameOf } from './refusal.ts';
 import { prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
 import { createTenantStore } from './tenants.ts';
+import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { createUserStore } from './users.ts';
 import { createWriteCheck } from '../write-check.ts';
@@ -35,7 +36,7 @@ export interface PostgresStoreDeps {
   /** 32 bytes; seals the secrets in the database. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
-  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
+  readonly clock: Clock;
   /** Puts a commit off until calls of the same turn of the event loop have joined it. */
   readonly defer: (action: () => void) => void;
   /** Hears of listeners of `watch` that throw, and of hints that cannot be heard. */
@@ -57,10 +58,12 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
   const seal = createSeal(deps.secretKey, random);
   const { emit, watch } = createHints({ report });
   const identity = createStoreIdentity({ emit });
+  const time = createServerTime(clock);
   try {
     // First: the schema of a half moved store waits for its key proof.
     await refuseHalfMoved(commands, nameOf(url));
     await prepareSchema(commands, nameOf(url), seal);
+    await readTime(commands, time, clock);
     await adoptAtOpen(commands, identity, report);
   } catch (error) {
     await pools.close();
@@ -93,13 +96,14 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     notices,
     clock,
     others: pools.lists,
+    time,
   });
   const { append } = parts.log;
   return {
     ...parts,
     log: {
       ...parts.log,
-      append: (tenant, events, now) => writes.observe(append(tenant, events, now)),
+      append: (tenant, events) => writes.observe(append(tenant, events)),
     },
     watch,
     ping: writes.check,
@@ -141,13 +145,14 @@ interface PartDeps {
   readonly hint: (hint: Hint) => void;
   readonly defer: (action: () => void) => void;
   readonly notices: Notices;
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Clock;
   readonly others: Queries;
+  readonly time: ServerTime;
 }
 
 /** Each command with the connections of its purpose. */
 function partsOf(pools: Pools, deps: PartDeps): Parts {
-  const { identity, seal, notices } = deps;
+  const { identity, seal, notices, clock, time } = deps;
   const over =
     <T>(create: (deps: PartDeps & { db: Database }) => T) =>
     (purpose: Purpose): T =>
@@ -161,6 +166,8 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       seal,
       hint: notices.tell,
       counted: notices.counted,
+      clock,
+      time,
     }),
   );
   const streams = over(createStreamStore);
@@ -205,6 +212,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     looks: over(createLookStore)('commands'),
     upkeep: over(createUpkeepStore)('commands'),
     overview: over(createOverviewStore)('lists'),
+    time,
   };
 }
 

@@ -16,6 +16,7 @@ import { type Tip, tipOf } from './log.ts';
 import { lockRun, noteChanges, type Run, writeRuns } from './runs.ts';
 import { countSkipped, passedOverBy } from './skipped.ts';
 import { listStats } from './stats.ts';
+import { storeNow } from './time.ts';
 import { takeTurn } from './turns.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
 
@@ -36,8 +37,8 @@ export function createStreamStore({ db, seal, hint }: StreamDeps): StreamStore {
     get: (tenant, id) => readStream(db, seal, tenant, id),
     list: (tenant, page) => list(db, seal, tenant, page),
     health: (tenant, id) => readHealth(db, tenant, id),
-    update: async (tenant, id, decide, now) => {
-      const change = { tenant, id, decide, now };
+    update: async (tenant, id, decide) => {
+      const change = { tenant, id, decide };
       const answer = await db.transact('durable', (tx) => update(tx, seal, change));
       if (!('updated' in answer)) return answer;
       const { updated, held, passedOver } = answer;
@@ -137,15 +138,14 @@ interface Change {
   readonly tenant: number;
   readonly id: string;
   readonly decide: Parameters<StreamStore['update']>[2];
-  readonly now: Millis;
 }
 
 async function update(
   tx: Queries,
   seal: Seal,
-  { tenant, id, decide, now }: Change,
+  { tenant, id, decide }: Change,
 ): Promise<Changed | ChangeRefused> {
-  const run = await lockRun(tx, tenant, id);
+  const [run, now] = await Promise.all([lockRun(tx, tenant, id), storeNow(tx)]);
   const before = await readStream(tx, seal, tenant, id);
   if (before === undefined || run === undefined) return { refused: 'unknown' };
   const tip = await tipOf(tx, tenant);

@@ -1,4 +1,3 @@
-import type { Millis } from '../../core/clock.ts';
 import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint, Page } from '../port.ts';
 import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
@@ -31,10 +30,9 @@ export function createUserStore({ db, identity, hint }: UserDeps): UserStore {
     byEmail: (tenant, email) => byEmail(db, tenant, email.toLowerCase()),
     list: (tenant, query) => list(db, tenant, query),
     listFrom: (tenant, page) => listFrom(db, tenant, page),
-    create: (user, event, now) => commit(user.tenant, (tx) => create(tx, user, event, now)),
-    update: (tenant, id, decide, now) =>
-      commit(tenant, (tx) => update(tx, { tenant, id, decide, now })),
-    delete: (tenant, id, emit, now) => commit(tenant, (tx) => remove(tx, tenant, id, emit, now)),
+    create: (user, event) => commit(user.tenant, (tx) => create(tx, user, event)),
+    update: (tenant, id, decide) => commit(tenant, (tx) => update(tx, { tenant, id, decide })),
+    delete: (tenant, id, emit) => commit(tenant, (tx) => remove(tx, tenant, id, emit)),
   };
 }
 
@@ -158,12 +156,7 @@ const unreadable = String.raw`[^\\](\\\\)*\\u(0000|[dD][89a-fA-F])`;
 
 type Created = Awaited<ReturnType<UserStore['create']>>;
 
-async function create(
-  tx: Queries,
-  user: User,
-  event: NewEvent,
-  now: Millis,
-): Promise<Changed<Created>> {
+async function create(tx: Queries, user: User, event: NewEvent): Promise<Changed<Created>> {
   const { tenant, id, connection, email, username, passwordHash, profile } = user;
   await lockNames(tx, user);
   const inserted = await tx.run`
@@ -173,7 +166,7 @@ async function create(
       ${JSON.stringify(profile)}, ${user.createdAt}, ${user.updatedAt})
     on conflict do nothing`;
   if (inserted === 0) return unchanged(duplicate);
-  const { written } = await appendWithin(tx, tenant, [event], now);
+  const { written } = await appendWithin(tx, tenant, [event]);
   return { answer: { created: user }, written };
 }
 
@@ -184,12 +177,10 @@ async function update<R extends string>(
     tenant,
     id,
     decide,
-    now,
   }: {
     tenant: number;
     id: string;
     decide: (before: User) => { after: User; event: NewEvent } | { refused: R };
-    now: Millis;
   },
 ): Promise<Changed<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }>> {
   const before = await locked(tx, tenant, id);
@@ -205,7 +196,7 @@ async function update<R extends string>(
       password_hash = ${after.passwordHash}, profile = ${JSON.stringify(after.profile)},
       updated_at = ${after.updatedAt}
     where tenant = ${tenant} and id = ${id}`;
-  const { written } = await appendWithin(tx, tenant, [decision.event], now);
+  const { written } = await appendWithin(tx, tenant, [decision.event]);
   return { answer: { updated: after }, written };
 }
 
@@ -214,14 +205,13 @@ async function remove(
   tenant: number,
   id: string,
   emit: (before: User) => NewEvent,
-  now: Millis,
 ): Promise<Changed<boolean>> {
   const before = await locked(tx, tenant, id);
   if (before === undefined) return unchanged(false);
   const event = emit(before);
   await tx.run`delete from users where tenant = ${tenant} and id = ${id}`;
   await tx.run`delete from role_users where tenant = ${tenant} and "user" = ${id}`;
-  const { written } = await appendWithin(tx, tenant, [event], now);
+  const { written } = await appendWithin(tx, tenant, [event]);
   return { answer: true, written };
 }
 

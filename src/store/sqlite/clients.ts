@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Client } from '../../core/types.ts';
 import type { ClientStore, Hint, NumberedPage, PageByNumber } from '../port.ts';
+import { skewMaxMs, type StoreTime } from '../port-time.ts';
 import type { Database } from './database.ts';
 import { grantsOfClient } from './grants.ts';
 import { clientOf, type ClientRow } from '../rows/clients.ts';
@@ -8,10 +9,11 @@ import { clientOf, type ClientRow } from '../rows/clients.ts';
 export interface ClientDeps {
   readonly db: Database;
   readonly hint: (hint: Hint) => void;
+  readonly time: StoreTime;
 }
 
 /** The clients, and the assertions they have used. */
-export function createClientStore({ db, hint }: ClientDeps): ClientStore {
+export function createClientStore({ db, hint, time }: ClientDeps): ClientStore {
   return {
     get: async (tenant, id) => get(db, tenant, id),
     list: async (tenant, page) => list(db, tenant, page),
@@ -31,8 +33,10 @@ export function createClientStore({ db, hint }: ClientDeps): ClientStore {
       if (deleted) hint({ kind: 'client', tenant, client: id });
       return deleted;
     },
-    useAssertion: async (tenant, client, jti, expiresAt, now) =>
-      db.transact('durable', () => useAssertion(db, { tenant, client, jti, expiresAt, now })),
+    useAssertion: async (tenant, client, jti, expiresAt) => {
+      const use = { tenant, client, jti, expiresAt, expiredBy: time.now() - skewMaxMs };
+      return db.transact('durable', () => useAssertion(db, use));
+    },
   };
 }
 
@@ -93,20 +97,21 @@ function remove(db: Database, tenant: number, id: string): boolean {
 /** More than one expired row per use, so that they become fewer; few, so that no use waits long. */
 const expiredPerUse = 100;
 
+/** What has expired is kept for as long as it may be taken for valid while the clock is wrong. */
 function useAssertion(
   db: Database,
-  use: { tenant: number; client: string; jti: string; expiresAt: Millis; now: Millis },
+  use: { tenant: number; client: string; jti: string; expiresAt: Millis; expiredBy: Millis },
 ): boolean {
-  const { tenant, client, jti, expiresAt, now } = use;
+  const { tenant, client, jti, expiresAt, expiredBy } = use;
   db.run`
     delete from assertions
-    where tenant = ${tenant} and expires_at <= min(${now}, coalesce((
+    where tenant = ${tenant} and expires_at <= min(${expiredBy}, coalesce((
       select expires_at from assertions where tenant = ${tenant}
-      order by expires_at limit 1 offset ${expiredPerUse - 1}), ${now}))`;
+      order by expires_at limit 1 offset ${expiredPerUse - 1}), ${expiredBy}))`;
   const used = db.run`
     insert into assertions (tenant, client, jti, expires_at)
     values (${tenant}, ${client}, ${jti}, ${expiresAt})
     on conflict (tenant, client, jti) do update set expires_at = excluded.expires_at
-    where assertions.expires_at <= ${now}`;
+    where assertions.expires_at <= ${expiredBy}`;
   return used === 1;
 }

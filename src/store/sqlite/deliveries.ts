@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryStore, Hint } from '../port.ts';
+import type { StoreTime } from '../port-time.ts';
 import type { Database } from './database.ts';
 import { claimDue } from './due.ts';
 import { failure, listFailures } from './failures.ts';
@@ -13,31 +14,39 @@ export interface DeliveryDeps extends UpkeepDeps {
   readonly hint: (hint: Hint) => void;
   /** Receives the number of attempts that a command has recorded. */
   readonly settled?: ((attempts: number) => void) | undefined;
+  readonly time: StoreTime;
 }
 
 /** The deliveries that did not settle at once: the due ones, and the open failures. */
 export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
-  const { db, hint } = deps;
+  const { db, hint, time } = deps;
   return {
     listFailures: async (tenant, stream, query) => listFailures(db, tenant, stream, query),
     failure: async (tenant, stream, eventId) => failure(db, tenant, stream, eventId),
-    redeliver: async (tenant, stream, eventId, now) => {
-      const answer = db.transact('durable', () => redeliver(db, tenant, stream, eventId, now));
+    redeliver: async (tenant, stream, eventId) => {
+      const answer = db.transact('durable', () =>
+        redeliver(db, tenant, stream, eventId, time.now()),
+      );
       if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
       return answer;
     },
-    redeliverMany: async (tenant, stream, filter, now) => {
-      const count = db.transact('durable', () => redeliverMany(db, tenant, stream, filter, now));
+    redeliverMany: async (tenant, stream, filter) => {
+      const count = db.transact('durable', () =>
+        redeliverMany(db, tenant, stream, filter, time.now()),
+      );
       if (count > 0) hint({ kind: 'stream', tenant, stream });
       return count;
     },
-    addTest: async (tenant, stream, event, now) => {
-      const answer = db.transact('durable', () => addTest(db, tenant, stream, event, now));
+    addTest: async (tenant, stream, event) => {
+      const answer = db.transact('durable', () => addTest(db, tenant, stream, event, time.now()));
       if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
       return answer;
     },
-    claimDue: async (asks, now, leaseUntil) =>
-      db.transact('relaxed', () => asks.map((ask) => claimDue(db, ask, now, leaseUntil))),
+    claimDue: async (asks, rules) =>
+      db.transact('relaxed', () => {
+        const now = time.now();
+        return asks.map((ask) => claimDue(db, ask, now, rules));
+      }),
     settle: createSettle(deps),
     pruneAttempts: createHistoryPruner(deps),
   };

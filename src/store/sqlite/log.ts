@@ -3,6 +3,7 @@ import { StoreContentRefused } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
+import type { StoreTime } from '../port-time.ts';
 import { traced } from '../rows/delivered-event.ts';
 import type { Database } from './database.ts';
 import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
@@ -14,6 +15,7 @@ export interface LogDeps extends UpkeepDeps {
   readonly hint: (hint: Hint) => void;
   /** Runs `action` once the present turn of the event loop has taken all its input. */
   readonly defer: (action: () => void) => void;
+  readonly time: StoreTime;
 }
 
 /** The log of events, and the appender whose end `close` waits for. */
@@ -22,7 +24,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
   const appender = createAppender({
     ...groupLimits,
     defer: deps.defer,
-    write: (tenant, events, now) => append(deps, tenant, events, now),
+    write: (tenant, events) => append(deps, tenant, events),
   });
   return {
     appender,
@@ -35,12 +37,13 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
 }
 
 function append(
-  { db, hint }: LogDeps,
+  { db, hint, time }: LogDeps,
   tenant: number,
   events: readonly NewEvent[],
-  now: Millis,
 ): Appended[] {
-  const { appended, written } = db.transact('durable', () => appendWithin(db, tenant, events, now));
+  const { appended, written } = db.transact('durable', () =>
+    appendWithin(db, tenant, events, time.now()),
+  );
   if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
   return appended;
 }

@@ -1,5 +1,7 @@
 import type { Clock, Millis } from '../../core/clock.ts';
 import type { Offset, Stream } from '../../core/types.ts';
+import { nextDueInMs } from '../due.ts';
+import type { StoreTime, WaitRule } from '../port-time.ts';
 import type { Seal } from '../seal.ts';
 import type {
   ClaimAsk,
@@ -26,16 +28,18 @@ export function createOwnershipStore(deps: {
   readonly db: Database;
   readonly seal: Seal;
   readonly clock: Pick<Clock, 'elapsedMs'>;
+  readonly time: StoreTime;
 }): OwnershipStore {
   const { db } = deps;
   return {
     join: async (nodeId, leaseMs) => db.transact('relaxed', () => join(deps, nodeId, leaseMs)),
     heartbeat: async (node, leaseMs) =>
       db.transact('relaxed', () => heartbeat(deps, node, leaseMs)),
-    claim: async (node, ask, now) => db.transact('relaxed', () => claim(deps, node, ask, now)),
-    owned: async (node, streams) => {
+    claim: async (node, ask) =>
+      db.transact('relaxed', () => claim(deps, node, ask, deps.time.now())),
+    owned: async (node, streams, rule) => {
       if (!isPresent(db, node)) return [];
-      const found = streams.flatMap((ref) => ownedNow(deps, node, ref) ?? []);
+      const found = streams.flatMap((ref) => ownedNow(deps, node, ref, rule) ?? []);
       see(db, node, found);
       return found;
     },
@@ -114,7 +118,7 @@ function claim(deps: Deps, node: Node, ask: ClaimAsk, now: Millis): OwnedStream[
   const self = db.get<{ incarnation: number; last_claim: number; lease_until: number }>`
     select incarnation, last_claim, lease_until from nodes where id = ${node.id}`;
   if (self?.incarnation !== node.incarnation) return [];
-  if (ask.claim <= self.last_claim) return claimedBefore(deps, node, ask.claim);
+  if (ask.claim <= self.last_claim) return claimedBefore(deps, node, ask);
   if (self.lease_until <= nowMs) return [];
   db.run`update nodes set last_claim = ${ask.claim} where id = ${node.id}`;
   buryDead(db, nowMs);
@@ -127,7 +131,7 @@ function claim(deps: Deps, node: Node, ask: ClaimAsk, now: Millis): OwnedStream[
         where d.tenant = runs.tenant and d.stream = runs.stream and d.due_at is not null
           and d.kind <> 'replay'))
     order by runs.tenant, runs.stream limit ${ask.take}`;
-  return free.flatMap((ref) => claimOne(deps, node, ask.claim, ref, now) ?? []);
+  return free.flatMap((ref) => claimOne(deps, node, ask, ref, now) ?? []);
 }
 
 /** Frees what nodes without a lease own; done once for each lease that has ended. */
@@ -142,17 +146,17 @@ function bury(db: Database, id: string): void {
   db.run`update runs set owner = null where owner = ${id}`;
 }
 
-function claimedBefore(deps: Deps, node: Node, claimNumber: number): OwnedStream[] {
+function claimedBefore(deps: Deps, node: Node, ask: ClaimAsk): OwnedStream[] {
   const refs = deps.db.all<StreamRef>`
-    select tenant, stream from runs where owner = ${node.id} and claim = ${claimNumber}
+    select tenant, stream from runs where owner = ${node.id} and claim = ${ask.claim}
     order by tenant, stream`;
-  return refs.flatMap((ref) => ownedNow(deps, node, ref) ?? []);
+  return refs.flatMap((ref) => ownedNow(deps, node, ref, ask) ?? []);
 }
 
 function claimOne(
   deps: Deps,
   node: Node,
-  claimNumber: number,
+  ask: ClaimAsk,
   { tenant, stream }: StreamRef,
   now: Millis,
 ): OwnedStream | undefined {
@@ -160,7 +164,7 @@ function claimOne(
   const run = readRun(db, tenant, stream);
   if (run === undefined) return undefined;
   db.run`
-    update runs set owner = ${node.id}, epoch = epoch + 1, claim = ${claimNumber}, unseen = 0
+    update runs set owner = ${node.id}, epoch = epoch + 1, claim = ${ask.claim}, unseen = 0
     where key = ${run.key}`;
   if (run.status === 'disabled') {
     writeRun(db, { ...run, health: failWaiting(db, run, 'parked', now) });
@@ -169,7 +173,7 @@ function claimOne(
   db.run`
     update deliveries set due_at = ${now}
     where tenant = ${tenant} and stream = ${stream} and state = 'parked' and due_at is not null`;
-  return ownedNow(deps, node, { tenant, stream });
+  return ownedNow(deps, node, { tenant, stream }, ask);
 }
 
 /** Its owner begins nothing for it before it has this answer. */
@@ -193,19 +197,20 @@ function hasSeen({ db, clock }: Deps, { tenant, stream }: StreamRef): boolean {
   return unseen === undefined;
 }
 
-function ownedNow(deps: Deps, node: Node, ref: StreamRef): OwnedStream | undefined {
+function ownedNow(deps: Deps, node: Node, ref: StreamRef, rule: WaitRule): OwnedStream | undefined {
   const run = readRun(deps.db, ref.tenant, ref.stream);
   const stream = readStream(deps, ref.tenant, ref.stream);
   if (run?.owner !== node.id || stream === undefined) return undefined;
-  return ownedStream(deps.db, run, stream);
+  return ownedStream(deps, run, stream, rule);
 }
 
-function ownedStream(db: Database, run: Run, stream: Stream): OwnedStream {
+function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRule): OwnedStream {
   const { tenant, epoch, cursor } = run;
   const name = db.get<{ name: string }>`select name from tenants where id = ${tenant}`;
-  const due = db.get<{ waiting: number; next_due_at: Millis | null }>`
+  const due = db.get<{ waiting: number; next_due_at: Millis | null; last_due_at: Millis | null }>`
     select count(*) filter (where kind in ('first', 'test')) as waiting,
-      min(due_at) filter (where kind <> 'replay' or ${run.status === 'enabled'}) as next_due_at
+      min(due_at) filter (where kind <> 'replay' or ${run.status === 'enabled'}) as next_due_at,
+      max(due_at) filter (where kind <> 'replay' or ${run.status === 'enabled'}) as last_due_at
     from deliveries
     where tenant = ${tenant} and stream = ${run.stream} and due_at is not null`;
   const above = db.all<{ offset: Offset }>`
@@ -218,7 +223,7 @@ function ownedStream(db: Database, run: Run, stream: Stream): OwnedStream {
     run: run.run,
     cursor,
     waiting: due?.waiting ?? 0,
-    nextDueAt: due?.next_due_at ?? undefined,
+    nextDueInMs: nextDueInMs([due?.next_due_at, due?.last_due_at], time.now(), rule),
     replay: runningReplay(db, run)?.id,
     rowsAbove: above.map((row) => row.offset),
   };
@@ -232,8 +237,9 @@ function release(db: Database, node: Node, last: CursorRaise): void {
       and epoch = ${last.epoch}`;
 }
 
-function nodes({ db, clock }: Deps): NodeState[] {
+function nodes({ db, clock, time }: Deps): NodeState[] {
   const nowMs = clock.elapsedMs();
+  const skewMs = time.skewMs();
   const rows = db.all<{ id: string; lease_until: number; streams: number }>`
     select id, lease_until, (select count(*) from runs where owner = nodes.id) as streams
     from nodes where lease_until > ${nowMs} or exists (select 1 from runs where owner = nodes.id)
@@ -242,5 +248,6 @@ function nodes({ db, clock }: Deps): NodeState[] {
     id,
     streams,
     leaseMs: Math.max(0, Math.round(leaseUntil - nowMs)),
+    skewMs,
   }));
 }

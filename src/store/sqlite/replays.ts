@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
 import type { Hint } from '../port.ts';
+import type { StoreTime } from '../port-time.ts';
 import type { FeedAnswer, FeedAsk, NewReplay, ReplayStore } from '../port-replays.ts';
 import {
   acceptedReplay,
@@ -21,12 +22,12 @@ import { noteChange, raiseCursor, readRun } from './runs.ts';
 
 /** Ranges of the log that are sent again. */
 export function createReplayStore(
-  deps: UpkeepDeps & { readonly hint: (hint: Hint) => void },
+  deps: UpkeepDeps & { readonly hint: (hint: Hint) => void; readonly time: StoreTime },
 ): ReplayStore {
-  const { db, hint } = deps;
+  const { db, hint, time } = deps;
   return {
-    create: async (replay, now) => {
-      const answer = db.transact('durable', () => create(db, replay, now));
+    create: async (replay) => {
+      const answer = db.transact('durable', () => create(db, replay, time.now()));
       const { tenant, stream } = replay;
       if ('created' in answer) hint({ kind: 'stream', tenant, stream });
       return answer;
@@ -35,12 +36,12 @@ export function createReplayStore(
       const stored = readReplay(db, tenant, stream, id);
       return stored && replayOf(stored);
     },
-    cancel: async (tenant, stream, id, now) => {
-      const answer = db.transact('durable', () => cancel(db, tenant, stream, id, now));
+    cancel: async (tenant, stream, id) => {
+      const answer = db.transact('durable', () => cancel(db, tenant, stream, id, time.now()));
       if (answer === 'cancelled') hint({ kind: 'stream', tenant, stream });
       return answer !== 'unknown';
     },
-    feed: async (ask, now) => db.transact('relaxed', () => feed(db, ask, now)),
+    feed: async (ask) => db.transact('relaxed', () => feed(db, ask, time.now())),
     prune: async (query) => db.transact('relaxed', () => prune(deps, query)),
   };
 }

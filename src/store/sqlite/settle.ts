@@ -1,3 +1,4 @@
+import type { Millis } from '../../core/clock.ts';
 import type {
   DeliveryStore,
   Hint,
@@ -6,6 +7,7 @@ import type {
   SettledStream,
   Settlement,
 } from '../port.ts';
+import type { StoreTime } from '../port-time.ts';
 import { lost, newScore, recorded, runAfter, tellDisabled } from '../settling.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
@@ -23,16 +25,18 @@ export function createSettle(deps: {
   readonly db: Database;
   readonly hint: (hint: Hint) => void;
   readonly settled?: ((attempts: number) => void) | undefined;
+  readonly time: StoreTime;
 }): DeliveryStore['settle'] {
+  const { db, time } = deps;
   return async (batch) => {
-    const answer = deps.db.transact('relaxed', () => settle(deps.db, batch));
+    const answer = db.transact('relaxed', () => settle(db, batch, time.now()));
     deps.settled?.(batch.settlements.reduce((sum, { outcomes }) => sum + outcomes.length, 0));
     tellDisabled(batch, answer, deps.hint);
     return answer;
   };
 }
 
-function settle(db: Database, batch: SettleBatch): SettleAnswer {
+function settle(db: Database, batch: SettleBatch, now: Millis): SettleAnswer {
   const node = db.get<{ incarnation: number; last_batch: number }>`
     select incarnation, last_batch from nodes where id = ${batch.node.id}`;
   if (node?.incarnation !== batch.node.incarnation) {
@@ -40,7 +44,12 @@ function settle(db: Database, batch: SettleBatch): SettleAnswer {
   }
   if (batch.batch <= node.last_batch) return repeated(db, batch);
   db.run`update nodes set last_batch = ${batch.batch} where id = ${batch.node.id}`;
-  return { streams: batch.settlements.map((settlement) => settleOne(db, batch, settlement)) };
+  const rules = { limits: batch.limits, now };
+  return {
+    streams: batch.settlements.map((settlement) =>
+      settleOne(db, ownedRun(db, batch, settlement), settlement, rules),
+    ),
+  };
 }
 
 /** The batch was recorded before and its answer got lost: says how the streams stand now. */
@@ -58,10 +67,13 @@ function ownedRun(db: Database, batch: SettleBatch, settlement: Settlement): Run
   return owned ? run : undefined;
 }
 
-function settleOne(db: Database, batch: SettleBatch, settlement: Settlement): SettledStream {
-  const run = ownedRun(db, batch, settlement);
+function settleOne(
+  db: Database,
+  run: Run | undefined,
+  settlement: Settlement,
+  { limits, now }: Pick<Tally, 'limits' | 'now'>,
+): SettledStream {
   if (run === undefined) return lost;
-  const { limits, now } = batch;
   const score = newScore(run.health);
   const tally: Tally = { db, run, limits, now, score };
   for (const outcome of settlement.outcomes) recordOutcome(tally, outcome);

@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock, RandomBytes } from '../../core/clock.ts';
+import type { StoreTime } from '../port-time.ts';
 import { createSeal } from '../seal.ts';
 import { createHints } from '../hints.ts';
 import type { Store } from '../port.ts';
@@ -11,6 +12,7 @@ import { createCopy } from './copy.ts';
 import { createDatabase, type Database } from './database.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createGrantStore } from './grants.ts';
+import { createGuardedTime } from './guarded-time.ts';
 import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
 import { createLookStore } from './looks.ts';
@@ -30,8 +32,10 @@ export interface SqliteStoreDeps {
   /** 32 bytes; seals the secrets in the database. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
-  /** Leases of nodes and the age of what is kept go by it. */
+  /** Leases of nodes and the steps of upkeep go by it. */
   readonly clock: Pick<Clock, 'now' | 'elapsedMs' | 'after'>;
+  /** Every instant that is stored goes by it; the guarded clock unless said. */
+  readonly time?: StoreTime | undefined;
   /** Puts a commit off until calls of the same turn of the event loop have joined it. */
   readonly defer: (action: () => void) => void;
   /** Hears of listeners of `watch` that throw. */
@@ -66,13 +70,15 @@ export function createSqliteStore(
   deps: Omit<SqliteStoreDeps, 'clock'> & { readonly clock: Pick<Clock, 'now' | 'elapsedMs'> },
   walSync?: WalSync,
 ): Store {
-  const { defer, clock, report } = deps;
+  const { defer, report } = deps;
+  const time = deps.time ?? createGuardedTime(deps.clock);
+  const clock = { ...deps.clock, now: () => time.now() };
   const seal = createSeal(deps.secretKey, deps.random);
   defineTestKey(connection);
   const db = createDatabase(connection, walSync && (() => walSync.committed(0)));
   voidOwnership(db);
   const { emit: hint, watch } = createHints({ report });
-  const shared = { db, seal, hint, defer, clock, settled: walSync?.committed };
+  const shared = { db, seal, hint, defer, clock, time, settled: walSync?.committed };
   const { appender, ...log } = createLogStore(shared);
   const writes = createWriteCheck({
     clock,
@@ -83,7 +89,7 @@ export function createSqliteStore(
     tenants: createTenantStore(shared),
     log: {
       ...log,
-      append: (tenant, events, now) => writes.observe(log.append(tenant, events, now)),
+      append: (tenant, events) => writes.observe(log.append(tenant, events)),
     },
     streams: createStreamStore(shared),
     deliveries: createDeliveryStore(shared),
@@ -99,6 +105,7 @@ export function createSqliteStore(
     upkeep: createUpkeepStore({ ...shared, connection }),
     overview: createOverviewStore({ db, file: connection.location() ?? undefined }),
     copy: createCopy(connection),
+    time,
     watch,
     ping: writes.check,
     close: async () => {

@@ -10,6 +10,7 @@ import {
   noSwitch,
 } from '../enabling.ts';
 import type { Hint, Page, StreamStore } from '../port.ts';
+import type { StoreTime } from '../port-time.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
@@ -25,11 +26,12 @@ export interface StreamDeps {
   readonly hint: (hint: Hint) => void;
   /** Runs `action` once other work of the event loop had its turn. */
   readonly defer: (action: () => void) => void;
+  readonly time: StoreTime;
 }
 
 /** What operators configure. The destination and the signing secrets are sealed while at rest. */
 export function createStreamStore(deps: StreamDeps): StreamStore {
-  const { db, hint } = deps;
+  const { db, hint, time } = deps;
   return {
     create: async (stream, rules) => {
       const answer = db.transact('durable', () => create(deps, stream, rules));
@@ -39,8 +41,8 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
     get: async (tenant, id) => readStream(deps, tenant, id),
     list: async (tenant, page) => list(deps, tenant, page),
     health: async (tenant, id) => readRun(db, tenant, id)?.health,
-    update: async (tenant, id, decide, now) => {
-      const answer = db.transact('durable', () => update(deps, tenant, id, decide, now));
+    update: async (tenant, id, decide) => {
+      const answer = db.transact('durable', () => update(deps, tenant, id, decide, time.now()));
       if (!('updated' in answer)) return answer;
       const { updated, held, passedOver } = answer;
       if (answer.changed) hint({ kind: 'stream', tenant, stream: id });

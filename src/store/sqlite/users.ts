@@ -3,6 +3,7 @@ import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint, Page } from '../port.ts';
 import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
 import { orderedPage } from '../user-order.ts';
+import type { StoreTime } from '../port-time.ts';
 import type { Database } from './database.ts';
 import { appendWithin } from './log.ts';
 import { userOf, type UserRow } from '../rows/users.ts';
@@ -10,10 +11,11 @@ import { userOf, type UserRow } from '../rows/users.ts';
 export interface UserDeps {
   readonly db: Database;
   readonly hint: (hint: Hint) => void;
+  readonly time: StoreTime;
 }
 
 /** The users of the database connections; every change appends its event in the same commit. */
-export function createUserStore({ db, hint }: UserDeps): UserStore {
+export function createUserStore({ db, hint, time }: UserDeps): UserStore {
   /** Commits a change with its event, then tells the watchers; `undefined` events: no change. */
   const commit = <T>(tenant: number, work: () => Changed<T>): T => {
     const { answer, written } = db.transact('durable', work);
@@ -25,11 +27,11 @@ export function createUserStore({ db, hint }: UserDeps): UserStore {
     byEmail: async (tenant, email) => byEmail(db, tenant, email.toLowerCase()),
     list: async (tenant, query) => list(db, tenant, query),
     listFrom: async (tenant, page) => listFrom(db, tenant, page),
-    create: async (user, event, now) => commit(user.tenant, () => create(db, user, event, now)),
-    update: async (tenant, id, decide, now) =>
-      commit(tenant, () => update(db, { tenant, id, decide, now })),
-    delete: async (tenant, id, emit, now) =>
-      commit(tenant, () => remove(db, tenant, id, emit, now)),
+    create: async (user, event) => commit(user.tenant, () => create(db, user, event, time.now())),
+    update: async (tenant, id, decide) =>
+      commit(tenant, () => update(db, { tenant, id, decide, now: time.now() })),
+    delete: async (tenant, id, emit) =>
+      commit(tenant, () => remove(db, tenant, id, emit, time.now())),
   };
 }
 

@@ -16,6 +16,9 @@ import {
   start,
   type LoggedEvent,
   type Scene,
+  dueRules,
+  newEvent,
+  waitRule,
 } from './scene.ts';
 
 export function deliveriesContract(engine: Engine): void {
@@ -48,12 +51,9 @@ const ids = (items: readonly { event: { id: string } }[]) => items.map(({ event 
 const idsOf = (events: readonly LoggedEvent[]) => events.map((event) => event.id);
 
 async function disable(scene: Scene, stream: Stream): Promise<void> {
-  await scene.store.streams.update(
-    scene.tenant,
-    stream.id,
-    (before) => ({ after: { ...before, status: 'disabled' } }),
-    scene.now,
-  );
+  await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+    after: { ...before, status: 'disabled' },
+  }));
 }
 
 function listContract(engine: Engine): void {
@@ -101,7 +101,7 @@ function listContract(engine: Engine): void {
     });
     assert.deepEqual(ids(first.items), [e6, e5]);
     // The record at the end of the page goes, a new one comes, a waiting one is tried again.
-    for (const id of [e5, e2]) await store.deliveries.redeliver(tenant, stream.id, id, scene.now);
+    for (const id of [e5, e2]) await store.deliveries.redeliver(tenant, stream.id, id);
     const [, second, , , fifth] = events;
     assert.ok(second && fifth);
     await scene.settle(owned, { outcomes: [delivered(fifth, again), failed(second, again)] });
@@ -192,7 +192,7 @@ function listContract(engine: Engine): void {
     assert.deepEqual(there.items, []);
     const id = events[0]?.id ?? '';
     assert.equal(await scene.store.deliveries.failure(other.id, stream.id, id), undefined);
-    assert.equal(await scene.store.deliveries.redeliver(other.id, stream.id, id, start), 'unknown');
+    assert.equal(await scene.store.deliveries.redeliver(other.id, stream.id, id), 'unknown');
   });
 
   test('of a long history the newest hundred entries are shown, oldest first', async (t) => {
@@ -201,9 +201,9 @@ function listContract(engine: Engine): void {
     const [event] = events;
     assert.ok(event);
     const outcomes = Array.from({ length: 130 }, (_, index) =>
-      retry(event, { at: start + index, error: `error ${index}` }),
+      retry(event, { agoMs: -index, error: `error ${index}` }),
     );
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, start);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
     await scene.settle(owned, { outcomes: outcomes.map((outcome) => ({ ...outcome, ...again })) });
     const [failure] = await failuresOf(scene, stream);
     const errors = failure?.attempts.map(({ error }) => error);
@@ -246,7 +246,7 @@ function redeliverContract(engine: Engine): void {
     scene.now = later;
     scene.hints.length = 0;
     const { redeliver } = scene.store.deliveries;
-    assert.equal(await redeliver(scene.tenant, stream.id, event.id, later), 'accepted');
+    assert.equal(await redeliver(scene.tenant, stream.id, event.id), 'accepted');
     assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
     const [failure] = await failuresOf(scene, stream);
     assert.deepEqual(failure?.attempts.at(-1), {
@@ -257,9 +257,7 @@ function redeliverContract(engine: Engine): void {
       error: undefined,
     });
     const { rows } = await claimDue(scene, owned);
-    assert.deepEqual(rows, [
-      { event, kind: 'redelivery', state: 'parked', attempt: 1, dueAt: later + 15_000 },
-    ]);
+    assert.deepEqual(rows, [{ event, kind: 'redelivery', state: 'parked', attempt: 1 }]);
     assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
   });
 
@@ -269,13 +267,13 @@ function redeliverContract(engine: Engine): void {
     const [event] = events;
     assert.ok(event);
     const { redeliver } = scene.store.deliveries;
-    await redeliver(scene.tenant, stream.id, event.id, scene.now);
+    await redeliver(scene.tenant, stream.id, event.id);
     scene.hints.length = 0;
-    assert.equal(await redeliver(scene.tenant, stream.id, event.id, scene.now), 'retrying');
+    assert.equal(await redeliver(scene.tenant, stream.id, event.id), 'retrying');
     await claimDue(scene, owned);
-    assert.equal(await redeliver(scene.tenant, stream.id, event.id, scene.now), 'retrying');
-    await scene.settle(owned, { outcomes: [retry(event, { ...again, dueAt: later })] });
-    assert.equal(await redeliver(scene.tenant, stream.id, event.id, scene.now), 'retrying');
+    assert.equal(await redeliver(scene.tenant, stream.id, event.id), 'retrying');
+    await scene.settle(owned, { outcomes: [retry(event, { ...again, delayMs: later - start })] });
+    assert.equal(await redeliver(scene.tenant, stream.id, event.id), 'retrying');
     assert.deepEqual(scene.hints, []);
     const [failure] = await failuresOf(scene, stream);
     assert.equal(failure?.attempts.filter((one) => one.outcome === 'redelivered').length, 1);
@@ -289,8 +287,8 @@ function redeliverContract(engine: Engine): void {
     assert.ok(one && two);
     await scene.settle(owned, { outcomes: [retry(one), parked(two)] });
     const { redeliver } = scene.store.deliveries;
-    assert.equal(await redeliver(scene.tenant, stream.id, one.id, start), 'retrying');
-    assert.equal(await redeliver(scene.tenant, stream.id, two.id, start), 'retrying');
+    assert.equal(await redeliver(scene.tenant, stream.id, one.id), 'retrying');
+    assert.equal(await redeliver(scene.tenant, stream.id, two.id), 'retrying');
   });
 
   test('a success is known, of an event and of a test', async (t) => {
@@ -299,18 +297,15 @@ function redeliverContract(engine: Engine): void {
     const { stream, owned, events } = await withFailures(scene, 1);
     const [event] = events;
     assert.ok(event);
-    await store.deliveries.redeliver(tenant, stream.id, event.id, start);
+    await store.deliveries.redeliver(tenant, stream.id, event.id);
     await scene.settle(owned, { outcomes: [delivered(event, again)] });
-    assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id, start), 'delivered');
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id), 'delivered');
     const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{}' };
-    await store.deliveries.addTest(tenant, stream.id, testEvent, start);
+    await store.deliveries.addTest(tenant, stream.id, testEvent);
     const [due] = (await claimDue(scene, owned)).rows;
     assert.ok(due);
     await scene.settle(owned, { outcomes: [delivered(due.event, { kind: 'test', hasRow: true })] });
-    assert.equal(
-      await store.deliveries.redeliver(tenant, stream.id, 'evt_test', start),
-      'delivered',
-    );
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, 'evt_test'), 'delivered');
   });
 
   test('anything else is unknown', async (t) => {
@@ -319,9 +314,9 @@ function redeliverContract(engine: Engine): void {
     const quiet = await scene.addStream();
     const { redeliver } = scene.store.deliveries;
     const id = events[0]?.id ?? '';
-    assert.equal(await redeliver(scene.tenant, quiet.id, id, start), 'unknown');
-    assert.equal(await redeliver(scene.tenant, stream.id, 'evt_unknown', start), 'unknown');
-    assert.equal(await redeliver(scene.tenant, 'est_unknown', id, start), 'unknown');
+    assert.equal(await redeliver(scene.tenant, quiet.id, id), 'unknown');
+    assert.equal(await redeliver(scene.tenant, stream.id, 'evt_unknown'), 'unknown');
+    assert.equal(await redeliver(scene.tenant, 'est_unknown', id), 'unknown');
   });
 
   test('of concurrent requests for one failure exactly one is accepted', async (t) => {
@@ -330,7 +325,7 @@ function redeliverContract(engine: Engine): void {
     const id = events[0]?.id ?? '';
     const answers = await Promise.all(
       Array.from({ length: 5 }, () =>
-        scene.store.deliveries.redeliver(scene.tenant, stream.id, id, start),
+        scene.store.deliveries.redeliver(scene.tenant, stream.id, id),
       ),
     );
     assert.deepEqual(answers.toSorted(), ['accepted', ...Array(4).fill('retrying')]);
@@ -344,9 +339,9 @@ function redeliverManyContract(engine: Engine): void {
     const { redeliver, redeliverMany } = scene.store.deliveries;
     const [first] = events;
     assert.ok(first);
-    await redeliver(scene.tenant, stream.id, first.id, scene.now);
+    await redeliver(scene.tenant, stream.id, first.id);
     scene.hints.length = 0;
-    assert.equal(await redeliverMany(scene.tenant, stream.id, {}, scene.now), 3);
+    assert.equal(await redeliverMany(scene.tenant, stream.id, {}), 3);
     assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
     assert.equal((await claimDue(scene, owned)).rows.length, 4);
     for (const { attempts } of await failuresOf(scene, stream)) {
@@ -355,7 +350,7 @@ function redeliverManyContract(engine: Engine): void {
         ['failed', 'redelivered'],
       );
     }
-    assert.equal(await redeliverMany(scene.tenant, stream.id, {}, scene.now), 0);
+    assert.equal(await redeliverMany(scene.tenant, stream.id, {}), 0);
   });
 
   test('filters by type and time', async (t) => {
@@ -369,10 +364,10 @@ function redeliverManyContract(engine: Engine): void {
     await scene.settle(owned, { outcomes: [failed(a1), failed(b1), failed(a2)] });
     const filter = { types: ['a.a'], from: start + 1, to: later + 1 };
     const { redeliverMany } = scene.store.deliveries;
-    assert.equal(await redeliverMany(scene.tenant, stream.id, filter, scene.now), 1);
+    assert.equal(await redeliverMany(scene.tenant, stream.id, filter), 1);
     assert.deepEqual(ids((await claimDue(scene, owned)).rows), [a2.id]);
-    assert.equal(await redeliverMany(scene.tenant, stream.id, { to: start }, scene.now), 0);
-    assert.equal(await redeliverMany(scene.tenant, stream.id, { types: [] }, scene.now), 0);
+    assert.equal(await redeliverMany(scene.tenant, stream.id, { to: start }), 0);
+    assert.equal(await redeliverMany(scene.tenant, stream.id, { types: [] }), 0);
   });
 
   test('waiting retries are left alone, and nobody is woken for nothing', async (t) => {
@@ -381,11 +376,11 @@ function redeliverManyContract(engine: Engine): void {
     const owned = await scene.own(stream);
     const [event] = await scene.publish('user.created');
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [retry(event, { dueAt: later })] });
+    await scene.settle(owned, { outcomes: [retry(event, { delayMs: later - start })] });
     scene.hints.length = 0;
-    assert.equal(await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}, start), 0);
+    assert.equal(await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}), 0);
     assert.deepEqual(scene.hints, []);
-    assert.equal((await claimDue(scene, owned)).nextDueAt, later);
+    assert.equal((await claimDue(scene, owned)).nextDueInMs, later - start);
   });
 
   test('a disabled stream’s failures are redelivered', async (t) => {
@@ -393,7 +388,7 @@ function redeliverManyContract(engine: Engine): void {
     const { stream, owned } = await withFailures(scene, 3);
     await disable(scene, stream);
     const { redeliverMany } = scene.store.deliveries;
-    assert.equal(await redeliverMany(scene.tenant, stream.id, {}, scene.now), 3);
+    assert.equal(await redeliverMany(scene.tenant, stream.id, {}), 3);
     assert.equal((await claimDue(scene, owned)).rows.length, 3);
   });
 }
@@ -408,29 +403,29 @@ function testContract(engine: Engine): void {
     const owned = await scene.own(stream);
     scene.hints.length = 0;
     const { addTest } = scene.store.deliveries;
-    assert.equal(await addTest(scene.tenant, stream.id, testEvent, start), 'accepted');
+    assert.equal(await addTest(scene.tenant, stream.id, testEvent), 'accepted');
     assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
     assert.equal(await scene.store.log.head(scene.tenant), 0);
     const { rows } = await claimDue(scene, owned);
-    assert.deepEqual(rows, [
-      { event: asDelivered, kind: 'test', state: 'parked', attempt: 1, dueAt: start + 15_000 },
-    ]);
+    assert.deepEqual(rows, [{ event: asDelivered, kind: 'test', state: 'parked', attempt: 1 }]);
   });
 
   test('a test that fails is a failure like any, and is redelivered', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
     const owned = await scene.own(stream);
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent, start);
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent);
     await claimDue(scene, owned);
     const ofTest = { kind: 'test', hasRow: true } as const;
-    await scene.settle(owned, { outcomes: [retry(asDelivered, { ...ofTest, dueAt: later })] });
+    await scene.settle(owned, {
+      outcomes: [retry(asDelivered, { ...ofTest, delayMs: later - start })],
+    });
     await scene.settle(owned, { outcomes: [failed(asDelivered, { ...ofTest, attempt: 2 })] });
     const [failure] = await failuresOf(scene, stream);
     assert.deepEqual(failure?.event, asDelivered);
     assert.equal(failure?.attempts.length, 2);
     assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, testEvent.id, start);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, testEvent.id);
     const { rows } = await claimDue(scene, owned);
     assert.deepEqual(rows[0]?.event, asDelivered);
     await scene.settle(owned, { outcomes: [delivered(asDelivered, again)] });
@@ -441,17 +436,17 @@ function testContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream({ status: 'disabled' });
     const { addTest } = scene.store.deliveries;
-    assert.equal(await addTest(scene.tenant, stream.id, testEvent, start), 'disabled');
-    assert.equal(await addTest(scene.tenant, 'est_unknown', testEvent, start), 'unknown');
+    assert.equal(await addTest(scene.tenant, stream.id, testEvent), 'disabled');
+    assert.equal(await addTest(scene.tenant, 'est_unknown', testEvent), 'unknown');
     assert.deepEqual(await failuresOf(scene, stream), []);
   });
 
   test('the id of a test is free in the log', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent, start);
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent);
     const events = [{ ...testEvent, chosen: true }];
-    const [appended] = await scene.store.log.append(scene.tenant, events, start);
+    const [appended] = await scene.store.log.append(scene.tenant, events);
     assert.deepEqual(appended, { id: testEvent.id, offset: 1, repeated: false });
   });
 }
@@ -465,17 +460,62 @@ function claimContract(engine: Engine): void {
     assert.ok(one && two && three && four);
     await scene.settle(owned, {
       outcomes: [
-        retry(one, { dueAt: start + 3000 }),
-        retry(two, { dueAt: start + 1000 }),
-        retry(three, { dueAt: start + 2000 }),
-        retry(four, { dueAt: start + 9000 }),
+        retry(one, { delayMs: 3000 }),
+        retry(two, { delayMs: 1000 }),
+        retry(three, { delayMs: 2000 }),
+        retry(four, { delayMs: 9000 }),
       ],
     });
     scene.now = start + 3000;
     const first = await claimDue(scene, owned, 2);
-    assert.deepEqual([ids(first.rows), first.nextDueAt], [[two.id, three.id], start + 3000]);
+    assert.deepEqual([ids(first.rows), first.nextDueInMs], [[two.id, three.id], 0]);
     const second = await claimDue(scene, owned, 2);
-    assert.deepEqual([ids(second.rows), second.nextDueAt], [[one.id], start + 9000]);
+    assert.deepEqual([ids(second.rows), second.nextDueInMs], [[one.id], 6000]);
+  });
+
+  test('a row that is due later than anything may wait is due now, whatever kind it is', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [ahead, inFlight, waits] = await scene.publish(...Array(3).fill('user.created'));
+    assert.ok(ahead && inFlight && waits);
+    // The clock of the store was ahead by more than anything waits, and is right again.
+    const longestWaitMs = 20_000;
+    scene.now = start + 3_600_000;
+    await scene.settle(owned, { outcomes: [retry(ahead), parked(inFlight)] });
+    const tested = newEvent();
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, tested);
+    scene.now = start;
+    await scene.settle(owned, { outcomes: [retry(waits)] });
+    const { claimDue: claimRows } = scene.store.deliveries;
+    const ask = { tenant: scene.tenant, stream: stream.id, epoch: owned.epoch, take: 2 };
+    const refs = [{ tenant: scene.tenant, stream: stream.id }];
+    const node = await scene.node();
+    const [seen] = await scene.store.ownership.owned(node, refs, { longestWaitMs });
+    assert.equal(seen?.nextDueInMs, 0);
+    const [first] = await claimRows([ask], { leaseMs: 15_000, longestWaitMs });
+    const [second] = await claimRows([ask], { leaseMs: 15_000, longestWaitMs });
+    assert.deepEqual([ids(first?.rows ?? []), first?.nextDueInMs], [[tested.id, ahead.id], 0]);
+    assert.deepEqual([ids(second?.rows ?? []), second?.nextDueInMs], [[inFlight.id], 1000]);
+    const [third] = await claimRows([ask], { leaseMs: 15_000, longestWaitMs });
+    assert.deepEqual([third?.rows, third?.nextDueInMs], [[], 1000]);
+  });
+
+  test('rows that are due too late are found however many others wait', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const events = await scene.publish(...Array(20).fill('user.created'));
+    const [ahead, ...others] = events;
+    assert.ok(ahead);
+    scene.now = start + 3_600_000;
+    await scene.settle(owned, { outcomes: [retry(ahead)] });
+    scene.now = start;
+    await scene.settle(owned, { outcomes: others.map((event) => retry(event)) });
+    const ask = { tenant: scene.tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
+    const rules = { leaseMs: 15_000, longestWaitMs: 20_000 };
+    const [answer] = await scene.store.deliveries.claimDue([ask], rules);
+    assert.deepEqual([ids(answer?.rows ?? []), answer?.nextDueInMs], [[ahead.id], 1000]);
   });
 
   test('a row that was taken comes again when its lease has ended, the same attempt', async (t) => {
@@ -484,10 +524,10 @@ function claimContract(engine: Engine): void {
     const owned = await scene.own(stream);
     const [event] = await scene.publish('user.created');
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [retry(event, { dueAt: start })] });
+    await scene.settle(owned, { outcomes: [retry(event, { delayMs: 0 })] });
     assert.equal((await claimDue(scene, owned)).rows.length, 1);
     const meanwhile = await claimDue(scene, owned);
-    assert.deepEqual([meanwhile.rows, meanwhile.nextDueAt], [[], start + 15_000]);
+    assert.deepEqual([meanwhile.rows, meanwhile.nextDueInMs], [[], 15_000]);
     scene.now = start + 15_000;
     const { rows } = await claimDue(scene, owned);
     assert.deepEqual(
@@ -499,7 +539,7 @@ function claimContract(engine: Engine): void {
   test('who does not own the stream, or no longer, gets nothing', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, owned } = await withFailures(scene, 1);
-    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}, start);
+    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
     const { epoch } = owned;
     for (const other of [epoch - 1, epoch + 1]) {
       assert.deepEqual((await claimDue(scene, { ...owned, epoch: other })).rows, []);
@@ -513,7 +553,7 @@ function claimContract(engine: Engine): void {
     const one = await withFailures(scene, 2);
     const two = await withFailures(scene, 1, 'b.b');
     for (const { stream } of [one, two]) {
-      await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}, scene.now);
+      await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
     }
     const asks = [two, one].map(({ stream, owned }) => ({
       tenant: scene.tenant,
@@ -521,7 +561,7 @@ function claimContract(engine: Engine): void {
       epoch: owned.epoch,
       take: 10,
     }));
-    const answers = await scene.store.deliveries.claimDue(asks, scene.now, later);
+    const answers = await scene.store.deliveries.claimDue(asks, dueRules);
     assert.deepEqual(
       answers.map((answer) => [answer.stream, answer.rows.length]),
       [
@@ -538,16 +578,16 @@ function claimContract(engine: Engine): void {
     assert.ok(inFlight);
     await scene.settle(owned, { outcomes: [parked(inFlight)] });
     await disable(scene, stream);
-    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}, scene.now);
+    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
     scene.now = later;
-    const { rows, nextDueAt } = await claimDue(scene, owned);
-    assert.deepEqual([ids(rows), nextDueAt], [idsOf(events), undefined]);
+    const { rows, nextDueInMs } = await claimDue(scene, owned);
+    assert.deepEqual([ids(rows), nextDueInMs], [idsOf(events), undefined]);
   });
 }
 
 function pruneContract(engine: Engine): void {
   const redeliver = (scene: Scene, stream: Stream, event: LoggedEvent) =>
-    scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, scene.now);
+    scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
 
   const dayMs = 86_400_000;
   /** Two days after `start`. */
@@ -571,7 +611,7 @@ function pruneContract(engine: Engine): void {
     const [first, , young] = events;
     assert.ok(first && young);
     const outcomes = events.map((event) =>
-      delivered(event, event === young ? { at: daysLater } : {}),
+      delivered(event, event === young ? { agoMs: start - daysLater } : {}),
     );
     await scene.settle(owned, { outcomes });
     await prune(scene, 3 * dayMs);
@@ -615,7 +655,7 @@ function pruneContract(engine: Engine): void {
       (await claimDue(scene, owned)).rows.map((row) => row.event.body),
       [event.body],
     );
-    await scene.settle(owned, { outcomes: [delivered(event, { ...again, at: daysLater })] });
+    await scene.settle(owned, { outcomes: [delivered(event, again)] });
     assert.equal(await redeliver(scene, stream, event), 'unknown', 'the log does not know it');
     await release(scene);
     const [other] = await failuresOf(scene, stream);
@@ -633,7 +673,7 @@ function pruneContract(engine: Engine): void {
     const others = await scene.store.ownership.owned(
       await scene.node(),
       streams.map(({ tenant, id }) => ({ tenant, stream: id })),
-      scene.now,
+      waitRule,
     );
     for (const own of others) await scene.settle(own, { cursor: 1, outcomes: [failed(event)] });
     await prune(scene);
@@ -642,20 +682,16 @@ function pruneContract(engine: Engine): void {
     while ((await scene.store.upkeep.dropEvents({ olderThanMs: dayMs, take: 10 })) > 0);
     for (const own of others) {
       await release(scene);
-      await scene.store.deliveries.redeliver(scene.tenant, own.stream.id, event.id, daysLater);
+      await scene.store.deliveries.redeliver(scene.tenant, own.stream.id, event.id);
       const { rows } = await claimDue(scene, own);
       assert.deepEqual(
         rows.map((row) => row.event.body),
         [event.body],
       );
-      await scene.settle(own, { outcomes: [delivered(event, { ...again, at: daysLater })] });
+      await scene.settle(own, { outcomes: [delivered(event, again)] });
     }
     await release(scene);
-    const [repeated] = await scene.store.log.append(
-      scene.tenant,
-      [{ ...event, chosen: true }],
-      daysLater,
-    );
+    const [repeated] = await scene.store.log.append(scene.tenant, [{ ...event, chosen: true }]);
     assert.equal(repeated?.repeated, false, 'its id is free again');
   });
 
@@ -663,7 +699,7 @@ function pruneContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
     const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{}' };
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent, start);
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent);
     await disable(scene, stream);
     await prune(scene);
     await release(scene);

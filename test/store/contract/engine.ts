@@ -13,8 +13,15 @@ export interface Engine {
   open(): Promise<OpenedStore>;
 }
 
+/** The time of a store, set by the test. */
+export interface TestTime {
+  at: number;
+}
+
 export interface OpenedStore {
   readonly store: Store;
+  /** The instants that the store writes go by it, those of leases excepted. */
+  readonly time: TestTime;
   /** Closes the store and opens it anew over the same data, for an engine that keeps them. */
   reopen?(): Promise<OpenedStore>;
   /** Closes the store and removes its data. */

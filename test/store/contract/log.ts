@@ -12,6 +12,7 @@ import {
   retry,
   start,
   type Scene,
+  dueRules,
 } from './scene.ts';
 
 const everything = { after: 0, take: 1000, bytesMax: Infinity };
@@ -33,7 +34,7 @@ function appendContract(engine: Engine): void {
   test('offsets are 1, 2, 3, … in the order of the events', async (t) => {
     const { store, tenant } = await createScene(engine, t);
     const events = [newEvent(), newEvent(), newEvent()];
-    const appended = await store.log.append(tenant, events, start);
+    const appended = await store.log.append(tenant, events);
     assert.deepEqual(
       appended,
       events.map(({ id }, index) => ({ id, offset: index + 1, repeated: false })),
@@ -45,7 +46,7 @@ function appendContract(engine: Engine): void {
     const { store, tenant } = await createScene(engine, t);
     const body = JSON.stringify({ text: 'ä𝄞  "\\ 1.10' });
     const event = newEvent({ type: 'order.paid', time: start - 5000, body });
-    await store.log.append(tenant, [event], start);
+    await store.log.append(tenant, [event]);
     const { events } = await store.log.page(tenant, everything);
     const { chosen, ...written } = event;
     assert.equal(chosen, false);
@@ -55,7 +56,7 @@ function appendContract(engine: Engine): void {
   test('the trace of an event is told of and read with it', async (t) => {
     const { store, tenant, hints } = await createScene(engine, t);
     const events = [newEvent(), newEvent({ trace }), newEvent()];
-    await store.log.append(tenant, events, start);
+    await store.log.append(tenant, events);
     const { events: read } = await store.log.page(tenant, everything);
     assert.deepEqual(
       read.map((event) => event.trace),
@@ -70,8 +71,8 @@ function appendContract(engine: Engine): void {
   test('each tenant has its own offsets', async (t) => {
     const { store, tenant } = await createScene(engine, t);
     const other = await addTenant(store, 'other');
-    await store.log.append(tenant, [newEvent(), newEvent()], start);
-    const [first] = await store.log.append(other.id, [newEvent()], start);
+    await store.log.append(tenant, [newEvent(), newEvent()]);
+    const [first] = await store.log.append(other.id, [newEvent()]);
     assert.equal(first?.offset, 1);
     assert.equal(await store.log.head(other.id), 1);
     assert.equal((await store.log.page(other.id, everything)).events.length, 1);
@@ -84,9 +85,11 @@ function appendContract(engine: Engine): void {
   });
 
   test('the time of acceptance never falls along the log', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
     for (const now of [start, start - 60_000, start + 1]) {
-      await store.log.append(tenant, [newEvent()], now);
+      scene.now = now;
+      await store.log.append(tenant, [newEvent()]);
     }
     const { events } = await store.log.page(tenant, everything);
     assert.deepEqual(
@@ -97,40 +100,38 @@ function appendContract(engine: Engine): void {
 
   test('appending nothing changes nothing', async (t) => {
     const scene = await createScene(engine, t);
-    assert.deepEqual(await scene.store.log.append(scene.tenant, [], start), []);
+    assert.deepEqual(await scene.store.log.append(scene.tenant, []), []);
     assert.deepEqual(scene.hints, []);
   });
 
   test('a refused append leaves nothing behind and gives its offsets back', async (t) => {
     const { store, tenant } = await createScene(engine, t);
     await assert.rejects(
-      store.log.append(tenant, [newEvent(), newEvent(), broken], start),
+      store.log.append(tenant, [newEvent(), newEvent(), broken]),
       StoreContentRefused,
     );
     assert.deepEqual((await store.log.page(tenant, everything)).events, []);
-    const [next] = await store.log.append(tenant, [newEvent()], start);
+    const [next] = await store.log.append(tenant, [newEvent()]);
     assert.equal(next?.offset, 1);
   });
 
   test('an id that Leat made and that is there already refuses the append', async (t) => {
     const { store, tenant } = await createScene(engine, t);
     const event = newEvent();
-    await store.log.append(tenant, [event], start);
-    await assert.rejects(store.log.append(tenant, [event], start), StoreContentRefused);
+    await store.log.append(tenant, [event]);
+    await assert.rejects(store.log.append(tenant, [event]), StoreContentRefused);
     assert.equal(await store.log.head(tenant), 1);
   });
 
   test('an append to a tenant that is unknown is refused', async (t) => {
     const { store } = await createScene(engine, t);
-    await assert.rejects(store.log.append(99, [newEvent()], start), StoreContentRefused);
+    await assert.rejects(store.log.append(99, [newEvent()]), StoreContentRefused);
   });
 
   test('concurrent appends each get a stretch of offsets of their own, without gaps', async (t) => {
     const { store, tenant } = await createScene(engine, t);
     const answers = await Promise.all(
-      Array.from({ length: 50 }, (_, index) =>
-        store.log.append(tenant, [newEvent(), newEvent()], start + index),
-      ),
+      Array.from({ length: 50 }, () => store.log.append(tenant, [newEvent(), newEvent()])),
     );
     const offsets = answers.map((appended) => appended.map((one) => one.offset));
     for (const [one, other] of offsets) assert.equal(other, (one ?? 0) + 1);
@@ -144,9 +145,9 @@ function appendContract(engine: Engine): void {
   test('an append at fault does not hurt those it came together with', async (t) => {
     const { store, tenant } = await createScene(engine, t);
     const answers = await Promise.allSettled([
-      store.log.append(tenant, [newEvent()], start),
-      store.log.append(tenant, [newEvent(), broken], start),
-      store.log.append(tenant, [newEvent()], start),
+      store.log.append(tenant, [newEvent()]),
+      store.log.append(tenant, [newEvent(), broken]),
+      store.log.append(tenant, [newEvent()]),
     ]);
     assert.deepEqual(
       answers.map((answer) => answer.status),
@@ -166,18 +167,16 @@ function appendContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const order: string[] = [];
     scene.store.watch(() => order.push('hint'));
-    await scene.store.log
-      .append(scene.tenant, [newEvent()], start)
-      .then(() => order.push('answer'));
+    await scene.store.log.append(scene.tenant, [newEvent()]).then(() => order.push('answer'));
     assert.deepEqual(order, ['hint', 'answer']);
   });
 
   test('a repeat alone is no news', async (t) => {
     const scene = await createScene(engine, t);
     const event = newEvent({ chosen: true });
-    await scene.store.log.append(scene.tenant, [event], start);
+    await scene.store.log.append(scene.tenant, [event]);
     scene.hints.length = 0;
-    await scene.store.log.append(scene.tenant, [event], start);
+    await scene.store.log.append(scene.tenant, [event]);
     assert.deepEqual(scene.hints, []);
   });
 
@@ -195,9 +194,9 @@ function chosenContract(engine: Engine): void {
   test('a repeat is answered with the first offset and writes nothing', async (t) => {
     const { store, tenant } = await createScene(engine, t);
     const event = newEvent({ chosen: true });
-    await store.log.append(tenant, [newEvent(), event], start);
+    await store.log.append(tenant, [newEvent(), event]);
     const changed = { ...event, type: 'other.type', body: '{"other":1}' };
-    const [repeat] = await store.log.append(tenant, [changed], start + 5);
+    const [repeat] = await store.log.append(tenant, [changed]);
     assert.deepEqual(repeat, { id: event.id, offset: 2, repeated: true });
     const { events } = await store.log.page(tenant, everything);
     assert.equal(events.length, 2);
@@ -207,7 +206,7 @@ function chosenContract(engine: Engine): void {
   test('a repeat within one append takes no offset', async (t) => {
     const { store, tenant } = await createScene(engine, t);
     const [event, other] = [newEvent({ chosen: true }), newEvent()];
-    const appended = await store.log.append(tenant, [event, event, other, event], start);
+    const appended = await store.log.append(tenant, [event, event, other, event]);
     assert.deepEqual(
       appended.map(({ offset, repeated }) => [offset, repeated]),
       [
@@ -231,7 +230,7 @@ function chosenContract(engine: Engine): void {
     const { store, tenant } = await createScene(engine, t);
     const event = newEvent({ chosen: true });
     const answers = await Promise.all(
-      Array.from({ length: 10 }, () => store.log.append(tenant, [event], start)),
+      Array.from({ length: 10 }, () => store.log.append(tenant, [event])),
     );
     const all = answers.flat();
     assert.deepEqual([...new Set(all.map((one) => one.offset))], [1]);
@@ -242,8 +241,8 @@ function chosenContract(engine: Engine): void {
     const { store, tenant } = await createScene(engine, t);
     const other = await addTenant(store, 'other');
     const event = newEvent({ chosen: true });
-    await store.log.append(tenant, [event], start);
-    const [appended] = await store.log.append(other.id, [event], start);
+    await store.log.append(tenant, [event]);
+    const [appended] = await store.log.append(other.id, [event]);
     assert.equal(appended?.repeated, false);
   });
 
@@ -252,21 +251,23 @@ function chosenContract(engine: Engine): void {
     const { store, tenant } = scene;
     const stream = await scene.addStream();
     const event = newEvent({ chosen: true });
-    await store.log.append(tenant, [newEvent(), event], start);
+    await store.log.append(tenant, [newEvent(), event]);
     const owned = await scene.own(stream);
     const inLog = { ...event, offset: 2 };
     await scene.settle(owned, { cursor: 2, outcomes: [failed(inLog)] });
     assert.equal(await store.log.prune(tenant, { olderThanMs: -1, take: 10 }), 2);
-    const [repeat] = await store.log.append(tenant, [event], start + 5);
+    const [repeat] = await store.log.append(tenant, [event]);
     assert.deepEqual(repeat, { id: event.id, offset: 2, repeated: true });
   });
 
   test('the id of a pruned event that nothing needs is free again', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
     const event = newEvent({ chosen: true });
-    await store.log.append(tenant, [event], start);
+    await store.log.append(tenant, [event]);
     await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
-    const [again] = await store.log.append(tenant, [event], start + 5);
+    scene.now = start + 5;
+    const [again] = await store.log.append(tenant, [event]);
     assert.deepEqual(again, { id: event.id, offset: 2, repeated: false });
   });
 }
@@ -308,7 +309,7 @@ function pageContract(engine: Engine): void {
   test('bodies are bounded, but one event always fits', async (t) => {
     const scene = await createScene(engine, t);
     const bodies = [10, 10, 10, 50].map((length) => newEvent({ body: 'x'.repeat(length) }));
-    await scene.store.log.append(scene.tenant, bodies, start);
+    await scene.store.log.append(scene.tenant, bodies);
     const page = await scene.store.log.page(scene.tenant, { ...everything, bytesMax: 25 });
     assert.deepEqual([offsets(page.events), page.scannedTo], [[1, 2], 2]);
     const big = await scene.store.log.page(scene.tenant, { ...everything, after: 3, bytesMax: 25 });
@@ -339,7 +340,7 @@ function pageContract(engine: Engine): void {
     const many = Array.from({ length: 5000 }, () => newEvent({ type: 'a.a' }));
     for (let round = 0; round < 5; round += 1) {
       const events = many.map((event) => ({ ...event, id: newId('evt') }));
-      await store.log.append(tenant, events, start);
+      await store.log.append(tenant, events);
     }
     await scene.publish('rare.type');
     let after = 0;
@@ -369,9 +370,11 @@ function pageContract(engine: Engine): void {
 
 function firstSinceContract(engine: Engine): void {
   test('the oldest event accepted at or after an instant is found, wherever it lies', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
     for (const seconds of [0, 1, 1, 5, 5, 5, 9]) {
-      await store.log.append(tenant, [newEvent()], start + seconds * 1000);
+      scene.now = start + seconds * 1000;
+      await store.log.append(tenant, [newEvent()]);
     }
     const asked = [-1, 0, 0.5, 1, 2, 5, 6, 9, 10];
     const found = asked.map((seconds) => store.log.firstSince(tenant, start + seconds * 1000));
@@ -379,9 +382,11 @@ function firstSinceContract(engine: Engine): void {
   });
 
   test('what was pruned is not found any more', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
     for (const seconds of [0, 1, 2, 3]) {
-      await store.log.append(tenant, [newEvent()], start + seconds * 1000);
+      scene.now = start + seconds * 1000;
+      await store.log.append(tenant, [newEvent()]);
     }
     await store.log.prune(tenant, { olderThanMs: 1000, take: 10 });
     assert.equal(await store.log.firstSince(tenant, 0), 3);
@@ -392,7 +397,7 @@ function firstSinceContract(engine: Engine): void {
   test('in a log without events it is the next offset', async (t) => {
     const { store, tenant } = await createScene(engine, t);
     assert.equal(await store.log.firstSince(tenant, 0), 1);
-    await store.log.append(tenant, [newEvent(), newEvent()], start);
+    await store.log.append(tenant, [newEvent(), newEvent()]);
     await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
     assert.equal(await store.log.firstSince(tenant, 0), 3);
     assert.equal(await store.log.firstSince(tenant, start), 3);
@@ -446,7 +451,7 @@ function pruneContract(engine: Engine): void {
   test('another tenant keeps what it has', async (t) => {
     const scene = await createScene(engine, t);
     const other = await addTenant(scene.store, 'other');
-    await scene.store.log.append(other.id, [newEvent()], start);
+    await scene.store.log.append(other.id, [newEvent()]);
     await scene.publish('a.a');
     await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 10 });
     assert.equal((await scene.store.log.page(other.id, everything)).events.length, 1);
@@ -463,8 +468,9 @@ function pruneContract(engine: Engine): void {
     assert.equal(await store.log.prune(tenant, { olderThanMs: -1, take: 10 }), 2);
     const failure = await store.deliveries.failure(tenant, stream.id, first.id);
     assert.deepEqual(failure?.event, first);
+    scene.now = later;
     const ask = { tenant, stream: stream.id, epoch: owned.epoch, take: 10 };
-    const [due] = await store.deliveries.claimDue([ask], later, later + 1);
+    const [due] = await store.deliveries.claimDue([ask], dueRules);
     assert.deepEqual(
       due?.rows.map((row) => row.event),
       [second],
@@ -476,16 +482,17 @@ function pruneContract(engine: Engine): void {
     const { store, tenant } = scene;
     const stream = await scene.addStream();
     const events = [newEvent({ trace }), newEvent({ trace })];
-    await store.log.append(tenant, events, start);
+    await store.log.append(tenant, events);
     const [first, second] = (await store.log.page(tenant, everything)).events;
     assert.ok(first && second);
     const owned = await scene.own(stream);
-    const outcomes = [retry(first, { dueAt: start }), retry(second, { dueAt: start })];
+    const outcomes = [retry(first, { delayMs: 0 }), retry(second, { delayMs: 0 })];
     await scene.settle(owned, { cursor: 2, outcomes });
     const ask = { tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
-    const [before] = await store.deliveries.claimDue([ask], later, later + 1);
+    scene.now = later;
+    const [before] = await store.deliveries.claimDue([ask], dueRules);
     await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
-    const [after] = await store.deliveries.claimDue([ask], later, later + 1);
+    const [after] = await store.deliveries.claimDue([ask], dueRules);
     assert.deepEqual(
       [before, after].flatMap((due) => due?.rows.map(({ event }) => [event.id, event.trace])),
       [
@@ -502,12 +509,9 @@ function pruneContract(engine: Engine): void {
     const [event] = await scene.publish('user.created');
     assert.ok(event);
     const owned = await scene.own(stream);
-    await store.streams.update(
-      tenant,
-      stream.id,
-      (before) => ({ after: { ...before, status: 'disabled' } }),
-      start,
-    );
+    await store.streams.update(tenant, stream.id, (before) => ({
+      after: { ...before, status: 'disabled' },
+    }));
     assert.equal(await store.log.prune(tenant, { olderThanMs: -1, take: 10 }), 1);
     await scene.settle(owned, { outcomes: [failed(event)] });
     const failure = await store.deliveries.failure(tenant, stream.id, event.id);

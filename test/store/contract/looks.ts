@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Stream } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, delivered, failed, start, type Scene } from './scene.ts';
+import { addTenant, createScene, delivered, failed, start, type Scene, waitRule } from './scene.ts';
 
 const always = { since: 0, upTo: start + 1_000_000 };
 
@@ -129,16 +129,13 @@ async function end(scene: Scene, stream: Stream, how: 'delivered' | 'failed'): P
 async function ownedOf(scene: Scene, stream: Stream) {
   const ref = { tenant: stream.tenant, stream: stream.id };
   const node = await scene.node();
-  const [owned] = await scene.store.ownership.owned(node, [ref], scene.now);
+  const [owned] = await scene.store.ownership.owned(node, [ref], waitRule);
   return owned ?? scene.own(stream);
 }
 
 async function change(scene: Scene, stream: Stream, to: Partial<Stream>): Promise<void> {
-  const answer = await scene.store.streams.update(
-    scene.tenant,
-    stream.id,
-    (before) => ({ after: { ...before, ...to } }),
-    scene.now,
-  );
+  const answer = await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+    after: { ...before, ...to },
+  }));
   assert.ok('updated' in answer);
 }

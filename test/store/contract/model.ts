@@ -1,6 +1,7 @@
 import type { Appended, DeliveryKind, DeliveryState, Health } from '../../../src/core/types.ts';
 import { progressOf, type ModelReplay } from './model-replays.ts';
-import type { Outcome, SettledStream } from '../../../src/store/port.ts';
+import type { DueRules, Outcome, SettledStream } from '../../../src/store/port.ts';
+import type { WaitRule } from '../../../src/store/port-time.ts';
 
 /**
  * What the contract says of log, streams and deliveries, on plain maps and without a word of SQL:
@@ -163,13 +164,15 @@ function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): void 
     kind: row?.kind ?? kind,
     state: fails ? 'failed' : result === 'parked' ? 'parked' : 'retrying',
     attempt: result === 'retry' && !fails ? attempt + 1 : attempt,
-    dueAt: fails ? undefined : dueAtOf(outcome),
+    dueAt: fails ? undefined : dueAtOf(outcome, now),
     failedAt: row?.failedAt ?? (fails ? now : undefined),
   });
 }
 
-const dueAtOf = (outcome: Outcome): number | undefined =>
-  'dueAt' in outcome ? outcome.dueAt : undefined;
+function dueAtOf(outcome: Outcome, now: number): number | undefined {
+  if (outcome.result === 'parked') return now + outcome.leaseMs;
+  return outcome.result === 'retry' ? now + outcome.delayMs : undefined;
+}
 
 export function disable(stream: ModelStream, now: number): void {
   stream.enabled = false;
@@ -216,19 +219,30 @@ export function claim(stream: ModelStream, now: number): boolean {
 export function claimDue(
   stream: ModelStream,
   now: number,
-  leaseUntil: number,
+  rules: DueRules,
   take: number,
-): { taken: string[]; nextDueAt: number | undefined } {
+): { taken: string[]; nextDueInMs: number | undefined } {
   const due = waitingRows(stream)
     .filter((row) => stream.enabled || row.kind === 'redelivery')
     .toSorted(byDueAt);
   const [others, replayed] = [false, true].map((isReplay) =>
-    due.filter((row) => (row.kind === 'replay') === isReplay && (row.dueAt ?? 0) <= now),
+    due.filter((row) => (row.kind === 'replay') === isReplay && waitOf(row, now, rules) === 0),
   );
   const taken = [...(others ?? []), ...(replayed ?? [])].slice(0, take);
-  const nextDueAt = due.find((row) => !taken.includes(row))?.dueAt;
-  for (const row of taken) Object.assign(row, { state: 'parked', dueAt: leaseUntil });
-  return { taken: taken.map((row) => row.eventId), nextDueAt };
+  const left = due.filter((row) => !taken.includes(row));
+  const nextDueInMs = firstOf(left, now, rules);
+  for (const row of taken) Object.assign(row, { state: 'parked', dueAt: now + rules.leaseMs });
+  return { taken: taken.map((row) => row.eventId), nextDueInMs };
+}
+
+/** What waits longer than it may is due now. */
+function waitOf(row: ModelRow, now: number, { longestWaitMs }: WaitRule): number {
+  const waitMs = (row.dueAt ?? 0) - now;
+  return waitMs > longestWaitMs ? 0 : Math.max(0, waitMs);
+}
+
+function firstOf(rows: readonly ModelRow[], now: number, rule: WaitRule): number | undefined {
+  return rows.map((row) => waitOf(row, now, rule)).toSorted((one, other) => one - other)[0];
 }
 
 function byDueAt(one: ModelRow, other: ModelRow): number {
@@ -264,7 +278,7 @@ export function failures(stream: ModelStream): string[] {
 }
 
 /** What a runner would start from. */
-export function runOf(stream: ModelStream) {
+export function runOf(stream: ModelStream, now: number, rule: WaitRule) {
   const waiting = waitingRows(stream);
   const offsets = [...stream.rows.values()].flatMap((row) => row.offset ?? []);
   const { epoch, run, cursor } = stream;
@@ -273,9 +287,11 @@ export function runOf(stream: ModelStream) {
     run,
     cursor,
     waiting: waiting.filter(({ kind }) => endsWithStream(kind)).length,
-    nextDueAt: waiting
-      .filter(({ kind }) => stream.enabled || kind !== 'replay')
-      .toSorted(byDueAt)[0]?.dueAt,
+    nextDueInMs: firstOf(
+      waiting.filter(({ kind }) => stream.enabled || kind !== 'replay'),
+      now,
+      rule,
+    ),
     replay: [...stream.replays.values()].find(({ status }) => status === 'running')?.id,
     rowsAbove: offsets.filter((offset) => offset > cursor).toSorted((one, other) => one - other),
   };

@@ -17,6 +17,7 @@ import {
   sceneOf,
   start,
   type Scene,
+  waitRule,
 } from './scene.ts';
 
 export function ownershipContract(engine: Engine): void {
@@ -34,12 +35,12 @@ export function ownershipContract(engine: Engine): void {
 const later = start + 60_000;
 
 const claim = (scene: Scene, node: Node, take = 100) =>
-  scene.store.ownership.claim(node, { claim: nextClaim(), take }, scene.now);
+  scene.store.ownership.claim(node, { claim: nextClaim(), take, ...waitRule });
 
 const refOf = ({ stream }: OwnedStream) => ({ tenant: stream.tenant, stream: stream.id });
 
 async function nowOwned(scene: Scene, owned: OwnedStream): Promise<OwnedStream | undefined> {
-  const [now] = await scene.store.ownership.owned(await scene.node(), [refOf(owned)], scene.now);
+  const [now] = await scene.store.ownership.owned(await scene.node(), [refOf(owned)], waitRule);
   return now;
 }
 
@@ -75,7 +76,7 @@ function claimContract(engine: Engine): void {
       run: 1,
       cursor: 0,
       waiting: 0,
-      nextDueAt: undefined,
+      nextDueInMs: undefined,
       replay: undefined,
       rowsAbove: [],
     });
@@ -125,9 +126,9 @@ function claimContract(engine: Engine): void {
     const node = await scene.node();
     await scene.store.ownership.release(node, [raiseOf({ ...owned, cursor: 1 })]);
     assert.deepEqual(await claim(scene, node), []);
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, later);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
     const [again] = await claim(scene, node);
-    assert.deepEqual([again?.stream.status, again?.nextDueAt], ['disabled', later]);
+    assert.deepEqual([again?.stream.status, again?.nextDueInMs], ['disabled', 0]);
   });
 
   test('parked rows are due at once, the same attempt; waiting ones keep their time', async (t) => {
@@ -138,20 +139,20 @@ function claimContract(engine: Engine): void {
     const owned = await scene.own(stream);
     await scene.settle(owned, {
       outcomes: [
-        parked(inFlight, { attempt: 3, dueAt: start + 15_000 }),
-        retry(waits, { dueAt: later }),
+        parked(inFlight, { attempt: 3, leaseMs: 15_000 }),
+        retry(waits, { delayMs: later - start }),
       ],
     });
     const node = await scene.store.ownership.join('node-a', leaseMs);
     const [again] = await claim(scene, node);
-    assert.deepEqual([again?.nextDueAt, again?.waiting], [start, 2]);
+    assert.deepEqual([again?.nextDueInMs, again?.waiting], [0, 2]);
     assert.ok(again);
-    const { rows, nextDueAt } = await claimDue(scene, again);
+    const { rows, nextDueInMs } = await claimDue(scene, again);
     assert.deepEqual(
       rows.map(({ event, attempt, kind }) => [event.id, attempt, kind]),
       [[inFlight.id, 3, 'first']],
     );
-    assert.equal(nextDueAt, later);
+    assert.equal(nextDueInMs, later - start);
   });
 
   test('on a disabled stream parked rows become failures, redeliveries go on', async (t) => {
@@ -162,19 +163,16 @@ function claimContract(engine: Engine): void {
     assert.ok(open && inFlight);
     const owned = await scene.own(stream);
     await scene.settle(owned, { outcomes: [failed(open), parked(inFlight)] });
-    await store.streams.update(
-      tenant,
-      stream.id,
-      (before) => ({ after: { ...before, status: 'disabled' } }),
-      start,
-    );
-    await store.deliveries.redeliver(tenant, stream.id, open.id, start);
+    await store.streams.update(tenant, stream.id, (before) => ({
+      after: { ...before, status: 'disabled' },
+    }));
+    await store.deliveries.redeliver(tenant, stream.id, open.id);
     await claimDue(scene, owned);
     scene.now = later;
-    const node = await store.ownership.join('node-a', later);
+    const node = await store.ownership.join('node-a', leaseMs);
     const [again] = await claim(scene, node);
     assert.ok(again);
-    assert.deepEqual([again.waiting, again.nextDueAt], [0, later]);
+    assert.deepEqual([again.waiting, again.nextDueInMs], [0, 0]);
     const { rows } = await claimDue(scene, again);
     assert.deepEqual(
       rows.map(({ event, attempt }) => [event.id, attempt]),
@@ -210,7 +208,7 @@ function claimContract(engine: Engine): void {
     assert.ok(one && two);
     const owned = await scene.own(stream);
     await scene.settle(owned, { outcomes: [failed(one), retry(two)] });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, one.id, start);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, one.id);
     assert.equal((await nowOwned(scene, owned))?.waiting, 1);
   });
 
@@ -262,12 +260,9 @@ function leaseContract(engine: Engine): void {
     const { heartbeat, leave } = scene.store.ownership;
     for (let count = 0; count < 3; count += 1) await scene.addStream();
     const idle = await scene.addStream();
-    await scene.store.streams.update(
-      scene.tenant,
-      idle.id,
-      (before) => ({ after: { ...before, status: 'disabled' } }),
-      start,
-    );
+    await scene.store.streams.update(scene.tenant, idle.id, (before) => ({
+      after: { ...before, status: 'disabled' },
+    }));
     assert.equal((await heartbeat(await scene.node(), leaseMs))?.share, Infinity);
     const [node, other] = await twoNodes(scene);
     assert.equal((await heartbeat(node, leaseMs))?.share, 2);
@@ -283,12 +278,9 @@ function leaseContract(engine: Engine): void {
     const node = await scene.node();
     const ref = { tenant: scene.tenant, stream: stream.id };
     const rename = (name: string) =>
-      scene.store.streams.update(
-        scene.tenant,
-        stream.id,
-        (before) => ({ after: { ...before, name } }),
-        start,
-      );
+      scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+        after: { ...before, name },
+      }));
     await rename('before anybody owns it');
     assert.equal(await hasSeen(ref), true);
     await scene.own(stream);
@@ -296,7 +288,7 @@ function leaseContract(engine: Engine): void {
     await rename('new');
     assert.equal(await hasSeen(ref), false);
     assert.deepEqual((await heartbeat(node, leaseMs))?.changed, [ref]);
-    await look(node, [ref], start);
+    await look(node, [ref], waitRule);
     assert.equal(await hasSeen(ref), true);
     assert.deepEqual((await heartbeat(node, leaseMs))?.changed, []);
     await rename('newer');
@@ -314,7 +306,7 @@ function leaseContract(engine: Engine): void {
     await scene.settle(owned, { cursor: 1, outcomes: [failed(event)] });
     const ref = refOf(owned);
     assert.equal(await scene.store.ownership.hasSeen(ref), false);
-    await scene.store.ownership.owned(await scene.node(), [ref], start);
+    await scene.store.ownership.owned(await scene.node(), [ref], waitRule);
     assert.equal(await scene.store.ownership.hasSeen(ref), true);
   });
 
@@ -343,19 +335,19 @@ function leaseContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const node = await scene.node();
     const first = await scene.addStream();
-    const ask = { claim: 7, take: 10 };
-    const answer = await scene.store.ownership.claim(node, ask, start);
+    const ask = { claim: 7, take: 10, ...waitRule };
+    const answer = await scene.store.ownership.claim(node, ask);
     await scene.addStream();
     assert.deepEqual(
       answer.map(({ stream }) => stream.id),
       [first.id],
     );
-    assert.deepEqual(await scene.store.ownership.claim(node, ask, start), answer);
+    assert.deepEqual(await scene.store.ownership.claim(node, ask), answer);
     await scene.store.ownership.release(
       node,
       answer.map((owned) => raiseOf(owned)),
     );
-    assert.deepEqual(await scene.store.ownership.claim(node, ask, start), []);
+    assert.deepEqual(await scene.store.ownership.claim(node, ask), []);
   });
 }
 
@@ -367,15 +359,12 @@ function ownedContract(engine: Engine): void {
     const gone = await scene.addStream();
     const owned = await claim(scene, await scene.node());
     await scene.addStream();
-    await store.streams.update(
-      tenant,
-      kept.id,
-      (before) => ({ after: { ...before, name: 'new' } }),
-      start,
-    );
+    await store.streams.update(tenant, kept.id, (before) => ({
+      after: { ...before, name: 'new' },
+    }));
     await store.streams.delete(tenant, gone.id);
     const refs = [...owned.map(refOf), { tenant, stream: 'est_unknown' }];
-    const now = await store.ownership.owned(await scene.node(), refs, start);
+    const now = await store.ownership.owned(await scene.node(), refs, waitRule);
     assert.deepEqual(
       now.map(({ stream, epoch }) => [stream.id, stream.name, stream.version, epoch]),
       [[kept.id, 'new', 2, 1]],
@@ -388,8 +377,8 @@ function ownedContract(engine: Engine): void {
     const [event] = await scene.publish('user.created');
     assert.ok(event);
     const owned = await scene.own(stream);
-    await scene.settle(owned, { outcomes: [parked(event, { dueAt: later })] });
-    assert.equal((await nowOwned(scene, owned))?.nextDueAt, later);
+    await scene.settle(owned, { outcomes: [parked(event, { leaseMs: later - start })] });
+    assert.equal((await nowOwned(scene, owned))?.nextDueInMs, later - start);
     assert.equal((await nowOwned(scene, owned))?.epoch, owned.epoch);
   });
 
@@ -398,7 +387,7 @@ function ownedContract(engine: Engine): void {
     const owned = await scene.own(await scene.addStream());
     const former = await scene.node();
     await scene.store.ownership.join('node-a', leaseMs);
-    assert.deepEqual(await scene.store.ownership.owned(former, [refOf(owned)], start), []);
+    assert.deepEqual(await scene.store.ownership.owned(former, [refOf(owned)], waitRule), []);
   });
 }
 
@@ -434,14 +423,9 @@ function unseenChangeContract(engine: Engine): void {
     const stream = await scene.addStream();
     const owned = await scene.own(stream);
     await scene.publish('user.created', 'a.a');
-    await scene.store.streams.update(
-      scene.tenant,
-      stream.id,
-      (before, { head }) => ({
-        after: { ...before, subscriptions: withTypes(before.subscriptions, ['a.a'], head) },
-      }),
-      start,
-    );
+    await scene.store.streams.update(scene.tenant, stream.id, (before, { head }) => ({
+      after: { ...before, subscriptions: withTypes(before.subscriptions, ['a.a'], head) },
+    }));
     await scene.publish('a.a', 'user.created');
     return owned;
   };
@@ -477,12 +461,9 @@ function unseenChangeContract(engine: Engine): void {
     const owned = await scene.own(stream);
     await scene.publish('user.created', 'user.created');
     await scene.settle(owned, { cursor: 1 });
-    await scene.store.streams.update(
-      scene.tenant,
-      stream.id,
-      (before) => ({ after: { ...before, name: 'new' } }),
-      start,
-    );
+    await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+      after: { ...before, name: 'new' },
+    }));
     assert.equal((await scene.settle(owned, { cursor: 2 })).cursor, 2);
   });
 }
@@ -510,7 +491,7 @@ function releaseContract(engine: Engine): void {
     assert.ok(again);
     await scene.store.ownership.release(node, [{ ...raiseOf(owned), cursor: 9 }]);
     await scene.store.ownership.release(node, [{ ...raiseOf(again), cursor: 0 }]);
-    const still = await scene.store.ownership.owned(other, [refOf(again)], start);
+    const still = await scene.store.ownership.owned(other, [refOf(again)], waitRule);
     assert.deepEqual(
       still.map(({ cursor, epoch }) => [cursor, epoch]),
       [[0, 2]],
@@ -525,7 +506,7 @@ function reopenContract(engine: Engine): void {
     t.after(() => opened.close());
     assert.ok(opened.reopen);
     const tenant = await addTenant(opened.store, 'main');
-    const scene = sceneOf(opened.store, tenant.id);
+    const scene = sceneOf(opened.store, tenant.id, opened.time);
     const stream = await scene.addStream();
     const [one, two] = await scene.publish('user.created', 'user.created');
     assert.ok(one && two);
@@ -534,13 +515,13 @@ function reopenContract(engine: Engine): void {
 
     const reopened = await opened.reopen();
     t.after(() => reopened.close());
-    const next = sceneOf(reopened.store, tenant.id);
+    const next = sceneOf(reopened.store, tenant.id, reopened.time);
     next.now = later;
     const node = await reopened.store.ownership.join('node-of-the-next-process', leaseMs);
     const [owned] = await claim(next, node);
     assert.deepEqual(
-      [owned?.epoch, owned?.cursor, owned?.rowsAbove, owned?.nextDueAt],
-      [2, 1, [2], later],
+      [owned?.epoch, owned?.cursor, owned?.rowsAbove, owned?.nextDueInMs],
+      [2, 1, [2], 0],
     );
     assert.deepEqual(await next.health(stream), { consecutive: 1, total: 1 });
     assert.deepEqual(await reopened.store.streams.get(tenant.id, stream.id), stream);

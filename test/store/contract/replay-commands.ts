@@ -27,7 +27,7 @@ const startReplay = step(
     const to = Math.min(asked.to, head);
     const one = streamOf(world, given.stream);
     const expected = model.createReplay(world.model, one, { ...asked, to }, world.now);
-    const answer = await world.store.replays.create({ ...asked, to }, world.now);
+    const answer = await world.store.replays.create({ ...asked, to });
     if ('refused' in expected) return assert.deepEqual(answer, expected);
     assert.ok('created' in answer);
     assert.equal(answer.created.status, expected.status);
@@ -55,14 +55,14 @@ const feed = step(
     if (given.former) {
       const late = { ...ask, epoch: epoch - 1 };
       const lost = { result: 'lost', cursor: 0, fed: 0, more: false };
-      assert.deepEqual(await world.store.replays.feed(late, world.now), lost);
+      assert.deepEqual(await world.store.replays.feed(late), lost);
       return;
     }
     const firstAt = (offset: number) => one.firstAt.get(offset);
     const asked = { cursor, take, waitingMax, wanted: [one.type], firstAt };
     const { ids, ...expected } = model.feed(world.model, one, asked, world.now);
     assert.equal(ids.length, expected.fed);
-    assert.deepEqual(await world.store.replays.feed(ask, world.now), expected);
+    assert.deepEqual(await world.store.replays.feed(ask), expected);
   },
 );
 
@@ -74,7 +74,7 @@ const cancelReplay = step(
     const ids = [...one.replays.keys(), 'rpl_unknown'];
     const id = model.runningOf(one)?.id ?? ids[given.pick % ids.length] ?? '';
     const expected = model.cancelReplay(one, id, world.now);
-    const answer = await world.store.replays.cancel(world.tenant, given.stream, id, world.now);
+    const answer = await world.store.replays.cancel(world.tenant, given.stream, id);
     assert.equal(answer, expected);
   },
 );

@@ -18,6 +18,7 @@ import {
   settlementOf,
   start,
   type Scene,
+  waitRule,
 } from './scene.ts';
 
 export function replaysContract(engine: Engine): void {
@@ -60,7 +61,7 @@ async function begin(
   given: Partial<NewReplay> = {},
 ): Promise<Replay> {
   const to = await scene.store.log.head(scene.tenant);
-  const answer = await scene.store.replays.create(ask(stream, { to, ...given }), scene.now);
+  const answer = await scene.store.replays.create(ask(stream, { to, ...given }));
   assert.ok('created' in answer);
   return answer.created;
 }
@@ -72,7 +73,7 @@ function feed(
   given: Partial<FeedAsk> = {},
 ): Promise<FeedAnswer> {
   const asked = { ...raiseOf(owned), replay: replay.id, take: 100, waitingMax: 100, ...given };
-  return scene.store.replays.feed(asked, scene.now);
+  return scene.store.replays.feed(asked);
 }
 
 async function progress(scene: Scene, { stream, id }: Replay) {
@@ -90,12 +91,9 @@ async function claimedIds(scene: Scene, owned: OwnedStream, take?: number): Prom
 }
 
 async function disable(scene: Scene, stream: Stream, status: Stream['status'] = 'disabled') {
-  const answer = await scene.store.streams.update(
-    scene.tenant,
-    stream.id,
-    (before) => ({ after: { ...before, status } }),
-    scene.now,
-  );
+  const answer = await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+    after: { ...before, status },
+  }));
   assert.ok('updated' in answer);
 }
 
@@ -121,7 +119,7 @@ function createContract(engine: Engine): void {
     assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
     const ref = { tenant: scene.tenant, stream: stream.id };
     assert.equal(await scene.store.ownership.hasSeen(ref), false);
-    const [owned] = await scene.store.ownership.owned(await scene.node(), [ref], scene.now);
+    const [owned] = await scene.store.ownership.owned(await scene.node(), [ref], waitRule);
     assert.equal(owned?.replay, replay.id);
   });
 
@@ -130,13 +128,13 @@ function createContract(engine: Engine): void {
     const { stream } = await withPast(scene, 3);
     const { create } = scene.store.replays;
     const unknown = { ...stream, id: newId('est') };
-    assert.deepEqual(await create(ask(unknown, { to: 3 }), start), { refused: 'unknown' });
+    assert.deepEqual(await create(ask(unknown, { to: 3 })), { refused: 'unknown' });
     await begin(scene, stream);
-    assert.deepEqual(await create(ask(stream, { to: 3 }), start), { refused: 'running' });
+    assert.deepEqual(await create(ask(stream, { to: 3 })), { refused: 'running' });
     await disable(scene, stream);
-    assert.deepEqual(await create(ask(stream, { to: 3 }), start), { refused: 'disabled' });
+    assert.deepEqual(await create(ask(stream, { to: 3 })), { refused: 'disabled' });
     await disable(scene, stream, 'enabled');
-    assert.deepEqual(await create(ask(stream, { to: 3 }), start), { refused: 'running' });
+    assert.deepEqual(await create(ask(stream, { to: 3 })), { refused: 'running' });
   });
 
   test('one stream may replay while another does', async (t) => {
@@ -173,7 +171,7 @@ function createContract(engine: Engine): void {
     const { stream, owned } = await withPast(scene, 3);
     const replay = await begin(scene, stream, { from: 2, to: 7 });
     assert.equal((await feed(scene, owned, replay)).fed, 1);
-    await scene.store.replays.cancel(scene.tenant, stream.id, replay.id, scene.now);
+    await scene.store.replays.cancel(scene.tenant, stream.id, replay.id);
     assert.equal((await begin(scene, stream, { from: 3, to: 7 })).status, 'done');
   });
 
@@ -224,14 +222,9 @@ function feedContract(engine: Engine): void {
     const stream = await scene.addStream({ types: ['a.a'] });
     const owned = await scene.own(stream);
     const events = await scene.publish('a.a', 'b.b', 'c.c', 'a.a', 'b.b');
-    await scene.store.streams.update(
-      scene.tenant,
-      stream.id,
-      (before, { head }) => ({
-        after: { ...before, subscriptions: [{ after: head, types: ['b.b', 'c.c', 'b.b'] }] },
-      }),
-      start,
-    );
+    await scene.store.streams.update(scene.tenant, stream.id, (before, { head }) => ({
+      after: { ...before, subscriptions: [{ after: head, types: ['b.b', 'c.c', 'b.b'] }] },
+    }));
     const now = { ...owned, cursor: 5, stream: { ...stream, version: 2 } };
     const replay = await begin(scene, stream, { types: ['b.b', 'a.a'] });
     assert.equal((await feed(scene, now, replay)).fed, 2);
@@ -246,7 +239,7 @@ function feedContract(engine: Engine): void {
     assert.ok(fails && waits && redelivered && goes);
     const outcomes = [failed(fails), retry(waits), failed(redelivered), delivered(goes)];
     await scene.settle(owned, { cursor: 5, outcomes });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, redelivered.id, scene.now);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, redelivered.id);
     await claimDue(scene, owned);
     const replay = await begin(scene, stream);
     const answer = await feed(scene, owned, replay);
@@ -277,7 +270,10 @@ function feedContract(engine: Engine): void {
     assert.ok(slow && sent);
     const replay = await begin(scene, stream);
     scene.now = muchLater;
-    const outcomes = [delivered(sent, { at: start - 5 }), delivered(slow, { at: start - 10 })];
+    const outcomes = [
+      delivered(sent, { agoMs: muchLater - start - 5 }),
+      delivered(slow, { agoMs: muchLater - start - 10 }),
+    ];
     await scene.settle(owned, { cursor: 2, outcomes });
     assert.equal((await feed(scene, { ...owned, cursor: 2 }, replay)).fed, 2);
   });
@@ -288,10 +284,9 @@ function feedContract(engine: Engine): void {
     const waiting = await scene.publish('user.created', 'user.created');
     const replay = await begin(scene, stream);
     scene.now = muchLater;
-    const at = muchLater;
     await scene.settle(owned, {
       cursor: 3,
-      outcomes: waiting.map((event) => delivered(event, { at })),
+      outcomes: waiting.map((event) => delivered(event)),
     });
     assert.equal((await feed(scene, owned, replay)).fed, 1);
     assert.deepEqual(await claimedIds(scene, owned), idsOf(events));
@@ -335,11 +330,11 @@ function feedContract(engine: Engine): void {
     const replay = await begin(scene, stream);
     const node = await scene.node();
     await scene.store.ownership.release(node, [raiseOf(owned)]);
-    const [next] = await scene.store.ownership.claim(
-      node,
-      { claim: nextClaim(), take: 10 },
-      scene.now,
-    );
+    const [next] = await scene.store.ownership.claim(node, {
+      claim: nextClaim(),
+      take: 10,
+      ...waitRule,
+    });
     assert.equal(next?.replay, replay.id);
     const lost = { result: 'lost', cursor: 0, fed: 0, more: false };
     assert.deepEqual(await feed(scene, owned, replay), lost);
@@ -350,7 +345,7 @@ function feedContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const { stream, owned } = await withPast(scene, 3);
     const former = await begin(scene, stream);
-    await scene.store.replays.cancel(scene.tenant, stream.id, former.id, scene.now);
+    await scene.store.replays.cancel(scene.tenant, stream.id, former.id);
     await begin(scene, stream);
     const answer = await feed(scene, owned, former);
     assert.deepEqual([answer.result, answer.fed], ['over', 0]);
@@ -473,7 +468,7 @@ function deliveryContract(engine: Engine): void {
     await scene.settle(owned, { outcomes: [failed(event, again)] });
     assert.equal((await feed(scene, owned, replay)).result, 'over');
     const { redeliver } = scene.store.deliveries;
-    assert.equal(await redeliver(scene.tenant, stream.id, event.id, scene.now), 'accepted');
+    assert.equal(await redeliver(scene.tenant, stream.id, event.id), 'accepted');
     const { rows } = await claimDue(scene, owned);
     assert.deepEqual([rows.length, rows[0]?.kind], [1, 'redelivery']);
     await scene.settle(owned, {
@@ -492,7 +487,7 @@ function deliveryContract(engine: Engine): void {
     await scene.settle(owned, { outcomes: [failed(one, again), failed(two, again)] });
     const { redeliverMany } = scene.store.deliveries;
     const all = { types: undefined, from: undefined, to: undefined };
-    assert.equal(await redeliverMany(scene.tenant, stream.id, all, scene.now), 2);
+    assert.equal(await redeliverMany(scene.tenant, stream.id, all), 2);
     const redelivery = { kind: 'redelivery', hasRow: true } as const;
     await scene.settle(owned, {
       outcomes: [delivered(one, redelivery), failed(two, redelivery), delivered(three, again)],
@@ -511,7 +506,7 @@ function deliveryContract(engine: Engine): void {
     scene.now += 1000;
     const [waits, later] = await scene.publish('user.created', 'user.created');
     assert.ok(waits && later);
-    const outcomes = [retry(waits, { dueAt: start + 500 }), retry(later, { dueAt: muchLater })];
+    const outcomes = [retry(waits, { delayMs: 0 }), retry(later, { delayMs: 3_600_000 })];
     await scene.settle(owned, { cursor: 4, outcomes });
     const [first, second, third] = [
       await claimDue(scene, owned, 1),
@@ -523,10 +518,10 @@ function deliveryContract(engine: Engine): void {
       [[waits.id], [events[0]?.id], [events[1]?.id]],
     );
     assert.deepEqual(
-      [first, second].map(({ nextDueAt }) => nextDueAt),
-      [start, start],
+      [first, second].map(({ nextDueInMs }) => nextDueInMs),
+      [0, 0],
     );
-    assert.equal(third.nextDueAt, start + 16_000);
+    assert.equal(third.nextDueInMs, 15_000);
     assert.equal((await scene.store.streams.get(scene.tenant, stream.id))?.status, 'enabled');
   });
 
@@ -534,8 +529,8 @@ function deliveryContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const { stream } = await replaying(scene, 3);
     const refs = [{ tenant: scene.tenant, stream: stream.id }];
-    const [owned] = await scene.store.ownership.owned(await scene.node(), refs, scene.now);
-    assert.deepEqual([owned?.waiting, owned?.rowsAbove, owned?.nextDueAt], [0, [], start]);
+    const [owned] = await scene.store.ownership.owned(await scene.node(), refs, waitRule);
+    assert.deepEqual([owned?.waiting, owned?.rowsAbove, owned?.nextDueInMs], [0, [], 0]);
   });
 
   test('go on with the next owner, those under way at once', async (t) => {
@@ -544,15 +539,12 @@ function deliveryContract(engine: Engine): void {
     await claimDue(scene, owned, 2);
     await scene.retire();
     const node = await scene.store.ownership.join('node-b', leaseMs);
-    const [next] = await scene.store.ownership.claim(
-      node,
-      { claim: nextClaim(), take: 10 },
-      scene.now,
-    );
-    assert.deepEqual(
-      [next?.stream.id, next?.replay, next?.nextDueAt],
-      [stream.id, replay.id, start],
-    );
+    const [next] = await scene.store.ownership.claim(node, {
+      claim: nextClaim(),
+      take: 10,
+      ...waitRule,
+    });
+    assert.deepEqual([next?.stream.id, next?.replay, next?.nextDueInMs], [stream.id, replay.id, 0]);
     assert.ok(next);
     assert.deepEqual(await claimedIds(scene, next), idsOf(events));
     const [event] = events;
@@ -563,8 +555,8 @@ function deliveryContract(engine: Engine): void {
     const settlements = [
       settlementOf(next, { outcomes: events.map((one) => delivered(one, again)) }),
     ];
-    const { limits, now } = scene;
-    await scene.store.deliveries.settle({ node, batch: 1, settlements, limits, now });
+    const { limits } = scene;
+    await scene.store.deliveries.settle({ node, batch: 1, settlements, limits });
     assert.equal((await feed(scene, next, replay)).result, 'over');
     assert.deepEqual(await progress(scene, replay), {
       status: 'done',
@@ -598,11 +590,11 @@ function pauseContract(engine: Engine): void {
     });
     const node = await scene.node();
     const refs = [{ tenant: scene.tenant, stream: stream.id }];
-    const [paused] = await scene.store.ownership.owned(node, refs, scene.now);
-    assert.deepEqual([paused?.nextDueAt, paused?.replay], [undefined, replay.id]);
+    const [paused] = await scene.store.ownership.owned(node, refs, waitRule);
+    assert.deepEqual([paused?.nextDueInMs, paused?.replay], [undefined, replay.id]);
     await scene.store.ownership.release(node, [raiseOf(owned)]);
-    const claim = { claim: nextClaim(), take: 10 };
-    assert.deepEqual(await scene.store.ownership.claim(node, claim, scene.now), []);
+    const claim = { claim: nextClaim(), take: 10, ...waitRule };
+    assert.deepEqual(await scene.store.ownership.claim(node, claim), []);
     assert.deepEqual(await progress(scene, replay), {
       status: 'running',
       matched: 3,
@@ -673,7 +665,7 @@ function cancelContract(engine: Engine): void {
     scene.hints.length = 0;
     scene.now += 1000;
     const { cancel } = scene.store.replays;
-    assert.equal(await cancel(scene.tenant, stream.id, replay.id, scene.now), true);
+    assert.equal(await cancel(scene.tenant, stream.id, replay.id), true);
     assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
     const expected = { status: 'cancelled', matched: 4, sent: 0, failed: 0, finishedAt: scene.now };
     assert.deepEqual(await progress(scene, replay), expected);
@@ -701,7 +693,7 @@ function cancelContract(engine: Engine): void {
     const [waits] = await scene.publish('user.created');
     assert.ok(one && waits);
     await scene.settle(owned, { cursor: 3, outcomes: [failed(one, again), retry(waits)] });
-    await scene.store.replays.cancel(scene.tenant, stream.id, replay.id, scene.now);
+    await scene.store.replays.cancel(scene.tenant, stream.id, replay.id);
     assert.deepEqual(idsOf((await failuresOf(scene, stream)).map(({ event }) => event)), [one.id]);
     scene.now = muchLater;
     assert.deepEqual(await claimedIds(scene, owned), [waits.id]);
@@ -713,15 +705,15 @@ function cancelContract(engine: Engine): void {
     const done = await begin(scene, stream, { to: 0 });
     const cancelled = await begin(scene, stream);
     const { cancel } = scene.store.replays;
-    await cancel(scene.tenant, stream.id, cancelled.id, scene.now);
+    await cancel(scene.tenant, stream.id, cancelled.id);
     scene.hints.length = 0;
     for (const replay of [done, cancelled]) {
       const before = await progress(scene, replay);
-      assert.equal(await cancel(scene.tenant, stream.id, replay.id, muchLater), true);
+      assert.equal(await cancel(scene.tenant, stream.id, replay.id), true);
       assert.deepEqual(await progress(scene, replay), before);
     }
-    assert.equal(await cancel(scene.tenant, stream.id, newId('rpl'), muchLater), false);
-    assert.equal(await cancel(scene.tenant, newId('est'), done.id, muchLater), false);
+    assert.equal(await cancel(scene.tenant, stream.id, newId('rpl')), false);
+    assert.equal(await cancel(scene.tenant, newId('est'), done.id), false);
     assert.deepEqual(scene.hints, []);
   });
 
@@ -731,7 +723,7 @@ function cancelContract(engine: Engine): void {
     const replay = await begin(scene, stream);
     await feed(scene, owned, replay);
     await disable(scene, stream);
-    await scene.store.replays.cancel(scene.tenant, stream.id, replay.id, scene.now);
+    await scene.store.replays.cancel(scene.tenant, stream.id, replay.id);
     await disable(scene, stream, 'enabled');
     assert.deepEqual(await claimedIds(scene, owned), []);
     assert.equal((await begin(scene, stream)).status, 'running');

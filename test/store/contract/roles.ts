@@ -149,7 +149,7 @@ export function rolesContract(engine: Engine): void {
       await fill();
       await store.apis.delete(tenant, 'api_1');
       await store.clients.delete(tenant, 'robot');
-      await store.users.delete(tenant, 'leat|a', () => newEvent(), 0);
+      await store.users.delete(tenant, 'leat|a', () => newEvent());
       await store.apis.create(newApi(tenant, 'api_1'));
       await store.clients.create(newClient(tenant, 'robot'));
       await addUser(store, tenant, 'leat|a');
@@ -199,5 +199,5 @@ async function addUser(store: Scene['store'], tenant: number, id: string): Promi
     createdAt: 0,
     updatedAt: 0,
   };
-  assert.ok('created' in (await store.users.create(user, newEvent(), 0)));
+  assert.ok('created' in (await store.users.create(user, newEvent())));
 }

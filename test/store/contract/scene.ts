@@ -12,6 +12,7 @@ import type {
 } from '../../../src/core/types.ts';
 import type {
   CursorRaise,
+  DueRules,
   Hint,
   Node,
   Outcome,
@@ -21,13 +22,18 @@ import type {
   Settlement,
   Store,
 } from '../../../src/store/port.ts';
-import type { Engine } from './engine.ts';
+import type { WaitRule } from '../../../src/store/port-time.ts';
+import type { Engine, TestTime } from './engine.ts';
 
 /** 2026-03-01T09:30:00.000Z */
 export const start = 1_772_357_400_000;
 
 /** High enough that nothing is disabled by accident. */
 export const noLimits: HealthLimits = { consecutive: 1_000_000, total: 1_000_000 };
+
+/** Longer than any row of these tests waits. */
+export const waitRule: WaitRule = { longestWaitMs: 86_400_000 };
+export const dueRules: DueRules = { ...waitRule, leaseMs: 15_000 };
 
 /** Longer than any test takes. */
 export const leaseMs = 3_600_000;
@@ -44,7 +50,7 @@ export function nextClaim(): number {
 export interface Scene {
   readonly store: Store;
   readonly tenant: number;
-  /** What the store is told the time is. */
+  /** The time of the store. */
   now: number;
   limits: HealthLimits;
   readonly hints: Hint[];
@@ -70,7 +76,7 @@ export async function createScene(engine: Engine, t: TestContext): Promise<Scene
   const opened = await engine.open();
   t.after(() => opened.close());
   const tenant = await addTenant(opened.store, 'main');
-  return sceneOf(opened.store, tenant.id);
+  return sceneOf(opened.store, tenant.id, opened.time);
 }
 
 export async function addTenant(store: Store, name: string): Promise<Tenant> {
@@ -80,7 +86,7 @@ export async function addTenant(store: Store, name: string): Promise<Tenant> {
 }
 
 /** The same over a store that has the tenant already. */
-export function sceneOf(store: Store, tenant: number): Scene {
+export function sceneOf(store: Store, tenant: number, time: TestTime = { at: start }): Scene {
   const hints: Hint[] = [];
   store.watch((hint) => hints.push(hint));
   let joined: Promise<Node> | undefined;
@@ -88,12 +94,17 @@ export function sceneOf(store: Store, tenant: number): Scene {
   const scene: Scene = {
     store,
     tenant,
-    now: start,
+    get now() {
+      return time.at;
+    },
+    set now(to) {
+      time.at = to;
+    },
     limits: noLimits,
     hints,
     publish: async (...types) => {
       const events = types.map((type) => newEvent({ type, time: scene.now }));
-      const appended = await store.log.append(tenant, events, scene.now);
+      const appended = await store.log.append(tenant, events);
       return events.map((event, index) => logged(event, appended[index]));
     },
     addStream: async (given = {}) => {
@@ -105,11 +116,11 @@ export function sceneOf(store: Store, tenant: number): Scene {
     },
     own: async (stream) => {
       await store.ownership.heartbeat(await scene.node(), leaseMs);
-      const claimed = await store.ownership.claim(
-        await scene.node(),
-        { claim: nextClaim(), take: 1000 },
-        scene.now,
-      );
+      const claimed = await store.ownership.claim(await scene.node(), {
+        claim: nextClaim(),
+        take: 1000,
+        ...waitRule,
+      });
       const owned = claimed.find((item) => item.stream.id === stream.id);
       assert.ok(owned, 'the stream was free and had something to do');
       return owned;
@@ -126,8 +137,8 @@ export function sceneOf(store: Store, tenant: number): Scene {
     settleMany: async (settlements, batch) => {
       batches = batch ?? batches + 1;
       const node = await scene.node();
-      const { limits, now } = scene;
-      return store.deliveries.settle({ node, batch: batches, settlements, limits, now });
+      const { limits } = scene;
+      return store.deliveries.settle({ node, batch: batches, settlements, limits });
     },
     health: async (stream) => {
       const health = await store.streams.health(tenant, stream.id);
@@ -200,13 +211,15 @@ export function newStream(
 // Outcomes
 
 type Given = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow'>> & {
-  at?: number;
+  /** How long ago the attempt began. */
+  agoMs?: number;
   error?: string;
-  dueAt?: number;
+  delayMs?: number;
+  leaseMs?: number;
   status?: number | undefined;
 };
 
-const attempted = { at: start, durationMs: 35.25, status: 503 };
+const attempted = { agoMs: 0, durationMs: 35.25, status: 503 };
 const firstAttempt = { kind: 'first', attempt: 1, hasRow: false } as const;
 
 export function delivered(event: DeliveredEvent, given: Given = {}): Outcome {
@@ -220,19 +233,19 @@ export function failed(event: DeliveredEvent, given: Given = {}): Outcome {
 
 export function retry(event: DeliveredEvent, given: Given = {}): Outcome {
   const error = '503 - busy';
-  const dueAt = start + 1000;
-  return { ...firstAttempt, ...attempted, error, dueAt, ...given, event, result: 'retry' };
+  const delayMs = 1000;
+  return { ...firstAttempt, ...attempted, error, delayMs, ...given, event, result: 'retry' };
 }
 
 export function parked(event: DeliveredEvent, given: Given = {}): Outcome {
-  return { ...firstAttempt, dueAt: start + 15_000, ...given, event, result: 'parked' };
+  return { ...firstAttempt, leaseMs: 15_000, ...given, event, result: 'parked' };
 }
 
 /** Deliveries that the store hands out as due now. */
 export async function claimDue(scene: Scene, owned: OwnedStream, take = 100) {
   const { stream, epoch } = owned;
   const ask = { tenant: stream.tenant, stream: stream.id, epoch, take };
-  const [answer] = await scene.store.deliveries.claimDue([ask], scene.now, scene.now + 15_000);
+  const [answer] = await scene.store.deliveries.claimDue([ask], dueRules);
   assert.ok(answer);
   return answer;
 }

@@ -16,6 +16,7 @@ import {
   settlementOf,
   start,
   type Scene,
+  waitRule,
 } from './scene.ts';
 
 export function settleContract(engine: Engine): void {
@@ -58,7 +59,7 @@ function outcomesContract(engine: Engine): void {
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
     assert.deepEqual(await failuresOf(scene, stream), []);
     const { redeliver } = scene.store.deliveries;
-    const answer = await redeliver(scene.tenant, stream.id, at(events, 0).id, start);
+    const answer = await redeliver(scene.tenant, stream.id, at(events, 0).id);
     assert.equal(answer, 'delivered');
   });
 
@@ -68,8 +69,8 @@ function outcomesContract(engine: Engine): void {
     scene.now = start + 7000;
     const event = at(events, 0);
     const outcomes = [
-      retry(event, { at: start, error: 'timeout', status: undefined }),
-      failed(event, { at: start + 1000, attempt: 2, hasRow: true, error: '400 - no', status: 400 }),
+      retry(event, { agoMs: 7000, error: 'timeout', status: undefined }),
+      failed(event, { agoMs: 6000, attempt: 2, hasRow: true, error: '400 - no', status: 400 }),
     ];
     await scene.settle(owned, { cursor: 1, outcomes });
     assert.deepEqual(await failuresOf(scene, stream), [
@@ -106,7 +107,6 @@ function outcomesContract(engine: Engine): void {
         kind: 'first',
         state: 'parked',
         attempt: 2,
-        dueAt: scene.now + 15_000,
       },
     ]);
   });
@@ -132,7 +132,7 @@ function outcomesContract(engine: Engine): void {
       tenant: scene.tenant,
       stream: stream.id,
       rows: [],
-      nextDueAt: undefined,
+      nextDueInMs: undefined,
     });
   });
 
@@ -154,9 +154,9 @@ function outcomesContract(engine: Engine): void {
     const event = at(events, 0);
     await scene.settle(owned, { outcomes: [failed(event)] });
     scene.now = start + 5000;
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, scene.now);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
     const again = { kind: 'redelivery', hasRow: true } as const;
-    await scene.settle(owned, { outcomes: [failed(event, { ...again, at: start + 5000 })] });
+    await scene.settle(owned, { outcomes: [failed(event, { ...again, agoMs: -5000 })] });
     assert.deepEqual(await scene.health(stream), { consecutive: 2, total: 1 });
     const [failure, ...more] = await failuresOf(scene, stream);
     assert.deepEqual(more, []);
@@ -172,7 +172,7 @@ function outcomesContract(engine: Engine): void {
     const { stream, events, owned } = await given(scene, 2);
     await scene.settle(owned, { outcomes: events.map((event) => failed(event)) });
     const event = at(events, 0);
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, start);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
     const again = { kind: 'redelivery', hasRow: true } as const;
     await scene.settle(owned, { outcomes: [delivered(event, again)] });
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 1 });
@@ -188,7 +188,7 @@ function outcomesContract(engine: Engine): void {
     const { stream, events, owned } = await given(scene, 1);
     const event = at(events, 0);
     await scene.settle(owned, { outcomes: [failed(event)] });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, start + 5000);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
     scene.now = start + 6000;
     const again = { kind: 'redelivery', hasRow: true } as const;
     await scene.settle(owned, { outcomes: [parked(event, again), retry(event, again)] });
@@ -238,7 +238,7 @@ function outcomesContract(engine: Engine): void {
     const { stream, events, owned } = await given(scene, 1);
     const event = at(events, 0);
     await scene.settle(owned, { outcomes: [failed(event)] });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, start);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
     await scene.settle(owned, { outcomes: [failed(event, { kind: 'redelivery', hasRow: true })] });
     const stats = await scene.store.streams.stats(scene.tenant, stream.id, {
       from: 0,
@@ -253,7 +253,7 @@ function outcomesContract(engine: Engine): void {
   test('a batch at fault records nothing of itself', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, events, owned } = await given(scene, 2);
-    const broken = failed(at(events, 1), { error: 7n as unknown as string, at: 'x' as never });
+    const broken = failed(at(events, 1), { error: 7n as unknown as string, agoMs: 'x' as never });
     await assert.rejects(
       scene.settle(owned, { cursor: 2, outcomes: [failed(at(events, 0)), broken] }),
       StoreContentRefused,
@@ -262,7 +262,7 @@ function outcomesContract(engine: Engine): void {
     assert.deepEqual(await failuresOf(scene, stream), []);
     const node = await scene.node();
     const refs = [{ tenant: scene.tenant, stream: stream.id }];
-    const [now] = await scene.store.ownership.owned(node, refs, start);
+    const [now] = await scene.store.ownership.owned(node, refs, waitRule);
     assert.equal(now?.cursor, 0);
   });
 
@@ -279,7 +279,7 @@ function outcomesContract(engine: Engine): void {
 function cursorContract(engine: Engine): void {
   const cursorOf = async (scene: Scene, stream: string): Promise<number | undefined> => {
     const refs = [{ tenant: scene.tenant, stream }];
-    const [owned] = await scene.store.ownership.owned(await scene.node(), refs, scene.now);
+    const [owned] = await scene.store.ownership.owned(await scene.node(), refs, waitRule);
     return owned?.cursor;
   };
 
@@ -296,12 +296,10 @@ function cursorContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const { stream, events, owned } = await given(scene, 3);
     for (const status of ['disabled', 'enabled'] as const) {
-      await scene.store.streams.update(
-        scene.tenant,
-        stream.id,
-        (before) => ({ after: { ...before, status }, resume: 'held' }),
-        start,
-      );
+      await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+        after: { ...before, status },
+        resume: 'held',
+      }));
     }
     const settled = await scene.settle(owned, { cursor: 3, outcomes: [failed(at(events, 0))] });
     assert.equal(settled.result, 'recorded');
@@ -314,12 +312,9 @@ function cursorContract(engine: Engine): void {
   test('a disabled stream’s last attempts still raise it', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, events, owned } = await given(scene, 2);
-    await scene.store.streams.update(
-      scene.tenant,
-      stream.id,
-      (before) => ({ after: { ...before, status: 'disabled' } }),
-      start,
-    );
+    await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+      after: { ...before, status: 'disabled' },
+    }));
     await scene.settle(owned, { cursor: 1, outcomes: [delivered(at(events, 0))] });
     assert.equal(await cursorOf(scene, stream.id), 1);
   });
@@ -345,18 +340,17 @@ function fencingContract(engine: Engine): void {
     const { stream, events, owned } = await given(scene, 2);
     await scene.settleMany([settlementOf(owned, { outcomes: [failed(at(events, 0))] })], 9);
     const node = await scene.store.ownership.join('node-a', leaseMs);
-    const [again] = await scene.store.ownership.claim(
-      node,
-      { claim: nextClaim(), take: 10 },
-      start,
-    );
+    const [again] = await scene.store.ownership.claim(node, {
+      claim: nextClaim(),
+      take: 10,
+      ...waitRule,
+    });
     assert.ok(again);
     const { streams } = await scene.store.deliveries.settle({
       node,
       batch: 1,
       settlements: [settlementOf(again, { outcomes: [failed(at(events, 1))] })],
       limits: scene.limits,
-      now: start,
     });
     assert.equal(streams[0]?.result, 'recorded');
     assert.deepEqual(await scene.health(stream), { consecutive: 2, total: 2 });
@@ -380,7 +374,6 @@ function fencingContract(engine: Engine): void {
       batch: 1,
       settlements: [settlementOf(owned, { outcomes: [failed(at(events, 0))] })],
       limits: scene.limits,
-      now: start,
     });
     assert.equal(streams[0]?.result, 'lost');
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
@@ -394,12 +387,13 @@ function fencingContract(engine: Engine): void {
     assert.ok(event);
     const ownedLost = await scene.own(lost);
     const refs = [{ tenant: scene.tenant, stream: kept.id }];
-    const [ownedKept] = await scene.store.ownership.owned(await scene.node(), refs, start);
+    const [ownedKept] = await scene.store.ownership.owned(await scene.node(), refs, waitRule);
     assert.ok(ownedKept);
     await scene.store.ownership.release(await scene.node(), [raiseOf(ownedLost)]);
     const other = await scene.store.ownership.join('node-b', leaseMs);
     assert.equal(
-      (await scene.store.ownership.claim(other, { claim: nextClaim(), take: 10 }, start)).length,
+      (await scene.store.ownership.claim(other, { claim: nextClaim(), take: 10, ...waitRule }))
+        .length,
       1,
     );
     const outcomes = [failed(event)];
@@ -427,12 +421,9 @@ function fencingContract(engine: Engine): void {
   test('a stream that was changed answers its new version', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, events, owned } = await given(scene, 1);
-    await scene.store.streams.update(
-      scene.tenant,
-      stream.id,
-      (before) => ({ after: { ...before, name: 'other' } }),
-      start,
-    );
+    await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+      after: { ...before, name: 'other' },
+    }));
     const settled = await scene.settle(owned, { outcomes: [delivered(at(events, 0))] });
     assert.deepEqual([settled.result, settled.version], ['recorded', 2]);
   });
@@ -516,7 +507,7 @@ function disablingContract(engine: Engine): void {
     const [now] = await scene.store.ownership.owned(
       await scene.node(),
       [{ tenant: scene.tenant, stream: stream.id }],
-      start,
+      waitRule,
     );
     assert.equal(now?.cursor, 6);
   });
@@ -529,9 +520,9 @@ function disablingContract(engine: Engine): void {
     const [open, one, two] = events;
     assert.ok(open && one && two);
     await scene.settle(owned, { outcomes: [failed(open)] });
-    await store.deliveries.redeliver(tenant, stream.id, open.id, start);
+    await store.deliveries.redeliver(tenant, stream.id, open.id);
     const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{}' };
-    await store.deliveries.addTest(tenant, stream.id, testEvent, start);
+    await store.deliveries.addTest(tenant, stream.id, testEvent);
     await scene.settle(owned, { outcomes: [failed(one), failed(two)] });
     const failure = await store.deliveries.failure(tenant, stream.id, 'evt_test');
     assert.deepEqual(
@@ -552,7 +543,7 @@ function disablingContract(engine: Engine): void {
     const { stream, events, owned } = await given(scene, 1);
     const event = at(events, 0);
     await scene.settle(owned, { outcomes: [failed(event)] });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id, start);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
     const again = { kind: 'redelivery', hasRow: true } as const;
     const settled = await scene.settle(owned, { outcomes: [retry(event, again)] });
     assert.equal(settled.disabled, undefined);

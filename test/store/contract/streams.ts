@@ -16,6 +16,7 @@ import {
   retry,
   start,
   type Scene,
+  waitRule,
 } from './scene.ts';
 
 export function streamsContract(engine: Engine): void {
@@ -42,7 +43,7 @@ function change(
     after: { ...before, ...members, updatedAt: scene.now },
     resume,
   });
-  return scene.store.streams.update(scene.tenant, stream.id, decide, scene.now);
+  return scene.store.streams.update(scene.tenant, stream.id, decide);
 }
 
 /** The same, and the stream as it is then. */
@@ -54,7 +55,7 @@ async function changed(scene: Scene, stream: Stream, members: Partial<Stream>): 
 
 async function nowOwned(scene: Scene, stream: Stream) {
   const refs = [{ tenant: scene.tenant, stream: stream.id }];
-  const [owned] = await scene.store.ownership.owned(await scene.node(), refs, scene.now);
+  const [owned] = await scene.store.ownership.owned(await scene.node(), refs, waitRule);
   assert.ok(owned);
   return owned;
 }
@@ -140,7 +141,7 @@ function readContract(engine: Engine): void {
     assert.deepEqual((await scene.store.streams.list(other.id, page)).items, []);
     assert.equal(await scene.store.streams.delete(other.id, stream.id), false);
     const decide = () => assert.fail('the stream of another tenant must not be seen');
-    const update = await scene.store.streams.update(other.id, stream.id, decide, start);
+    const update = await scene.store.streams.update(other.id, stream.id, decide);
     assert.deepEqual(update, { refused: 'unknown' });
   });
 
@@ -197,27 +198,19 @@ function updateContract(engine: Engine): void {
     assert.ok(event);
     await scene.settle(await scene.own(stream), { outcomes: [failed(event)] });
     const seen: unknown[] = [];
-    await scene.store.streams.update(
-      scene.tenant,
-      stream.id,
-      (before, state) => {
-        seen.push(before, state);
-        return { after: before };
-      },
-      start,
-    );
+    await scene.store.streams.update(scene.tenant, stream.id, (before, state) => {
+      seen.push(before, state);
+      return { after: before };
+    });
     assert.deepEqual(seen, [stream, { health: { consecutive: 1, total: 1 }, head: 2 }]);
   });
 
   test('the same object back means that nothing changes', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
-    const answer = await scene.store.streams.update(
-      scene.tenant,
-      stream.id,
-      (before) => ({ after: before }),
-      start,
-    );
+    const answer = await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+      after: before,
+    }));
     assert.deepEqual(answer, { updated: stream, skipped: 0, held: undefined });
     assert.deepEqual(await scene.store.streams.get(scene.tenant, stream.id), stream);
   });
@@ -235,12 +228,9 @@ function updateContract(engine: Engine): void {
   test('a refusal of decide is handed through with the health', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
-    const answer = await scene.store.streams.update(
-      scene.tenant,
-      stream.id,
-      () => ({ refused: 'too_many_failures' }),
-      start,
-    );
+    const answer = await scene.store.streams.update(scene.tenant, stream.id, () => ({
+      refused: 'too_many_failures',
+    }));
     const health = { consecutive: 0, total: 0 };
     assert.deepEqual(answer, { refused: 'too_many_failures', health });
   });
@@ -248,14 +238,9 @@ function updateContract(engine: Engine): void {
   test('a decide that throws leaves everything as it was', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
-    const update = scene.store.streams.update(
-      scene.tenant,
-      stream.id,
-      () => {
-        throw new Error('a bug in the rule');
-      },
-      start,
-    );
+    const update = scene.store.streams.update(scene.tenant, stream.id, () => {
+      throw new Error('a bug in the rule');
+    });
     await assert.rejects(update, /a bug in the rule/);
     assert.deepEqual(await scene.store.streams.get(scene.tenant, stream.id), stream);
     await scene.publish('user.created');
@@ -273,12 +258,9 @@ function updateContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
     scene.hints.length = 0;
-    await scene.store.streams.update(
-      scene.tenant,
-      stream.id,
-      () => ({ refused: 'too_many_failures' }),
-      start,
-    );
+    await scene.store.streams.update(scene.tenant, stream.id, () => ({
+      refused: 'too_many_failures',
+    }));
     assert.deepEqual(scene.hints, []);
     await change(scene, stream, { name: 'other' });
     assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
@@ -335,7 +317,7 @@ function disableContract(engine: Engine): void {
     const owned = await scene.own(stream);
     await scene.settle(owned, { outcomes: [retry(waits), parked(inFlight)] });
     const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{"a":1}' };
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent, start);
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent);
     scene.now = later;
     await change(scene, stream, { status: 'disabled' });
     const failures = await failuresOf(scene, stream);
@@ -513,7 +495,7 @@ function enableContract(engine: Engine): void {
     const stream = await disabledWith(scene);
     const [open] = await failuresOf(scene, stream);
     assert.ok(open);
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, open.event.id, start);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, open.event.id);
     await change(scene, stream, { status: 'enabled' });
     const owned = await nowOwned(scene, stream);
     const { rows } = await claimDue(scene, owned);
@@ -538,13 +520,13 @@ function deleteContract(engine: Engine): void {
     assert.equal(await store.streams.health(tenant, stream.id), undefined);
     assert.deepEqual(await failuresOf(scene, stream), []);
     assert.equal(await store.deliveries.failure(tenant, stream.id, one.id), undefined);
-    assert.equal(await store.deliveries.redeliver(tenant, stream.id, three.id, start), 'unknown');
-    assert.equal(await store.deliveries.redeliverMany(tenant, stream.id, {}, start), 0);
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, three.id), 'unknown');
+    assert.equal(await store.deliveries.redeliverMany(tenant, stream.id, {}), 0);
     const window = { from: 0, to: later };
     assert.deepEqual(await store.streams.stats(tenant, stream.id, window), []);
     assert.deepEqual((await claimDue(scene, owned)).rows, []);
     const refs = [{ tenant, stream: stream.id }];
-    assert.deepEqual(await store.ownership.owned(await scene.node(), refs, start), []);
+    assert.deepEqual(await store.ownership.owned(await scene.node(), refs, waitRule), []);
   });
 
   test('deleting what is not there answers false and tells nobody', async (t) => {
@@ -566,7 +548,7 @@ function deleteContract(engine: Engine): void {
     await store.streams.delete(tenant, stream.id);
     const again = await scene.addStream({ name: 'crm', id: stream.id });
     assert.equal(again.version, 1);
-    assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id, start), 'unknown');
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id), 'unknown');
   });
 
   test('its events stay in the log, and pruning no longer waits for it', async (t) => {

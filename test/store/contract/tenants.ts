@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Engine } from './engine.ts';
 import { StoreContentRefused } from '../../../src/core/errors.ts';
-import { addTenant, createScene, newEvent, sceneOf, start } from './scene.ts';
+import { addTenant, createScene, newEvent, sceneOf, start, waitRule } from './scene.ts';
 
 export function tenantsContract(engine: Engine): void {
   describe(`${engine.name}: tenants`, () => {
@@ -45,7 +45,7 @@ export function tenantsContract(engine: Engine): void {
 
     test('rename: changes the names and nothing else', async (t) => {
       const { store, tenant } = await createScene(engine, t);
-      await store.log.append(tenant, [newEvent()], start);
+      await store.log.append(tenant, [newEvent()]);
       const to = { name: 'renamed', domain: 'New.example.com' };
       assert.equal(await store.tenants.rename(tenant, to), 'renamed');
       assert.deepEqual(await store.tenants.list(), [
@@ -76,7 +76,7 @@ export function tenantsContract(engine: Engine): void {
     test('leave: the tenant is unknown at once, and its log takes nothing', async (t) => {
       const { store, hints } = await createScene(engine, t);
       const other = await addTenant(store, 'other');
-      await store.log.append(other.id, [newEvent()], start);
+      await store.log.append(other.id, [newEvent()]);
       assert.equal(await store.tenants.leave(other.id), true);
       assert.equal(await store.tenants.leave(other.id), false);
       assert.deepEqual(hints.at(-1), { kind: 'tenants' });
@@ -85,7 +85,7 @@ export function tenantsContract(engine: Engine): void {
         ['main'],
       );
       assert.deepEqual(await store.tenants.leaving(), [other]);
-      await assert.rejects(store.log.append(other.id, [newEvent()], start), StoreContentRefused);
+      await assert.rejects(store.log.append(other.id, [newEvent()]), StoreContentRefused);
       assert.equal(await store.tenants.rename(other.id, other), 'unknown');
       // Nobody can tell two of one name apart while the first is still there.
       assert.deepEqual(await store.tenants.create({ ...other, domain: 'new.example.com' }, start), {
@@ -97,7 +97,7 @@ export function tenantsContract(engine: Engine): void {
       const { store } = await createScene(engine, t);
       const other = await addTenant(store, 'other');
       const appends = Array.from({ length: 20 }, () =>
-        store.log.append(other.id, [newEvent(), newEvent()], start),
+        store.log.append(other.id, [newEvent(), newEvent()]),
       );
       const [left, ...answers] = await Promise.allSettled([
         store.tenants.leave(other.id),
@@ -121,13 +121,13 @@ export function tenantsContract(engine: Engine): void {
       assert.deepEqual(step, { removed: 2, isDone: false });
       assert.deepEqual(scene.hints.at(-1), { kind: 'stream', tenant: other.id, stream: first.id });
       const refs = [first, second].map(({ id }) => ({ tenant: other.id, stream: id }));
-      const owned = await store.ownership.owned(await scene.node(), refs, start);
+      const owned = await store.ownership.owned(await scene.node(), refs, waitRule);
       assert.ok(!owned.some(({ stream }) => stream.id === first.id));
     });
 
     test('removeStep: of a tenant that is not leaving removes nothing', async (t) => {
       const { store, tenant } = await createScene(engine, t);
-      await store.log.append(tenant, [newEvent()], start);
+      await store.log.append(tenant, [newEvent()]);
       assert.deepEqual(await store.tenants.removeStep(tenant, 100), { removed: 0, isDone: true });
       assert.deepEqual(await store.tenants.removeStep(99, 100), { removed: 0, isDone: true });
       assert.equal(await store.log.head(tenant), 1);

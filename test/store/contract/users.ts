@@ -155,7 +155,7 @@ function changedContract(engine: Engine): void {
     await create(scene, ada);
     scene.hints.length = 0;
     const refuse = () => ({ refused: 'connection_differs' as const });
-    const answer = await scene.store.users.update(scene.tenant, ada.id, refuse, start);
+    const answer = await scene.store.users.update(scene.tenant, ada.id, refuse);
     assert.deepEqual(answer, { refused: 'connection_differs' });
     assert.deepEqual(await scene.store.users.get(scene.tenant, ada.id), ada);
     assert.equal(await scene.store.log.head(scene.tenant), 1);
@@ -169,8 +169,8 @@ function changedContract(engine: Engine): void {
     const decide = () => assert.fail('decided');
     const { users } = scene.store;
     for (const [tenant, id] of [[other.id, 'leat|ada'] as const, [scene.tenant, 'x'] as const]) {
-      assert.deepEqual(await users.update(tenant, id, decide, start), { refused: 'unknown' });
-      assert.equal(await users.delete(tenant, id, decide, start), false);
+      assert.deepEqual(await users.update(tenant, id, decide), { refused: 'unknown' });
+      assert.equal(await users.delete(tenant, id, decide), false);
     }
     assert.equal(await scene.store.log.head(scene.tenant), 1);
     assert.equal(await scene.store.log.head(other.id), 0);
@@ -195,7 +195,7 @@ function changedContract(engine: Engine): void {
     const ada = newUser(scene.tenant, 'ada', { username: 'ada' });
     await create(scene, ada);
     const emit = (before: User) => newEvent({ body: JSON.stringify(before) });
-    const remove = () => scene.store.users.delete(scene.tenant, ada.id, emit, start);
+    const remove = () => scene.store.users.delete(scene.tenant, ada.id, emit);
     assert.deepEqual(new Set(await Promise.all([remove(), remove()])), new Set([true, false]));
     assert.equal(await scene.store.users.get(scene.tenant, ada.id), undefined);
     const events = await logOf(scene);
@@ -218,9 +218,11 @@ function eventContract(engine: Engine): void {
     const [created, updated, deleted] = events;
     assert.ok(created && updated && deleted);
     const { users } = scene.store;
-    await users.create(ada, created, start);
-    await users.update(scene.tenant, ada.id, (after) => ({ after, event: updated }), start + 1);
-    await users.delete(scene.tenant, ada.id, () => deleted, start + 2);
+    await users.create(ada, created);
+    scene.now = start + 1;
+    await users.update(scene.tenant, ada.id, (after) => ({ after, event: updated }));
+    scene.now = start + 2;
+    await users.delete(scene.tenant, ada.id, () => deleted);
     const log = await logOf(scene);
     assert.deepEqual(
       log.map(({ offset, id, type, publishedAt }) => [offset, id, type, publishedAt - start]),
@@ -244,7 +246,7 @@ function eventContract(engine: Engine): void {
   test('create: a user whose event is refused is not there', async (t) => {
     const scene = await createScene(engine, t);
     const ada = newUser(scene.tenant, 'ada');
-    const refused = scene.store.users.create(ada, broken(), start);
+    const refused = scene.store.users.create(ada, broken());
     await assert.rejects(refused, StoreContentRefused);
     assert.equal(await scene.store.users.get(scene.tenant, ada.id), undefined);
     assert.equal(await scene.store.log.head(scene.tenant), 0);
@@ -257,7 +259,7 @@ function eventContract(engine: Engine): void {
     const ada = newUser(scene.tenant, 'ada');
     await create(scene, ada);
     const decide = (before: User) => ({ after: { ...before, email: 'x@y.z' }, event: broken() });
-    const refused = scene.store.users.update(scene.tenant, ada.id, decide, start);
+    const refused = scene.store.users.update(scene.tenant, ada.id, decide);
     await assert.rejects(refused, StoreContentRefused);
     assert.deepEqual(await scene.store.users.get(scene.tenant, ada.id), ada);
   });
@@ -267,12 +269,12 @@ function eventContract(engine: Engine): void {
     const ada = newUser(scene.tenant, 'ada');
     await create(scene, ada);
     const { users } = scene.store;
-    await assert.rejects(users.delete(scene.tenant, ada.id, broken, start), StoreContentRefused);
+    await assert.rejects(users.delete(scene.tenant, ada.id, broken), StoreContentRefused);
     const bug = new Error('bug');
     const emit = () => {
       throw bug;
     };
-    await assert.rejects(users.delete(scene.tenant, ada.id, emit, start), bug);
+    await assert.rejects(users.delete(scene.tenant, ada.id, emit), bug);
     assert.deepEqual(await users.get(scene.tenant, ada.id), ada);
     assert.equal(await scene.store.log.head(scene.tenant), 1);
   });
@@ -280,10 +282,10 @@ function eventContract(engine: Engine): void {
   test('create: an event that the database cannot hold leaves no user behind', async (t) => {
     const scene = await createScene(engine, t);
     const taken = newEvent();
-    await scene.store.log.append(scene.tenant, [taken], start);
+    await scene.store.log.append(scene.tenant, [taken]);
     const ada = newUser(scene.tenant, 'ada');
     // The id is in the log already, and was not chosen by a client, so nobody looks it up.
-    const refused = scene.store.users.create(ada, newEvent({ id: taken.id }), start);
+    const refused = scene.store.users.create(ada, newEvent({ id: taken.id }));
     await assert.rejects(refused, StoreContentRefused);
     assert.equal(await scene.store.users.get(scene.tenant, ada.id), undefined);
     assert.equal(await scene.store.log.head(scene.tenant), 1);
@@ -295,7 +297,7 @@ function eventContract(engine: Engine): void {
       create(scene, newUser(scene.tenant, `u${index}`)),
     );
     const published = Array.from({ length: 20 }, () =>
-      scene.store.log.append(scene.tenant, [newEvent(), newEvent()], start),
+      scene.store.log.append(scene.tenant, [newEvent(), newEvent()]),
     );
     await Promise.all([...users, ...published]);
     const offsets = (await logOf(scene)).map((event) => event.offset);
@@ -415,7 +417,7 @@ function listContract(engine: Engine): void {
       return [localIds(items).join(), next];
     };
     assert.deepEqual(await page(undefined), ['a,b', 'leat|b']);
-    await scene.store.users.delete(scene.tenant, 'leat|b', () => newEvent(), start);
+    await scene.store.users.delete(scene.tenant, 'leat|b', () => newEvent());
     await create(scene, newUser(scene.tenant, 'aa'));
     assert.deepEqual(await page('leat|b'), ['c,d', 'leat|d']);
     assert.deepEqual(await page('leat|d'), ['e', undefined]);
@@ -439,12 +441,12 @@ function newUser(tenant: number, id: string, given: Partial<User> = {}): User {
 }
 
 function create(scene: Scene, user: User) {
-  return scene.store.users.create(user, newEvent(), scene.now);
+  return scene.store.users.create(user, newEvent());
 }
 
 function update(scene: Scene, id: string, change: (before: User) => User) {
   const decide = (before: User) => ({ after: change(before), event: newEvent() });
-  return scene.store.users.update(scene.tenant, id, decide, scene.now);
+  return scene.store.users.update(scene.tenant, id, decide);
 }
 
 async function logOf({ store, tenant }: Scene) {

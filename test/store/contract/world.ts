@@ -13,6 +13,7 @@ export interface World {
   batch: number;
   tests: number;
   replays: number;
+  /** The time of the store. */
   now: number;
 }
 

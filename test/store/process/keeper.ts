@@ -55,7 +55,7 @@ async function addTenant(store: Store): Promise<number> {
 }
 
 async function append(store: Store, tenant: number): Promise<string> {
-  const [appended] = await store.log.append(tenant, [newEvent()], 1);
+  const [appended] = await store.log.append(tenant, [newEvent()]);
   return `appended ${appended?.offset}`;
 }
 

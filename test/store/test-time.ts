@@ -1,0 +1,70 @@
+import type { Store } from '../../src/store/port.ts';
+import type { StoreTime } from '../../src/store/port-time.ts';
+import { query } from '../helpers/postgres.ts';
+import type { TestTime } from './contract/engine.ts';
+
+/** What the store takes for the time: the same in every store of a test. */
+export function createTestTime(startMillis: number): TestTime & StoreTime {
+  let current = startMillis;
+  return {
+    get at() {
+      return current;
+    },
+    set at(to) {
+      current = to;
+    },
+    now: () => current,
+    skewMs: () => 0,
+    skews: 0,
+  };
+}
+
+/**
+ * Puts a clock that tests set in the place of the server's, for the instants of one database: leases
+ * go by the server's own. For a database that is a template of others, too.
+ */
+export async function plantClock(url: string): Promise<void> {
+  await query(
+    url,
+    `create table test_time (ms bigint not null);
+     insert into test_time values (0);
+     create or replace function leat_now() returns bigint language sql volatile parallel safe
+       begin atomic
+         select case when ms = 0 then floor(extract(epoch from clock_timestamp()) * 1000)::bigint
+           else ms end from test_time;
+       end`,
+  );
+}
+
+/** The store with its clock set before each command, where it has to be. */
+export function withClock(store: Store, url: string, time: TestTime): Store {
+  let written: number | undefined;
+  const set = async (): Promise<void> => {
+    if (written === time.at) return;
+    written = time.at;
+    await query(url, `update test_time set ms = ${time.at}`);
+  };
+  const timed = <Part extends object>(part: Part): Part =>
+    Object.fromEntries(
+      Object.entries(part).map(([name, method]) => [
+        name,
+        async (...args: unknown[]) => {
+          await set();
+          return (method as (...given: unknown[]) => unknown)(...args);
+        },
+      ]),
+    ) as Part;
+  return {
+    ...store,
+    log: timed(store.log),
+    streams: timed(store.streams),
+    deliveries: timed(store.deliveries),
+    replays: timed(store.replays),
+    ownership: timed(store.ownership),
+    clients: timed(store.clients),
+    users: timed(store.users),
+    tenants: timed(store.tenants),
+    upkeep: timed(store.upkeep),
+    time: { now: () => time.at, skewMs: () => 0, skews: 0 },
+  };
+}
