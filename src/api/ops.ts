@@ -29,8 +29,8 @@ export function registerOps(app: FastifyInstance, { readiness, log, open }: OpsD
 }
 
 /** Who works for how many streams; a node whose lease has ended is about to lose them. */
-function shown({ id, streams, leaseMs }: NodeState): Record<string, string | number> {
-  return { id, streams, lease_ms: leaseMs };
+function shown({ id, streams, leaseMs, skewMs }: NodeState): Record<string, string | number> {
+  return { id, streams, lease_ms: leaseMs, clock_skew_ms: skewMs };
 }
 
 /** The list of actions, which is always empty: clients that export a tenant ask for it. */

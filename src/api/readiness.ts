@@ -1,6 +1,7 @@
 import type { Clock, Millis } from '../core/clock.ts';
 import { StoreUnavailable, type UnavailableReason } from '../core/errors.ts';
 import type { NodeState, Store } from '../store/port.ts';
+import { isSkewed } from '../store/port-time.ts';
 
 /** Whether this node can do its work. */
 export interface Readiness {
@@ -19,7 +20,7 @@ export interface NotReady {
 }
 
 export interface ReadinessDeps {
-  readonly store: Pick<Store, 'ping' | 'ownership'>;
+  readonly store: Pick<Store, 'ping' | 'ownership' | 'time'>;
   readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
   /** What keeps this node from its work although the store answers; one sentence. */
   readonly obstacle: () => string | undefined;
@@ -58,14 +59,27 @@ async function checkOnce({ store, clock, obstacle }: ReadinessDeps): Promise<Rea
   }
 }
 
-async function checkStore({ ping, ownership }: ReadinessDeps['store']): Promise<Ready | NotReady> {
+async function checkStore({
+  ping,
+  ownership,
+  time,
+}: ReadinessDeps['store']): Promise<Ready | NotReady> {
   try {
     await ping();
-    return { isReady: true, nodes: await ownership.nodes() };
+    const nodes = await ownership.nodes();
+    const isWrong = isSkewed(time.skewMs()) && nodes.some(isRight);
+    return isWrong ? { isReady: false, reason: wrongClock } : { isReady: true, nodes };
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error;
     return { isReady: false, reason: texts[error.reason] };
   }
+}
+
+/** It would judge tokens wrongly, and another node takes its requests. */
+const wrongClock = 'The clock of this node is wrong.';
+
+function isRight({ leaseMs, skewMs }: NodeState): boolean {
+  return leaseMs > 0 && !isSkewed(skewMs);
 }
 
 const texts: Record<UnavailableReason, string> = {
