@@ -34,7 +34,9 @@ describe('SQLite in a file', () => {
     const tenant = await addTenant(first, 'main');
     await first.clients.create(newClient(tenant.id, 'robot', { global: true }));
     await first.keys.add(newKey(tenant.id), start);
-    await first.clients.useAssertion(tenant.id, 'robot', 'once', start + 1);
+    // By the store's own clock.
+    const usedUntil = systemClock.now() + 3_600_000;
+    await first.clients.useAssertion(tenant.id, 'robot', 'once', usedUntil);
     await first.close();
 
     const second = await open(path);
@@ -43,7 +45,7 @@ describe('SQLite in a file', () => {
     assert.equal((await second.clients.get(tenant.id, 'robot'))?.global, true);
     const [key] = await second.keys.list(tenant.id, start);
     assert.equal(key?.privateJwk, newKey(tenant.id).privateJwk);
-    const again = second.clients.useAssertion(tenant.id, 'robot', 'once', start + 1);
+    const again = second.clients.useAssertion(tenant.id, 'robot', 'once', usedUntil);
     assert.equal(await again, false);
   });
 
