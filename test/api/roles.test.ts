@@ -134,9 +134,15 @@ describe('/roles', () => {
     assert.deepEqual(await get(`/roles?per_page=1&page=${total + 1}`), []);
   });
 
-  test('are those of their tenant', async () => {
-    const { tenant } = await secondTenant(site.house, `t${made}.example.com`);
-    assert.equal(await site.house.store.roles.get(tenant.id, role), undefined);
+  test('are those of their tenant', async (t) => {
+    // On a site of its own: where there are two tenants, a request has to name the host of one.
+    const two = await openSite();
+    t.after(() => two.close());
+    const { id } = (await two.send('POST', '/roles', { name: 'keepers' })).body as { id: string };
+    const { tenant } = await secondTenant(two.house);
+    const { roles } = two.house.store;
+    assert.equal((await roles.get(two.house.tenant.id, id))?.name, 'keepers');
+    assert.equal(await roles.get(tenant.id, id), undefined);
   });
 });
 
