@@ -251,7 +251,7 @@ export const movedTables: readonly MovedTable[] = [
   {
     name: 'attempts',
     keyColumns: 1,
-    // Kept entries are those of day 0 there.
+    // Kept entries are those of day 0 there. Their numbers are below those of the others.
     from: `(
       select rowid as number, "at" / ${dayMs} as day, stream_key, event_key, "at", duration_ms,
         outcome, status, error from attempts

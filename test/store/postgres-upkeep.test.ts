@@ -81,15 +81,34 @@ async function fill(
       select ${tenant}, 'est_${stream}', 'evt_' || n, n, 'user.created', ${start}, 'first', 'failed',
         4, ${start}, ${firstDay} from generate_series(1, ${failures}) n`);
   }
-  // A partition of that day, made as an attempt of that day makes it.
-  await rows(`
-    create table attempts_d${firstDay} (like attempts including all);
+  await rows(historyDay(tenant, attempts));
+}
+
+/** A partition of the old day, made as an attempt of that day makes it, with its history. */
+function historyDay(tenant: number, attempts: number): string {
+  return `
+    create table if not exists attempts_d${firstDay} (like attempts including all);
     alter table attempts attach partition attempts_d${firstDay}
-      for values from (${firstDay}) to (${firstDay + 1})`);
-  await rows(`
+      for values from (${firstDay}) to (${firstDay + 1});
     insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome)
     select ${firstDay}, ${tenant}, r.key, n, ${start}, 1, 2
-    from runs r, generate_series(1, ${attempts}) n`);
+    from runs r, generate_series(1, ${attempts}) n`;
+}
+
+/** Until a transaction of the test has been running for longer than those of Leat do. */
+async function waitForOldTransaction({ rows }: Fixture): Promise<void> {
+  await waitFor('the transaction to be old', async () => {
+    const [row] = await rows<{ old: boolean }>(`
+      select bool_or(xact_start < clock_timestamp() - interval '1.1 s') as old
+      from pg_stat_activity where application_name = 'test' and state = 'idle in transaction'`);
+    return row?.old === true;
+  });
+}
+
+/** Makes the store another one, as a fail-over or a restore does; `sql` sets its rows back. */
+async function replaceStore({ rows }: Fixture, sql: string): Promise<void> {
+  await rows(`begin; ${sql};
+    update store set generation = generation + 1, identity = 'another one'; commit`);
 }
 
 /** Calls steps of upkeep until none does anything. */
@@ -152,13 +171,7 @@ describe('PostgreSQL: upkeep', () => {
     await backup.query(
       `lock table ${tables.map(({ name }) => `only ${name}`).join(', ')} in access share mode`,
     );
-    // One that has been running for longer than a moment.
-    await waitFor('the backup to be old', async () => {
-      const [row] = await rows<{ old: boolean }>(`
-        select bool_or(xact_start < clock_timestamp() - interval '1.1 s') as old
-        from pg_stat_activity where application_name = 'test' and state = 'idle in transaction'`);
-      return row?.old === true;
-    });
+    await waitForOldTransaction(fixture);
 
     const locks = watchLocks(fixture);
     const published: number[] = [];
@@ -299,6 +312,94 @@ describe('PostgreSQL: upkeep', () => {
     assert.equal(items.length, 20);
     assert.deepEqual(new Set(items.map(({ attempts }) => attempts.length)), new Set([1]));
   });
+});
+
+describe('PostgreSQL: upkeep after a fail-over or a restore', () => {
+  test('a restored day of the history goes with what open failures need of it kept', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, rows, oldDays } = fixture;
+    await store.ownership.join('node', 60_000);
+    await fill(fixture, { events: 3, streams: 1, failures: 3, attempts: 9 });
+    const prune = async (): Promise<number> => store.deliveries.pruneAttempts(query);
+    while ((await prune()) > 0);
+    assert.deepEqual(await oldDays(), [`events_d${firstDay}`]);
+    // As a backup from before has it.
+    await replaceStore(fixture, `delete from attempts; ${historyDay(fixture.tenant, 9)}`);
+    await assert.rejects(prune(), { name: 'StoreReplaced' });
+    assert.ok((await store.ownership.join('node', 60_000)).replaced);
+    while ((await prune()) > 0);
+    assert.deepEqual(await oldDays(), [`events_d${firstDay}`]);
+    const kept = await rows('select event_key::int from attempts order by event_key');
+    assert.deepEqual(kept, [{ event_key: 1 }, { event_key: 2 }, { event_key: 3 }]);
+  });
+
+  test('a day of events stays while the new primary lacks the copied bodies or needs its events', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant, rows, oldDays } = fixture;
+    await store.ownership.join('node', 60_000);
+    await fill(fixture, { events: 3, streams: 1, failures: 1, attempts: 0 });
+    await rows(`update streams set status = 'enabled'; update runs set cursor = 3`);
+    const prune = () => store.log.prune(tenant, { ...query, take: 1_000_000 });
+    const drop = () => store.upkeep.dropEvents(query);
+    assert.equal(await prune(), 3);
+    const backup = await fixture.connect();
+    await backup.query(`begin; select count(*) from events_d${firstDay}`);
+    await waitForOldTransaction(fixture);
+    while ((await drop()) > 0);
+    const kept = () => rows('select "offset"::int from kept_events');
+    assert.deepEqual(await kept(), [{ offset: 1 }], 'the bodies are copied, and the day is in use');
+    // A replica that was behind: neither the copies nor the beginning of the log had reached it.
+    await replaceStore(
+      fixture,
+      `delete from kept_events; update tenants set pruned_to = 0, oldest_at = 0;
+       update runs set cursor = 1`,
+    );
+    await backup.query('rollback');
+    await assert.rejects(drop(), { name: 'StoreReplaced' });
+    await store.ownership.join('node', 60_000);
+    assert.equal(await prune(), 1);
+    while ((await drop()) > 0);
+    assert.ok((await oldDays()).includes(`events_d${firstDay}`), 'the stream has yet to send two');
+    const { events } = await store.log.page(tenant, { after: 1, take: 9, bytesMax: 1_000_000 });
+    assert.deepEqual(events.map(({ offset }) => offset).slice(0, 2), [2, 3]);
+    await rows('update runs set cursor = 3');
+    assert.equal(await prune(), 2);
+    await waitFor('the day to go', async () => {
+      while ((await drop()) > 0);
+      return !(await oldDays()).includes(`events_d${firstDay}`);
+    });
+    assert.deepEqual(await kept(), [{ offset: 1 }]);
+    assert.ok(await store.deliveries.failure(tenant, 'est_1', 'evt_1'));
+  });
+
+  test('the beginning of the log does not move in a store that was not joined', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant } = fixture;
+    await store.ownership.join('node', 60_000);
+    await fill(fixture, { events: 3, streams: 0, failures: 0, attempts: 0 });
+    await replaceStore(fixture, 'select 1');
+    const prune = () => store.log.prune(tenant, { ...query, take: 1_000_000 });
+    await assert.rejects(prune(), { name: 'StoreReplaced' });
+    await store.ownership.join('node', 60_000);
+    assert.equal(await prune(), 3);
+  });
+});
+
+test('PostgreSQL: a detached day that is in use does not let the others go with their history', async (t) => {
+  const fixture = await openFixture(t);
+  const { store, rows, connect, oldDays } = fixture;
+  await fill(fixture, { events: 3, streams: 1, failures: 3, attempts: 9 });
+  // What a former leader detached and did not drop any more.
+  await rows(`create table attempts_d${firstDay - 1} (like attempts including all)`);
+  const reader = await connect();
+  await reader.query(`begin; select count(*) from attempts_d${firstDay - 1}`);
+  while ((await store.deliveries.pruneAttempts(query)) > 0);
+  assert.deepEqual(await oldDays(), [`events_d${firstDay}`]);
+  const { items } = await store.deliveries.listFailures(fixture.tenant, 'est_1', page);
+  assert.deepEqual(
+    items.map(({ attempts }) => attempts.length),
+    [1, 1, 1],
+  );
 });
 
 const page = { after: undefined, take: 100 };

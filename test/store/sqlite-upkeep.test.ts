@@ -8,7 +8,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { isShrinkable } from '../../src/store/sqlite/upkeep.ts';
-import { addTenant, newEvent, start } from './contract/scene.ts';
+import { addTenant, failed, type LoggedEvent, newEvent, sceneOf, start } from './contract/scene.ts';
 
 const dayMs = 86_400_000;
 
@@ -38,6 +38,15 @@ async function openFile(t: TestContext, tickMs = 0) {
   return {
     file,
     store: () => store,
+    /** As the store sees it. */
+    time: {
+      get at() {
+        return start + passedMs;
+      },
+      set at(to) {
+        passedMs = to - start;
+      },
+    },
     /** Lets time pass, without a timer. */
     pass: (ms: number) => {
       passedMs += ms;
@@ -133,5 +142,46 @@ describe('SQLite: upkeep', () => {
     }
     assert.equal(removed, 20_001);
     assert.ok(steps < 20_000 / 50 + 2, `${steps} steps`);
+  });
+
+  test('history is pruned and kept in its order, also after the table of it was empty', async (t) => {
+    const { store, pass, time } = await openFile(t);
+    const scene = sceneOf(store(), (await addTenant(store(), 'main')).id, time);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const upkeep = async (): Promise<void> => {
+      const query = { olderThanMs: 3 * dayMs, take: 1000 };
+      for (let step = 0; step < 20; step += 1) await store().deliveries.pruneAttempts(query);
+    };
+    const failOnce = async (event: LoggedEvent, status: number, again = {}): Promise<void> => {
+      const outcomes = [failed(event, { status, ...again })];
+      await scene.settle(owned, { outcomes, cursor: event.offset });
+    };
+    const statusesOf = async ({ id }: LoggedEvent) => {
+      const failure = await store().deliveries.failure(scene.tenant, stream.id, id);
+      return failure?.attempts.map(({ status }) => status);
+    };
+    const days = async (count: number): Promise<void> => {
+      pass(count * dayMs);
+      await scene.publish('other');
+      await upkeep();
+    };
+
+    const [first, second] = await scene.publish('user.created', 'user.created');
+    assert.ok(first && second);
+    await failOnce(first, 500);
+    await days(5);
+    assert.deepEqual(await statusesOf(first), [500]);
+    await failOnce(second, 501);
+    await failOnce(first, 502, { kind: 'redelivery', attempt: 2, hasRow: true });
+    assert.deepEqual(await statusesOf(first), [500, 502], 'kept entries come first');
+    await days(5);
+    assert.deepEqual(await statusesOf(first), [500, 502]);
+    assert.deepEqual(await statusesOf(second), [501]);
+    await days(5);
+    assert.equal(await store().upkeep.releaseKept({ take: 1000 }), 0);
+    assert.deepEqual(await statusesOf(second), [501]);
+    await store().streams.delete(scene.tenant, stream.id);
+    assert.equal(await store().upkeep.releaseKept({ take: 1000 }), 3, 'nobody needs them any more');
   });
 });

@@ -3,10 +3,13 @@ import { type Database, numbers } from './database.ts';
 import { dayMs, dayOf } from './days.ts';
 import { type DeliveryKey, deliveriesAfter } from './history-pruner.ts';
 import { horizonOf } from './horizon.ts';
-import { type DayDeps, type DayTable, daysOf, removeDay } from './old-days.ts';
+import type { KnownStore, StoreIdentity } from './identity.ts';
+import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';
 
 /** Days of whose events none is left, on their way out. */
 interface Going {
+  /** The store in which the bodies were copied; another one may lack the copies. */
+  readonly known: KnownStore;
   readonly days: readonly number[];
   /** Once every transaction up to here is over, no row comes that needs an event of these days. */
   readonly barrier: string;
@@ -16,49 +19,58 @@ interface Going {
 
 /**
  * Removes days of the log that every tenant has pruned. The bodies that open deliveries still need
- * are copied to `kept_events`, a few deliveries at each call; then each call removes one day.
+ * are copied to `kept_events`, a few deliveries at each call; then each call removes one day. After a
+ * fail-over or a restore it starts from scratch.
  */
 export function createEventDayDropper(deps: DayDeps): UpkeepStore['dropEvents'] {
-  const { db } = deps;
+  const { db, identity } = deps;
   let going: Going | undefined;
 
-  const dropOne = async (days: readonly DayTable[]): Promise<number> => {
-    // One that is in use does not keep the others.
-    for (const day of days) if (await removeDay(deps, day)) return 1;
-    return 0;
-  };
-
-  return async ({ olderThanMs, take }) => {
+  const step = async (
+    known: KnownStore,
+    { olderThanMs, take }: Parameters<UpkeepStore['dropEvents']>[0],
+  ): Promise<number> => {
     const before = dayOf(await horizonOf(db, olderThanMs));
     const tables = await daysOf(db, 'events');
-    const leftOver = tables.filter(({ state }) => state !== 'attached');
-    if ((await dropOne(leftOver)) > 0) return 1;
-    const old = tables.filter(({ day, state }) => state === 'attached' && day < before);
-    going = stillThere(going, old) ?? (await startOn(db, old));
+    if ((await removeFirst(deps, tables.filter(isLeftOver))) > 0) return 1;
+    const old = tables.filter((table) => !isLeftOver(table) && table.day < before);
+    going = stillThere(going, known, old) ?? (await startOn(db, known, old));
     if (going === undefined) return 0;
     if (going.isKept) {
       const { days } = going;
-      return dropOne(old.filter(({ day }) => days.includes(day)));
+      const kept = old.filter(({ day }) => days.includes(day));
+      return removeFirst(deps, kept, known);
     }
     if (!(await isPast(db, going.barrier))) return 0;
-    const last = await keepBodies(db, going, take);
+    const last = await keepBodies(deps, going, take);
     going = { ...going, after: last, isKept: last === undefined };
     return 1;
   };
+
+  return (query) => identity.compared((known) => step(known, query));
 }
 
-/** `undefined` once all of its days have gone. */
-function stillThere(going: Going | undefined, old: readonly DayTable[]): Going | undefined {
-  return going && old.some(({ day }) => going.days.includes(day)) ? going : undefined;
+/** `undefined` once all of its days have gone, and in another store. */
+function stillThere(
+  going: Going | undefined,
+  known: KnownStore,
+  old: readonly DayTable[],
+): Going | undefined {
+  if (going?.known !== known) return undefined;
+  return old.some(({ day }) => going.days.includes(day)) ? going : undefined;
 }
 
-async function startOn(db: Database, old: readonly DayTable[]): Promise<Going | undefined> {
+async function startOn(
+  db: Database,
+  known: KnownStore,
+  old: readonly DayTable[],
+): Promise<Going | undefined> {
   const days: number[] = [];
   for (const { day } of old) if (!(await isNeeded(db, day))) days.push(day);
   if (days.length === 0) return undefined;
   const row = await db.get<{ barrier: string }>`
     select pg_snapshot_xmax(pg_current_snapshot())::text as barrier`;
-  return { days, barrier: row?.barrier ?? '0', after: undefined, isKept: false };
+  return { known, days, barrier: row?.barrier ?? '0', after: undefined, isKept: false };
 }
 
 /**
@@ -87,13 +99,13 @@ async function isPast(db: Database, barrier: string): Promise<boolean> {
 
 /** Copies bodies for the next open deliveries. Returns the last delivery, if there are more. */
 async function keepBodies(
-  db: Database,
+  { db, identity }: { readonly db: Database; readonly identity: StoreIdentity },
   { days, after }: Going,
   take: number,
 ): Promise<DeliveryKey | undefined> {
   const from = Math.min(...days);
   const to = Math.max(...days);
-  return db.transact('relaxed', async (tx) => {
+  return identity.transact(db, 'relaxed', async (tx) => {
     const page = await deliveriesAfter(tx, after, take);
     const needing = page.filter(
       ({ offset, first_day: day, has_body: hasBody }) =>

@@ -3,7 +3,8 @@ import type { DeliveryStore } from '../port.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import { dayOf } from './days.ts';
 import { horizonOf } from './horizon.ts';
-import { type DayDeps, type DayTable, daysOf, removeDay } from './old-days.ts';
+import type { KnownStore, StoreIdentity } from './identity.ts';
+import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';
 
 /** Where a walk over the deliveries is. */
 export interface DeliveryKey {
@@ -12,44 +13,70 @@ export interface DeliveryKey {
   readonly event_id: string;
 }
 
+/** A walk over the open deliveries. */
+interface Walk {
+  /** The store in which the entries moved; another one may have them in their days still. */
+  readonly known: KnownStore;
+  /** It moves entries of the days before this one… */
+  readonly before: number;
+  /** …and these were there when it began: no others are removed after it. */
+  readonly days: readonly number[];
+  readonly after: DeliveryKey | undefined;
+  /** It has come to the end. */
+  readonly isOver: boolean;
+}
+
 /**
  * Removes days of the history. First the entries of open deliveries move to day 0, a few deliveries
  * at each call; then each call removes one day. The walk goes over the open deliveries and finds
- * their entries by key, so it costs what there is to keep, however long the history is.
+ * their entries by key, so it costs what there is to keep, however long the history is. After a
+ * fail-over or a restore it starts from scratch.
  */
 export function createHistoryPruner(deps: DayDeps): DeliveryStore['pruneAttempts'] {
-  const { db } = deps;
-  /** Of the days before `day`; over once it has come to the end. */
-  let walk: { day: number; after: DeliveryKey | undefined; isOver: boolean } | undefined;
+  const { db, identity } = deps;
+  let walk: Walk | undefined;
 
-  return async ({ olderThanMs, take }) => {
-    const day = dayOf(await horizonOf(db, olderThanMs));
-    const old = (await daysOf(db, 'attempts')).filter((table) => isOld(table, day));
-    const [next] = old;
-    if (next === undefined) return 0;
-    if (next.state === 'attached' && (walk?.day !== day || !walk.isOver)) {
-      if (walk?.day !== day) walk = { day, after: undefined, isOver: false };
-      const last = await keepOpen(db, walk.after, { day, take });
-      walk = { day, after: last, isOver: last === undefined };
-      return 1;
-    }
-    // One that is in use does not keep the others.
-    for (const table of old) if (await removeDay(deps, table)) return 1;
-    return 0;
+  const step = async (
+    known: KnownStore,
+    { olderThanMs, take }: Parameters<DeliveryStore['pruneAttempts']>[0],
+  ): Promise<number> => {
+    const before = dayOf(await horizonOf(db, olderThanMs));
+    const tables = await daysOf(db, 'attempts');
+    if ((await removeFirst(deps, tables.filter(isLeftOver))) > 0) return 1;
+    const old = tables.filter((table) => !isLeftOver(table) && table.day < before);
+    if (old.length === 0) return 0;
+    walk = covering(walk, known, old) ?? startOf(known, before, old);
+    if (walk.isOver) return removeFirst(deps, old, known);
+    const last = await keepOpen(deps, walk.after, { day: walk.before, take });
+    walk = { ...walk, after: last, isOver: last === undefined };
+    return 1;
   };
+
+  return (query) => identity.compared((known) => step(known, query));
 }
 
-function isOld({ day, state }: DayTable, before: number): boolean {
-  return state !== 'attached' || day < before;
+/** `undefined` in another store, and when a day is old that the walk did not cover. */
+function covering(
+  walk: Walk | undefined,
+  known: KnownStore,
+  old: readonly DayTable[],
+): Walk | undefined {
+  if (walk?.known !== known) return undefined;
+  return old.every(({ day }) => walk.days.includes(day)) ? walk : undefined;
+}
+
+function startOf(known: KnownStore, before: number, old: readonly DayTable[]): Walk {
+  const days = old.map(({ day }) => day);
+  return { known, before, days, after: undefined, isOver: false };
 }
 
 /** Moves entries of the next open deliveries to day 0. Returns the last delivery, if there are more. */
 async function keepOpen(
-  db: Database,
+  { db, identity }: { readonly db: Database; readonly identity: StoreIdentity },
   after: DeliveryKey | undefined,
   { day, take }: { readonly day: number; readonly take: number },
 ): Promise<DeliveryKey | undefined> {
-  return db.transact('relaxed', async (tx) => {
+  return identity.transact(db, 'relaxed', async (tx) => {
     const page = await deliveriesAfter(tx, after, take);
     const old = page.filter((row) => row.first_day === null || row.first_day <= day);
     const byStream = Map.groupBy(old, (row) => row.key);

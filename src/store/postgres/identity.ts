@@ -133,6 +133,14 @@ function knownOf({ generation, identity, ...rest }: Omit<Adoption, 'replaced'>):
   };
 }
 
+/** Throws `StoreReplaced` unless the store is still the known one. */
+export async function requireSame(db: Queries, known: KnownStore): Promise<void> {
+  const { generation, identity, flushed, seen } = known;
+  const row = await db.get<{ flushed: number | null }>`
+    select leat_compare(${generation}, ${identity}, ${flushed}) as flushed`;
+  seen(row?.flushed);
+}
+
 /** For commands that compare nothing. */
 export const unknownStore: KnownStore = knownOf(nothingAdopted);
 

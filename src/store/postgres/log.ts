@@ -23,7 +23,7 @@ export interface LogDeps {
 
 /** The log of events, and the appender whose end `close` waits for. */
 export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
-  const { db, identity } = deps;
+  const { identity } = deps;
   const appender = createAppender({
     ...groupLimits,
     defer: deps.defer,
@@ -35,7 +35,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     head: async (tenant) => (await comparedTip(deps, tenant)).head,
     page: (tenant, query) => identity.compared((known) => page(deps, known, tenant, query)),
     firstSince: (tenant, since) => firstSince(deps, tenant, since),
-    prune: (tenant, query) => prune(db, tenant, query),
+    prune: (tenant, query) => prune(deps, tenant, query),
   };
 }
 
@@ -232,10 +232,11 @@ interface PruneRow {
  * few looks into days that may go.
  */
 async function prune(
-  db: Database,
+  deps: LogDeps,
   tenant: number,
   { olderThanMs, take }: Parameters<LogStore['prune']>[1],
 ): Promise<number> {
+  const { db } = deps;
   const before = await horizonOf(db, olderThanMs);
   const row = await db.get<PruneRow>`
     select head, last_published_at, pruned_to, oldest_at, (
@@ -252,7 +253,7 @@ async function prune(
       ? row.last_published_at
       : await publishedNear(db, tenant, prunedTo + 1, before);
   if (prunedTo === oldest && oldestAt === row.oldest_at) return 0;
-  const moved = await moveBeginning(db, tenant, { from: oldest, to: prunedTo, oldestAt });
+  const moved = await moveBeginning(deps, tenant, { from: oldest, to: prunedTo, oldestAt });
   return moved ? prunedTo - oldest : 0;
 }
 
@@ -277,19 +278,19 @@ async function publishedNear(
  * the lock keeps one from being so, and the cursors are read after it.
  */
 async function moveBeginning(
-  db: Database,
+  { db, identity }: LogDeps,
   tenant: number,
   { from, to, oldestAt }: { readonly from: Offset; readonly to: Offset; readonly oldestAt: Millis },
 ): Promise<boolean> {
   let isMoved = false;
   await unlessInUse(() =>
-    db.transact('relaxed', async (tx) => {
+    identity.transact(db, 'relaxed', async (tx) => {
       const [, , moved] = await Promise.all([
         tx.get`select set_config('lock_timeout', ${`${lockMs}ms`}, true)`,
         tx.get`select 1 from tenants where id = ${tenant} for no key update`,
         tx.run`
           update tenants t set pruned_to = ${to}, oldest_at = ${oldestAt}
-          where id = ${tenant} and pruned_to = ${from} and not exists (
+          where id = ${tenant} and pruned_to = ${from} and head >= ${to} and not exists (
             select 1 from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
             where r.tenant = t.id and s.status = 'enabled' and r.cursor < ${to})`,
       ]);

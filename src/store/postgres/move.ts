@@ -261,7 +261,8 @@ async function continueNumbers(
     await db.get`select setval(pg_get_serial_sequence(${name}, ${identity}), ${highest}::bigint)`;
   }
   await db.get`
-    select setval('attempts_number', coalesce((select max(number) from attempts), 0) + 1, false)`;
+    select setval('attempts_number',
+      greatest((select max(number) from attempts), 0) + 1, false)`;
 }
 
 // Statements made of the list of tables. Names are of this program, values are bound.

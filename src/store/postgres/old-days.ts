@@ -2,6 +2,7 @@ import type { Clock } from '../../core/clock.ts';
 import { StoreUnavailable } from '../../core/errors.ts';
 import { type Database, type Queries, stateOf } from './database.ts';
 import { type Daily } from './days.ts';
+import { type KnownStore, requireSame, type StoreIdentity } from './identity.ts';
 
 /**
  * Removing the partition of a day without a lock that others wait for. The partition is detached
@@ -12,6 +13,7 @@ import { type Daily } from './days.ts';
 
 export interface DayDeps {
   readonly db: Database;
+  readonly identity: StoreIdentity;
   /** Other connections, which cancel a statement of the first ones. */
   readonly others: Queries;
   readonly clock: Pick<Clock, 'after'>;
@@ -44,8 +46,31 @@ export async function daysOf(db: Database, table: Daily): Promise<DayTable[]> {
   return days.toSorted((one, other) => rank(one) - rank(other) || one.day - other.day);
 }
 
+/**
+ * Removes the first of the days that is not in use. Returns how many were removed: 0 or 1.
+ *
+ * @param known compared with the store before each day, for days that go because of what this process
+ * remembers to have kept of them; throws `StoreReplaced` at a difference
+ */
+export async function removeFirst(
+  deps: DayDeps,
+  days: readonly DayTable[],
+  known?: KnownStore,
+): Promise<number> {
+  for (const day of days) {
+    if (known !== undefined) await requireSame(deps.db, known);
+    if (await removeDay(deps, day)) return 1;
+  }
+  return 0;
+}
+
+/** Days that another step has already cleared, and that only wait to be detached or dropped. */
+export function isLeftOver({ state }: DayTable): boolean {
+  return state !== 'attached';
+}
+
 /** Removes a day. False when it is in use, to be called again later. */
-export async function removeDay(deps: DayDeps, { table, day, state }: DayTable): Promise<boolean> {
+async function removeDay(deps: DayDeps, { table, day, state }: DayTable): Promise<boolean> {
   const name = `${table}_d${day}`;
   if (state !== 'detached') {
     if (await isInUse(deps.db, name)) return false;

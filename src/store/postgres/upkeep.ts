@@ -4,6 +4,7 @@ import type { Database, Queries } from './database.ts';
 import { makeDaysAhead } from './days.ts';
 import { createEventDayDropper } from './event-days.ts';
 import { horizonOf } from './horizon.ts';
+import type { StoreIdentity } from './identity.ts';
 import { disableLagging, lagging } from './lag.ts';
 import { type DayDeps, lockMs, unlessInUse } from './old-days.ts';
 
@@ -14,7 +15,7 @@ const slackMs = 3_600_000;
 export function createUpkeepStore(
   deps: DayDeps & { readonly hint: (hint: Hint) => void },
 ): UpkeepStore {
-  const { db, hint } = deps;
+  const { db, identity, hint } = deps;
   return {
     lead: (leader, leaseMs) => lead(db, leader, leaseMs),
     resign: async (leader) => {
@@ -26,7 +27,7 @@ export function createUpkeepStore(
     },
     tenantsToPrune: (query) => tenantsToPrune(db, query),
     dropEvents: createEventDayDropper(deps),
-    releaseKept: createKeptReleaser(db),
+    releaseKept: createKeptReleaser(db, identity),
     shrink: () => Promise.resolve(0),
     lagging: (query) => lagging(db, query),
     noteLag: async ({ tenant, stream }, percent) => {
@@ -73,11 +74,14 @@ async function tenantsToPrune(
  * one ended: a settlement has nothing to count then, and settlements of streams that need the same
  * event do not wait for each other.
  */
-function createKeptReleaser(db: Database): UpkeepStore['releaseKept'] {
+function createKeptReleaser(db: Database, identity: StoreIdentity): UpkeepStore['releaseKept'] {
   let afterBody = { tenant: -1, offset: -1 };
   let afterHistory = { tenant: -1, key: -1 };
   return async ({ take }) => {
-    const bodies = await releaseBodies(db, afterBody, take);
+    // What no delivery needed in another store may be needed in this one.
+    const bodies = await identity.transact(db, 'relaxed', (tx) =>
+      releaseBodies(tx, afterBody, take),
+    );
     afterBody = bodies.last ?? { tenant: -1, offset: -1 };
     const history = await releaseHistory(db, afterHistory);
     afterHistory = history.last ?? { tenant: -1, key: -1 };
@@ -92,7 +96,7 @@ interface Released<Key> {
 }
 
 async function releaseBodies(
-  db: Database,
+  db: Queries,
   after: { readonly tenant: number; readonly offset: number },
   take: number,
 ): Promise<Released<{ tenant: number; offset: number }>> {

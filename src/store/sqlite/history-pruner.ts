@@ -73,11 +73,19 @@ function keepOpen(
   return after;
 }
 
+/**
+ * Kept entries are older than all others of their event, so their numbers are below every rowid of
+ * `attempts` and rise from here. They cannot be those rowids: an empty table gives them out again.
+ */
+const keptFrom = -(2 ** 52);
+
 function keep(db: UpkeepDeps['db'], { tenant, stream, event_id }: DeliveryKey, before: Millis) {
   const kept = db.run`
     insert into attempts_kept (number, stream_key, event_key, at, duration_ms, outcome, status,
       error)
-    select a.rowid, a.stream_key, a.event_key, a.at, a.duration_ms, a.outcome, a.status, a.error
+    select coalesce((select max(number) from attempts_kept), ${keptFrom})
+      + row_number() over (order by a.rowid),
+      a.stream_key, a.event_key, a.at, a.duration_ms, a.outcome, a.status, a.error
     from deliveries d
     cross join runs r on r.tenant = d.tenant and r.stream = d.stream
     cross join attempts a on a.stream_key = r.key

@@ -58,10 +58,13 @@ function tenantsToPrune(
   };
 }
 
+/** Below every number of kept history. */
+const beforeAll = Number.MIN_SAFE_INTEGER;
+
 /** A look at some kept bodies and some kept history, each going on where the last one ended. */
 function createKeptReleaser({ db, clock }: UpkeepDeps): UpkeepStore['releaseKept'] {
   let body = { tenant: -1, offset: -1 };
-  let entry = 0;
+  let entry = beforeAll;
 
   const releaseBodies = (): { looked: number; released: number } => {
     const rows = db.all<{ tenant: number; offset: number; needed: number }>`
@@ -90,7 +93,7 @@ function createKeptReleaser({ db, clock }: UpkeepDeps): UpkeepStore['releaseKept
         where r.key = k.stream_key and leat_test_key(d.event_id) = k.event_key)
       end as needed
       from attempts_kept k where k.number > ${entry} order by k.number limit ${partRows}`;
-    entry = (rows.length < partRows ? undefined : rows.at(-1)?.number) ?? 0;
+    entry = (rows.length < partRows ? undefined : rows.at(-1)?.number) ?? beforeAll;
     const over = rows.filter(({ needed }) => needed === 0).map(({ number }) => number);
     if (over.length > 0) {
       db.run`
