@@ -18,6 +18,7 @@ export interface NodeShown {
   readonly id: string;
   readonly streams: number;
   readonly lease_ms: number;
+  readonly clock_skew_ms: number;
 }
 
 /**

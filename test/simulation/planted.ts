@@ -32,8 +32,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'half a batch that brings the cursor of the whole',
     file: 'delivery/settler.ts',
-    before: 'parts.set(runner, { cursor: cursor ?? runner.window.durable, outcomes: [outcome] });',
-    after: 'parts.set(runner, { cursor: runner.cursor(), outcomes: [outcome] });',
+    before: 'gathered.set(runner, { cursor: cursor ?? runner.window.durable, results: [result] });',
+    after: 'gathered.set(runner, { cursor: runner.cursor(), results: [result] });',
   },
   {
     name: 'a missing epoch check',
@@ -118,7 +118,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a claim that cannot be repeated',
     file: 'store/sqlite/ownership.ts',
-    before: 'if (ask.claim <= self.last_claim) return claimedBefore(deps, node, ask.claim);',
+    before: 'if (ask.claim <= self.last_claim) return claimedBefore(deps, node, ask);',
     after: 'if (ask.claim <= self.last_claim) return [];',
   },
   {
@@ -283,14 +283,14 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a retry that is due far in the future',
     file: 'delivery/attempt.ts',
-    before: 'dueAt: now + decision.waitMs,',
-    after: 'dueAt: now + decision.waitMs + 3_600_000,',
+    before: 'delayMs: decision.waitMs,',
+    after: 'delayMs: decision.waitMs + 3_600_000,',
   },
   {
     name: 'a retry that is found by polling only',
     file: 'delivery/due.ts',
     before: `noted.add(runner);
-      plan(runner.nextDueAt);`,
+      plan(runner.nextDueMs);`,
     after: 'noted.add(runner);',
   },
   {
@@ -339,8 +339,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'an append that is acknowledged before it is synced',
     file: 'store/sqlite/log.ts',
-    before: `db.transact('durable', () => appendWithin(`,
-    after: `db.transact('relaxed', () => appendWithin(`,
+    before: `db.transact('durable', () =>\n    appendWithin(`,
+    after: `db.transact('relaxed', () =>\n    appendWithin(`,
   },
   {
     name: 'a replay up to where the log reached before it went back',
