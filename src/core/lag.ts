@@ -13,13 +13,30 @@ export type LagDecision =
 /**
  * Decides by the age of a stream's oldest event that is not settled.
  *
+ * A clock that is ahead for a moment makes everything old at once: a stream is disabled only when the
+ * last report before that is some time ago, and somebody could act on it.
+ *
  * @param told the percentage that was reported last, 0 for none
+ * @param toldAgoMs how long ago that was
  */
-export function decideLag(lagMs: number, maxMs: number, told: number): LagDecision {
-  if (lagMs >= maxMs) return { do: 'disable' };
+export function decideLag(
+  lagMs: number,
+  maxMs: number,
+  { told, toldAgoMs }: { readonly told: number; readonly toldAgoMs: number },
+): LagDecision {
+  const isWarned = told >= STEPS[0] && toldAgoMs >= warningOf(maxMs);
+  if (lagMs >= maxMs) {
+    if (isWarned) return { do: 'disable' };
+    return told >= STEPS[0] ? { do: 'nothing' } : { do: 'report', percent: STEPS[0] };
+  }
   const percent = STEPS.find((step) => lagMs >= (maxMs * step) / 100) ?? 0;
   if (percent > told) return { do: 'report', percent };
   return percent < told ? { do: 'note', percent } : { do: 'nothing' };
+}
+
+/** From the last report to disabling, at least. */
+function warningOf(maxMs: number): number {
+  return Math.min(6 * 3_600_000, maxMs / 20);
 }
 
 /** Lag from here on is looked at. */

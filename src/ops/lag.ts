@@ -36,7 +36,7 @@ async function attend(
   { store, settings, alerts }: LagDeps,
   stream: LaggingStream,
 ): Promise<number> {
-  const decision = decideLag(stream.lagMs, settings.lagMaxMs, stream.told);
+  const decision = decideLag(stream.lagMs, settings.lagMaxMs, stream);
   if (decision.do === 'nothing') return 0;
   if (decision.do === 'disable') {
     if (!(await store.upkeep.disableLagging(stream))) return 0;
@@ -57,7 +57,7 @@ function nearAlert(stream: LaggingStream, maxMs: number, percent: number): Raise
     ...about(stream),
     kind: 'lag_near',
     key: `lag ${stream.stream} ${percent}`,
-    sentence: `its oldest undelivered event is ${days} days old, ${percent}% of the ${daysOf(maxMs)} days after which the event stream is disabled`,
+    sentence: `its oldest undelivered event is ${days} days old, at least ${percent}% of the ${daysOf(maxMs)} days after which the event stream is disabled`,
     fields: { lag_days: days, lag_max_days: daysOf(maxMs), percent },
   };
 }

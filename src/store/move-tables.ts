@@ -175,6 +175,7 @@ export const movedTables: readonly MovedTable[] = [
       integer('disabled_at'),
       text('disabled_reason'),
       integer('lag_told'),
+      integer('lag_at'),
     ],
   },
   {

@@ -68,4 +68,6 @@ export interface LaggingStream {
   readonly lagMs: number;
   /** Percentage of the bound that was reported last, 0 for none. */
   readonly told: number;
+  /** How long ago that was, by the store's clock. */
+  readonly toldAgoMs: number;
 }

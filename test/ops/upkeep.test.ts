@@ -148,6 +148,29 @@ test('a stream that lags is reported at 50, 75 and 90 %, each once, and then dis
   assert.ok((await store.log.firstSince(tenant, 0)) > 1, 'it no longer keeps the log');
 });
 
+test('a clock that is ahead for a while disables no stream and removes none of its events', async (t) => {
+  const { store, clock, alerts, round } = await openHouse(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  await store.log.append(tenant, [newEvent()]);
+  // By all that the store can see, days have passed since the last round.
+  await clock.advance(11 * dayMs);
+  await store.log.append(tenant, [newEvent()]);
+  await round();
+  await clock.advance(3_600_000);
+  await round();
+  assert.deepEqual(
+    alerts.map(({ kind, fields }) => [kind, fields['percent']]),
+    [['lag_near', 90]],
+  );
+  assert.equal((await store.streams.get(tenant, stream.id))?.status, 'enabled');
+  assert.equal(await store.log.firstSince(tenant, 0), 1);
+  await clock.advance(6 * 3_600_000);
+  await round();
+  assert.equal((await store.streams.get(tenant, stream.id))?.status, 'disabled');
+});
+
 test('a lag that falls is reported again when it grows', async (t) => {
   const { store, clock, alerts, round } = await openHouse(t);
   const { id: tenant } = await addTenant(store, 'main');

@@ -4,7 +4,7 @@ import pg from 'pg';
 import type { Store } from '../../src/store/port.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
 import { waitFor } from '../helpers/wait.ts';
-import { addTenant, newEvent, start } from './contract/scene.ts';
+import { addTenant, newEvent, newStream, start } from './contract/scene.ts';
 import { newDatabase, openUrl } from './engines.ts';
 
 const dayMs = 86_400_000;
@@ -383,6 +383,39 @@ describe('PostgreSQL: upkeep after a fail-over or a restore', () => {
     await store.ownership.join('node', 60_000);
     assert.equal(await prune(), 3);
   });
+});
+
+test('PostgreSQL: nothing is pruned behind a stream that is being created in the past', async (t) => {
+  const fixture = await openFixture(t);
+  const { store, tenant, rows, connect } = fixture;
+  await fill(fixture, { events: 3, streams: 0, failures: 0, attempts: 0 });
+  // Holds the creation up once its rows are written.
+  await rows(`
+    create function hold() returns trigger language plpgsql as $$ begin
+      perform pg_advisory_xact_lock(1); return new; end $$;
+    create trigger hold after insert on runs for each row execute function hold()`);
+  const holder = await connect();
+  await holder.query('begin; select pg_advisory_xact_lock(1)');
+  const first = store.streams.create({ ...newStream(tenant, start), cursor: 0 }, { streamsMax: 9 });
+  await waitFor('the creation to wait', async () => {
+    const waiting = await rows(
+      `select 1 from pg_locks where locktype = 'advisory' and not granted`,
+    );
+    return waiting.length > 0;
+  });
+  const prune = () => store.log.prune(tenant, { ...query, take: 1_000_000 });
+  assert.equal(await prune(), 0);
+  await holder.query('commit');
+  assert.ok('created' in (await first));
+  assert.equal(await prune(), 0, 'the stream has yet to send them');
+  await rows('update runs set cursor = 3');
+  assert.equal(await prune(), 3);
+  const later = { ...newStream(tenant, start), cursor: 0 };
+  assert.ok('created' in (await store.streams.create(later, { streamsMax: 9 })));
+  const [run] = await rows<{ cursor: number }>(
+    `select cursor::int from runs where stream = '${later.id}'`,
+  );
+  assert.equal(run?.cursor, 3, 'it begins where the log does');
 });
 
 test('PostgreSQL: a detached day that is in use does not let the others go with their history', async (t) => {

@@ -4,6 +4,7 @@ import type { Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { horizonOf } from './horizon.ts';
 import { lockRun, noteChanges, writeRuns } from './runs.ts';
+import { storeNow } from './time.ts';
 
 /** Tenants of one look: each stream that is not at the head costs one look into old days. */
 const tenantsPerLook = 100;
@@ -19,7 +20,8 @@ export async function lagging(
     select id from tenants where id > ${after} order by id limit ${tenantsPerLook}`;
   const last = tenants.at(-1)?.id ?? after;
   const rows = await db.all<Omit<LaggingStream, 'lagMs'> & { published_at: Millis | null }>`
-    select s.tenant, s.id as stream, s.name, r.cursor, s.lag_told as told, e.published_at
+    select s.tenant, s.id as stream, s.name, r.cursor, s.lag_told as told,
+      leat_now() - s.lag_at as "toldAgoMs", e.published_at
     from streams s
     join tenants t on t.id = s.tenant
     join runs r on r.tenant = s.tenant and r.stream = s.id
@@ -45,14 +47,12 @@ export async function disableLagging(
 ): Promise<boolean> {
   const run = await lockRun(tx, tenant, stream);
   if (run === undefined || run.status !== 'enabled' || run.cursor !== cursor) return false;
-  const row = await tx.get<{ now: Millis }>`
-    select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now`;
-  const now = row?.now ?? 0;
+  const now = await storeNow(tx);
   const health = await failWaiting(tx, run, 'retrying', now);
   await Promise.all([
     writeRuns(tx, [{ ...run, health }]),
     tx.run`
-      update streams set status = 'disabled', disabled_reason = 'lag', lag_told = 0,
+      update streams set status = 'disabled', disabled_reason = 'lag', lag_told = 0, lag_at = ${now},
         version = version + 1, updated_at = ${now}
       where tenant = ${tenant} and id = ${stream}`,
     noteChanges(tx, [run]),

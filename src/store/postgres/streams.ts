@@ -103,6 +103,8 @@ async function create(
   if ((row?.count ?? 0) >= rules.streamsMax) return { refused: 'too_many' };
   const created: Stream = { ...stream, subscriptions: firstSubscription(types), version: 1 };
   await Promise.all([
+    // Nothing is pruned from here to the commit: the stream counts for that only afterwards.
+    tx.run`select 1 from tenants where id = ${created.tenant} for share`,
     tx.run`
       insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
         version, created_at, updated_at)
@@ -112,7 +114,7 @@ async function create(
         ${created.createdAt}, ${created.updatedAt})`,
     tx.run`
       insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
-      select id, ${created.id}, least(head, ${cursor}::bigint), 1, 0, 0, 0
+      select id, ${created.id}, greatest(least(head, ${cursor}::bigint), pruned_to), 1, 0, 0, 0
       from tenants where id = ${created.tenant}`,
   ]);
   return { created };

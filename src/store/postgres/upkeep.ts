@@ -32,7 +32,8 @@ export function createUpkeepStore(
     lagging: (query) => lagging(db, query),
     noteLag: async ({ tenant, stream }, percent) => {
       await db.run`
-        update streams set lag_told = ${percent} where tenant = ${tenant} and id = ${stream}`;
+        update streams set lag_told = ${percent}, lag_at = leat_now()
+        where tenant = ${tenant} and id = ${stream}`;
     },
     disableLagging: async (stream) => {
       const isDisabled = await db.transact('durable', (tx) => disableLagging(tx, stream));

@@ -12,7 +12,7 @@ export function lagging(
   deps: UpkeepDeps,
   { olderThanMs, after }: Parameters<UpkeepStore['lagging']>[0],
 ): Awaited<ReturnType<UpkeepStore['lagging']>> {
-  const { db } = deps;
+  const { db, clock } = deps;
   const present = horizonOf(deps, 0);
   const before = present - olderThanMs;
   const tenants = db.all<{ id: number }>`
@@ -20,6 +20,7 @@ export function lagging(
   const last = tenants.at(-1)?.id ?? after;
   const rows = db.all<Omit<LaggingStream, 'lagMs'> & { oldest: Millis | null }>`
     select s.tenant, s.id as stream, s.name, r.cursor, s.lag_told as told,
+      ${clock.now()} - s.lag_at as toldAgoMs,
       iif(e.published_at < ${before}, e.published_at, null) as oldest
     from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
     left join events e on e.tenant = r.tenant and e.offset = r.cursor + 1
@@ -44,7 +45,7 @@ export function disableLagging(
   const now = clock.now();
   writeRun(db, { ...run, health: failWaiting(db, run, 'retrying', now) });
   db.run`
-    update streams set status = 'disabled', disabled_reason = 'lag', lag_told = 0,
+    update streams set status = 'disabled', disabled_reason = 'lag', lag_told = 0, lag_at = ${now},
       version = version + 1, updated_at = ${now}
     where tenant = ${tenant} and id = ${stream}`;
   noteChange(db, run);

@@ -30,7 +30,8 @@ export function createUpkeepStore(
       db.transact(
         'relaxed',
         () => db.run`
-          update streams set lag_told = ${percent} where tenant = ${tenant} and id = ${stream}`,
+          update streams set lag_told = ${percent}, lag_at = ${clock.now()}
+          where tenant = ${tenant} and id = ${stream}`,
       );
     },
     disableLagging: async (stream) => {
