@@ -6,6 +6,15 @@ import { errorFrame, greeting, heartbeat, offsetFrame } from '../../src/core/sse
 import type { Hint, Store } from '../../src/store/port.ts';
 import { openScene, type PullScene, range, settings, shown, Wire } from './scene.ts';
 
+/** Prunes so many events; on a busy machine that takes more than one step. */
+async function prune({ store, tenant }: PullScene, count: number): Promise<void> {
+  for (let left = count; left > 0;) {
+    const pruned = await store.log.prune(tenant, { olderThanMs: -1, take: left });
+    assert.ok(pruned > 0, `${left} of ${count} are left`);
+    left -= pruned;
+  }
+}
+
 async function sceneOf(
   t: TestContext,
   options?: Parameters<typeof openScene>[0],
@@ -184,7 +193,7 @@ describe('a reader that begins before the end of the log', () => {
     const read = all.offsets.length;
     assert.ok(read > 0 && read < 1000, `${read} of 2000 were read`);
     await scene.clock.advance(1000);
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 1500 }), 1500);
+    await prune(scene, 1500);
     for (const wire of [all, filtered]) {
       wire.take(true);
       await scene.clock.advance(0);
@@ -201,7 +210,7 @@ describe('a reader that begins before the end of the log', () => {
     const wire = await scene.open({ after: 0, types: ['a.made'], wire: new Wire(false) });
     const read = wire.offsets.length;
     await scene.clock.advance(1000);
-    await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: read });
+    await prune(scene, read);
     wire.take(true);
     await scene.clock.advance(0);
     assert.deepEqual(wire.offsets, shown(...range(1, 2000)));
