@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreReplaced, StoreUnavailable } from '../../src/core/errors.ts';
 import type { Hint, Store } from '../../src/store/port.ts';
+import { createDatabase } from '../../src/store/postgres/database.ts';
+import { createHosts } from '../../src/store/postgres/hosts.ts';
+import { createStoreIdentity } from '../../src/store/postgres/identity.ts';
+import { createLogStore } from '../../src/store/postgres/log.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { dataOf, placeOf, query, sharedPostgres, startPostgres } from '../helpers/postgres.ts';
 import { bytesBehind, startStandby } from '../helpers/standby.ts';
@@ -165,11 +170,113 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
       hints.filter(({ kind }) => kind === 'replaced'),
       [],
     );
-    const [row] = await query<{ generation: string }>(url, 'select generation from store');
-    // The database is a copy of another one, which is a difference to the first process.
-    assert.equal(row?.generation, '2');
+    // The database is a copy of another one, which was a difference to the first process.
+    const generations = await Promise.all(stores.map(({ log }) => log.head(1)));
+    assert.deepEqual(generations, [0, 0, 0]);
+  });
+
+  test('two stores that came from one are told apart, whichever was joined first', async (t) => {
+    const { id: tenant, one, url } = await opened(t);
+    await one.ownership.join('node-1', leaseMs);
+    await one.log.append(tenant, [newEvent()]);
+    // What each of two standbys has when it is promoted, or what a backup has each time it is restored:
+    // the identity of the row is an earlier one than that of the server.
+    const restore = async () => {
+      await query(url, `delete from events where tenant = ${tenant} and "offset" > 1`);
+      await query(url, `update tenants set head = 1 where id = ${tenant}`);
+      await query(url, `update store set generation = ${generation}, identity = 'timeline 1'`);
+    };
+    const [{ generation } = { generation: '' }] = await query<{ generation: string }>(
+      url,
+      'select generation from store',
+    );
+    await restore();
+    await (await openUrl(url)).close();
+    await assert.rejects(one.log.append(tenant, [newEvent()]), StoreReplaced);
+    const first = await one.ownership.join('node-1', leaseMs);
+    await one.log.append(tenant, [newEvent(), newEvent(), newEvent()]);
+    await restore();
+    const two = await openUrl(url);
+    t.after(() => two.close());
+    await two.ownership.join('node-2', leaseMs);
+    await two.log.append(tenant, [newEvent()]);
+    await refusesAll(one, tenant, 'est_1');
+    const second = await one.ownership.join('node-1', leaseMs);
+    assert.deepEqual(second.replaced?.heads, [{ tenant, before: 4, now: 2 }]);
+    const [before, after] = [first.replaced?.generation ?? 0, second.replaced?.generation ?? 0];
+    assert.ok(
+      Number(generation) < before && before !== after,
+      `${generation}, ${before}, ${after}`,
+    );
+    assert.ok(Number.isSafeInteger(after));
+  });
+
+  test('what is appended while a process joins the store that it knows is accepted', async (t) => {
+    const { id: tenant, one } = await opened(t);
+    let isJoining = true;
+    const publish = async (): Promise<number> => {
+      for (let count = 0; ; count += 1) {
+        if (!isJoining) return count;
+        await one.log.append(tenant, [newEvent()]);
+      }
+    };
+    const publishers = [publish(), publish(), publish(), publish()];
+    for (let joins = 0; joins < 10; joins += 1) await one.ownership.join('node-1', leaseMs);
+    isJoining = false;
+    const counts = await Promise.all(publishers);
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    assert.equal(await one.log.head(tenant), total);
+  });
+
+  test('a read that finds nothing is refused on another store as well', async (t) => {
+    const { id: tenant, one, url } = await opened(t);
+    await one.log.append(tenant, [newEvent(), newEvent()]);
+    const db = createDatabase({ hosts: createHosts(url, 'test'), connectionsMax: 2 });
+    t.after(() => db.close());
+    const identity = createStoreIdentity({ emit: () => undefined, random: randomBytes });
+    identity.adopted(await db.transact('durable', (tx) => identity.adopt(tx)));
+    const replace = () => query(url, 'update store set generation = generation + 1');
+    // Between the two statements of a page: the second one may be sent to another server.
+    const get: typeof db.get = async (...statement) => {
+      const row = await db.get(...statement);
+      await replace();
+      return row as never;
+    };
+    const deps = { identity, hint: () => undefined, defer: setImmediate };
+    const { page } = createLogStore({ ...deps, db: { ...db, get } });
+    const types = ['type.of.no.event'];
+    await assert.rejects(page(tenant, { after: 0, take: 9, bytesMax: 1, types }), StoreReplaced);
+    await assert.rejects(one.log.head(tenant + 1), StoreReplaced);
+  });
+
+  test('a page compares the store once, however many events it has', async (t) => {
+    const { id: tenant, one, url } = await opened(t);
+    await one.log.append(
+      tenant,
+      Array.from({ length: 50 }, () => newEvent()),
+    );
+    await query(url, 'create sequence leat_call');
+    await query(
+      url,
+      `create or replace function leat_compare(the_generation bigint, the_identity text,
+        the_flushed bigint) returns bigint language sql as
+        $$ select nextval('leat_call') $$`,
+    );
+    const { events } = await one.log.page(tenant, { after: 0, take: 50, bytesMax: 1e6 });
+    assert.equal(events.length, 50);
+    const [row] = await query<{ calls: string }>(url, 'select last_value as calls from leat_call');
+    // One for each of its two statements.
+    assert.equal(row?.calls, '2');
   });
 });
+
+/** A store with one tenant. */
+async function opened(t: TestContext) {
+  const url = await newDatabase();
+  const one = await openUrl(url);
+  t.after(() => one.close());
+  return { ...(await addTenant(one, 'main')), one, url };
+}
 
 /** A primary with a standby, and a port that can be moved from one to the other. */
 async function replicated(t: TestContext) {

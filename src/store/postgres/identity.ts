@@ -1,3 +1,4 @@
+import type { RandomBytes } from '../../core/clock.ts';
 import { StoreReplaced, StoreUnavailable } from '../../core/errors.ts';
 import type { Offset } from '../../core/types.ts';
 import type { HeadChange, Hint, Replacement } from '../port.ts';
@@ -61,8 +62,12 @@ export interface Adoption {
  */
 const leaseMs = 10_000;
 
-export function createStoreIdentity(deps: { readonly emit: (hint: Hint) => void }): StoreIdentity {
-  const { emit } = deps;
+export interface StoreIdentityDeps {
+  readonly emit: (hint: Hint) => void;
+  readonly random: RandomBytes;
+}
+
+export function createStoreIdentity({ emit, random }: StoreIdentityDeps): StoreIdentity {
   let known = unknownStore;
   /** Heads of the logs that this process has met. */
   const heads = new Map<number, Offset>();
@@ -95,7 +100,7 @@ export function createStoreIdentity(deps: { readonly emit: (hint: Hint) => void 
     },
     adopt: (tx, self) =>
       isSupported
-        ? adopt(tx, { known, heads, self, isLeft: left === known })
+        ? adopt(tx, { known, heads, self, isLeft: left === known, random })
         : Promise.resolve(nothingAdopted),
     giveUp: () => {
       isSupported = false;
@@ -104,7 +109,9 @@ export function createStoreIdentity(deps: { readonly emit: (hint: Hint) => void 
       return known.generation;
     },
     adopted: ({ replaced, ...adopted }) => {
-      known = knownOf(adopted);
+      // A command that is under way on this store keeps its comparison: what it committed counts.
+      if (isSameStore(known, adopted)) known.seen(adopted.flushed);
+      else known = knownOf(adopted);
       if (replaced !== undefined) heads.clear();
       for (const { tenant, now } of replaced?.heads ?? []) heads.set(tenant, now);
     },
@@ -139,6 +146,10 @@ export async function requireSame(db: Queries, known: KnownStore): Promise<void>
   const row = await db.get<{ flushed: number | null }>`
     select leat_compare(${generation}, ${identity}, ${flushed}) as flushed`;
   seen(row?.flushed);
+}
+
+function isSameStore(known: KnownStore, { generation, identity }: Omit<Adoption, 'replaced'>) {
+  return known.generation === generation && known.identity === identity;
 }
 
 /** For commands that compare nothing. */
@@ -176,9 +187,10 @@ async function adopt(
     readonly self: string | undefined;
     /** A command has found the store to be another one. */
     readonly isLeft: boolean;
+    readonly random: RandomBytes;
   },
 ): Promise<Adoption> {
-  const { known, self, isLeft } = given;
+  const { known, self, isLeft, random } = given;
   const row = await tx.get<Present>`
     select generation, identity as stored, leat_identity() as identity, leat_flushed() as flushed
     from store where id = 1 for update`;
@@ -189,13 +201,23 @@ async function adopt(
   const isBelow = isLeft || flushed < (known.flushed ?? 0);
   const wentBack = isBelow && row.generation === known.generation;
   const isOther = stored !== identity || wentBack || row.generation < (known.generation ?? 0);
-  const generation = isOther ? Math.max(row.generation, known.generation ?? 0) + 1 : row.generation;
+  const latest = Math.max(row.generation, known.generation ?? 0);
+  const generation = isOther ? generationAfter(latest, random) : row.generation;
   if (isOther) await tx.run`update store set generation = ${generation}, identity = ${identity}`;
   // Before the first process there is nothing to be replaced.
   if (isOther && stored !== null) await keepLeases(tx, self);
   const isKnown = known.generation === undefined || known.generation === generation;
   const replaced = isKnown ? undefined : { generation, heads: await headChanges(tx, given.heads) };
   return { generation, identity, flushed, replaced };
+}
+
+/**
+ * Returns a higher generation, with 32 random bits: two servers that were promoted from the same one
+ * have the same identity, and a backup that is restored twice has the same row. There are 2^21 such
+ * steps below the highest safe integer.
+ */
+function generationAfter(latest: number, random: RandomBytes): number {
+  return latest + 1 + Buffer.from(random(4)).readUInt32BE();
 }
 
 async function keepLeases(tx: Queries, self: string | undefined): Promise<void> {

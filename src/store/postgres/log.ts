@@ -151,8 +151,9 @@ async function knownTip(
   tenant: number,
 ): Promise<Tip> {
   const row = await db.get<{ head: Offset; pruned_to: Offset; flushed: number | null }>`
-    select head, pruned_to, leat_compare(${generation}, ${identity}, ${flushed}) as flushed
-    from tenants where id = ${tenant}`;
+    select coalesce(head, 0) as head, coalesce(pruned_to, 0) as pruned_to, flushed
+    from (select leat_compare(${generation}, ${identity}, ${flushed}) as flushed) as compared
+    left join tenants on id = ${tenant}`;
   seen(row?.flushed);
   return { head: row?.head ?? 0, prunedTo: row?.pruned_to ?? 0 };
 }
@@ -172,7 +173,8 @@ interface PageRow {
 /**
  * The ends of the log are read first and are plain values then: as expressions of the same statement
  * they would hide from the planner how little it has to read. What is up to the head then is there,
- * on the same store: the second statement may reach another server, and compares as well.
+ * on the same store: the second statement may reach another server, and compares as well. A condition
+ * that is a select of its own is evaluated once, before the first row is sought.
  */
 async function page(
   { db, identity: { sawHead } }: LogDeps,
@@ -194,7 +196,8 @@ async function page(
       from (
         select "offset", id, type, time, published_at, body, trace from events
         where tenant = ${tenant} and "offset" > ${after} and "offset" <= ${end}
-          and coalesce(leat_compare(${known.generation}, ${known.identity}, ${known.flushed}), 0) >= 0
+          and (select coalesce(
+            leat_compare(${known.generation}, ${known.identity}, ${known.flushed}), 0) >= 0)
           and (${types}::text[] is null or type = any(${types}::text[]))
         order by "offset" limit ${take}
       ) as stretch

@@ -57,7 +57,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
   const { commands } = pools;
   const seal = createSeal(deps.secretKey, random);
   const { emit, watch } = createHints({ report });
-  const identity = createStoreIdentity({ emit });
+  const identity = createStoreIdentity({ emit, random });
   const time = createServerTime(clock);
   try {
     // First: the schema of a half moved store waits for its key proof.
