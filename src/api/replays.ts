@@ -1,7 +1,7 @@
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { makeId } from '../core/ids.ts';
-import { formatOffset } from '../core/offset.ts';
+import { formatPosition } from '../core/offset.ts';
 import type { Offset, Replay } from '../core/types.ts';
 import {
   replay,
@@ -12,6 +12,7 @@ import {
   replayText,
 } from '../schemas/replays.ts';
 import { streamParams } from '../schemas/schema.ts';
+import { positionAt } from '../pull/start.ts';
 import type { Store } from '../store/port.ts';
 import { type Operation, operation } from './operation.ts';
 import { offsetOf } from './offset.ts';
@@ -57,7 +58,7 @@ function startReplay({ store, random }: ReplayDeps): Operation {
       const asked = { tenant: tenant.id, stream: params.id, id, ...range };
       const answer = await store.replays.create({ ...asked, types: body.event_types });
       if ('refused' in answer) throw refusals[answer.refused]();
-      return { body: showReplay(answer.created) };
+      return { body: await showReplay(store.log, answer.created) };
     },
   });
 }
@@ -80,7 +81,7 @@ function readReplay({ store }: ReplayDeps): Operation {
       await streamOf(store, tenant.id, params.id);
       const found = await store.replays.get(tenant.id, params.id, params.replay_id);
       if (found === undefined) throw noReplay();
-      return { body: showReplay(found) };
+      return { body: await showReplay(store.log, found) };
     },
   });
 }
@@ -137,12 +138,12 @@ async function rangeOf(
   return { from: (await log.firstSince(tenant, window.from)) - 1, to };
 }
 
-function showReplay(of: Replay): ReplayShown {
-  const { id, status, from, matched, sent, failed, createdAt, finishedAt } = of;
+async function showReplay(log: ReplayDeps['store']['log'], of: Replay): Promise<ReplayShown> {
+  const { tenant, id, status, matched, sent, failed, createdAt, finishedAt } = of;
   return {
     id,
     status,
-    from: formatOffset(from),
+    from: formatPosition(await positionAt(log, tenant, of.from)),
     matched,
     sent,
     failed,

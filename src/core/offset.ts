@@ -7,6 +7,14 @@ export interface Position {
   readonly check?: number | undefined;
 }
 
+/**
+ * Whether a client may be given the position: a later look at the log can tell whether it is one of
+ * that log. Offset 0 is one of every log.
+ */
+export function isSafe({ offset, check }: Position): boolean {
+  return check !== undefined || offset === 0;
+}
+
 const digits = 12;
 const checkDigits = 8;
 

@@ -41,8 +41,9 @@ const messages: Readonly<Record<PullErrorCode, string>> = {
   service_unavailable: 'Service Unavailable',
 };
 
-/** The last text of a pull that cannot go on; the client had everything up to the position. */
-export function errorFrame(code: PullErrorCode, position: Position): string {
-  const error = { code, message: messages[code], offset: formatPosition(position) };
+/** The last text of a pull that cannot go on; the client had everything up to the position, if known. */
+export function errorFrame(code: PullErrorCode, position: Position | undefined): string {
+  const offset = position && formatPosition(position);
+  const error = { code, message: messages[code], offset };
   return `event: error\ndata: ${JSON.stringify({ error })}\n\n`;
 }

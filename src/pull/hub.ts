@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
-import { checkOf, type Position } from '../core/offset.ts';
+import { checkOf, isSafe, type Position } from '../core/offset.ts';
 import { errorFrame, eventFrame, heartbeat, offsetFrame, type PullErrorCode } from '../core/sse.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
 import { Tail } from '../delivery/tail.ts';
@@ -11,7 +11,7 @@ import { pageOf, Pages } from './pages.ts';
 import type { Reader } from './reader.ts';
 import type { PullSettings } from './settings.ts';
 import type { Page } from './shelf.ts';
-import { idAt } from './start.ts';
+import { positionAt } from './start.ts';
 
 export interface HubDeps {
   readonly tenant: number;
@@ -39,8 +39,8 @@ export class Hub {
   readonly #pages: Pages;
   /** Absent until the store was asked where the log ends. */
   #tail: Tail<Audience> | undefined;
-  /** An event that was at the end of the log. */
-  #last: Pick<LogEvent, 'offset' | 'id'> | undefined;
+  /** The position after an event that was at the end of the log. */
+  #last: Position | undefined;
   /** The log is known to reach this offset. */
   #reach: Offset = 0;
   #isLooking = false;
@@ -163,9 +163,9 @@ export class Hub {
 
   /** Ends a pull with the reason why it cannot go on. */
   fail(reader: Reader, code: PullErrorCode): void {
-    const position = this.#placeOf(reader) ?? reader.told;
+    const place = this.#placeOf(reader) ?? reader.told;
     if (!this.#remove(reader)) return;
-    reader.sink.write(errorFrame(code, position));
+    reader.sink.write(errorFrame(code, isSafe(place) ? place : undefined));
     this.#finish(reader);
   }
 
@@ -266,28 +266,29 @@ export class Hub {
       return;
     }
     reader.sink.write(heartbeat);
-    if (place === undefined) void this.#tellPosition(reader, this.#positionOf(reader));
+    const offset = this.#positionOf(reader);
+    if (place === undefined && offset > reader.told.offset) void this.#tellPosition(reader, offset);
   }
 
   /** Where a reader stands, with the check of the event there; `undefined` where that is not known. */
   #placeOf(reader: Reader): Position | undefined {
     const offset = this.#positionOf(reader);
-    if (offset === reader.told.offset) return reader.told;
+    if (offset === reader.told.offset && isSafe(reader.told)) return reader.told;
     const last = this.#last;
-    if (last?.offset === offset) return { offset, check: checkOf(last.id) };
+    if (last?.offset === offset) return last;
     const event = this.#tail?.next(offset - 1);
     return event?.offset === offset ? { offset, check: checkOf(event.id) } : undefined;
   }
 
-  /** Tells a reader where it stands once the store has said which event is there. */
+  /** Tells a reader where it stands once the store has said which event is there, if any is. */
   async #tellPosition(reader: Reader, offset: Offset): Promise<void> {
     await this.#ask(async () => {
-      const id = await idAt(this.#deps.log, this.#deps.tenant, offset);
-      if (id !== undefined && this.#tail?.head === offset) this.#last = { offset, id };
+      const place = await positionAt(this.#deps.log, this.#deps.tenant, offset);
+      if (isSafe(place) && this.#tail?.head === offset) this.#last = place;
       const hasMoved = reader.state === 'ended' || this.#positionOf(reader) !== offset;
       if (hasMoved || reader.sink.isBlocked || reader.told.offset >= offset) return;
-      reader.told = { offset, ...(id !== undefined && { check: checkOf(id) }) };
-      reader.sink.write(offsetFrame(reader.told));
+      reader.told = place;
+      if (isSafe(place)) reader.sink.write(offsetFrame(place));
     }, reader);
   }
 
@@ -298,7 +299,7 @@ export class Hub {
       gathered.clear();
     };
     const newest = events.at(-1);
-    if (newest !== undefined) this.#last = { offset: newest.offset, id: newest.id };
+    if (newest !== undefined) this.#last = { offset: newest.offset, check: checkOf(newest.id) };
     for (const event of events) {
       if (event.offset <= tail.head) continue;
       if (event.offset > tail.head + 1) {

@@ -21,7 +21,8 @@ export type Start =
  * older than the retention is given to a client that asks by time.
  *
  * An offset above the head, or whose event is another one, is of a log that was longer: before a
- * restore from a backup, or a fail-over to a replica that was behind.
+ * restore from a backup, or a fail-over to a replica that was behind. A position found here has the
+ * check of its event, if the log still has that event.
  */
 export async function startOf(
   log: Pick<LogStore, 'head' | 'firstSince' | 'page'>,
@@ -29,11 +30,11 @@ export async function startOf(
   asked: AskedStart,
   times: { readonly now: Millis; readonly retentionMs: number },
 ): Promise<Start> {
-  if (asked === 'now') return { position: { offset: await log.head(tenant) } };
+  if (asked === 'now') return { position: await positionAt(log, tenant, await log.head(tenant)) };
   const retainedSince = times.now - times.retentionMs;
   if ('since' in asked) {
     const first = await log.firstSince(tenant, Math.max(asked.since, retainedSince));
-    return { position: { offset: first - 1 } };
+    return { position: await positionAt(log, tenant, first - 1) };
   }
   const { offset, check } = asked.after;
   const [head, first] = [await log.head(tenant), await log.firstSince(tenant, retainedSince)];
@@ -43,6 +44,16 @@ export async function startOf(
   // One that has passed its retention may be gone, and nothing after it is.
   const isHere = id === undefined ? offset < first : checkOf(id) === check;
   return isHere ? { position: asked.after } : { refused: 'expired' };
+}
+
+/** Returns the position after the event at an offset, without a check where the log does not have it. */
+export async function positionAt(
+  log: Pick<LogStore, 'page'>,
+  tenant: number,
+  offset: Offset,
+): Promise<Position> {
+  const id = offset === 0 ? undefined : await idAt(log, tenant, offset);
+  return id === undefined ? { offset } : { offset, check: checkOf(id) };
 }
 
 /** The id of the event at an offset; `undefined` when the log does not have it any more. */

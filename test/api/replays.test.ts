@@ -84,10 +84,11 @@ function assertRefused(answer: Received, status: number, message: string, code?:
 }
 
 describe('a replay that begins', () => {
-  test('after an offset is answered as it is, and read until it is done', async () => {
+  test('after an offset is answered with the check of its event, and read until it is done', async () => {
     const of = await past(3);
-    const from = formatOffset(of.events[0]?.offset ?? 0);
-    const body = await begin(of, { from });
+    const [first] = of.events as [LoggedEvent];
+    const from = formatOffset(first.offset, first.id);
+    const body = await begin(of, { from: formatOffset(first.offset) });
     assert.match(body.id, /^rpl_[1-9A-HJ-NP-Za-km-z]{22}$/);
     assert.deepEqual(body, {
       id: body.id,
@@ -112,7 +113,8 @@ describe('a replay that begins', () => {
   test('at a date sends what was accepted then or later', async () => {
     const of = await past(4);
     const body = await begin(of, { date_from: acceptedAt(of, 2) });
-    assert.equal(body.from, formatOffset((of.events[1] as LoggedEvent).offset));
+    const { offset, id } = of.events[1] as LoggedEvent;
+    assert.equal(body.from, formatOffset(offset, id));
     assert.deepEqual(await of.send(body.id), idsOf(of.events.slice(2)));
   });
 

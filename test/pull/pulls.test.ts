@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreUnavailable } from '../../src/core/errors.ts';
-import { formatOffset } from '../../src/core/offset.ts';
+import { checkOf, formatOffset, parseOffset } from '../../src/core/offset.ts';
 import { errorFrame, greeting, heartbeat, offsetFrame } from '../../src/core/sse.ts';
 import type { Hint, Store } from '../../src/store/port.ts';
 import { openScene, type PullScene, range, settings, shown, Wire } from './scene.ts';
@@ -473,6 +473,35 @@ describe('the store of a reader', () => {
     assert.ok(wire.plain.endsWith(errorFrame('service_unavailable', { offset: 3 })), wire.text);
     assert.equal(wire.outcome, 'ended');
     assert.deepEqual(scene.logged, []);
+  });
+
+  test('an error gives the client no offset without the check of its event', async (t) => {
+    const state: { error: Error | undefined } = { error: undefined };
+    const scene = await sceneOf(t, { around: failing(state) });
+    const empty = await scene.open({ client: 'empty', types: ['b.made'] });
+    await scene.append(...many(3));
+    const since = scene.clock.now() + 60_000;
+    const { events } = await scene.store.log.page(scene.tenant, { after: 2, take: 1, bytesMax: 1 });
+    const checked = { offset: 3, check: checkOf(events[0]?.id ?? '') };
+    const wires = {
+      now: await scene.open({ client: 'now' }),
+      since: await scene.open({ client: 'since', asked: { since } }),
+      checked: await scene.open({ client: 'checked', asked: { after: checked } }),
+      unchecked: await scene.open({ client: 'unchecked', after: 3 }),
+    };
+    // Long enough for the events to leave the memory.
+    await scene.clock.advance(15_500);
+    state.error = new StoreUnavailable('away');
+    await scene.clock.advance(36_000);
+    const errorOf = ({ text }: Wire) => text.slice(text.indexOf('event: error'));
+    const known = errorFrame('service_unavailable', checked);
+    assert.equal(errorOf(wires.now), known);
+    assert.equal(errorOf(wires.since), known);
+    assert.equal(errorOf(wires.checked), known);
+    assert.equal(errorOf(empty), known);
+    for (const offset of errorOf(wires.unchecked).match(/MDAw[A-Za-z0-9]+/g) ?? []) {
+      assert.notEqual(parseOffset(offset)?.check, undefined, offset);
+    }
   });
 
   test('that fails for a reason nobody knows ends the pull, and the log knows it', async (t) => {

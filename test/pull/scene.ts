@@ -4,6 +4,7 @@ import type { NewEvent, Offset } from '../../src/core/types.ts';
 import { limits } from '../../src/config.ts';
 import { createPulls, type Opening, type Pulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
+import type { AskedStart } from '../../src/pull/start.ts';
 import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
 import type { Store } from '../../src/store/port.ts';
 import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
@@ -29,6 +30,8 @@ export interface PullScene {
 
 export interface Wish {
   readonly after?: Offset;
+  /** Instead of `after`. */
+  readonly asked?: AskedStart;
   readonly types?: readonly string[];
   readonly client?: string;
   readonly tenant?: number;
@@ -80,7 +83,7 @@ export async function openScene(
       const place = pulls.take(wish.tenant ?? tenant, client);
       if (place === undefined) throw new Error('no place');
       const asked = wish.after === undefined ? 'now' : ({ after: { offset: wish.after } } as const);
-      const start = await place.startOf(asked);
+      const start = await place.startOf(wish.asked ?? asked);
       if ('refused' in start) throw new Error(start.refused);
       const permit = { token: client, holds };
       wire.clock = clock;
