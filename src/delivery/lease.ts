@@ -54,7 +54,8 @@ export function createLease(deps: LeaseDeps): Lease {
     });
     if (closed) return;
     if (answer === undefined) return deps.replaced();
-    const wasHeld = isHeld();
+    // While a machine is suspended its clock stands still: the store knows that the lease ended.
+    const wasHeld = isHeld() && !answer.lapsed;
     const grew = wasHeld && answer.share > share;
     share = answer.share;
     if (!wasHeld) {

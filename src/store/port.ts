@@ -428,6 +428,8 @@ export interface NodeState {
 }
 
 export interface Heartbeat {
+  /** The lease had ended before, whatever the node thinks: others may have taken its streams. */
+  readonly lapsed: boolean;
   /** Streams of the node that were changed and not read again since: wake-ups may get lost. */
   readonly changed: readonly StreamRef[];
   /**

@@ -83,6 +83,22 @@ describe('the lease of a node', () => {
   });
 });
 
+describe('a node whose clock stood still for longer than its lease', () => {
+  test('learns it with its next heartbeat, and gives way to who has taken the streams', async (t) => {
+    const { scene } = await createLeaseScene(t);
+    await scene.addStream();
+    await scene.start();
+    await scene.clock.advance(1);
+    // For the store its lease is over, and by its own clock it holds it.
+    await scene.store.ownership.heartbeat({ id: 'leat', incarnation: 1 }, 0);
+    assert.equal((await takeAll(scene)).length, 1);
+    await scene.clock.advance(settings.heartbeatMs);
+    assert.equal(scene.reported('stream_lost').length, 1);
+    await scene.publishMany(2);
+    assert.deepEqual(scene.sent(), []);
+  });
+});
+
 describe('a node whose name another process has taken', () => {
   test('says so once, and sends nothing any more', async (t) => {
     const { scene } = await createLeaseScene(t);

@@ -61,7 +61,7 @@ export function createOwnershipStore(deps: {
         identity.transact(db, 'relaxed', (tx) => heartbeat(tx, node, sign)),
       );
       if (beat !== undefined) counted(beat.living);
-      return beat && { share: beat.share, changed: beat.changed };
+      return beat && { lapsed: beat.lapsed, share: beat.share, changed: beat.changed };
     },
     claim: (node, ask) => identity.transact(db, 'durable', (tx) => claim(tx, seal, node, ask)),
     owned: (node, streams, rule) =>
@@ -114,10 +114,13 @@ async function heartbeat(
   { leaseMs, skewMs }: { readonly leaseMs: number; readonly skewMs: number },
 ): Promise<Beat | undefined> {
   const [renewed, living, wanted, changed] = await Promise.all([
-    tx.get<{ now: Millis }>`
+    tx.get<{ now: Millis; lapsed: boolean }>`
+      with before as (
+        select id, lease_until <= clock_timestamp() as lapsed from nodes
+        where id = ${node.id} and incarnation = ${node.incarnation} for no key update)
       update nodes set lease_until = clock_timestamp() + ${leaseMs} * interval '1 ms',
         lease_ms = ${leaseMs}, skew_ms = ${skewMs}, freed = false
-      where id = ${node.id} and incarnation = ${node.incarnation} returning leat_now() as now`,
+      from before where nodes.id = before.id returning leat_now() as now, before.lapsed`,
     tx.get<{ count: number; right: number }>`
       select count(*) as count, count(*) filter (where abs(skew_ms) <= ${skewMaxMs}) as right
       from nodes where lease_until > clock_timestamp()`,
@@ -136,7 +139,7 @@ async function heartbeat(
   const sharers = right === 0 ? count : right;
   const fairShare = count > 1 ? Math.ceil((wanted?.count ?? 0) / sharers) : Infinity;
   const share = right > 0 && isSkewed(skewMs) ? 0 : fairShare;
-  return { share, changed, living: count, now: renewed.now };
+  return { lapsed: renewed.lapsed, share, changed, living: count, now: renewed.now };
 }
 
 interface NodeRow {

@@ -82,15 +82,15 @@ function join({ db, clock }: Deps, id: string, leaseMs: number): Node {
 
 function heartbeat({ db, clock }: Deps, node: Node, leaseMs: number): Heartbeat | undefined {
   const nowMs = clock.elapsedMs();
-  const renewed = db.run`
-    update nodes set lease_until = ${nowMs + leaseMs}
-    where id = ${node.id} and incarnation = ${node.incarnation}`;
-  if (renewed === 0) return undefined;
+  const before = db.get<{ lease_until: number }>`
+    select lease_until from nodes where id = ${node.id} and incarnation = ${node.incarnation}`;
+  if (before === undefined) return undefined;
+  db.run`update nodes set lease_until = ${nowMs + leaseMs} where id = ${node.id}`;
   const row = db.get<{ living: number }>`
     select count(*) as living from nodes where lease_until > ${nowMs}`;
   const living = row?.living ?? 1;
   const share = living > 1 ? Math.ceil(countWanted(db) / living) : Infinity;
-  return { share, changed: unseenBy(db, node) };
+  return { lapsed: before.lease_until <= nowMs, share, changed: unseenBy(db, node) };
 }
 
 /** The node's streams that were changed and not read since: mostly none, and an index knows them. */

@@ -250,7 +250,8 @@ function leaseContract(engine: Engine): void {
     await heartbeat(node, 0);
     await scene.addStream();
     assert.deepEqual(await claim(scene, node), []);
-    assert.ok(await heartbeat(node, leaseMs));
+    assert.equal((await heartbeat(node, leaseMs))?.lapsed, true, 'which it is told');
+    assert.equal((await heartbeat(node, leaseMs))?.lapsed, false);
     assert.equal((await nowOwned(scene, owned))?.epoch, owned.epoch);
     assert.equal((await claim(scene, node)).length, 1);
   });
