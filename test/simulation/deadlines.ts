@@ -1,4 +1,5 @@
 import type { Line } from './ledger.ts';
+import { stretchOf } from './clocks.ts';
 import type { Plan } from './plan.ts';
 import type { Process } from './process.ts';
 import type { World } from './world.ts';
@@ -21,7 +22,7 @@ const storeRetryMaxMs = 2000;
 /** The longest that a receiver of the simulation asks for with Retry-After. */
 const retryAfterMaxMs = 1000;
 /** A receiver that is well responds within this. */
-const wellMaxMs = 30;
+export const wellMaxMs = 30;
 /** Commands to the store one after the other, from a claim of a stream to its first attempt. */
 const commandsMax = 12;
 
@@ -66,6 +67,7 @@ export class Deadlines {
   /** With the weather of the plan, and in calm weather. */
   readonly #bounds: Bounds;
   readonly #calmBounds: Bounds;
+  readonly #stretch: number;
   readonly #waiting = new Map<Line, Waiting>();
   #disturbedMs = 0;
   #hinderedMs = 0;
@@ -78,6 +80,7 @@ export class Deadlines {
     this.#world = world;
     this.#processes = processes;
     const { settings, weather } = world.plan;
+    this.#stretch = stretchOf(world.plan);
     this.#bounds = boundsOf(settings, weather.slowMs);
     this.#calmBounds = boundsOf(settings);
     this.#plan();
@@ -141,7 +144,8 @@ export class Deadlines {
 
   /** What waits from this instant on, along with so many events, may wait so long. */
   #boundMs(fromMs: number, events: number): number {
-    const { recoverMs, perEventMs } = this.#bounds;
+    const { perEventMs } = this.#bounds;
+    const recoverMs = this.#bounds.recoverMs * this.#stretch;
     const calm = this.#calmBounds;
     const { attemptTimeoutMs } = this.#world.plan.settings;
     const troubledMs = Math.max(this.#disturbedMs, this.#unwellMs, this.#hinderedMs);

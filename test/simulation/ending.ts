@@ -1,5 +1,6 @@
 import type { ModelRow } from '../store/contract/model.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
+import { stretchOf } from './clocks.ts';
 import { boundsOf } from './deadlines.ts';
 import type { Line } from './ledger.ts';
 import type { Operator } from './operator.ts';
@@ -20,7 +21,7 @@ export async function checkEnd(
   const { ledger } = world;
   if (!(await comesToRest(world, processes))) return;
   checkRows(world);
-  await checkPrompt(world, operator);
+  await checkPrompt(world, operator, processes);
   if (!(await comesToRest(world, processes))) return;
   for (const line of ledger.living()) operator.redeliverAll(line);
   if (!(await comesToRest(world, processes))) return;
@@ -49,7 +50,7 @@ function restMaxMs({ ledger, plan }: World): number {
     const replayed = replay === undefined ? 0 : replay.to - replay.position;
     return sum + counts.rows.size + (ledger.head - counts.cursor) + replayed;
   }, 0);
-  return recoverMs + events * perEventMs;
+  return recoverMs * stretchOf(plan) + events * perEventMs;
 }
 
 function restlessLines({ ledger, site, timeline }: World): string[] {

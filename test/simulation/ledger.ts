@@ -106,6 +106,11 @@ export class Ledger {
   readonly #leases = new Map<string, number>();
   /** Processes that have not joined since the store went back, and when their leases end. */
   readonly #unaware = new Map<string, number>();
+  /** Processes whose machine was suspended: until when they may go by what they knew, and what they sent. */
+  readonly #slept = new Map<
+    string,
+    { readonly untilMs: number; readonly sent: Map<Line, number> }
+  >();
   /** How often the store went back. */
   #term = 0;
   /** In which term appends were committed. */
@@ -207,7 +212,12 @@ export class Ledger {
   }
 
   appended(events: readonly LogEvent[]): void {
+    const now = this.#deps.now();
     for (const event of events) {
+      const before = this.#log.at(-1)?.publishedAt ?? 0;
+      if (event.publishedAt !== Math.max(before, now)) {
+        this.break('time', `${event.id} is published at ${event.publishedAt} and not at ${now}`);
+      }
       if (event.offset !== this.head + 1) {
         this.break('log', `offset ${event.offset} follows ${this.head}`);
       }
@@ -375,7 +385,19 @@ export class Ledger {
     for (const process of this.#unaware.keys()) {
       if (process.startsWith(`${node.id}#`)) this.#unaware.delete(process);
     }
+    for (const process of this.#slept.keys()) {
+      if (process.startsWith(`${node.id}#`)) this.#slept.delete(process);
+    }
     this.#leases.set(processOf(node), this.#deps.nowMs() + leaseMs);
+  }
+
+  /**
+   * The node wakes after its machine was suspended, and cannot know: for what its own clock says is
+   * left of its lease it works by what it knew.
+   */
+  slept(node: Node): void {
+    const untilMs = this.#deps.nowMs() + this.#deps.settings.leaseStopMs;
+    this.#slept.set(processOf(node), { untilMs, sent: new Map() });
   }
 
   renewed(node: Node, leaseMs: number): void {
@@ -700,7 +722,10 @@ export class Ledger {
     if (line === undefined) return undefined;
     this.attempts += 1;
     const unawareUntilMs = this.#unaware.get(process);
-    if (unawareUntilMs === undefined) {
+    const slept = this.#slept.get(process);
+    if (slept !== undefined && this.#deps.nowMs() < slept.untilMs) {
+      this.#checkSlept(line, process, slept.sent);
+    } else if (unawareUntilMs === undefined) {
       this.#checkRight(line, process, eventId);
       this.#checkContent(line, eventId, endpoint);
       this.#checkTwice(line, eventId);
@@ -717,6 +742,11 @@ export class Ledger {
 
   ends(process: string, line: Line): void {
     line.open.set(process, (line.open.get(process) ?? 0) - 1);
+  }
+
+  /** Its attempts are over; a store that goes back may give its incarnation to the next process. */
+  died(node: Node): void {
+    for (const { open } of this.lines.values()) open.delete(processOf(node));
   }
 
   /** A receiver takes the event, whatever the sender learns. */
@@ -747,6 +777,18 @@ export class Ledger {
       if (!accepted.has(event.id) && !counts.rows.has(event.id)) rows.push(event.id);
     }
     return rows;
+  }
+
+  /** Of each stream that others may have taken it sends no more than they may after a crash. */
+  #checkSlept(line: Line, process: string, sent: Map<Line, number>): void {
+    if (line.owner?.process === process) return;
+    const { parkAfterEvents, streamConcurrency, settleMax } = this.#deps.settings;
+    const bound = parkAfterEvents + Math.max(streamConcurrency, settleMax) + streamConcurrency;
+    const count = (sent.get(line) ?? 0) + 1;
+    sent.set(line, count);
+    if (count > bound) {
+      this.break('twice', `${process} slept and sends ${count} events of ${line.label}`);
+    }
   }
 
   #checkRight(line: Line, process: string, eventId: string): void {

@@ -243,12 +243,21 @@ export function createOperator(world: World, processes: () => readonly Process[]
     watchDisk: () => undefined,
     powerCut: () => undefined,
     lull: () => undefined,
+    storeJump: () => undefined,
+    storeStand: () => undefined,
     jump: ({ node, ms }) => {
       const process = nodeOf(node);
       if (process === undefined) return;
       process.jump(ms);
       world.note(process.name, `its wall clock jumps by ${ms} ms`);
     },
+    stand: ({ node, ms }) => {
+      const process = nodeOf(node);
+      if (process === undefined) return;
+      process.stand(ms);
+      world.note(process.name, `its wall clock stands still for ${ms} ms`);
+    },
+    suspend: ({ node, ms }) => nodeOf(node)?.suspend(ms),
   };
   const create = (types: readonly string[]): void => {
     const streamId = id('est');

@@ -86,7 +86,12 @@ export type Step = { readonly at: number } & (
       readonly ms: number;
     }
   | { readonly do: 'leave'; readonly node: number; readonly awayMs: number }
-  | { readonly do: 'jump'; readonly node: number; readonly ms: number }
+  /** The wall clock of a node jumps, or stands still. */
+  | { readonly do: 'jump' | 'stand'; readonly node: number; readonly ms: number }
+  /** The wall clock of the store does. */
+  | { readonly do: 'storeJump' | 'storeStand'; readonly ms: number }
+  /** The machine of a node is suspended, and its monotonic clock with it. */
+  | { readonly do: 'suspend'; readonly node: number; readonly ms: number }
   /** What the store goes back to. */
   | { readonly do: 'keep' }
   /** Away for so long, and then as it was kept last. */
@@ -200,11 +205,19 @@ const doings = {
   watchDisk: 0,
   powerCut: 0,
   lull: 0,
+  stand: 0,
+  storeJump: 0,
+  storeStand: 0,
+  suspend: 0,
 } satisfies Record<Step['do'], number>;
 
 const bag = Object.entries(doings).flatMap(([name, weight]) =>
   Array.from({ length: weight }, () => name as Step['do']),
 ) as [Step['do'], ...Step['do'][]];
+
+const hourMs = 3_600_000;
+/** 60 days: no timer can wait for so long. */
+const monthsMs = 60 * 24 * hourMs;
 
 const number = (dice: Dice): number => dice.between(0, 1_000_000);
 
@@ -256,6 +269,13 @@ const makers: { [Name in Step['do']]: (dice: Dice) => Omit<StepOf<Name>, 'at' | 
   // Its length follows from the settings.
   lull: () => ({ ms: 0 }),
   jump: (dice) => ({ node: number(dice), ms: dice.pick([-4000, -800, -50, 50, 800, 4000]) }),
+  stand: (dice) => ({ node: number(dice), ms: dice.pick([300, 2000]) }),
+  storeJump: (dice) => ({
+    ms: dice.pick([-1, 1]) * dice.pick([50, 4000, 50_000, hourMs, monthsMs]),
+  }),
+  storeStand: (dice) => ({ ms: dice.pick([300, 2000]) }),
+  // Within its lease, somewhat longer, and for long.
+  suspend: (dice) => ({ node: number(dice), ms: dice.pick([300, 900, 1500, 4000]) }),
 };
 
 /** What happens in the history of a seed. */
@@ -270,7 +290,11 @@ export function planOf(seed: number): Plan {
     if (isCalm && (doing === 'crash' || doing === 'freeze' || doing === 'jump')) doing = 'publish';
     return { at: dice.between(0, lengthMs), do: doing, ...makers[doing](dice) } as Step;
   });
-  steps.push(...replaysOf(seed, lengthMs), ...failOversOf(seed, lengthMs));
+  steps.push(
+    ...replaysOf(seed, lengthMs),
+    ...failOversOf(seed, lengthMs),
+    ...clocksOf(seed, lengthMs),
+  );
   const settings = settingsOf(dice);
   const plan: Plan = {
     seed,
@@ -342,6 +366,53 @@ function failOversOf(seed: number, lengthMs: number): Step[] {
   }
   return steps;
 }
+
+/** In a third of the histories clocks are set, stand still, and are set right after a while. */
+function clocksOf(seed: number, lengthMs: number): Step[] {
+  const dice = createDice(seed, 'clocks');
+  if (!dice.chance(1 / 3)) return [];
+  const kinds = [
+    'jump',
+    'jump',
+    'stand',
+    'suspend',
+    'suspend',
+    'store',
+    'storeStand',
+    'failOver',
+  ] as const;
+  return Array.from({ length: dice.between(1, 4) }, () => dice.pick(kinds)).flatMap(
+    (kind): Step[] => {
+      const at = dice.between(0, lengthMs);
+      const backAt = at + dice.between(100, 3000);
+      const ms = dice.pick([-1, 1, 1]) * dice.pick([5000, hourMs, monthsMs]);
+      if (kind === 'jump') {
+        const node = number(dice);
+        return [
+          { at, do: 'jump', node, ms },
+          { at: backAt, do: 'jump', node, ms: -ms },
+        ];
+      }
+      if (kind === 'store') {
+        const jump = makers.storeJump(dice);
+        const back = { at: backAt, do: 'storeJump', ms: -jump.ms } as const;
+        return [{ at, do: 'storeJump', ...jump }, ...(dice.chance(0.7) ? [back] : [])];
+      }
+      if (kind === 'failOver') {
+        const aheadMs = dice.pick([hourMs, monthsMs]);
+        return [...failOverTo(at, aheadMs), ...failOverTo(backAt, -aheadMs)];
+      }
+      return [{ at, do: kind, ...makers[kind](dice) } as Step];
+    },
+  );
+}
+
+/** Another server takes over, whose clock differs by so much; all but the last moment is there. */
+const failOverTo = (at: number, ms: number): Step[] => [
+  { at, do: 'keep' },
+  { at: at + 1, do: 'storeJump', ms },
+  { at: at + 1, do: 'goBack', awayMs: 0 },
+];
 
 /** In half of the histories some stream is sent again what it was sent. */
 function replaysOf(seed: number, lengthMs: number): Step[] {

@@ -349,6 +349,31 @@ export const plantedFaults: readonly PlantedFault[] = [
     after: 'const { to } = asked;',
   },
   {
+    name: 'the timer of due rows that goes by the wall clock',
+    file: 'delivery/due.ts',
+    before: 'const { clock, rota } = deps;',
+    after: `const { rota } = deps;
+  const clock = { ...deps.clock, elapsedMs: () => deps.clock.now() };`,
+  },
+  {
+    name: 'rows from while the clock was ahead that wait until then',
+    file: 'store/sqlite/due.ts',
+    before: '...lateRows(db, run, bounds),',
+    after: '',
+  },
+  {
+    name: 'a lease that ended while the clock stood still and is taken for one that lasted',
+    file: 'delivery/lease.ts',
+    before: 'const wasHeld = isHeld() && !answer.lapsed;',
+    after: 'const wasHeld = isHeld();',
+  },
+  {
+    name: 'instants that are stamped by the wall clock of a process',
+    file: 'store/sqlite/store.ts',
+    before: 'const time = deps.time ?? createGuardedTime(deps.clock);',
+    after: 'const time = { ...createGuardedTime(deps.clock), now: () => deps.clock.now() };',
+  },
+  {
     name: 'kept bodies that are removed while deliveries need them',
     file: 'store/sqlite/upkeep.ts',
     before: `const over = rows.filter(({ needed }) => needed === 0);

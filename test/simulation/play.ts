@@ -6,7 +6,8 @@ import { Ledger } from './ledger.ts';
 import { checkEnd } from './ending.ts';
 import { createOperator } from './operator.ts';
 import type { Mood, Plan, Step, StepOf } from './plan.ts';
-import { startProcess, type Process, wallStart } from './process.ts';
+import { createTimeCheck, createWallClock } from './clocks.ts';
+import { startProcess, type Process } from './process.ts';
 import type { Broken } from './promises.ts';
 import { createSite } from './site.ts';
 import { createTimeline } from './timeline.ts';
@@ -34,8 +35,33 @@ export async function play(
     copy: () => site.inTurn(async () => ({ tables: site.snapshot(), state: ledger.snapshot() })),
     roll: (max) => diskDice.between(0, max),
   });
-  const now = (): number => wallStart + timeline.nowMs;
-  const site = await createSite({ elapsedMs: () => timeline.nowMs, now }, disk.attach);
+  const storeWall = createWallClock(timeline);
+  const timeCheck = createTimeCheck(timeline);
+  const site = await createSite(
+    { elapsedMs: () => timeline.nowMs, now: storeWall.now },
+    disk.attach,
+  );
+  const now = (): number => {
+    const time = site.store.time.now();
+    const wrong = timeCheck.check(time, site.generation);
+    if (wrong !== undefined) ledger.break('time', wrong);
+    return time;
+  };
+  const setStoreWall = (step: StepOf<'storeJump' | 'storeStand'>): void => {
+    if (step.do === 'storeJump') storeWall.jump(step.ms);
+    else storeWall.stand(step.ms);
+    timeCheck.wasSet();
+    world.disturb();
+    world.note(
+      'store',
+      `its wall clock ${step.do === 'storeJump' ? 'jumps by' : 'stands for'} ${step.ms} ms`,
+    );
+  };
+  const mend = (): void => {
+    storeWall.mend();
+    timeCheck.wasSet();
+    for (const process of processes) process.mend();
+  };
   let isCalm = false;
   let lullUntilMs = 0;
   let lullMood: Mood = 'well';
@@ -58,6 +84,7 @@ export async function play(
     site,
     ledger,
     upkeepLease: { leader: undefined, untilMs: 0 },
+    now,
     weather: () => (isLull() ? calm : plan.weather),
     isStoreAway: () => !isLull() && timeline.nowMs < operator.storeAwayUntilMs,
     moodOf: (line) => (isLull() ? lullMood : (operator.moods.get(line) ?? 'well')),
@@ -86,14 +113,15 @@ export async function play(
     if (step.do === 'lull') {
       lullUntilMs = step.at + step.ms;
       world.note('world', `faults stop for ${step.ms} ms`);
-      for (const process of processes) process.mend();
-    } else if (step.do === 'watchDisk') disk.arm();
+      mend();
+    } else if (step.do === 'storeJump' || step.do === 'storeStand') setStoreWall(step);
+    else if (step.do === 'watchDisk') disk.arm();
     else if (step.do === 'powerCut') cutPower(world, disk, processes);
     else operator.act(step);
   }
   isCalm = true;
   world.note('world', 'faults stop');
-  for (const process of processes) process.mend();
+  mend();
   await checkEnd(world, operator, processes);
   // Nothing happens any more: nobody lets the time go on.
   site.close();
@@ -158,6 +186,13 @@ function createStarts(world: World, processes: Process[], isCalm: () => boolean)
 
 /** Nothing holds a process or the store up for longer than the lease of a row lasts. */
 function isPunctual({ steps, weather }: Plan): boolean {
-  const delays: readonly Step['do'][] = ['jump', 'freeze', 'storeAway'];
+  const delays: readonly Step['do'][] = [
+    'jump',
+    'freeze',
+    'suspend',
+    'storeAway',
+    'storeJump',
+    'storeStand',
+  ];
   return weather.slowMs <= 30 && !steps.some((step) => delays.includes(step.do));
 }

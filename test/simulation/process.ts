@@ -5,6 +5,7 @@ import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher
 import type { DeliveryReport } from '../../src/delivery/report.ts';
 import type { Transport } from '../../src/delivery/transport.ts';
 import type { Hint, Node, SettleBatch, Store } from '../../src/store/port.ts';
+import { createMonotonicClock, createWallClock } from './clocks.ts';
 import { createDice } from './dice.ts';
 import { headerOf } from '../helpers/transport.ts';
 import { processOf } from './ledger.ts';
@@ -22,6 +23,10 @@ export interface Process {
   readonly store: Store;
   readonly clock: Clock;
   jump(ms: number): void;
+  /** Its wall clock stands still. */
+  stand(ms: number): void;
+  /** Freezes along with its machine: the monotonic clock stands still, too. */
+  suspend(ms: number): void;
   /** Freezes while its so-many-th next command to the store is answered. */
   freeze(command: number, ms: number): void;
   /** Frees it of every fault. */
@@ -31,9 +36,6 @@ export interface Process {
   /** Ends in an orderly way. */
   leave(): void;
 }
-
-/** 2026-02-28T23:59:58.000Z: history is removed by whole days, and one ends soon. */
-export const wallStart = 1_772_323_198_000;
 
 /** What PostgreSQL compares with the store that the process joined; see docs/adr/0020. */
 const guardedCommands: ReadonlySet<string> = new Set(
@@ -51,7 +53,9 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   const { timeline, ledger, site, plan } = world;
   const dice = createDice(plan.seed, name);
   let state: Process['state'] = 'up';
-  let wallOffsetMs = 0;
+  const wall = createWallClock(timeline);
+  const monotonic = createMonotonicClock(timeline);
+  let isSuspended = false;
   /** What happens to it with one of its next commands. */
   let doom:
     | { command: number; readonly what: StepOf<'crash'>['phase'] | { freezesMs: number } }
@@ -80,6 +84,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   const die = (how: string): void => {
     if (state === 'down') return;
     state = 'down';
+    if (node !== undefined) ledger.died(node);
     unwatch();
     world.disturb();
     world.note(name, how);
@@ -120,7 +125,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   const freeze = (ms: number, how: string): void => {
     if (!isRunning()) return;
     world.disturb();
-    world.note(name, `freezes for ${ms} ms${how}`);
+    world.note(name, `${isSuspended ? 'is suspended' : 'freezes'} for ${ms} ms${how}`);
     state = 'frozen';
     frozenUntilMs = timeline.nowMs + ms;
     timeline.after(ms, () => {
@@ -181,8 +186,8 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
         }),
       );
 
-  const { log, streams, deliveries, replays, ownership, time } = site.store;
-  const now = (): number => time.now();
+  const { log, streams, deliveries, replays, ownership } = site.store;
+  const { now } = world;
   const settle = async (batch: SettleBatch) => {
     const texts = batch.settlements.flatMap(({ outcomes }) =>
       outcomes.map((outcome) => ('error' in outcome ? outcome.error : '')),
@@ -331,9 +336,9 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   // Time and the receivers
 
   const clock: Clock = {
-    now: () => wallStart + timeline.nowMs + wallOffsetMs,
-    elapsedMs: () => timeline.nowMs,
-    after: (delayMs, action) => timeline.after(delayMs, () => hand(timerBox, action)),
+    now: wall.now,
+    elapsedMs: monotonic.elapsedMs,
+    after: (delayMs, action) => monotonic.after(delayMs, () => hand(timerBox, action)),
   };
   const transport: Pick<Transport, 'post'> = {
     post: (request) => {
@@ -408,6 +413,9 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
 
   const thaw = (): void => {
     if (state !== 'frozen') return;
+    if (isSuspended && node !== undefined) ledger.slept(node);
+    isSuspended = false;
+    monotonic.resume();
     state = abort.signal.aborted ? 'leaving' : 'up';
     world.disturb();
     world.note(name, 'wakes');
@@ -426,11 +434,16 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       return state;
     },
     clock,
-    jump: (ms) => {
-      wallOffsetMs += ms;
+    jump: wall.jump,
+    stand: wall.stand,
+    suspend: (ms) => {
+      if (!isRunning()) return;
+      isSuspended = true;
+      monotonic.suspend();
+      freeze(ms, '');
     },
     mend: () => {
-      wallOffsetMs = 0;
+      wall.mend();
       doom = undefined;
       thaw();
     },

@@ -17,6 +17,7 @@ export const promises = {
   late: 'what can be sent arrives within the stated time, in whatever state its node has been',
   rest: 'once faults stop, everything arrives and comes to rest',
   explained: 'every row that is left is explained by its history',
+  time: 'stored instants go by the clock of the store, which never goes back and follows no wrong step',
   log: 'the log has no gaps, and a repeated id changes nothing',
   unexpected: 'nothing happens that the program calls unexpected',
 } as const;

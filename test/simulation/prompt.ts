@@ -1,6 +1,8 @@
-import { boundsOf } from './deadlines.ts';
+import { stretchOf } from './clocks.ts';
+import { wellMaxMs, boundsOf } from './deadlines.ts';
 import type { Operator } from './operator.ts';
 import { types } from './plan.ts';
+import type { Process } from './process.ts';
 import type { World } from './world.ts';
 
 /** How often it is checked whether all has arrived. */
@@ -8,12 +10,17 @@ const stepMs = 20;
 
 /** Streams change hands no more after so many polls and heartbeats without a fault. */
 const settledRounds = 3;
+const wrongMs = 3_600_000;
 
 /**
  * At rest and without faults nothing has to be polled for: a fresh event, a retry and a test event
  * arrive as soon as they can be sent. A wake-up that is not made is hidden by polling otherwise.
  */
-export async function checkPrompt(world: World, operator: Operator): Promise<void> {
+export async function checkPrompt(
+  world: World,
+  operator: Operator,
+  processes: readonly Process[],
+): Promise<void> {
   const { timeline, plan, ledger } = world;
   const { pollMs, heartbeatMs, retryDelaysMs } = plan.settings;
   await timeline.runTo(timeline.nowMs + settledRounds * (pollMs + heartbeatMs));
@@ -24,9 +31,14 @@ export async function checkPrompt(world: World, operator: Operator): Promise<voi
   operator.publish(types);
   await allArrive(world, boundMs, 'a fresh event');
   world.setLullMood('hesitant');
+  // Wall clocks that are an hour ahead while retries are planned change nothing.
+  for (const process of processes) process.jump(wrongMs);
+  timeline.after(wellMaxMs + plan.settings.settleMs, () => {
+    for (const process of processes) process.jump(-wrongMs);
+  });
   operator.publish([types[0]]);
   // The first attempt, its settlement, and the retry.
-  await allArrive(world, 2 * boundMs + (retryDelaysMs[0] ?? 0), 'a retry');
+  await allArrive(world, 2 * boundMs + (retryDelaysMs[0] ?? 0) * stretchOf(plan), 'a retry');
   world.setLullMood('well');
   for (const line of enabled) operator.test(line);
   await allArrive(world, boundMs, 'a test event');

@@ -11,6 +11,8 @@ export interface World {
   readonly site: Site;
   readonly ledger: Ledger;
   readonly upkeepLease: UpkeepLease;
+  /** What the time is for the store. */
+  now(): number;
   /** As it is now: calm once faults have stopped. */
   weather(): Weather;
   isStoreAway(): boolean;
