@@ -60,20 +60,35 @@ export async function openHouse(
     /** Wraps the store, to watch what it is asked. */
     around?: (store: Store) => Store;
     /** Opens the store; it is SQLite in memory unless said. */
-    open?: () => Promise<Pick<Store, 'close'> & { readonly store: Store }>;
+    open?: () => Promise<
+      Pick<Store, 'close'> & { readonly store: Store; readonly time?: { at: number } }
+    >;
   } = {},
 ): Promise<House> {
-  const clock = handClock();
+  const place = await options.open?.();
+  const hand = handClock();
   let aheadMs = 0;
+  /** A store with a time of its own to set has that of the house. */
+  const setPlace = (to: number): void => {
+    if (place?.time !== undefined) place.time.at = to;
+  };
   const time = {
     get at() {
-      return clock.now() + aheadMs;
+      return hand.now() + aheadMs;
     },
     set at(to) {
-      aheadMs = to - clock.now();
+      aheadMs = to - hand.now();
+      setPlace(to);
     },
   };
-  const place = await options.open?.();
+  const clock: HandClock = {
+    ...hand,
+    move: (byMs) => {
+      setPlace(time.at + byMs);
+      hand.move(byMs);
+    },
+  };
+  setPlace(time.at);
   const opened =
     place?.store ?? (await openMemory({ now: () => time.at, skewMs: () => 0, skews: 0 }));
   const store = options.around?.(opened) ?? opened;

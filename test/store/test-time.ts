@@ -39,10 +39,15 @@ export async function plantClock(url: string): Promise<void> {
 /** The store with its clock set before each command, where it has to be. */
 export function withClock(store: Store, url: string, time: TestTime): Store {
   let written: number | undefined;
+  /** Commands that come meanwhile wait for it, too. */
+  let writing: Promise<unknown> = Promise.resolve();
   const set = async (): Promise<void> => {
-    if (written === time.at) return;
-    written = time.at;
-    await query(url, `update test_time set ms = ${time.at}`);
+    if (written !== time.at) {
+      const { at } = time;
+      written = at;
+      writing = writing.then(() => query(url, `update test_time set ms = ${at}`));
+    }
+    await writing;
   };
   const timed = <Part extends object>(part: Part): Part =>
     Object.fromEntries(
