@@ -290,11 +290,11 @@ export function planOf(seed: number): Plan {
     if (isCalm && (doing === 'crash' || doing === 'freeze' || doing === 'jump')) doing = 'publish';
     return { at: dice.between(0, lengthMs), do: doing, ...makers[doing](dice) } as Step;
   });
-  steps.push(
-    ...replaysOf(seed, lengthMs),
-    ...failOversOf(seed, lengthMs),
-    ...clocksOf(seed, lengthMs),
-  );
+  const failOvers = failOversOf(seed, lengthMs);
+  // The disk is that of one server: a power cut and a change of servers exclude each other.
+  const isCut = failOvers.some((step) => step.do === 'powerCut');
+  const clocks = clocksOf(seed, lengthMs).filter((step) => !isCut || !isOfFailOver(step));
+  steps.push(...replaysOf(seed, lengthMs), ...failOvers, ...clocks);
   const settings = settingsOf(dice);
   const plan: Plan = {
     seed,
@@ -406,6 +406,8 @@ function clocksOf(seed: number, lengthMs: number): Step[] {
     },
   );
 }
+
+const isOfFailOver = (step: Step): boolean => step.do === 'keep' || step.do === 'goBack';
 
 /** Another server takes over, whose clock differs by so much; all but the last moment is there. */
 const failOverTo = (at: number, ms: number): Step[] => [
