@@ -125,7 +125,7 @@ async function fillAccess(store: Store, tenant: number): Promise<void> {
     start,
   );
   await store.clients.create(newClient(tenant, 'robot'));
-  await store.clients.useAssertion(tenant, 'robot', 'jti', start + 1000);
+  await store.clients.useAssertion(tenant, 'robot', 'jti', systemClock.now() + 3_600_000);
   const scopes = [{ value: 'read:messages', description: '' }];
   await store.apis.create(newApi(tenant, 'api_1', { scopes }));
   const grant = { tenant, id: 'g', client: 'robot', api: 'api_1', scope: ['read:messages'] };
