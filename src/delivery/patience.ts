@@ -65,6 +65,8 @@ export function createPatience(deps: PatienceDeps): Patience {
           return answer;
         } catch (error) {
           if (error instanceof StoreReplaced && term === begun) deps.replaced();
+          // Nothing was reset for work that is left from an incarnation before: the store responds.
+          if (error instanceof StoreReplaced && term === begun) outage.goesThrough(failures);
           if (error instanceof StoreReplaced || term !== begun) return never();
           if (error instanceof StoreContentRefused) {
             outage.goesThrough(failures);

@@ -103,6 +103,15 @@ describe('patience with a store', () => {
     assert.deepEqual([asked, replacements(), kinds()], [1, 1, []]);
   });
 
+  test('keepTrying: work that ends with a replaced store is no outage any more, also without a reset', async () => {
+    const { clock, patience, kinds, recoveries } = patienceScene();
+    const answers = [new StoreUnavailable('away'), new StoreReplaced('another one')];
+    void patience.keepTrying(() => Promise.reject(answers.shift() ?? new Error('asked again')));
+    await clock.advance(60_000);
+    assert.deepEqual([patience.isTried, recoveries()], [false, 1]);
+    assert.deepEqual(kinds(), ['store_unavailable', 'store_recovered']);
+  });
+
   test('abandons work under way at a reset, and reports the end of the outage after it', async () => {
     const { clock, patience, kinds } = patienceScene();
     const ended: string[] = [];
