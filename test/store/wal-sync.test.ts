@@ -177,7 +177,10 @@ async function readyStream(store: Store) {
 async function deliveredIn(file: string, tenant: number, stream: string): Promise<number> {
   const store = await openSqliteStore({ path: file, file }, deps);
   try {
-    const hours = await store.streams.stats(tenant, stream, { from: 0, to: start + 7_200_000 });
+    const hours = await store.streams.stats(tenant, stream, {
+      from: 0,
+      to: systemClock.now() + 7_200_000,
+    });
     return hours.reduce((sum, hour) => sum + hour.delivered, 0);
   } finally {
     await store.close();
