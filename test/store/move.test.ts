@@ -69,7 +69,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     const stream = await store.streams.get(1, 'est_kept');
     assert.ok(stream);
     const owned = await scene.own(stream);
-    const { rows: waiting } = await claimDue({ ...scene, now: start + 86_400_000 }, owned);
+    const { rows: waiting } = await claimDue(scene, owned);
     assert.deepEqual(
       waiting.map(({ kind }) => kind),
       ['first', 'first', 'replay'],
@@ -557,7 +557,8 @@ async function fillStreams(store: Store): Promise<void> {
     outcomes: [
       delivered(one, { agoMs: -1 }),
       failed(two, { agoMs: -2, error: hardTexts.join(' ') }),
-      retry(three, { agoMs: -3 }),
+      // Due long before the store is opened anew.
+      retry(three, { agoMs: -3, delayMs: 1 }),
       parked(four),
     ],
   });
