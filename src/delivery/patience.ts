@@ -64,10 +64,13 @@ export function createPatience(deps: PatienceDeps): Patience {
           outage.goesThrough(failures);
           return answer;
         } catch (error) {
-          if (error instanceof StoreReplaced && term === begun) deps.replaced();
-          // Nothing was reset for work that is left from an incarnation before: the store responds.
-          if (error instanceof StoreReplaced && term === begun) outage.goesThrough(failures);
-          if (error instanceof StoreReplaced || term !== begun) return never();
+          if (error instanceof StoreReplaced) {
+            if (term === begun) deps.replaced();
+            // Nothing was reset for work that is left from an incarnation before: the store responds.
+            if (term === begun) outage.goesThrough(failures);
+            return never();
+          }
+          if (term !== begun) return never();
           if (error instanceof StoreContentRefused) {
             outage.goesThrough(failures);
             throw error;

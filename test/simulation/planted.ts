@@ -314,9 +314,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a store that was replaced and is taken for one that is away',
     file: 'delivery/patience.ts',
-    before: `if (error instanceof StoreReplaced && term === begun) deps.replaced();
-          if (error instanceof StoreReplaced || term !== begun) return never();`,
-    after: 'if (term !== begun) return never();',
+    before: 'if (error instanceof StoreReplaced) {',
+    after: 'if (error instanceof StoreReplaced && closed) {',
   },
   {
     name: 'results of before that are recorded after the store was replaced',
