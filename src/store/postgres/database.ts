@@ -106,6 +106,7 @@ export function createDatabase(options: DatabaseOptions): Database {
   };
   // The loss of an idle connection concerns nobody: the next statement takes another one.
   pool.connections.on('error', () => undefined);
+  pool.connections.on('connect', noteUnconfirmed);
 
   const mend = async (error: unknown, tries: number): Promise<boolean> => {
     if (tries >= triesMax) return false;
@@ -192,7 +193,9 @@ async function withClient<T>(
   const client = await hosts.tryEach(() => freshClient(hosts, connections)).catch(refuse);
   let isSound = true;
   try {
-    return await work(client);
+    const answer = await work(client);
+    if (unconfirmed.has(client)) throw new StoreUnavailable(unconfirmedText);
+    return answer;
   } catch (error) {
     isSound = !(error instanceof StoreUnavailable);
     hosts.note(client, causeOf(error));
@@ -200,6 +203,22 @@ async function withClient<T>(
   } finally {
     client.release(!isSound || hosts.isStale(client));
   }
+}
+
+/** Connections with a commit that was answered before a synchronous standby had it. */
+const unconfirmed = new WeakSet<pg.ClientBase>();
+const unconfirmedText =
+  'PostgreSQL: a commit was not confirmed by a synchronous standby; a fail-over would lose it';
+
+/**
+ * Where the wait for the standby is cut short, by a limit on statements or by a shutdown, a commit is
+ * answered with success and a warning (PostgreSQL manual, 26.2.8). Its text is in the language of
+ * the server; the function that warns is not.
+ */
+function noteUnconfirmed(client: pg.ClientBase): void {
+  client.on('notice', ({ routine }) => {
+    if (routine === 'SyncRepWaitForLSN') unconfirmed.add(client);
+  });
 }
 
 /** Closes the stale connections that the pool returns first. */
