@@ -1,14 +1,7 @@
+import { type RemovalStep, tenantTableRemovals } from '../tenant-removal.ts';
 import type { Database, Queries } from './database.ts';
 import { dayMs } from './days.ts';
 import { lockRuns } from './runs.ts';
-
-/** What a step of removing a tenant did. */
-export interface RemovalStep {
-  readonly removed: number;
-  readonly isDone: boolean;
-  /** Streams that ended. */
-  readonly streams: readonly string[];
-}
 
 /**
  * The last step waits so long after the first: by then every node has read that the tenant is gone,
@@ -51,52 +44,11 @@ async function removeStreams(tx: Queries, tenant: number, take: number): Promise
 
 type Remove = (tx: Queries, tenant: number, take: number) => Promise<number>;
 
-/** Every other table with rows of tenants, first those that let somebody in. */
+/** Every other table with rows of tenants. */
 const removals: readonly Remove[] = [
-  (tx, tenant, take) => tx.run`
-    delete from signing_keys where tenant = ${tenant} and number in
-      (select number from signing_keys where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from clients where tenant = ${tenant} and id in
-      (select id from clients where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from grants where tenant = ${tenant} and id in
-      (select id from grants where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from assertions where tenant = ${tenant} and (client, jti) in
-      (select client, jti from assertions where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from apis where tenant = ${tenant} and id in
-      (select id from apis where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from role_users where tenant = ${tenant} and (role, "user") in
-      (select role, "user" from role_users where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from role_clients where tenant = ${tenant} and (role, client) in
-      (select role, client from role_clients where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from role_permissions where tenant = ${tenant} and (role, api, name) in
-      (select role, api, name from role_permissions where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from roles where tenant = ${tenant} and id in
-      (select id from roles where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from users where tenant = ${tenant} and id in
-      (select id from users where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from deliveries where tenant = ${tenant} and (stream, event_id) in
-      (select stream, event_id from deliveries where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from replays where tenant = ${tenant} and (stream, id) in
-      (select stream, id from replays where tenant = ${tenant} limit ${take})`,
-  (tx, tenant, take) => tx.run`
-    delete from stream_stats where tenant = ${tenant} and (stream, hour) in
-      (select stream, hour from stream_stats where tenant = ${tenant} limit ${take})`,
+  ...tenantTableRemovals,
   (tx, tenant) => tx.run`delete from looks where tenant = ${tenant}`,
   removeHistory,
-  (tx, tenant, take) => tx.run`
-    delete from kept_events where tenant = ${tenant} and "offset" in
-      (select "offset" from kept_events where tenant = ${tenant} limit ${take})`,
   removeEvents,
 ];
 

@@ -1,12 +1,5 @@
+import { type RemovalStep, tenantTableRemovals } from '../tenant-removal.ts';
 import type { Database } from './database.ts';
-
-/** What a step of removing a tenant did. */
-export interface RemovalStep {
-  readonly removed: number;
-  readonly isDone: boolean;
-  /** Streams that ended. */
-  readonly streams: readonly string[];
-}
 
 /** Removes at most `take` rows of a tenant that is leaving, within the caller's transaction. */
 export function removeStep(db: Database, tenant: number, take: number): RemovalStep {
@@ -39,52 +32,11 @@ function removeStreams(db: Database, tenant: number, take: number): string[] {
 
 type Remove = (db: Database, tenant: number, take: number) => number;
 
-/** Every other table with rows of tenants, first those that let somebody in. */
+/** Every other table with rows of tenants. */
 const removals: readonly Remove[] = [
-  (db, tenant, take) => db.run`
-    delete from signing_keys where number in
-      (select number from signing_keys where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from clients where tenant = ${tenant} and id in
-      (select id from clients where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from grants where tenant = ${tenant} and id in
-      (select id from grants where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from assertions where tenant = ${tenant} and (client, jti) in
-      (select client, jti from assertions where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from apis where tenant = ${tenant} and id in
-      (select id from apis where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from role_users where tenant = ${tenant} and (role, user) in
-      (select role, user from role_users where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from role_clients where tenant = ${tenant} and (role, client) in
-      (select role, client from role_clients where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from role_permissions where tenant = ${tenant} and (role, api, name) in
-      (select role, api, name from role_permissions where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from roles where tenant = ${tenant} and id in
-      (select id from roles where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from users where rowid in
-      (select rowid from users where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from deliveries where tenant = ${tenant} and (stream, event_id) in
-      (select stream, event_id from deliveries where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from replays where tenant = ${tenant} and (stream, id) in
-      (select stream, id from replays where tenant = ${tenant} limit ${take})`,
-  (db, tenant, take) => db.run`
-    delete from stream_stats where tenant = ${tenant} and (stream, hour) in
-      (select stream, hour from stream_stats where tenant = ${tenant} limit ${take})`,
+  ...tenantTableRemovals,
   (db, tenant) => db.run`delete from looks where tenant = ${tenant}`,
   removeHistory,
-  (db, tenant, take) => db.run`
-    delete from kept_events where tenant = ${tenant} and offset in
-      (select offset from kept_events where tenant = ${tenant} limit ${take})`,
   (db, tenant, take) => db.run`
     delete from events where tenant = ${tenant} and offset in
       (select offset from events where tenant = ${tenant} order by offset limit ${take})`,

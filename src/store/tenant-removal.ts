@@ -1,0 +1,54 @@
+/** What a step of removing a tenant did. */
+export interface RemovalStep {
+  readonly removed: number;
+  readonly isDone: boolean;
+  /** Streams that ended. */
+  readonly streams: readonly string[];
+}
+
+/** A table with rows of tenants, and the columns that tell the rows of one tenant apart. */
+interface TenantTable {
+  readonly name: string;
+  readonly key: readonly string[];
+}
+
+/** Those with the same key on both engines, first the ones that let somebody in. */
+const tables: readonly TenantTable[] = [
+  { name: 'signing_keys', key: ['number'] },
+  { name: 'clients', key: ['id'] },
+  { name: 'grants', key: ['id'] },
+  { name: 'assertions', key: ['client', 'jti'] },
+  { name: 'apis', key: ['id'] },
+  { name: 'role_users', key: ['role', 'user'] },
+  { name: 'role_clients', key: ['role', 'client'] },
+  { name: 'role_permissions', key: ['role', 'api', 'name'] },
+  { name: 'roles', key: ['id'] },
+  { name: 'users', key: ['id'] },
+  { name: 'deliveries', key: ['stream', 'event_id'] },
+  { name: 'replays', key: ['stream', 'id'] },
+  { name: 'stream_stats', key: ['stream', 'hour'] },
+  { name: 'kept_events', key: ['offset'] },
+];
+
+/** The `run` of either engine: the number of rows changed, or a promise of it. */
+interface Runner<Changed> {
+  run(strings: TemplateStringsArray, ...values: number[]): Changed;
+}
+
+/** Each removes at most `take` rows of a tenant from one table. */
+export const tenantTableRemovals = tables.map(({ name, key }) => {
+  const columns = key.map((column) => `"${column}"`).join(', ');
+  const strings = literalOf(
+    `delete from ${name} where tenant = `,
+    ` and (${columns}) in (select ${columns} from ${name} where tenant = `,
+    ' limit ',
+    ')',
+  );
+  return <Changed>(db: Runner<Changed>, tenant: number, take: number): Changed =>
+    db.run(strings, tenant, tenant, take);
+});
+
+/** What a tag gets of a template literal with these parts; made once, as statements are kept by it. */
+function literalOf(...parts: readonly string[]): TemplateStringsArray {
+  return Object.assign([...parts], { raw: parts });
+}
