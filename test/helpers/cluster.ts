@@ -8,6 +8,8 @@ import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 export interface Cluster {
   readonly server: PostgresServer;
   readonly proxy: TcpProxy;
+  /** Of the database itself, without the network between. */
+  readonly url: string;
   /** `program`: the `main.ts` of another version. */
   start(settings?: Readonly<Record<string, string>>, program?: string): Promise<Running>;
   /** Asks the database itself. */
@@ -52,6 +54,7 @@ export async function startCluster(
   return {
     server,
     proxy,
+    url,
     start: (settings = {}, program) => {
       const cluster = { LEAT_STORE: proxied, LEAT_TENANT_DOMAIN: 'localhost:4444' };
       const starting = startLeat(place, { ...cluster, ...settings }, program);

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
 import type { Store } from '../../src/store/port.ts';
+import { startDump } from '../helpers/dump.ts';
+import { watchLocks } from '../helpers/locks.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
 import { waitFor } from '../helpers/wait.ts';
 import { addTenant, newEvent, newStream, start } from './contract/scene.ts';
@@ -12,6 +14,7 @@ const firstDay = Math.floor(start / dayMs);
 const query = { olderThanMs: dayMs, take: 200 };
 
 interface Fixture {
+  readonly url: string;
   readonly store: Store;
   readonly tenant: number;
   connect(): Promise<pg.Client>;
@@ -41,6 +44,7 @@ async function openFixture(t: TestContext): Promise<Fixture> {
   const rows = async <Row extends object>(sql: string): Promise<Row[]> =>
     (await own.query<Row>(sql)).rows;
   return {
+    url,
     store,
     tenant: (await addTenant(store, 'main')).id,
     connect,
@@ -95,16 +99,6 @@ function historyDay(tenant: number, attempts: number): string {
     from runs r, generate_series(1, ${attempts}) n`;
 }
 
-/** Until a transaction of the test has been running for longer than those of Leat do. */
-async function waitForOldTransaction({ rows }: Fixture): Promise<void> {
-  await waitFor('the transaction to be old', async () => {
-    const [row] = await rows<{ old: boolean }>(`
-      select bool_or(xact_start < clock_timestamp() - interval '1.1 s') as old
-      from pg_stat_activity where application_name = 'test' and state = 'idle in transaction'`);
-    return row?.old === true;
-  });
-}
-
 /** Makes the store another one, as a fail-over or a restore does; `sql` sets its rows back. */
 async function replaceStore({ rows }: Fixture, sql: string): Promise<void> {
   await rows(`begin; ${sql};
@@ -126,54 +120,14 @@ async function runUpkeep({ store, tenant }: Fixture): Promise<number> {
   return steps;
 }
 
-/** Watches the locks of Leat until `end`: what it held or waited for that stops others. */
-function watchLocks({ connect }: Fixture): { end(): Promise<readonly unknown[]> } {
-  const found = new Set<string>();
-  const ending = new AbortController();
-  const watched = (async () => {
-    const client = await connect();
-    let looks = 0;
-    while (!ending.signal.aborted || looks < 3) {
-      const { rows } = await client.query<{ lock: string }>(`
-        select distinct c.relname || ' ' || l.mode || case when l.granted then '' else ' waiting' end
-          as lock
-        from pg_locks l join pg_class c on c.oid = l.relation
-        join pg_stat_activity a on a.pid = l.pid
-        where a.application_name = 'leat' and a.datname = current_database()
-          and l.locktype = 'relation'
-          and c.relname in ('events', 'attempts', 'deliveries', 'tenants', 'runs', 'streams')
-          and l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
-            'AccessExclusiveLock')`);
-      for (const { lock } of rows) found.add(lock);
-      looks += 1;
-    }
-  })();
-  return {
-    end: async () => {
-      ending.abort();
-      await watched;
-      return [...found];
-    },
-  };
-}
-
 describe('PostgreSQL: upkeep', () => {
   test('a backup that reads every table stops neither publishers nor upkeep for good', async (t) => {
     const fixture = await openFixture(t);
-    const { store, tenant, rows, connect, oldDays } = fixture;
+    const { store, tenant, url, oldDays } = fixture;
     await fill(fixture, { events: 20, streams: 1, failures: 10, attempts: 20 });
-    const backup = await connect();
-    await backup.query('begin isolation level repeatable read, read only');
-    const tables = await rows<{ name: string }>(
-      `select quote_ident(relname) as name from pg_class
-       where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace`,
-    );
-    await backup.query(
-      `lock table ${tables.map(({ name }) => `only ${name}`).join(', ')} in access share mode`,
-    );
-    await waitForOldTransaction(fixture);
+    const backup = await startDump(url);
 
-    const locks = watchLocks(fixture);
+    const locks = await watchLocks(fixture.url);
     const published: number[] = [];
     const upkeep = runUpkeep(fixture);
     for (let count = 0; count < 30; count += 1) {
@@ -187,7 +141,7 @@ describe('PostgreSQL: upkeep', () => {
     assert.deepEqual(await oldDays(), [`attempts_d${firstDay}`, `events_d${firstDay}`]);
     assert.equal((await store.deliveries.listFailures(tenant, 'est_1', page)).items.length, 10);
 
-    await backup.query('commit');
+    await backup.end();
     await waitFor('the days to go', async () => {
       await runUpkeep(fixture);
       return (await oldDays()).length === 0;
@@ -200,7 +154,7 @@ describe('PostgreSQL: upkeep', () => {
     const fixture = await openFixture(t);
     const { rows, oldDays } = fixture;
     await fill(fixture, { events: 500, streams: 4, failures: 500, attempts: 20_000 });
-    const locks = watchLocks(fixture);
+    const locks = await watchLocks(fixture.url);
     const scans = async () => {
       const [row] = await rows<{ seq: string; idx: string }>(`
         select coalesce(sum(seq_tup_read), 0) as seq, coalesce(sum(idx_tup_fetch), 0) as idx
@@ -342,9 +296,7 @@ describe('PostgreSQL: upkeep after a fail-over or a restore', () => {
     const prune = () => store.log.prune(tenant, { ...query, take: 1_000_000 });
     const drop = () => store.upkeep.dropEvents(query);
     assert.equal(await prune(), 3);
-    const backup = await fixture.connect();
-    await backup.query(`begin; select count(*) from events_d${firstDay}`);
-    await waitForOldTransaction(fixture);
+    const backup = await startDump(fixture.url);
     while ((await drop()) > 0);
     const kept = () => rows('select "offset"::int from kept_events');
     assert.deepEqual(await kept(), [{ offset: 1 }], 'the bodies are copied, and the day is in use');
@@ -354,7 +306,7 @@ describe('PostgreSQL: upkeep after a fail-over or a restore', () => {
       `delete from kept_events; update tenants set pruned_to = 0, oldest_at = 0;
        update runs set cursor = 1`,
     );
-    await backup.query('rollback');
+    await backup.end();
     await assert.rejects(drop(), { name: 'StoreReplaced' });
     await store.ownership.join('node', 60_000);
     assert.equal(await prune(), 1);
