@@ -103,17 +103,20 @@ async function takeLease({
   };
 }
 
-async function jobsOf(deps: UpkeepDeps, lag: () => Promise<number>): Promise<Job[]> {
+/** Jobs that have one turn together: many tenants do not keep the other work waiting. */
+type Jobs = readonly Job[];
+
+async function jobsOf(deps: UpkeepDeps, lag: () => Promise<number>): Promise<Jobs[]> {
   const { store, settings } = deps;
   const take = settings.stepRows;
   const events = { olderThanMs: settings.eventRetentionMs, take };
   const attempts = { olderThanMs: settings.attemptRetentionMs, take };
   return [
-    { what: 'lag', step: lag },
-    { what: 'history', step: () => store.deliveries.pruneAttempts(attempts) },
+    [{ what: 'lag', step: lag }],
+    [{ what: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
     // The record of a replay is kept as long as the events that it sent.
-    { what: 'replays', step: () => store.replays.prune(events) },
-    ...(await tenantsToPrune(deps)).map((tenant) => ({
+    [{ what: 'replays', step: () => store.replays.prune(events) }],
+    (await tenantsToPrune(deps)).map((tenant) => ({
       what: `events of tenant ${tenant}`,
       step: () => store.log.prune(tenant, { ...events, take: settings.stepRows * 1000 }),
     })),
@@ -121,13 +124,13 @@ async function jobsOf(deps: UpkeepDeps, lag: () => Promise<number>): Promise<Job
 }
 
 /** What follows from the jobs before. */
-function laterJobsOf({ store, settings }: UpkeepDeps): Job[] {
+function laterJobsOf({ store, settings }: UpkeepDeps): Jobs[] {
   const take = settings.stepRows;
   const events = { olderThanMs: settings.eventRetentionMs, take };
   return [
-    { what: 'days of events', step: () => store.upkeep.dropEvents(events) },
-    { what: 'kept', step: () => store.upkeep.releaseKept({ take }) },
-    { what: 'file', step: () => store.upkeep.shrink() },
+    [{ what: 'days of events', step: () => store.upkeep.dropEvents(events) }],
+    [{ what: 'kept', step: () => store.upkeep.releaseKept({ take }) }],
+    [{ what: 'file', step: () => store.upkeep.shrink() }],
   ];
 }
 
@@ -155,31 +158,33 @@ async function tenantsToPrune({ store, settings, report }: UpkeepDeps): Promise<
 }
 
 /**
- * One step of each job in turn, until none has anything left to do or half of a round is over. An
- * error ends the job, and no other.
+ * One step of each of `turns`, over and over, until none has anything left to do or half of a round is
+ * over. An error ends the job, and no other.
  */
 async function work(
   { clock, settings, report, log }: UpkeepDeps,
-  jobs: readonly Job[],
+  turns: readonly Jobs[],
   goOn: () => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<void> {
   const startedMs = clock.elapsedMs();
-  const queue = [...jobs];
+  const queue = turns.map((jobs) => [...jobs]);
   const done = new Map<string, number>();
   while (queue.length > 0 && (await goOn())) {
     if (clock.elapsedMs() - startedMs > settings.everyMs / 2) break;
-    const job = queue.shift();
-    if (job === undefined) break;
+    const jobs = queue.shift() ?? [];
+    const job = jobs.shift();
+    if (job === undefined) continue;
     const beganMs = clock.elapsedMs();
     const count = await job.step().catch((error: unknown) => {
       report(error, job.what);
       return 0;
     });
     if (count > 0) {
-      queue.push(job);
+      jobs.push(job);
       done.set(job.what, (done.get(job.what) ?? 0) + count);
     }
+    queue.push(jobs);
     // Other work has the store at least as long as this step had it.
     await pause(clock, Math.max(1, clock.elapsedMs() - beganMs), signal);
   }

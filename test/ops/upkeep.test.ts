@@ -109,6 +109,38 @@ test('an error ends the steps of one kind and tenant, and no other', async (t) =
   assert.equal(await store.log.firstSince(two.id, 0), 2);
 });
 
+test('many tenants have one turn together, as other work has', async (t) => {
+  const { store, clock, round } = await openHouse(t);
+  const tenants: number[] = [];
+  for (let count = 1; count <= 10; count += 1) {
+    tenants.push((await addTenant(store, `tenant-${count}`)).id);
+  }
+  for (const id of tenants) await store.log.append(id, [newEvent()]);
+  await clock.advance(3 * dayMs);
+  for (const id of tenants) await store.log.append(id, [newEvent()]);
+  const turns: string[] = [];
+  await round({
+    store: {
+      ...store,
+      log: {
+        prune: (tenant, query) => {
+          turns.push('tenant');
+          return store.log.prune(tenant, query);
+        },
+      },
+      deliveries: {
+        pruneAttempts: () => {
+          turns.push('history');
+          return Promise.resolve(turns.length < 10 ? 1 : 0);
+        },
+      },
+    },
+  });
+  assert.deepEqual(turns.slice(0, 4), ['history', 'tenant', 'history', 'tenant']);
+  assert.equal(turns.filter((turn) => turn === 'tenant').length, 2 * tenants.length);
+  for (const id of tenants) assert.equal(await store.log.firstSince(id, 0), 2);
+});
+
 test('nothing is done while this process must not decide what is old, or another one leads', async (t) => {
   const { store, clock, round } = await openHouse(t);
   const { id: tenant } = await addTenant(store, 'main');
