@@ -103,7 +103,12 @@ export function createTimeCheck(timeline: Timeline) {
   let last = { now: 0, atMs: 0 };
   /** When the wall clock of the store was last set, or set right. */
   let setAtMs = 0;
+  let setBackMs = 0;
   return {
+    /** By how much the clock was set back at most while the store was closed: rows wait longer by it. */
+    get setBackMs() {
+      return setBackMs;
+    },
     wasSet: () => {
       setAtMs = timeline.nowMs;
     },
@@ -114,8 +119,11 @@ export function createTimeCheck(timeline: Timeline) {
       const isNew = opened !== generation;
       opened = generation;
       last = { now, atMs: nowMs };
-      if (isNew) return undefined;
       const passedMs = now - before.now;
+      if (isNew) {
+        setBackMs = Math.max(setBackMs, nowMs - before.atMs - passedMs);
+        return undefined;
+      }
       const leastMs = Math.floor((nowMs - before.atMs) * slowRate) - 1;
       if (passedMs < leastMs) return `the store's clock went on by ${passedMs} ms`;
       const mayFollow = nowMs - setAtMs >= stepLastsMs;

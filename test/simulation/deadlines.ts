@@ -1,5 +1,4 @@
 import type { Line } from './ledger.ts';
-import { stretchOf } from './clocks.ts';
 import type { Plan } from './plan.ts';
 import type { Process } from './process.ts';
 import type { World } from './world.ts';
@@ -67,7 +66,6 @@ export class Deadlines {
   /** With the weather of the plan, and in calm weather. */
   readonly #bounds: Bounds;
   readonly #calmBounds: Bounds;
-  readonly #stretch: number;
   readonly #waiting = new Map<Line, Waiting>();
   #disturbedMs = 0;
   #hinderedMs = 0;
@@ -80,7 +78,6 @@ export class Deadlines {
     this.#world = world;
     this.#processes = processes;
     const { settings, weather } = world.plan;
-    this.#stretch = stretchOf(world.plan);
     this.#bounds = boundsOf(settings, weather.slowMs);
     this.#calmBounds = boundsOf(settings);
     this.#plan();
@@ -145,7 +142,8 @@ export class Deadlines {
   /** What waits from this instant on, along with so many events, may wait so long. */
   #boundMs(fromMs: number, events: number): number {
     const { perEventMs } = this.#bounds;
-    const recoverMs = this.#bounds.recoverMs * this.#stretch;
+    const calmMs = this.#bounds.recoverMs;
+    const recoverMs = calmMs + this.#world.clockDelayMs(calmMs);
     const calm = this.#calmBounds;
     const { attemptTimeoutMs } = this.#world.plan.settings;
     const troubledMs = Math.max(this.#disturbedMs, this.#unwellMs, this.#hinderedMs);

@@ -1,6 +1,5 @@
 import type { ModelRow } from '../store/contract/model.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
-import { stretchOf } from './clocks.ts';
 import { boundsOf } from './deadlines.ts';
 import type { Line } from './ledger.ts';
 import type { Operator } from './operator.ts';
@@ -43,14 +42,14 @@ async function comesToRest(world: World, processes: readonly Process[]): Promise
 }
 
 /** In calm surroundings all has come to rest after so long, or never will. */
-function restMaxMs({ ledger, plan }: World): number {
+function restMaxMs({ ledger, plan, clockDelayMs }: World): number {
   const { recoverMs, perEventMs } = boundsOf(plan.settings);
   const events = ledger.living().reduce((sum, { counts }) => {
     const replay = runningOf(counts);
     const replayed = replay === undefined ? 0 : replay.to - replay.position;
     return sum + counts.rows.size + (ledger.head - counts.cursor) + replayed;
   }, 0);
-  return recoverMs * stretchOf(plan) + events * perEventMs;
+  return recoverMs + clockDelayMs(recoverMs) + events * perEventMs;
 }
 
 function restlessLines({ ledger, site, timeline }: World): string[] {

@@ -1,3 +1,4 @@
+import { longestWaitMs } from '../../src/delivery/settings.ts';
 import { calm, labelOf, type Entry, type World } from './world.ts';
 import { Deadlines } from './deadlines.ts';
 import { createDice } from './dice.ts';
@@ -6,7 +7,7 @@ import { Ledger } from './ledger.ts';
 import { checkEnd } from './ending.ts';
 import { createOperator } from './operator.ts';
 import type { Mood, Plan, Step, StepOf } from './plan.ts';
-import { createTimeCheck, createWallClock } from './clocks.ts';
+import { createTimeCheck, createWallClock, stretchOf } from './clocks.ts';
 import { startProcess, type Process } from './process.ts';
 import type { Broken } from './promises.ts';
 import { createSite } from './site.ts';
@@ -62,6 +63,9 @@ export async function play(
     timeCheck.wasSet();
     for (const process of processes) process.mend();
   };
+  const stretch = stretchOf(plan);
+  // A row that waits longer is due now.
+  const waitMaxMs = longestWaitMs(plan.settings);
   let isCalm = false;
   let lullUntilMs = 0;
   let lullMood: Mood = 'well';
@@ -85,6 +89,7 @@ export async function play(
     ledger,
     upkeepLease: { leader: undefined, untilMs: 0 },
     now,
+    clockDelayMs: (waitMs) => waitMs * (stretch - 1) + Math.min(timeCheck.setBackMs, waitMaxMs),
     weather: () => (isLull() ? calm : plan.weather),
     isStoreAway: () => !isLull() && timeline.nowMs < operator.storeAwayUntilMs,
     moodOf: (line) => (isLull() ? lullMood : (operator.moods.get(line) ?? 'well')),

@@ -13,6 +13,8 @@ export interface World {
   readonly upkeepLease: UpkeepLease;
   /** What the time is for the store. */
   now(): number;
+  /** How much longer than by the rules a wait may take, because of the store's clock. */
+  clockDelayMs(waitMs: number): number;
   /** As it is now: calm once faults have stopped. */
   weather(): Weather;
   isStoreAway(): boolean;
