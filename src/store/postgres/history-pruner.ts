@@ -4,6 +4,7 @@ import { type Database, numbers, type Queries } from './database.ts';
 import { dayOf } from './days.ts';
 import { horizonOf } from './horizon.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
+import { daysOfRows } from './kept.ts';
 import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';
 
 /** Where a walk over the deliveries is. */
@@ -85,19 +86,24 @@ async function keepOpen(
   });
 }
 
-/** By the values of the index: as a join this is planned as a look at the whole stream for each. */
+/**
+ * By the values of the index: as a join this is planned as a look at the whole stream for each. Days
+ * before the events are not opened; one more for clocks that differ, as in lists of failures.
+ */
 async function keepOf(
   tx: Queries,
   key: number,
   rows: readonly WalkedDelivery[],
   day: number,
 ): Promise<void> {
+  const { first } = daysOfRows(rows.map((row) => row.first_day));
+  const from = first === undefined ? 1 : first - 1;
   await tx.run`
     with moved as (
       delete from attempts
       where tenant = ${rows[0]?.tenant} and stream_key = ${key}
         and event_key = any(${numbers(rows.map((row) => row.event_key))}::bigint[])
-        and day > 0 and day < ${day}
+        and day >= ${from} and day < ${day}
       returning *
     )
     insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome, status,
