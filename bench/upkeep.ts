@@ -61,7 +61,7 @@ export const upkeep: Bench = {
         return {
           place,
           halfway: () => Promise.resolve(),
-          left: () => Promise.resolve(0),
+          left: () => Promise.resolve(oldRowsAndSpace(file)),
           bytes: () => Promise.resolve(statSync(file).size),
         };
       });
@@ -77,7 +77,7 @@ interface Filled {
   readonly place: Place;
   /** Called in the middle of the load. */
   halfway(): Promise<unknown>;
-  /** Old days that are still there. */
+  /** Old days, or rows and pages, that are still there. */
   left(): Promise<number>;
   bytes(): Promise<number>;
 }
@@ -124,7 +124,7 @@ async function figuresOf(
   return [
     p99('publish'),
     p99('deliver'),
-    plain('left', 'old days that are still there at the end', 0),
+    plain('left', 'old days, or rows and free pages, that are still there at the end', 0),
     plain('size', 'of the store at the end, of that at the beginning', 1),
   ];
 }
@@ -241,6 +241,19 @@ async function oldDays(client: pg.Client): Promise<number> {
     [today() - 8],
   );
   return rows[0]?.count ?? 0;
+}
+
+/** Rows that are to go, and free pages beyond those that a file keeps. */
+function oldRowsAndSpace(file: string): number {
+  const db = new DatabaseSync(file, { readOnly: true });
+  const old = (today() - 8) * dayMs;
+  const count = (sql: string): number => Number(Object.values(db.prepare(sql).get() ?? {})[0]);
+  const rows =
+    count(`select count(*) from events where published_at < ${old}`) +
+    count(`select count(*) from attempts where at < ${old}`);
+  const pages = Math.max(0, count('pragma freelist_count') - 1024);
+  db.close();
+  return rows + pages;
 }
 
 async function databaseBytes(client: pg.Client): Promise<number> {
