@@ -37,13 +37,16 @@ export function createDisk(deps: {
 }): Disk {
   const { timeline, copy, roll } = deps;
   let isArmed = false;
-  let onDisk: Copy | undefined;
+  let onDisk: { readonly copied: Copy; readonly number: number } | undefined;
+  let begun = 0;
 
-  /** A sync covers what was committed before it began. */
+  /** A sync covers what was committed before it began; one that began earlier may end later. */
   const sync = async (takesMs: number): Promise<void> => {
+    const number = (begun += 1);
     const copied = isArmed ? await copy() : undefined;
     if (takesMs > 0) await new Promise<void>((resolve) => timeline.after(takesMs, resolve));
-    if (isArmed && copied !== undefined) onDisk = copied;
+    if (!isArmed || copied === undefined || number < (onDisk?.number ?? 0)) return;
+    onDisk = { copied, number };
   };
   return {
     attach: (connection) => {
@@ -63,7 +66,7 @@ export function createDisk(deps: {
       isArmed = true;
     },
     cut: () => {
-      const left = onDisk;
+      const left = onDisk?.copied;
       onDisk = undefined;
       isArmed = false;
       return left;
