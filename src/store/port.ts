@@ -108,7 +108,8 @@ export interface LogStore {
   head(tenant: number): Promise<Offset>;
   /**
    * Events after `after` of the wanted types (all types when absent), oldest first, until `take`
-   * events or `bytesMax` characters of bodies are reached (at least one event when any matches).
+   * events or `bytesMax` characters of bodies are reached (at least one event when any matches). Reads
+   * a bounded number of offsets and days: `scannedTo` says how far it came.
    */
   page(tenant: number, query: LogQuery): Promise<LogPage>;
   /**

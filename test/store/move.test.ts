@@ -55,6 +55,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
       assert.ok(rows > 0, `${table.name} has rows to carry`);
       assert.equal(await countOf(place.url, table.name), rows, table.name);
     }
+    assert.equal(await countOf(place.url, 'log_days'), 5, 'the days of the log are listed');
     const before = await withSource(place, seenOf);
     const store = await openTarget(t, place);
     assert.deepEqual(await seenOf(store), before);
@@ -604,10 +605,11 @@ function fillAccess(file: string): void {
   db.close();
 }
 
-/** Appends to the log of the first tenant, over some days, and a history of them. */
+/** Appends to the log of the first tenant, over the days after its events, and a history of them. */
 function fillLog(file: string, count: number): void {
   const db = new DatabaseSync(file);
   db.exec('begin');
+  db.exec(`update events set published_at = ${start}`);
   const head = Number(db.prepare('select head from tenants where id = 1').get()?.['head']);
   const event = db.prepare(`insert into events values (1, ?, ?, 'user.created', ?, ?, ?, ?)`);
   const attempt = db.prepare('insert into attempts values (2, ?, ?, ?, 1, 200, null)');

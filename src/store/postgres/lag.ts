@@ -25,17 +25,17 @@ export async function lagging(
     from streams s
     join tenants t on t.id = s.tenant
     join runs r on r.tenant = s.tenant and r.stream = s.id
-    left join lateral (
-      select published_at from events
-      where tenant = s.tenant and "offset" = r.cursor + 1 and published_at < ${before}
-        and r.cursor < t.head and t.oldest_at < ${before}
-      limit 1) as e on true
+    left join lateral leat_stretch(s.tenant, r.cursor, r.cursor + 1, 1) as d
+      on r.cursor < t.head and t.oldest_at < ${before}
+    cross join lateral (
+      select case when d.from_at < ${before} then leat_published_at(s.tenant, r.cursor + 1) end
+        as published_at) as e
     where s.tenant > ${after} and s.tenant <= ${last} and s.status = 'enabled'
-      and (e.published_at is not null or s.lag_told > 0)
+      and (e.published_at < ${before} or s.lag_told > 0)
     order by s.tenant, s.id`;
   const streams = rows.map(({ published_at: oldest, ...stream }) => ({
     ...stream,
-    lagMs: oldest === null ? 0 : present - oldest,
+    lagMs: oldest === null || oldest >= before ? 0 : present - oldest,
   }));
   return { streams, next: tenants.length < tenantsPerLook ? undefined : last };
 }

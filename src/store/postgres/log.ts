@@ -5,9 +5,9 @@ import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
 import { traced } from '../rows/delivered-event.ts';
 import { numbers, type Database, type Queries } from './database.ts';
-import { dayMs } from './days.ts';
 import { horizonOf } from './horizon.ts';
 import { type KnownStore, type StoreIdentity, unknownStore } from './identity.ts';
+import { daysMax, publicationOf } from './log-days.ts';
 import { lockMs, unlessInUse } from './old-days.ts';
 
 /** Offsets that one page looks at: some milliseconds of scanning for a type that never comes. */
@@ -170,11 +170,21 @@ interface PageRow {
   readonly found: number;
 }
 
+interface PlaceRow {
+  readonly head: Offset;
+  readonly pruned_to: Offset;
+  readonly flushed: number | null;
+  /** The last offset of the page, and the instants between which its events were published. */
+  readonly up_to: Offset;
+  readonly from_at: Millis;
+  readonly to_at: Millis;
+}
+
 /**
- * The ends of the log are read first and are plain values then: as expressions of the same statement
- * they would hide from the planner how little it has to read. What is up to the head then is there,
- * on the same store: the second statement may reach another server, and compares as well. A condition
- * that is a select of its own is evaluated once, before the first row is sought.
+ * The ends of the page are read first and are plain values then: as expressions of the same statement
+ * they would hide from the planner how little it has to read, and which days. What is up to the head
+ * then is there, on the same store: the second statement may reach another server, and compares as
+ * well. A condition that is a select of its own is evaluated once, before the first row is sought.
  */
 async function page(
   { db, identity: { sawHead } }: LogDeps,
@@ -183,10 +193,10 @@ async function page(
   query: LogQuery,
 ): Promise<LogPage> {
   const { take, types } = query;
-  const { head, prunedTo } = await knownTip(db, known, tenant);
-  sawHead(tenant, head);
-  const after = Math.max(query.after, prunedTo);
-  const end = Math.min(query.upTo ?? Infinity, head, after + scanMax);
+  const place = await placeOf(db, known, tenant, query);
+  sawHead(tenant, place.head);
+  const after = Math.max(query.after, place.pruned_to);
+  const end = place.up_to;
   if (end <= after) return { events: [], scannedTo: Math.max(query.after, end) };
   const bytesMax = Number.isFinite(query.bytesMax) ? Math.floor(query.bytesMax) : undefined;
   const rows = await db.all<PageRow>`
@@ -196,6 +206,7 @@ async function page(
       from (
         select "offset", id, type, time, published_at, body, trace from events
         where tenant = ${tenant} and "offset" > ${after} and "offset" <= ${end}
+          and published_at >= ${place.from_at} and published_at < ${place.to_at}
           and (select coalesce(
             leat_compare(${known.generation}, ${known.identity}, ${known.flushed}), 0) >= 0)
           and (${types}::text[] is null or type = any(${types}::text[]))
@@ -208,6 +219,28 @@ async function page(
   const found = rows[0]?.found ?? 0;
   const isCut = found >= take || events.length < found;
   return { events, scannedTo: isCut ? (events.at(-1)?.offset ?? after) : end };
+}
+
+async function placeOf(
+  db: Queries,
+  { generation, identity, flushed, seen }: KnownStore,
+  tenant: number,
+  { after, upTo, types, take }: LogQuery,
+): Promise<PlaceRow> {
+  // Without a choice of types the next events are those that are taken.
+  const offsets = types === undefined ? Math.min(take, scanMax) : scanMax;
+  const row = await db.get<PlaceRow>`
+    select coalesce(t.head, 0) as head, coalesce(t.pruned_to, 0) as pruned_to, flushed,
+      s.up_to, s.from_at, s.to_at
+    from (select leat_compare(${generation}, ${identity}, ${flushed}) as flushed) as compared
+    left join tenants t on t.id = ${tenant}
+    cross join lateral leat_stretch(${tenant}, greatest(t.pruned_to, ${after}::bigint),
+      least(coalesce(t.head, 0), ${upTo}::bigint,
+        greatest(t.pruned_to, ${after}::bigint) + ${offsets}::bigint),
+      ${daysMax}) as s`;
+  if (row === undefined) throw new Error('A query that returns a row returned none.');
+  seen(row.flushed);
+  return row;
 }
 
 function eventOf(row: PageRow): LogEvent {
@@ -254,26 +287,10 @@ async function prune(
   const oldestAt =
     prunedTo === row.head
       ? row.last_published_at
-      : await publishedNear(db, tenant, prunedTo + 1, before);
+      : ((await publicationOf(db, tenant, prunedTo + 1)) ?? row.oldest_at);
   if (prunedTo === oldest && oldestAt === row.oldest_at) return 0;
   const moved = await moveBeginning(deps, tenant, { from: oldest, to: prunedTo, oldestAt });
   return moved ? prunedTo - oldest : 0;
-}
-
-/**
- * When the event at this offset was published, as far as that is cheap to know: it is before that,
- * or within a day after it, or else later than that day.
- */
-async function publishedNear(
-  db: Queries,
-  tenant: number,
-  offset: Offset,
-  before: Millis,
-): Promise<Millis> {
-  const row = await db.get<{ published_at: Millis }>`
-    select published_at from events
-    where tenant = ${tenant} and "offset" = ${offset} and published_at < ${before + dayMs} limit 1`;
-  return row?.published_at ?? before + dayMs;
 }
 
 /**
@@ -296,6 +313,12 @@ async function moveBeginning(
           where id = ${tenant} and pruned_to = ${from} and head >= ${to} and not exists (
             select 1 from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
             where r.tenant = t.id and s.status = 'enabled' and r.cursor < ${to})`,
+        // The day of the oldest event that is left stays.
+        tx.run`
+          delete from log_days
+          where tenant = ${tenant} and first_offset < (
+            select max(d.first_offset) from log_days d join tenants t on t.id = d.tenant
+            where t.id = ${tenant} and d.first_offset <= t.pruned_to + 1)`,
       ]);
       isMoved = moved > 0;
     }),
@@ -303,12 +326,9 @@ async function moveBeginning(
   return isMoved;
 }
 
-/**
- * The last offset of a stretch published before an instant, which never falls along the log. Only
- * days before the instant are read.
- */
+/** The last offset of a stretch published before an instant, which never falls along the log. */
 async function lastBefore(
-  tx: Queries,
+  db: Queries,
   tenant: number,
   stretch: { readonly after: Offset; readonly upTo: Offset },
   before: Millis,
@@ -316,10 +336,7 @@ async function lastBefore(
   let { after, upTo } = stretch;
   // Mostly all of it is old, or nothing.
   for (let probe = upTo; after < upTo; probe = Math.ceil((after + upTo) / 2)) {
-    const old = await tx.get`
-      select 1 from events
-      where tenant = ${tenant} and "offset" = ${probe} and published_at < ${before} limit 1`;
-    if (old !== undefined) after = probe;
+    if (((await publicationOf(db, tenant, probe)) ?? Infinity) < before) after = probe;
     else upTo = probe - 1;
   }
   return after;

@@ -29,7 +29,7 @@ export interface MoveTarget {
   write(table: MovedTable, rows: readonly MovedRow[]): Promise<void>;
   /** Rows after a key, in its order, as the source would answer them. */
   read(table: MovedTable, after: MovedKey | undefined, take: number): Promise<MovedRow[]>;
-  /** Lets numbers go on after those given out, and tells the planner of the rows. */
+  /** Lets numbers go on after those given out, notes the days of the logs, and updates statistics. */
   complete(numbered: ReadonlyMap<MovedTable, number>): Promise<void>;
   /** From now on a server may start here. */
   release(): Promise<void>;
@@ -196,6 +196,7 @@ function targetOn(
     },
     complete: async (numbered) => {
       await continueNumbers(db, numbered);
+      await db.script('select leat_fill_log_days()');
       await db.script(`analyze ${movedTables.map((table) => table.name).join(', ')}`);
     },
     release: () =>

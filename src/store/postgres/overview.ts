@@ -6,6 +6,7 @@ import type {
   TenantOverview,
 } from '../port-overview.ts';
 import type { Queries } from './database.ts';
+import { publicationOf, stretchOf } from './log-days.ts';
 
 /** How much there is. Every query reads a bounded number of events. */
 export function createOverviewStore({ db }: { readonly db: Queries }): OverviewStore {
@@ -58,11 +59,7 @@ async function numbersGivenTwice(db: Queries): Promise<StoreFault[]> {
 }
 
 async function overview(db: Queries, tenant: number): Promise<TenantOverview | undefined> {
-  const [edges, streams, average] = await Promise.all([
-    edgesOf(db, tenant),
-    streamsOf(db, tenant),
-    averageBytes(db, tenant),
-  ]);
+  const [edges, streams] = await Promise.all([edgesOf(db, tenant), streamsOf(db, tenant)]);
   if (edges === undefined) return undefined;
   const { head, pruned, oldest, newest } = edges;
   const events = head - pruned;
@@ -71,23 +68,27 @@ async function overview(db: Queries, tenant: number): Promise<TenantOverview | u
   return {
     head,
     events,
-    aboutBytes: Math.round(events * average),
+    aboutBytes: Math.round(events * (await averageBytes(db, tenant, edges))),
     oldestPublishedAt: oldest ?? undefined,
     newestPublishedAt: newest ?? undefined,
     streams: { enabled, failing, disabled },
     openFailures: failures,
-    lag: { events: head - cursor, since: await publishedAt(db, tenant, cursor + 1) },
+    lag: { events: head - cursor, since: await publicationOf(db, tenant, cursor + 1) },
   };
 }
 
-async function edgesOf(db: Queries, tenant: number) {
-  return db.get<{ head: Offset; pruned: Offset; oldest: number | null; newest: number | null }>`
-    select t.head, t.pruned_to as pruned,
-      (select e.published_at from events e
-        where e.tenant = t.id and e."offset" = t.pruned_to + 1 limit 1) as oldest,
-      (select e.published_at from events e
-        where e.tenant = t.id and e."offset" = t.head and t.head > t.pruned_to limit 1) as newest
-    from tenants t where t.id = ${tenant}`;
+interface Edges {
+  readonly head: Offset;
+  readonly pruned: Offset;
+  readonly oldest: number | null;
+  readonly newest: number | null;
+}
+
+async function edgesOf(db: Queries, tenant: number): Promise<Edges | undefined> {
+  return db.get`
+    select head, pruned_to as pruned, leat_published_at(id, pruned_to + 1) as oldest,
+      case when head > pruned_to then last_published_at end as newest
+    from tenants where id = ${tenant}`;
 }
 
 async function streamsOf(db: Queries, tenant: number) {
@@ -108,24 +109,25 @@ async function streamsOf(db: Queries, tenant: number) {
 }
 
 /** Bytes of a body, of the oldest and the newest hundred. */
-async function averageBytes(db: Queries, tenant: number): Promise<number> {
-  const row = await db.get<{ bytes: number | null }>`
-    select avg(octet_length(e.body))::float8 as bytes
-    from tenants t join events e on e.tenant = t.id
-      and (e."offset" between t.pruned_to + 1 and t.pruned_to + 100
-        or e."offset" between greatest(t.head - 99, t.pruned_to + 101) and t.head)
-    where t.id = ${tenant}`;
-  return row?.bytes ?? 0;
+async function averageBytes(db: Queries, tenant: number, { head, pruned }: Edges): Promise<number> {
+  const [oldest, newest] = await Promise.all([
+    bytesOf(db, tenant, { after: pruned, upTo: Math.min(pruned + 100, head) }),
+    bytesOf(db, tenant, { after: Math.max(head - 100, pruned + 100), upTo: head }),
+  ]);
+  return (oldest.bytes + newest.bytes) / Math.max(oldest.count + newest.count, 1);
 }
 
-async function publishedAt(
+async function bytesOf(
   db: Queries,
   tenant: number,
-  offset: Offset,
-): Promise<number | undefined> {
-  const row = await db.get<{ published_at: number }>`
-    select published_at from events where tenant = ${tenant} and "offset" = ${offset} limit 1`;
-  return row?.published_at;
+  asked: { readonly after: Offset; readonly upTo: Offset },
+): Promise<{ readonly bytes: number; readonly count: number }> {
+  const { from, to } = await stretchOf(db, tenant, asked);
+  const row = await db.get<{ bytes: number; count: number }>`
+    select coalesce(sum(octet_length(body)), 0)::float8 as bytes, count(*) as count from events
+    where tenant = ${tenant} and "offset" > ${asked.after} and "offset" <= ${asked.upTo}
+      and published_at >= ${from} and published_at < ${to}`;
+  return row ?? { bytes: 0, count: 0 };
 }
 
 async function behind(db: Queries, tenant: number, take: number): Promise<StreamPosition[]> {
@@ -133,8 +135,7 @@ async function behind(db: Queries, tenant: number, take: number): Promise<Stream
     Pick<StreamPosition, 'id' | 'name' | 'status' | 'cursor' | 'events'> & { since: number | null }
   >`
     select s.id, s.name, s.status, r.cursor, t.head - greatest(r.cursor, t.pruned_to) as events,
-      (select e.published_at from events e where e.tenant = t.id
-        and e."offset" = greatest(r.cursor, t.pruned_to) + 1 limit 1) as since
+      leat_published_at(t.id, greatest(r.cursor, t.pruned_to) + 1) as since
     from tenants t
     join runs r on r.tenant = t.id and r.cursor < t.head
     join streams s on s.tenant = r.tenant and s.id = r.stream and s.status = 'enabled'

@@ -16,6 +16,7 @@ import { numbers, type Database, type Queries } from './database.ts';
 import { dayMs, dayOf } from './days.ts';
 import { horizonOf } from './horizon.ts';
 import type { StoreIdentity } from './identity.ts';
+import { daysMax, type Stretch, stretchOf } from './log-days.ts';
 import { tipOf } from './log.ts';
 import { keyOf, lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.ts';
 import type { Tally } from './tally.ts';
@@ -130,12 +131,10 @@ async function feed(tx: Queries, ask: FeedAsk): Promise<FeedAnswer> {
     await write(tx, { ...replay, status: step.status }, now);
     return { ...nothing, result: 'over' };
   }
-  const { after, answer } = afterRead(
-    replay,
-    step,
-    await addRows(tx, run, replay, step, now),
-    state,
-  );
+  const stretch = await stretchOf(tx, run.tenant, step, daysMax);
+  const read = { ...step, upTo: stretch.upTo };
+  const offsets = await addRows(tx, run, replay, { ...read, ...stretch }, now);
+  const { after, answer } = afterRead(replay, read, offsets, state);
   await write(tx, after, now);
   return { ...answer, cursor: raised };
 }
@@ -169,7 +168,7 @@ async function addRows(
   tx: Queries,
   run: Run,
   replay: StoredReplay,
-  { after, upTo, types, take }: Extract<FeedStep, { step: 'read' }>,
+  { after, upTo, from, to, types, take }: Extract<FeedStep, { step: 'read' }> & Stretch,
   now: Millis,
 ): Promise<Offset[]> {
   if (types.length === 0) return [];
@@ -180,6 +179,7 @@ async function addRows(
       ${now}, e.published_at / ${dayMs}
     from events e
     where e.tenant = ${run.tenant} and e."offset" > ${after} and e."offset" <= ${upTo}
+      and e.published_at >= ${from} and e.published_at < ${to}
       and e.type = any(${types}::text[])
       and not exists (
         select 1 from deliveries d

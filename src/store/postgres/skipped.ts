@@ -1,6 +1,7 @@
 import type { Offset, Subscription } from '../../core/types.ts';
 import { type PassedOver, stepsOf } from '../enabling.ts';
 import { numbers, type Queries } from './database.ts';
+import { stretchOf } from './log-days.ts';
 import { tipOf } from './log.ts';
 import type { Run } from './runs.ts';
 
@@ -30,9 +31,11 @@ export async function countSkipped(db: Queries, passedOver: PassedOver): Promise
   const { prunedTo } = await tipOf(db, tenant);
   let skipped = 0;
   for (const { from, to, types } of stepsOf(passedOver, Math.max(after, prunedTo) + 1, stepMax)) {
+    const days = await stretchOf(db, tenant, { after: from - 1, upTo: to });
     const row = await db.get<{ count: number }>`
       select count(*) as count from events
       where tenant = ${tenant} and "offset" between ${from} and ${to}
+        and published_at >= ${days.from} and published_at < ${days.to}
         and type = any(${types}::text[])
         and "offset" <> all(${numbers(withRow)}::bigint[])`;
     skipped += row?.count ?? 0;

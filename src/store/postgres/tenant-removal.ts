@@ -48,6 +48,7 @@ type Remove = (tx: Queries, tenant: number, take: number) => Promise<number>;
 const removals: readonly Remove[] = [
   ...tenantTableRemovals,
   (tx, tenant) => tx.run`delete from looks where tenant = ${tenant}`,
+  (tx, tenant) => tx.run`delete from log_days where tenant = ${tenant}`,
   removeHistory,
   removeEvents,
 ];

@@ -1,0 +1,298 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import pg from 'pg';
+import type { LogEvent, Offset } from '../../src/core/types.ts';
+import type { Store } from '../../src/store/port.ts';
+import { query, sharedPostgres } from '../helpers/postgres.ts';
+import {
+  addTenant,
+  claimDue,
+  delivered,
+  failed,
+  newEvent,
+  newId,
+  type Scene,
+  raiseOf,
+  retry,
+  sceneOf,
+  start,
+} from './contract/scene.ts';
+import { newDatabase, openUrl } from './engines.ts';
+
+const dayMs = 86_400_000;
+const firstDay = Math.floor(start / dayMs);
+const days = 12;
+const perDay = 3;
+const head = days * perDay;
+const page = { take: 100, bytesMax: 1e6 };
+
+interface Fixture {
+  readonly scene: Scene;
+  readonly store: Store;
+  readonly tenant: number;
+  rows<Row extends object = Record<string, unknown>>(sql: string): Promise<Row[]>;
+  /** Appends at the start of a day, the first of which is 0. */
+  publishOn(day: number, count?: number, tenant?: number): Promise<void>;
+  /** Locks the partitions of all days but these: a statement that opens one of them fails. */
+  lockDaysBut(...open: number[]): Promise<void>;
+}
+
+/** A log of {@link days} days. */
+async function openFixture(t: TestContext): Promise<Fixture> {
+  const url = await newDatabase();
+  const { pathname } = new URL(url);
+  await query(url, `alter database ${pathname.slice(1)} set lock_timeout = '500ms'`);
+  const store = await openUrl(url);
+  const locker = new pg.Client({ connectionString: url });
+  await locker.connect();
+  t.after(async () => {
+    await locker.end();
+    await store.close();
+    await (await sharedPostgres()).dropDatabase(url);
+  });
+  const tenant = (await addTenant(store, 'main')).id;
+  const fixture: Fixture = {
+    scene: sceneOf(store, tenant),
+    store,
+    tenant,
+    rows: (sql) => query(url, sql),
+    publishOn: async (day, count = perDay, to = tenant) => {
+      await query(url, `update test_time set ms = ${start + day * dayMs}`);
+      await store.log.append(
+        to,
+        Array.from({ length: count }, () => newEvent()),
+      );
+    },
+    lockDaysBut: async (...open) => {
+      await locker.query('begin');
+      for (let day = 0; day < days; day += 1) {
+        if (open.includes(day)) continue;
+        for (const table of ['events', 'attempts']) {
+          const name = `${table}_d${firstDay + day}`;
+          await locker.query(`lock table ${name} in access exclusive mode`);
+        }
+      }
+    },
+  };
+  for (let day = 0; day < days; day += 1) {
+    await fixture.publishOn(day);
+    await query(
+      url,
+      `create table attempts_d${firstDay + day} (like attempts including all);
+       alter table attempts attach partition attempts_d${firstDay + day}
+         for values from (${firstDay + day}) to (${firstDay + day + 1})`,
+    );
+  }
+  return fixture;
+}
+
+/** Every event after an offset, page by page. */
+async function readAll(
+  { store, tenant }: Fixture,
+  given: { types?: string[]; take?: number } = {},
+): Promise<{ events: LogEvent[]; pages: number }> {
+  const events: LogEvent[] = [];
+  let pages = 0;
+  for (let after = 0; after < (await store.log.head(tenant)); pages += 1) {
+    const read = await store.log.page(tenant, { ...page, ...given, after });
+    assert.ok(read.scannedTo > after, `page ${pages} goes on`);
+    events.push(...read.events);
+    after = read.scannedTo;
+  }
+  return { events, pages };
+}
+
+/** As the table says it, and as the events do. */
+async function logDays({ rows }: Fixture): Promise<{ listed: unknown[]; found: unknown[] }> {
+  return {
+    listed: await rows('select tenant, first_offset, day from log_days order by 1, 2'),
+    found: await rows(`
+      select tenant, min("offset") as first_offset, (published_at / ${dayMs})::int as day
+      from events group by tenant, 3 order by 1, 2`),
+  };
+}
+
+describe('PostgreSQL: a command opens the days that it needs', () => {
+  test('at the head of the log none but the last', async (t) => {
+    const fixture = await openFixture(t);
+    const { scene, store, tenant, rows } = fixture;
+    const last = days - 1;
+    const stream = await scene.addStream({ types: ['user.created'] });
+    const other = await scene.addStream({ types: ['user.created'], status: 'disabled' });
+    const published = await scene.publish('user.created', 'user.created', 'user.created');
+    const publishedAt = start + last * dayMs;
+    const [first, second, third] = published.map((event) => ({ ...event, publishedAt }));
+    assert.ok(first && second && third);
+    const owned = await scene.own(stream);
+    await scene.settle(owned, { outcomes: [failed(first), retry(second)], cursor: first.offset });
+    // The history may begin a day earlier, by the clock of a node.
+    await fixture.lockDaysBut(last - 1, last);
+
+    const ask = {
+      tenant,
+      stream: stream.id,
+      id: newId('rpl'),
+      from: head - perDay,
+      to: head,
+      types: undefined,
+    };
+    const commands: Record<string, () => Promise<unknown>> = {
+      append: () => store.log.append(tenant, [newEvent()]),
+      page: () => store.log.page(tenant, { ...page, after: head - 1 }),
+      'page of some types': () =>
+        store.log.page(tenant, { ...page, after: head - 1, types: ['user.created'] }),
+      settle: () => scene.settle(owned, { outcomes: [delivered(third)], cursor: third.offset }),
+      claimDue: async () => {
+        await rows(`update deliveries set due_at = 1 where state = 'retrying'`);
+        assert.equal((await claimDue(scene, owned)).rows.length, 1);
+      },
+      listFailures: async () => {
+        const asked = { after: undefined, take: 10 };
+        const { items } = await store.deliveries.listFailures(tenant, stream.id, asked);
+        assert.deepEqual(
+          items.map(({ attempts }) => attempts.length),
+          [1],
+        );
+      },
+      redeliver: () => store.deliveries.redeliver(tenant, stream.id, first.id),
+      replay: async () => {
+        assert.ok('created' in (await store.replays.create(ask)));
+        const raise = { ...raiseOf(owned), cursor: third.offset };
+        const fed = await store.replays.feed({ ...raise, replay: ask.id, take: 9, waitingMax: 9 });
+        assert.equal(fed.fed, perDay);
+      },
+      lagging: () => store.upkeep.lagging({ olderThanMs: 0, after: 0 }),
+      behind: () => store.overview.behind(tenant, 10),
+      enable: () =>
+        store.streams.update(tenant, other.id, (before) => ({
+          after: { ...before, status: 'enabled' },
+        })),
+      'events since': async () => {
+        // By halves of the log, of which the second is of the last day.
+        await rows(`update tenants set pruned_to = ${head - perDay - 1}`);
+        assert.equal(await store.log.firstSince(tenant, publishedAt), head - perDay + 1);
+      },
+    };
+    for (const [name, command] of Object.entries(commands)) {
+      await t.test(name, async () => {
+        await command();
+      });
+    }
+  });
+
+  test('in the middle of the log none but those of the page', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant } = fixture;
+    await fixture.lockDaysBut(4, 5);
+    const after = 4 * perDay;
+    const read = await store.log.page(tenant, { ...page, after, upTo: after + 2 * perDay });
+    assert.deepEqual(
+      read.events.map(({ offset }) => offset),
+      [13, 14, 15, 16, 17, 18],
+    );
+    const taken = await store.log.page(tenant, { ...page, after: after + 1, take: 5 });
+    assert.deepEqual([taken.events.length, taken.scannedTo], [5, 18]);
+  });
+
+  test('a long stretch for rare types is read some days at a time', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant } = fixture;
+    await fixture.lockDaysBut(0, 1, 2, 3, 4, 5, 6, 7);
+    const read = await store.log.page(tenant, { ...page, after: 0, types: ['user.deleted'] });
+    assert.deepEqual(read, { events: [], scannedTo: 8 * perDay });
+  });
+
+  test('the first event since an instant is found in the days of the offsets tried', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant } = fixture;
+    // Offsets 36, 18, 27, 23, 21, 22 and 20: none of the first half of the log.
+    await fixture.lockDaysBut(5, 6, 7, 8, 9, 10, 11);
+    assert.equal(await store.log.firstSince(tenant, start + 7 * dayMs), 7 * perDay + 1);
+  });
+
+  test('ids are looked for in the days that a tenant has', async (t) => {
+    const fixture = await openFixture(t);
+    const { store } = fixture;
+    const young = (await addTenant(store, 'young')).id;
+    await fixture.publishOn(days - 1, 1, young);
+    await fixture.lockDaysBut(days - 1);
+    const event = newEvent({ chosen: true });
+    // A plan that PostgreSQL keeps, after five, locks every day to open those.
+    for (let count = 0; count < 3; count += 1) {
+      const [appended] = await store.log.append(young, [event]);
+      assert.deepEqual(appended, { id: event.id, offset: 2, repeated: count > 0 });
+    }
+  });
+});
+
+describe('PostgreSQL: the days of a log', () => {
+  test('are listed as events come, with clocks that go back and days without events', async (t) => {
+    const fixture = await openFixture(t);
+    const { store } = fixture;
+    const other = (await addTenant(store, 'other')).id;
+    await fixture.publishOn(20);
+    await fixture.publishOn(3);
+    await fixture.publishOn(5, 2, other);
+    await fixture.publishOn(21);
+    await fixture.publishOn(4, 1, other);
+    const { listed, found } = await logDays(fixture);
+    assert.equal(listed.length, days + 2 + 1);
+    assert.deepEqual(listed, found);
+  });
+
+  test('go as the log is pruned, except that of its oldest event', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant, rows } = fixture;
+    const listed = () => rows<{ day: number }>('select day from log_days order by day');
+    const prune = async (olderThanMs: number) => {
+      while ((await store.log.prune(tenant, { olderThanMs, take: 1 })) > 0);
+      const left = await listed();
+      return left.map(({ day }) => day - firstDay);
+    };
+    assert.deepEqual(await prune(2 * dayMs), [9, 10, 11]);
+    assert.deepEqual(await prune(-1), [11]);
+    await fixture.publishOn(15);
+    assert.deepEqual(await prune(0), [15]);
+    const { events } = await store.log.page(tenant, { ...page, after: 0 });
+    assert.equal(events.length, perDay);
+  });
+
+  test('are found again in events that are there', async (t) => {
+    const fixture = await openFixture(t);
+    const other = (await addTenant(fixture.store, 'other')).id;
+    await fixture.publishOn(14, 2, other);
+    const before = await logDays(fixture);
+    await fixture.rows('delete from log_days where day % 2 = 0');
+    await fixture.rows('select leat_fill_log_days()');
+    assert.deepEqual(await logDays(fixture), before);
+  });
+
+  for (const [what, missing] of [
+    ['all', 'true'],
+    ['the oldest', `day < ${firstDay + 5}`],
+    ['some', 'day % 3 = 0'],
+    ['the newest', `day > ${firstDay + 5}`],
+  ]) {
+    test(`every answer is the same where ${what} are missing`, async (t) => {
+      const fixture = await openFixture(t);
+      const { store, tenant } = fixture;
+      const answers = async () => {
+        const firsts: Offset[] = [];
+        for (let day = -1; day <= days; day += 1) {
+          firsts.push(await store.log.firstSince(tenant, start + day * dayMs));
+        }
+        const overview = await store.overview.tenant(tenant);
+        const all = await readAll(fixture);
+        const some = await readAll(fixture, { types: ['user.created'], take: 7 });
+        return { firsts, overview, all: all.events, some: some.events };
+      };
+      const before = await answers();
+      assert.equal(before.all.length, head);
+      await fixture.rows(`delete from log_days where ${missing}`);
+      assert.deepEqual(await answers(), before);
+      const { id } = before.all[0] ?? newEvent();
+      const [appended] = await store.log.append(tenant, [newEvent({ id, chosen: true })]);
+      assert.deepEqual(appended, { id, offset: 1, repeated: true });
+    });
+  }
+});
