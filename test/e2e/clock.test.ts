@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { startAlertReceiver } from '../helpers/alerts.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
@@ -49,6 +50,20 @@ describe('a server on SQLite whose clock is wrong for a moment', () => {
       assert.equal(chat.system()[0]?.alert, 'clock_step');
       const later = await publishAll(leat, eventsOf(type, 3));
       await waitFor('later events', () => later.every((id) => accepted.has(id)));
+      await leat.stop();
+      assert.ok(farthestStampMs(place.file) < hour / 2, 'no instant of the wrong clock is stored');
     });
   }
 });
+
+/** By how much the most wrong instant of an event or an attempt differs from the time that it is. */
+function farthestStampMs(file: string): number {
+  using db = new DatabaseSync(file, { readOnly: true });
+  const row = db
+    .prepare(
+      `select max(abs(at - ?)) as ms from
+         (select published_at as at from events union all select at from attempts)`,
+    )
+    .get(Date.now());
+  return Number(row?.['ms']);
+}
