@@ -7,6 +7,8 @@ export interface GuardState {
   readonly now: Millis;
   /** …and the monotonic clock then. */
   readonly elapsedMs: number;
+  /** By how much it may follow the wall clock forward at once. */
+  readonly allowanceMs: number;
   /** A step of the wall clock that is not followed. */
   readonly step: Step | undefined;
 }
@@ -22,32 +24,44 @@ interface Step {
 export const stepLastsMs = 180_000;
 /** How fast time goes on while the wall clock is behind: it comes nearer, and delays hardly change. */
 const slowRate = 0.9;
+/** Of the allowance, for each millisecond: all of it comes back while a longer step has to last. */
+const allowanceRate = skewMaxMs / stepLastsMs;
 
 /**
  * The next reading of a clock that others can set. It never goes back. It follows the wall clock
- * forward by up to a minute at once, and goes on a little slower while the wall clock is behind. A
- * step of more than a minute is not followed before it has lasted: a clock that is wrong for seconds
- * changes nothing, and a machine that slept, or got its time late, is followed in the end.
+ * forward at once by up to a minute in all, and by as much again every three minutes; it goes on a
+ * little slower while the wall clock is behind. Once the two differ by more than a minute, in one
+ * step or in several, the wall clock is not followed before that has lasted: a clock that is wrong
+ * for seconds changes nothing, and a machine that slept, or got its time late, is followed in the end.
  */
 export function nextReading(before: GuardState, wall: Millis, elapsedMs: number): GuardState {
   const passedMs = Math.max(0, elapsedMs - before.elapsedMs);
   const carried = before.now + passedMs;
   const skewMs = wall - carried;
   const slowed = Math.max(before.now + passedMs * slowRate, Math.min(wall, carried));
+  const allowanceMs = Math.min(skewMaxMs, before.allowanceMs + passedMs * allowanceRate);
   if (!isSkewed(skewMs)) {
-    return { now: skewMs >= 0 ? wall : slowed, elapsedMs, step: undefined };
+    const now = skewMs >= 0 ? Math.min(wall, carried + allowanceMs) : slowed;
+    const followedMs = Math.max(0, now - carried);
+    return { now, elapsedMs, allowanceMs: allowanceMs - followedMs, step: undefined };
   }
   const isSame = before.step !== undefined && Math.abs(skewMs - before.step.skewMs) <= skewMaxMs;
   const step = isSame && before.step !== undefined ? before.step : { skewMs, sinceMs: elapsedMs };
-  if (elapsedMs - step.sinceMs < stepLastsMs) return { now: carried, elapsedMs, step };
-  if (skewMs > 0) return { now: wall, elapsedMs, step: undefined };
+  if (elapsedMs - step.sinceMs < stepLastsMs) return { now: carried, elapsedMs, allowanceMs, step };
+  if (skewMs > 0) return { now: wall, elapsedMs, allowanceMs, step: undefined };
   // The longer it takes, the less the wall clock is behind.
-  return { now: slowed, elapsedMs, step: { skewMs: wall - slowed, sinceMs: step.sinceMs } };
+  const less = { skewMs: wall - slowed, sinceMs: step.sinceMs };
+  return { now: slowed, elapsedMs, allowanceMs, step: less };
 }
 
 /** The time of a store in a file of this process: its wall clock, guarded from the opening on. */
 export function createGuardedTime(clock: Pick<Clock, 'now' | 'elapsedMs'>): StoreTime {
-  let state: GuardState = { now: clock.now(), elapsedMs: clock.elapsedMs(), step: undefined };
+  let state: GuardState = {
+    now: clock.now(),
+    elapsedMs: clock.elapsedMs(),
+    allowanceMs: skewMaxMs,
+    step: undefined,
+  };
   let skews = 0;
   const read = (): Millis => {
     const wasStep = state.step !== undefined;
