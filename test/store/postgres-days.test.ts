@@ -210,6 +210,36 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     assert.equal(await store.log.firstSince(tenant, start + 7 * dayMs), 7 * perDay + 1);
   });
 
+  test('failures and retries that lie far apart open no day between them', async (t) => {
+    const fixture = await openFixture(t);
+    const { scene, store, tenant, rows } = fixture;
+    const stream = await scene.addStream({ types: ['user.created'] });
+    const owned = await scene.own(stream);
+    for (const day of [0, days - 1]) {
+      await rows(`update test_time set ms = ${start + day * dayMs + 1000}`);
+      const { events } = await store.log.page(tenant, { ...page, after: day * perDay, take: 2 });
+      const [one, two] = events;
+      assert.ok(one && two);
+      await scene.settle(owned, { outcomes: [failed(one), retry(two)] });
+    }
+    await fixture.lockDaysBut(0, 1, days - 2, days - 1);
+    const asked = { after: undefined, take: 10 };
+    const { items } = await store.deliveries.listFailures(tenant, stream.id, asked);
+    assert.deepEqual(
+      items.map(({ event, attempts }) => [event.offset, attempts.length]),
+      [
+        [head - perDay + 1, 1],
+        [1, 1],
+      ],
+    );
+    await rows('update deliveries set due_at = "offset" where due_at is not null');
+    const claimed = await claimDue(scene, owned);
+    assert.deepEqual(
+      claimed.rows.map(({ event }) => event.offset),
+      [2, head - perDay + 2],
+    );
+  });
+
   test('ids are looked for in the days that a tenant has', async (t) => {
     const fixture = await openFixture(t);
     const { store } = fixture;

@@ -9,6 +9,7 @@ import {
   testKeyOf,
 } from '../rows/attempts.ts';
 import { numbers, type Queries } from './database.ts';
+import { type Days, groupByDays } from './day-ranges.ts';
 import { dayMs } from './days.ts';
 import type { Run } from './runs.ts';
 
@@ -47,24 +48,39 @@ function allOrNone(
   return values.some((value) => typeof value === 'string') ? values : [];
 }
 
-/** Days (UTC) in which history is looked for; what was kept when its day went is found always. */
-export interface HistoryDays {
-  readonly first: number | undefined;
-  readonly last: number | undefined;
+/** A delivery whose history is asked for. */
+export interface AskedHistory {
+  readonly event: HistoryEvent;
+  /** Days in which it is looked for; what was kept when its day went is found always. */
+  readonly days: Days;
 }
 
-/** The newest entries of deliveries of one stream, oldest first, in the order of `events`. */
-export async function historiesOf(
+/** The newest entries of deliveries of one stream, oldest first. */
+export async function historiesOf<Asked extends AskedHistory>(
   db: Queries,
   run: Pick<Run, 'tenant' | 'key'>,
-  events: readonly HistoryEvent[],
-  { first = 0, last = dayMax }: HistoryDays,
-): Promise<Attempt[][]> {
-  if (events.length === 0) return [];
-  const rows = await db.all<AttemptRow & { readonly n: number }>`
+  asked: readonly Asked[],
+): Promise<ReadonlyMap<Asked, readonly Attempt[]>> {
+  const histories = new Map<Asked, Attempt[]>(asked.map((one) => [one, []]));
+  for (const group of groupByDays(asked, ({ days }) => days)) {
+    const keys = group.rows.map(({ event }) => eventKeyOf(event));
+    for (const entry of await entriesOf(db, run, keys, group.days)) {
+      const one = group.rows[entry.n - 1];
+      if (one !== undefined) histories.get(one)?.push(attemptOf(entry));
+    }
+  }
+  return histories;
+}
+
+async function entriesOf(
+  db: Queries,
+  run: Pick<Run, 'tenant' | 'key'>,
+  keys: readonly number[],
+  { first, last }: Days,
+): Promise<(AttemptRow & { readonly n: number })[]> {
+  return db.all`
     select u.n, a.at, a.duration_ms, a.outcome, a.status, a.error
-    from unnest(${numbers(events.map(eventKeyOf))}::bigint[])
-      with ordinality as u(event_key, n)
+    from unnest(${numbers(keys)}::bigint[]) with ordinality as u(event_key, n)
     cross join lateral (
       select * from attempts
       where tenant = ${run.tenant} and stream_key = ${run.key} and event_key = u.event_key
@@ -72,13 +88,7 @@ export async function historiesOf(
       order by number desc limit ${shownMax}
     ) as a
     order by u.n, a.number`;
-  const histories: Attempt[][] = events.map(() => []);
-  for (const row of rows) histories[row.n - 1]?.push(attemptOf(row));
-  return histories;
 }
-
-/** Above every day: the greatest value of the column. */
-const dayMax = 0x7fffffff;
 
 /** Whether the history of an event, of the log or a test, has a success. */
 export async function wasDelivered(

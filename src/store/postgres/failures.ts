@@ -3,10 +3,11 @@ import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
 import type { DeliveryKind, Failure, Offset } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import type { FailureQuery, Page } from '../port.ts';
-import { historiesOf, type HistoryDays } from './attempts.ts';
+import { historiesOf } from './attempts.ts';
 import type { Queries } from './database.ts';
+import { type Days, everyDay } from './day-ranges.ts';
 import { dayOf } from './days.ts';
-import { type BodyPlace, daysOfRows, withBodies } from './kept.ts';
+import { type BodyPlace, withBodies } from './kept.ts';
 
 interface FailureRow extends EventColumns, BodyPlace {
   readonly kind: DeliveryKind;
@@ -82,24 +83,26 @@ async function failuresOf(
   if (run === undefined) return [];
   // One without a body was delivered meanwhile, and its event let go.
   const open = (await withBodies(db, rows)).filter(({ body }) => body !== null);
-  const events = open.map(deliveredEventOf);
-  const histories = await historiesOf(db, run, events, historyDaysOf(open));
-  return open.flatMap((row, index) => {
-    const event = events[index];
-    return event ? [{ event, failedAt: row.failed_at, attempts: histories[index] ?? [] }] : [];
-  });
+  const asked = open.map((row) => ({
+    event: deliveredEventOf(row),
+    failedAt: row.failed_at,
+    days: historyDaysOf(row),
+  }));
+  const histories = await historiesOf(db, run, asked);
+  return asked.map((one) => ({
+    event: one.event,
+    failedAt: one.failedAt,
+    attempts: histories.get(one) ?? [],
+  }));
 }
 
 /**
  * Attempts follow the publication of their event; the last one that is not of a redelivery makes
  * the failure. A day more on both sides, as the clocks of nodes differ.
  */
-function historyDaysOf(rows: readonly FailureRow[]): HistoryDays {
-  const { first } = daysOfRows(rows.map((row) => row.first_day));
-  const isSentAgain = rows.some(({ kind }) => kind === 'redelivery');
-  const last = Math.max(...rows.map((row) => dayOf(row.failed_at)));
+function historyDaysOf({ kind, first_day: day, failed_at: failedAt }: FailureRow): Days {
   return {
-    first: first === undefined ? undefined : first - 1,
-    last: isSentAgain ? undefined : last + 1,
+    first: day === null ? everyDay.first : day - 1,
+    last: kind === 'redelivery' ? everyDay.last : dayOf(failedAt) + 1,
   };
 }

@@ -1,4 +1,5 @@
 import type { Offset } from '../../core/types.ts';
+import { type Days, everyDay, groupByDays } from './day-ranges.ts';
 import { dayMs } from './days.ts';
 import { numbers, type Queries } from './database.ts';
 
@@ -21,31 +22,42 @@ export async function withBodies<Row extends BodyPlace>(
   rows: readonly Row[],
 ): Promise<Row[]> {
   const asked = rows.filter((row) => row.body === null && row.offset !== null);
-  if (asked.length === 0) return [...rows];
-  const { from, to } = stretchOf(asked);
-  const found = await db.all<{ n: number; body: string | null; trace: string | null }>`
+  const found = new Map<Row, Body>();
+  for (const group of groupByDays(asked, dayOfEvent)) {
+    for (const { n, ...body } of await bodiesOf(db, group.rows, group.days)) {
+      const row = group.rows[n - 1];
+      if (row !== undefined) found.set(row, body);
+    }
+  }
+  return rows.map((row) => ({ ...row, ...found.get(row) }));
+}
+
+interface Body {
+  readonly body: string | null;
+  readonly trace: string | null;
+}
+
+function dayOfEvent({ first_day: day }: BodyPlace): Days {
+  return day === null ? everyDay : { first: day, last: day };
+}
+
+async function bodiesOf(
+  db: Queries,
+  rows: readonly BodyPlace[],
+  { first, last }: Days,
+): Promise<(Body & { readonly n: number })[]> {
+  return db.all`
     select u.n, coalesce(k.body, e.body) as body, coalesce(k.trace, e.trace) as trace
-    from unnest(${numbers(asked.map(({ tenant }) => tenant))}::int[],
-      ${numbers(asked.map(({ offset }) => offset))}::bigint[])
+    from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
+      ${numbers(rows.map(({ offset }) => offset))}::bigint[])
       with ordinality as u(tenant, "offset", n)
     left join kept_events k on k.tenant = u.tenant and k."offset" = u."offset"
     left join lateral (
       select body, trace from events
       where tenant = u.tenant and "offset" = u."offset"
-        and published_at >= ${from} and published_at < ${to}
+        and published_at >= ${first * dayMs} and published_at < ${(last + 1) * dayMs}
       limit 1
     ) as e on k.body is null`;
-  const bodies = new Map(found.map(({ n, body, trace }) => [asked[n - 1], { body, trace }]));
-  return rows.map((row) => ({ ...row, ...bodies.get(row) }));
-}
-
-/** The days on which the events of rows were published; everything where one is not known. */
-function stretchOf(rows: readonly BodyPlace[]): { from: number; to: number } {
-  const { first, last } = daysOfRows(rows.map((row) => row.first_day));
-  return {
-    from: first === undefined ? 0 : first * dayMs,
-    to: last === undefined ? Number.MAX_SAFE_INTEGER : (last + 1) * dayMs,
-  };
 }
 
 /** The first and the last of some days; nothing where one of them is not known. */

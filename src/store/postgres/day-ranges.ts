@@ -1,0 +1,35 @@
+/** Days (UTC) in which rows are looked for, both included. */
+export interface Days {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Up to the greatest value of the column. */
+export const everyDay: Days = { first: 0, last: 0x7fffffff };
+
+/** To open so many days that no row needs costs less than another statement. */
+const gapMax = 5;
+
+/**
+ * Groups rows whose days lie close together. A statement for all of them would open every day from the
+ * first to the last: a year, where a stream fails once a month.
+ */
+export function groupByDays<Row>(
+  rows: readonly Row[],
+  daysOf: (row: Row) => Days,
+): { readonly days: Days; readonly rows: readonly Row[] }[] {
+  const groups: { days: Days; readonly rows: Row[] }[] = [];
+  const ordered = rows
+    .map((row) => ({ row, days: daysOf(row) }))
+    .toSorted((one, other) => one.days.first - other.days.first);
+  for (const { row, days } of ordered) {
+    const group = groups.at(-1);
+    if (group === undefined || days.first > group.days.last + gapMax) {
+      groups.push({ days, rows: [row] });
+      continue;
+    }
+    group.rows.push(row);
+    group.days = { first: group.days.first, last: Math.max(group.days.last, days.last) };
+  }
+  return groups;
+}
