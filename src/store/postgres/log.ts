@@ -5,6 +5,7 @@ import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
 import { traced } from '../rows/delivered-event.ts';
 import { numbers, type Database, type Queries } from './database.ts';
+import { dayOf } from './days.ts';
 import { horizonOf } from './horizon.ts';
 import { type KnownStore, type StoreIdentity, unknownStore } from './identity.ts';
 import { daysMax, publicationOf } from './log-days.ts';
@@ -326,14 +327,22 @@ async function moveBeginning(
   return isMoved;
 }
 
-/** The last offset of a stretch published before an instant, which never falls along the log. */
+/**
+ * The last offset of a stretch published before an instant, which never falls along the log. It is
+ * looked for from the first event of the last day before that of the instant on.
+ */
 async function lastBefore(
   db: Queries,
   tenant: number,
   stretch: { readonly after: Offset; readonly upTo: Offset },
   before: Millis,
 ): Promise<Offset> {
-  let { after, upTo } = stretch;
+  const days = await db.get<{ old: Offset | null; young: Offset | null }>`
+    select max(first_offset) filter (where day < ${dayOf(before)}) as old,
+      min(first_offset) filter (where day > ${dayOf(before)}) as young
+    from log_days where tenant = ${tenant}`;
+  let upTo = Math.min(stretch.upTo, (days?.young ?? Infinity) - 1);
+  let after = Math.max(stretch.after, Math.min(days?.old ?? 0, upTo));
   // Mostly all of it is old, or nothing.
   for (let probe = upTo; after < upTo; probe = Math.ceil((after + upTo) / 2)) {
     if (((await publicationOf(db, tenant, probe)) ?? Infinity) < before) after = probe;
