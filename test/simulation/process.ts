@@ -299,8 +299,12 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
         ledger.released(joined, cursors);
         const names = cursors.map(({ stream, cursor }) => `${world.label(stream)} at ${cursor}`);
         world.note(name, `gives up ${names.join(', ')}`);
+        site.tell({ kind: 'free' });
       }),
-      leave: inTurn('leave', ownership.leave, (_, joined) => ledger.left(joined)),
+      leave: inTurn('leave', ownership.leave, (_, joined) => {
+        ledger.left(joined);
+        site.tell({ kind: 'free' });
+      }),
       nodes: inTurn('nodes', ownership.nodes),
     },
     upkeep: upkeepStore(world, inTurn),
