@@ -1,4 +1,4 @@
-import type { Line } from './ledger.ts';
+import type { Line } from './line.ts';
 import type { Plan } from './plan.ts';
 import type { Process } from './process.ts';
 import type { World } from './world.ts';
@@ -115,7 +115,8 @@ export class Deadlines {
     const { ledger, timeline, moodOf } = this.#world;
     const waiting = this.#waiting.get(line) ?? { unwellMs: 0, since: new Map() };
     const since = new Map<string, number>();
-    for (const key of ledger.owed(line)) since.set(key, waiting.since.get(key) ?? timeline.nowMs);
+    for (const key of ledger.attempts.owed(line))
+      since.set(key, waiting.since.get(key) ?? timeline.nowMs);
     waiting.since = since;
     if (moodOf(line) !== 'well') {
       waiting.unwellMs = timeline.nowMs;
@@ -129,7 +130,7 @@ export class Deadlines {
     for (const [key, sinceMs] of since) {
       const fromMs = Math.max(sinceMs, unwellMs, this.#disturbedMs);
       const waitedMs = now - fromMs;
-      const sent = this.#world.ledger.acceptedSince(fromMs);
+      const sent = this.#world.ledger.attempts.acceptedSince(fromMs);
       const boundMs = this.#boundMs(fromMs, owed + sent);
       this.worst = Math.max(this.worst, waitedMs / boundMs);
       if (waitedMs > boundMs) {

@@ -1,7 +1,7 @@
 import type { ModelRow } from '../store/contract/model.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { boundsOf } from './deadlines.ts';
-import type { Line } from './ledger.ts';
+import type { Line } from './line.ts';
 import type { Operator } from './operator.ts';
 import type { Process } from './process.ts';
 import { checkPrompt } from './prompt.ts';
@@ -59,7 +59,7 @@ function restlessLines({ ledger, site, timeline }: World): string[] {
     if (row.unseen > 0) return [`${line.label} was changed and its owner has not seen it`];
     if (row.due > 0) return [`${line.label} has ${row.due} rows to send`];
     if (row.status === 'enabled' && row.replays > 0) return [`${line.label} is replaying`];
-    if (row.status === 'enabled' && !ledger.isOwned(line))
+    if (row.status === 'enabled' && !ledger.leases.isOwned(line))
       return [`nobody works for ${line.label}`];
     const isBehind = row.status === 'enabled' && row.cursor < ledger.head;
     return isBehind ? [`${line.label} is at ${row.cursor} of ${ledger.head}`] : [];

@@ -1,5 +1,5 @@
 import type { ModelStream } from '../store/contract/model.ts';
-import type { Line } from './ledger.ts';
+import type { Line } from './line.ts';
 
 /** What the store knows of a stream at one moment. What receivers have seen is no part of it. */
 export type LineState = Pick<Line, (typeof replaced)[number]> & {

@@ -134,7 +134,7 @@ export async function play(
     broken: ledger.broken,
     history,
     events: ledger.head,
-    attempts: ledger.attempts,
+    attempts: ledger.attempts.count,
     virtualMs: timeline.nowMs,
   };
 }

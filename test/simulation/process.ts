@@ -1,17 +1,14 @@
 import type { Clock } from '../../src/core/clock.ts';
-import { StoreContentRefused, StoreReplaced, StoreUnavailable } from '../../src/core/errors.ts';
-import type { PostResult } from '../../src/core/retry.ts';
+import { StoreReplaced, StoreUnavailable } from '../../src/core/errors.ts';
 import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
-import type { Transport } from '../../src/delivery/transport.ts';
-import type { Hint, Node, SettleBatch, Store } from '../../src/store/port.ts';
+import type { Hint, Node, Store } from '../../src/store/port.ts';
 import { createMonotonicClock, createWallClock } from './clocks.ts';
 import { createDice } from './dice.ts';
-import { headerOf } from '../helpers/transport.ts';
-import { processOf } from './ledger.ts';
-import { react, unstorableMark } from './receivers.ts';
 import type { StepOf } from './plan.ts';
-import { runUpkeep, upkeepStore } from './upkeep.ts';
+import { storeOf } from './process-store.ts';
+import { transportOf } from './process-transport.ts';
+import { runUpkeep } from './upkeep.ts';
 import type { World } from './world.ts';
 
 /** One process of Leat: a real dispatcher, and what stands between it and the world. */
@@ -37,6 +34,13 @@ export interface Process {
   leave(): void;
 }
 
+/** What a process has from joining the store last. */
+export interface Joined {
+  node: Node | undefined;
+  /** Of that store. */
+  generation: number;
+}
+
 /** What PostgreSQL compares with the store that the process joined; see docs/adr/0020. */
 const guardedCommands: ReadonlySet<string> = new Set(
   (
@@ -60,16 +64,13 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   let doom:
     | { command: number; readonly what: StepOf<'crash'>['phase'] | { freezesMs: number } }
     | undefined;
-  let node: Node | undefined;
-  /** Of the store that it joined. */
-  let generation = site.generation;
+  const joined: Joined = { node: undefined, generation: site.generation };
   let frozenUntilMs = 0;
   const abort = new AbortController();
   /** What reached the process while it was frozen. */
   const hintBox: (() => void)[] = [];
   const timerBox: (() => void)[] = [];
   const mailBox: (() => void)[] = [];
-  const listeners = new Set<(hint: Hint) => void>();
 
   const isRunning = (): boolean => state === 'up' || state === 'leaving';
   const hand = (box: (() => void)[], action: () => void): void => {
@@ -84,7 +85,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   const die = (how: string): void => {
     if (state === 'down') return;
     state = 'down';
-    if (node !== undefined) ledger.died(node);
+    if (joined.node !== undefined) ledger.attempts.died(joined.node);
     unwatch();
     world.disturb();
     world.note(name, how);
@@ -134,7 +135,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   };
   /** Commands that build on what the process remembers are refused by a store that went back. */
   const guarded = <T>(what: string, run: () => Promise<T>): (() => Promise<T>) => {
-    const sentTo = generation;
+    const sentTo = joined.generation;
     return () => {
       // Its connection ended with the store that it was sent to.
       if (state === 'down' && sentTo !== site.generation) {
@@ -150,7 +151,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   const command = <T>(what: string, given: () => Promise<T>): Promise<T> => {
     if (state === 'down') return never();
     const run = guarded(what, given);
-    ledger.checkMemory(name, dispatcher.state());
+    ledger.attempts.checkMemory(name, dispatcher.state());
     const fate = meetDoom();
     if (fate === 'before') {
       die(`crashes before ${what}`);
@@ -171,148 +172,8 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       });
     });
   };
-  const inTurn =
-    <A extends unknown[], T>(
-      what: string,
-      run: (...args: A) => Promise<T>,
-      note: (answer: T, ...args: A) => void = () => undefined,
-    ) =>
-    (...args: A): Promise<T> =>
-      command(what, () =>
-        site.inTurn(async () => {
-          const answer = await run(...args);
-          note(answer, ...args);
-          return answer;
-        }),
-      );
-
-  const { log, streams, deliveries, replays, ownership } = site.store;
-  const { now } = world;
-  const settle = async (batch: SettleBatch) => {
-    const texts = batch.settlements.flatMap(({ outcomes }) =>
-      outcomes.map((outcome) => ('error' in outcome ? outcome.error : '')),
-    );
-    if (texts.some((text) => text.includes(unstorableMark))) {
-      throw new StoreContentRefused('such bytes cannot be stored');
-    }
-    const before = ledger.attemptsRecorded();
-    const answer = await deliveries.settle(batch);
-    ledger.settled(batch, answer, before);
-    const outcomes = batch.settlements.flatMap((settlement) =>
-      settlement.outcomes.map(
-        ({ event, result, attempt }) =>
-          `${world.label(settlement.stream)} ${world.label(event.id)}/${attempt} ${result}`,
-      ),
-    );
-    world.note(name, `settles ${batch.batch}: ${outcomes.join(', ')}`);
-    return answer;
-  };
-  const store: Store = {
-    ...site.store,
-    log: {
-      // Not in turn: appends of several callers share a commit.
-      append: (...args) =>
-        command('append', () => {
-          const answers = log.append(...args);
-          answers.then(
-            (given) => ledger.committed(given),
-            () => undefined,
-          );
-          return answers;
-        }),
-      head: inTurn('head', log.head),
-      page: inTurn('page', log.page),
-      firstSince: inTurn('firstSince', log.firstSince),
-      prune: inTurn('prune', log.prune, (count, _, { olderThanMs, take }) =>
-        ledger.pruned(olderThanMs, take, count),
-      ),
-    },
-    streams: {
-      ...streams,
-      create: inTurn('create', streams.create, (answer, { types }) => {
-        if ('created' in answer) ledger.created(answer.created, types);
-      }),
-      update: inTurn('update', streams.update, (answer) => {
-        if ('updated' in answer) ledger.updated(answer.updated, answer.held !== undefined, now());
-      }),
-      delete: inTurn('delete', streams.delete, (isDeleted, _, id) => {
-        if (isDeleted) ledger.deleted(id);
-      }),
-    },
-    deliveries: {
-      ...deliveries,
-      redeliver: inTurn('redeliver', deliveries.redeliver, (answer, _, stream, eventId) => {
-        if (answer === 'accepted') ledger.redelivered(stream, [eventId], now());
-      }),
-      redeliverMany: inTurn('redeliverMany', deliveries.redeliverMany, (count, _, stream) =>
-        ledger.redeliveredAll(stream, count, now()),
-      ),
-      addTest: inTurn('addTest', deliveries.addTest, (answer, _, stream, event) => {
-        if (answer === 'accepted') ledger.tested(stream, event.id, now());
-      }),
-      claimDue: inTurn('claimDue', deliveries.claimDue, (answers, asks, rules) => {
-        ledger.claimedDue(asks, now(), rules, answers);
-        const rows = answers.flatMap(({ rows: taken }) => taken.map(({ event }) => event.id));
-        if (rows.length > 0) world.note(name, `claims rows: ${rows.map(world.label).join(', ')}`);
-      }),
-      settle: inTurn('settle', settle),
-      pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts, () => ledger.checkKept()),
-    },
-    replays: {
-      create: inTurn('createReplay', replays.create, (answer, asked) =>
-        ledger.replayed(asked, answer, now()),
-      ),
-      get: inTurn('replay', replays.get),
-      cancel: inTurn('cancelReplay', replays.cancel, (_, _tenant, stream, id) =>
-        ledger.cancelled(stream, id, now()),
-      ),
-      feed: inTurn('feed', replays.feed, (answer, ask) => {
-        const ids = node === undefined ? [] : ledger.fed(node, ask, answer, now());
-        if (ids.length > 0) world.note(name, `replays ${ids.map(world.label).join(', ')}`);
-      }),
-      prune: inTurn('pruneReplays', replays.prune, (_, { olderThanMs }) =>
-        ledger.prunedReplays(olderThanMs),
-      ),
-    },
-    ownership: {
-      join: inTurn('join', ownership.join, (joined, _, leaseMs) => {
-        node = joined;
-        generation = site.generation;
-        ledger.joined(joined, leaseMs);
-      }),
-      heartbeat: inTurn('heartbeat', ownership.heartbeat, (answer, joined, leaseMs) => {
-        if (answer !== undefined) ledger.renewed(joined, leaseMs);
-      }),
-      claim: inTurn('claim', ownership.claim, (answer, joined, { claim }) => {
-        ledger.claimed(joined, claim, answer, now());
-        const names = answer.map(
-          ({ stream, epoch }) => `${world.label(stream.id)} (epoch ${epoch})`,
-        );
-        if (names.length > 0) world.note(name, `owns ${names.join(', ')}`);
-      }),
-      owned: inTurn('owned', ownership.owned),
-      hasSeen: inTurn('hasSeen', ownership.hasSeen),
-      raiseCursors: inTurn('raiseCursors', ownership.raiseCursors, (_, cursors) => {
-        if (node !== undefined) ledger.raised(node, cursors);
-      }),
-      release: inTurn('release', ownership.release, (_, joined, cursors) => {
-        ledger.released(joined, cursors);
-        const names = cursors.map(({ stream, cursor }) => `${world.label(stream)} at ${cursor}`);
-        world.note(name, `gives up ${names.join(', ')}`);
-        site.tell({ kind: 'free' });
-      }),
-      leave: inTurn('leave', ownership.leave, (_, joined) => {
-        ledger.left(joined);
-        site.tell({ kind: 'free' });
-      }),
-      nodes: inTurn('nodes', ownership.nodes),
-    },
-    upkeep: upkeepStore(world, inTurn),
-    watch: (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-  };
+  const listeners = new Set<(hint: Hint) => void>();
+  const store = storeOf(world, { name, joined, command, listeners });
   const hear = (told: Hint): void => {
     // Before it has joined it listens for a replaced store alone.
     if (listeners.size < 2 && told.kind !== 'replaced') return;
@@ -334,7 +195,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   /** Events and heads of a store that was replaced, before or since, say nothing. */
   const hintNow = (hint: Hint, toldBy: number): Hint => {
     const isOfLog = hint.kind === 'appended' || hint.kind === 'head';
-    return isOfLog && toldBy !== generation ? { kind: 'missed' } : hint;
+    return isOfLog && toldBy !== joined.generation ? { kind: 'missed' } : hint;
   };
 
   // Time and the receivers
@@ -344,44 +205,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     elapsedMs: monotonic.elapsedMs,
     after: (delayMs, action) => monotonic.after(delayMs, () => hand(timerBox, action)),
   };
-  const transport: Pick<Transport, 'post'> = {
-    post: (request) => {
-      const eventId = headerOf(request, 'webhook-id') ?? '';
-      const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
-      const process = node === undefined ? name : processOf(node);
-      const line = ledger.begins(process, streamId, eventId, `${request.origin}${request.path}`);
-      const { promise, resolve } = Promise.withResolvers<PostResult>();
-      let isOver = false;
-      const end = (result: PostResult, how: string): void => {
-        if (isOver) return;
-        isOver = true;
-        if (line !== undefined) ledger.ends(process, line);
-        world.note(name, `${line?.label ?? streamId} ${world.label(eventId)}: ${how}`);
-        resolve(result);
-      };
-      if (line === undefined) return { ended: promise, cancel: () => undefined };
-      world.note(name, `sends ${world.label(eventId)} to ${line.label}`);
-      const { afterMs, result, accepts } = react(world.moodOf(line), {
-        dice,
-        token: headerOf(request, 'authorization') ?? '',
-        unstorable: world.weather().unstorable,
-        attempt: line.counts.rows.get(eventId)?.attempt ?? 1,
-      });
-      const timeoutMs = plan.settings.attemptTimeoutMs;
-      if (accepts) {
-        later(Math.min(afterMs, timeoutMs), () => ledger.accepts(line, eventId));
-      }
-      if (afterMs >= timeoutMs) {
-        const late: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
-        timeline.after(timeoutMs, () => mail(() => end(late, 'times out')));
-      } else {
-        const how = result.kind === 'answered' ? `answers ${result.status}` : result.cause;
-        later(afterMs, () => mail(() => end(result, how)));
-      }
-      const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
-      return { ended: promise, cancel: () => end(cancelled, 'is cut off') };
-    },
-  };
+  const transport = transportOf(world, { name, joined, dice, later, mail });
   const report = (event: DeliveryReport): void => {
     if (event.kind === 'unexpected' || event.kind === 'settle_stuck') {
       const { error } = event;
@@ -396,7 +220,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     }
     if ('error' in event && 'stream' in event) {
       const line = ledger.lines.get(event.stream);
-      if (line !== undefined) ledger.checkText(line, String(event.error));
+      if (line !== undefined) ledger.results.checkText(line, String(event.error));
     }
   };
   const dispatcher = createDispatcher({
@@ -417,7 +241,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
 
   const thaw = (): void => {
     if (state !== 'frozen') return;
-    if (isSuspended && node !== undefined) ledger.slept(node);
+    if (isSuspended && joined.node !== undefined) ledger.leases.slept(joined.node);
     isSuspended = false;
     monotonic.resume();
     state = abort.signal.aborted ? 'leaving' : 'up';

@@ -48,11 +48,12 @@ async function allArrive(world: World, withinMs: number, what: string): Promise<
   const { timeline, ledger } = world;
   if (ledger.broken !== undefined) return;
   const endMs = timeline.nowMs + withinMs;
-  const isOwed = (): boolean => ledger.living().some((line) => ledger.owed(line).length > 0);
+  const isOwed = (): boolean =>
+    ledger.living().some((line) => ledger.attempts.owed(line).length > 0);
   do await timeline.runTo(Math.min(endMs, timeline.nowMs + stepMs));
   while (timeline.nowMs < endMs && isOwed());
   for (const line of ledger.living()) {
-    for (const key of ledger.owed(line)) {
+    for (const key of ledger.attempts.owed(line)) {
       ledger.break('late', `${what} for ${line.label}, ${key} is not there after ${withinMs} ms`);
     }
   }

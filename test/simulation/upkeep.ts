@@ -89,7 +89,7 @@ export function upkeepStore(
     }),
     tenantsToPrune: inTurn('tenantsToPrune', upkeep.tenantsToPrune),
     dropEvents: inTurn('dropEvents', upkeep.dropEvents),
-    releaseKept: inTurn('releaseKept', upkeep.releaseKept, () => ledger.checkKept()),
+    releaseKept: inTurn('releaseKept', upkeep.releaseKept, () => ledger.tables.checkKept()),
     shrink: inTurn('shrink', upkeep.shrink),
     lagging: inTurn('lagging', upkeep.lagging),
     noteLag: inTurn('noteLag', upkeep.noteLag),

@@ -1,4 +1,5 @@
-import type { Ledger, Line } from './ledger.ts';
+import type { Ledger } from './ledger.ts';
+import type { Line } from './line.ts';
 import type { Mood, Plan, Weather } from './plan.ts';
 import type { Site } from './site.ts';
 import type { UpkeepLease } from './upkeep.ts';

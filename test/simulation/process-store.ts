@@ -1,0 +1,162 @@
+import { StoreContentRefused } from '../../src/core/errors.ts';
+import type { Hint, SettleBatch, Store } from '../../src/store/port.ts';
+import type { Joined } from './process.ts';
+import { unstorableMark } from './receivers.ts';
+import { type InTurn, upkeepStore } from './upkeep.ts';
+import type { World } from './world.ts';
+
+/** The store as a process reaches it: what takes effect is noted in the ledger right after it. */
+export function storeOf(
+  world: World,
+  given: {
+    readonly name: string;
+    readonly joined: Joined;
+    /** Sends a command over the network of the process. */
+    readonly command: <T>(what: string, run: () => Promise<T>) => Promise<T>;
+    /** Receive the hints of the store. */
+    readonly listeners: Set<(hint: Hint) => void>;
+  },
+): Store {
+  const { site, ledger } = world;
+  const { name, joined, command, listeners } = given;
+  const inTurn: InTurn =
+    (what, run, note) =>
+    (...args) =>
+      command(what, () =>
+        site.inTurn(async () => {
+          const answer = await run(...args);
+          note?.(answer, ...args);
+          return answer;
+        }),
+      );
+
+  const { log, streams, deliveries, replays, ownership } = site.store;
+  const { now } = world;
+  const settle = async (batch: SettleBatch) => {
+    const texts = batch.settlements.flatMap(({ outcomes }) =>
+      outcomes.map((outcome) => ('error' in outcome ? outcome.error : '')),
+    );
+    if (texts.some((text) => text.includes(unstorableMark))) {
+      throw new StoreContentRefused('such bytes cannot be stored');
+    }
+    const before = ledger.tables.attemptsRecorded();
+    const answer = await deliveries.settle(batch);
+    ledger.results.settled(batch, answer, before);
+    const outcomes = batch.settlements.flatMap((settlement) =>
+      settlement.outcomes.map(
+        ({ event, result, attempt }) =>
+          `${world.label(settlement.stream)} ${world.label(event.id)}/${attempt} ${result}`,
+      ),
+    );
+    world.note(name, `settles ${batch.batch}: ${outcomes.join(', ')}`);
+    return answer;
+  };
+  return {
+    ...site.store,
+    log: {
+      // Not in turn: appends of several callers share a commit.
+      append: (...args) =>
+        command('append', () => {
+          const answers = log.append(...args);
+          answers.then(
+            (appended) => ledger.committed(appended),
+            () => undefined,
+          );
+          return answers;
+        }),
+      head: inTurn('head', log.head),
+      page: inTurn('page', log.page),
+      firstSince: inTurn('firstSince', log.firstSince),
+      prune: inTurn('prune', log.prune, (count, _, { olderThanMs, take }) =>
+        ledger.pruned(olderThanMs, take, count),
+      ),
+    },
+    streams: {
+      ...streams,
+      create: inTurn('create', streams.create, (answer, { types }) => {
+        if ('created' in answer) ledger.created(answer.created, types);
+      }),
+      update: inTurn('update', streams.update, (answer) => {
+        if ('updated' in answer) ledger.updated(answer.updated, answer.held !== undefined, now());
+      }),
+      delete: inTurn('delete', streams.delete, (isDeleted, _, id) => {
+        if (isDeleted) ledger.deleted(id);
+      }),
+    },
+    deliveries: {
+      ...deliveries,
+      redeliver: inTurn('redeliver', deliveries.redeliver, (answer, _, stream, eventId) => {
+        if (answer === 'accepted') ledger.results.redelivered(stream, [eventId], now());
+      }),
+      redeliverMany: inTurn('redeliverMany', deliveries.redeliverMany, (count, _, stream) =>
+        ledger.results.redeliveredAll(stream, count, now()),
+      ),
+      addTest: inTurn('addTest', deliveries.addTest, (answer, _, stream, event) => {
+        if (answer === 'accepted') ledger.results.tested(stream, event.id, now());
+      }),
+      claimDue: inTurn('claimDue', deliveries.claimDue, (answers, asks, rules) => {
+        ledger.results.claimedDue(asks, now(), rules, answers);
+        const rows = answers.flatMap(({ rows: taken }) => taken.map(({ event }) => event.id));
+        if (rows.length > 0) world.note(name, `claims rows: ${rows.map(world.label).join(', ')}`);
+      }),
+      settle: inTurn('settle', settle),
+      pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts, () =>
+        ledger.tables.checkKept(),
+      ),
+    },
+    replays: {
+      create: inTurn('createReplay', replays.create, (answer, asked) =>
+        ledger.replays.replayed(asked, answer, now()),
+      ),
+      get: inTurn('replay', replays.get),
+      cancel: inTurn('cancelReplay', replays.cancel, (_, _tenant, stream, id) =>
+        ledger.replays.cancelled(stream, id, now()),
+      ),
+      feed: inTurn('feed', replays.feed, (answer, ask) => {
+        const { node } = joined;
+        const ids = node === undefined ? [] : ledger.replays.fed(node, ask, answer, now());
+        if (ids.length > 0) world.note(name, `replays ${ids.map(world.label).join(', ')}`);
+      }),
+      prune: inTurn('pruneReplays', replays.prune, (_, { olderThanMs }) =>
+        ledger.replays.prunedReplays(olderThanMs),
+      ),
+    },
+    ownership: {
+      join: inTurn('join', ownership.join, (node, _, leaseMs) => {
+        Object.assign(joined, { node, generation: site.generation });
+        ledger.leases.joined(node, leaseMs);
+      }),
+      heartbeat: inTurn('heartbeat', ownership.heartbeat, (answer, node, leaseMs) => {
+        if (answer !== undefined) ledger.leases.renewed(node, leaseMs);
+      }),
+      claim: inTurn('claim', ownership.claim, (answer, node, { claim }) => {
+        ledger.leases.claimed(node, claim, answer, now());
+        const names = answer.map(
+          ({ stream, epoch }) => `${world.label(stream.id)} (epoch ${epoch})`,
+        );
+        if (names.length > 0) world.note(name, `owns ${names.join(', ')}`);
+      }),
+      owned: inTurn('owned', ownership.owned),
+      hasSeen: inTurn('hasSeen', ownership.hasSeen),
+      raiseCursors: inTurn('raiseCursors', ownership.raiseCursors, (_, cursors) => {
+        if (joined.node !== undefined) ledger.leases.raised(joined.node, cursors);
+      }),
+      release: inTurn('release', ownership.release, (_, node, cursors) => {
+        ledger.leases.released(node, cursors);
+        const names = cursors.map(({ stream, cursor }) => `${world.label(stream)} at ${cursor}`);
+        world.note(name, `gives up ${names.join(', ')}`);
+        site.tell({ kind: 'free' });
+      }),
+      leave: inTurn('leave', ownership.leave, (_, node) => {
+        ledger.leases.left(node);
+        site.tell({ kind: 'free' });
+      }),
+      nodes: inTurn('nodes', ownership.nodes),
+    },
+    upkeep: upkeepStore(world, inTurn),
+    watch: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}

@@ -1,0 +1,68 @@
+import type { PostResult } from '../../src/core/retry.ts';
+import type { Transport } from '../../src/delivery/transport.ts';
+import { headerOf } from '../helpers/transport.ts';
+import { processOf } from './account.ts';
+import type { Dice } from './dice.ts';
+import type { Joined } from './process.ts';
+import { react } from './receivers.ts';
+import type { World } from './world.ts';
+
+/** The receivers as a process reaches them: each request is checked when it leaves. */
+export function transportOf(
+  world: World,
+  given: {
+    readonly name: string;
+    readonly joined: Joined;
+    readonly dice: Dice;
+    /** Runs an action after some time, whatever has become of the process. */
+    readonly later: (delayMs: number, action: () => void) => void;
+    /** Hands over what arrived for the process, once it runs. */
+    readonly mail: (action: () => void) => void;
+  },
+): Pick<Transport, 'post'> {
+  const { timeline, ledger, plan } = world;
+  const { name, joined, dice, later, mail } = given;
+  return {
+    post: (request) => {
+      const eventId = headerOf(request, 'webhook-id') ?? '';
+      const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
+      const process = joined.node === undefined ? name : processOf(joined.node);
+      const line = ledger.attempts.begins(
+        process,
+        streamId,
+        eventId,
+        `${request.origin}${request.path}`,
+      );
+      const { promise, resolve } = Promise.withResolvers<PostResult>();
+      let isOver = false;
+      const end = (result: PostResult, how: string): void => {
+        if (isOver) return;
+        isOver = true;
+        if (line !== undefined) ledger.attempts.ends(process, line);
+        world.note(name, `${line?.label ?? streamId} ${world.label(eventId)}: ${how}`);
+        resolve(result);
+      };
+      if (line === undefined) return { ended: promise, cancel: () => undefined };
+      world.note(name, `sends ${world.label(eventId)} to ${line.label}`);
+      const { afterMs, result, accepts } = react(world.moodOf(line), {
+        dice,
+        token: headerOf(request, 'authorization') ?? '',
+        unstorable: world.weather().unstorable,
+        attempt: line.counts.rows.get(eventId)?.attempt ?? 1,
+      });
+      const timeoutMs = plan.settings.attemptTimeoutMs;
+      if (accepts) {
+        later(Math.min(afterMs, timeoutMs), () => ledger.attempts.accepts(line, eventId));
+      }
+      if (afterMs >= timeoutMs) {
+        const late: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
+        timeline.after(timeoutMs, () => mail(() => end(late, 'times out')));
+      } else {
+        const how = result.kind === 'answered' ? `answers ${result.status}` : result.cause;
+        later(afterMs, () => mail(() => end(result, how)));
+      }
+      const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
+      return { ended: promise, cancel: () => end(cancelled, 'is cut off') };
+    },
+  };
+}

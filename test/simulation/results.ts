@@ -1,0 +1,160 @@
+import type { Health } from '../../src/core/types.ts';
+import type {
+  DueAnswer,
+  DueAsk,
+  DueRules,
+  SettleAnswer,
+  SettleBatch,
+  Settlement,
+} from '../../src/store/port.ts';
+import * as model from '../store/contract/model.ts';
+import { type Account, processOf } from './account.ts';
+import type { Line } from './line.ts';
+import type { Tables } from './tables.ts';
+
+/** Rows of deliveries: handed out, settled, and made again. */
+export class Results {
+  readonly batches = new Set<string>();
+  /** When settlements were recorded, in order. */
+  readonly settledAt: number[] = [];
+  readonly #account: Account;
+  readonly #tables: Tables;
+
+  constructor(account: Account, tables: Tables) {
+    this.#account = account;
+    this.#tables = tables;
+  }
+
+  settled(batch: SettleBatch, answer: SettleAnswer, attemptsBefore: number): void {
+    const key = `${processOf(batch.node)} ${batch.batch}`;
+    if (this.batches.has(key)) {
+      if (this.#tables.attemptsRecorded() !== attemptsBefore) {
+        this.#account.break('repeated', `batch ${key} was recorded a second time`);
+      }
+      for (const { stream } of batch.settlements) this.#tables.lookAt(stream);
+      return;
+    }
+    this.batches.add(key);
+    this.settledAt.push(this.#account.deps.nowMs());
+    batch.settlements.forEach((settlement, index) => {
+      if (answer.streams[index]?.result === 'recorded') this.#record(batch, settlement);
+      else this.#tables.lookAt(settlement.stream);
+    });
+  }
+
+  #record(batch: SettleBatch, settlement: Settlement): void {
+    const line = this.#account.lines.get(settlement.stream);
+    const process = processOf(batch.node);
+    if (line === undefined) return;
+    if (line.owner?.process !== process || line.owner.epoch !== settlement.epoch) {
+      this.#account.break(
+        'owner',
+        `results of ${process} for ${line.label}, which has another owner`,
+      );
+    }
+    const { limits } = batch;
+    const now = this.#account.deps.now();
+    settlement.outcomes.forEach((outcome, index) => {
+      const { event, result } = outcome;
+      if (result === 'delivered') {
+        if (!line.accepted.has(event.id))
+          this.#account.break('truth', `${event.id} of ${line.label}`);
+        line.recorded.add(event.id);
+      }
+      this.checkText(line, 'error' in outcome ? outcome.error : undefined);
+      if (!outcome.hasRow && line.counts.rows.has(event.id)) {
+        this.#account.break(
+          'twice',
+          `${event.id} has a row of ${line.label} and was sent without it`,
+        );
+      }
+      const isLast = index === settlement.outcomes.length - 1;
+      const cursor = isLast ? settlement.cursor : 0;
+      model.settle(line.counts, outcome, { cursor, run: settlement.run, now, limits });
+    });
+    this.#tables.look(line, { process, epoch: settlement.epoch }, settlement.cursor);
+    this.#checkWaiting(line, limits);
+  }
+
+  #checkWaiting(line: Line, limits: Health): void {
+    const { streamConcurrency } = this.#account.deps.settings;
+    const rows = [...line.counts.rows.values()];
+    const waiting = rows.filter(({ kind, dueAt }) => kind === 'first' && dueAt !== undefined);
+    if (waiting.length > limits.consecutive + streamConcurrency) {
+      this.#account.break(
+        'bounds',
+        `${waiting.length} deliveries of ${line.label} wait for a retry`,
+      );
+    }
+    const open = rows.filter((row) => model.isOpen(row) && row.offset !== undefined).length;
+    if (open > limits.total + limits.consecutive + 2 * streamConcurrency) {
+      this.#account.break('bounds', `${open} open failures of ${line.label}`);
+    }
+  }
+
+  /** Texts of strangers go on without the stream's secrets. */
+  checkText(line: Line, text: string | undefined): void {
+    for (const token of line.tokens) {
+      if (text?.includes(token)) this.#account.break('secrets', `${line.label}: ${text}`);
+    }
+  }
+
+  claimedDue(
+    asks: readonly DueAsk[],
+    now: number,
+    rules: DueRules,
+    answers: readonly DueAnswer[],
+  ): void {
+    asks.forEach((ask, index) => {
+      const line = this.#account.lines.get(ask.stream);
+      const rows = answers[index]?.rows ?? [];
+      if (line === undefined || line.isDeleted) return;
+      if (ask.epoch !== line.counts.epoch || line.owner === undefined) {
+        if (rows.length > 0)
+          this.#account.break('owner', `a former owner got rows of ${line.label}`);
+        return;
+      }
+      const { taken } = model.claimDue(line.counts, now, rules, ask.take);
+      const got = rows.map(({ event }) => event.id);
+      for (const { event, kind } of rows) line.handedOut.set(event.id, kind);
+      if (got.join(' ') !== taken.join(' ')) {
+        this.#account.break(
+          'counters',
+          `${line.label} handed out [${got.join()}] and not [${taken.join()}]`,
+        );
+      }
+    });
+  }
+
+  redelivered(stream: string, eventIds: readonly string[], now: number): void {
+    const line = this.#account.lines.get(stream);
+    if (line === undefined) return;
+    for (const eventId of eventIds) {
+      model.redeliver(this.#account.world, line.counts, eventId, now);
+      line.cycles.set(eventId, (line.cycles.get(eventId) ?? 0) + 1);
+    }
+    this.#tables.lookAt(stream);
+  }
+
+  redeliveredAll(stream: string, count: number, now: number): void {
+    const rows = [...(this.#account.lines.get(stream)?.counts.rows.values() ?? [])];
+    const failed = rows.filter(({ state }) => state === 'failed').map(({ eventId }) => eventId);
+    if (failed.length !== count)
+      this.#account.break('counters', `${count} failures, not ${failed.length}`);
+    this.redelivered(stream, failed, now);
+  }
+
+  tested(stream: string, eventId: string, now: number): void {
+    const line = this.#account.lines.get(stream);
+    line?.tests.add(eventId);
+    line?.counts.rows.set(eventId, {
+      eventId,
+      offset: undefined,
+      kind: 'test',
+      state: 'retrying',
+      attempt: 1,
+      dueAt: now,
+      failedAt: undefined,
+    });
+  }
+}

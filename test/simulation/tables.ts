@@ -1,0 +1,186 @@
+import type { Replay } from '../../src/core/types.ts';
+import * as model from '../store/contract/model.ts';
+import type { Account } from './account.ts';
+import type { Line } from './line.ts';
+import { labelOf } from './world.ts';
+
+/** Compares the tables of the store with what is known. */
+export class Tables {
+  /** As last seen in the table. */
+  readonly cursors = new Map<Line, number>();
+  readonly #account: Account;
+
+  constructor(account: Account) {
+    this.#account = account;
+  }
+
+  /** Bodies and entries of the history were removed: open deliveries keep theirs. */
+  checkKept(): void {
+    const { db, tenant } = this.#account.deps.site;
+    const bodiless = db.all<{ stream: string; event: string }>`
+      select d.stream, d.event_id as event from deliveries d
+      where d.tenant = ${tenant} and d.body is null
+        and not exists (select 1 from events e where e.tenant = d.tenant and e.offset = d.offset)
+        and not exists (
+          select 1 from kept_events k where k.tenant = d.tenant and k.offset = d.offset)`;
+    for (const { stream, event } of bodiless) {
+      this.#account.break(
+        'lost',
+        `the body of ${event}, which ${labelOf(stream)} has not delivered`,
+      );
+    }
+    const silent = db.all<{ stream: string; event: string }>`
+      select d.stream, d.event_id as event
+      from deliveries d join runs r on r.tenant = d.tenant and r.stream = d.stream
+      where d.tenant = ${tenant} and d.failed_at is not null and d.offset is not null
+        and not exists (
+          select 1 from attempts a where a.stream_key = r.key and a.event_key = d.offset)
+        and not exists (
+          select 1 from attempts_kept a where a.stream_key = r.key and a.event_key = d.offset)`;
+    for (const { stream, event } of silent) {
+      this.#account.break(
+        'explained',
+        `the failure of ${event} of ${labelOf(stream)} has no history`,
+      );
+    }
+  }
+
+  attemptsRecorded(): number {
+    return (
+      this.#account.deps.site.db.get<{ count: number }>`select count(*) as count from attempts`
+        ?.count ?? 0
+    );
+  }
+
+  lookAt(streamId: string): void {
+    const line = this.#account.lines.get(streamId);
+    if (line !== undefined && !line.isDeleted) this.look(line);
+  }
+
+  /** `by` is who may have moved the cursor, and `to` where it may stand at most. */
+  look(line: Line, by?: { process: string; epoch: number }, to = Infinity): void {
+    const row = this.#account.deps.site.db.get<RunRow>`
+      select r.cursor, r.run, r.epoch, r.consecutive_failures as consecutive,
+        r.total_failures as total, s.status, s.version,
+        (select count(*) from deliveries d
+          where d.tenant = r.tenant and d.stream = r.stream and d.failed_at is not null) as open,
+        (select count(*) from deliveries d
+          where d.tenant = r.tenant and d.stream = r.stream) as rows
+      from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
+      where r.tenant = ${this.#account.deps.site.tenant} and r.stream = ${line.id}`;
+    if (row === undefined) return this.#account.break('lost', `${line.label} is gone`);
+    this.#checkCounts(line, row);
+    this.checkReplays(line);
+    this.#checkCursor(line, row.cursor, by, to);
+  }
+
+  checkReplays({ id, label, counts }: Line): void {
+    for (const expected of counts.replays.values()) {
+      const row = this.#account.deps.site.db.get<
+        Pick<Replay, 'status' | 'matched' | 'sent' | 'failed'>
+      >`
+        select status, matched, sent, failed from replays
+        where tenant = ${this.#account.deps.site.tenant} and stream = ${id} and id = ${expected.id}`;
+      for (const name of ['status', 'matched', 'sent', 'failed'] as const) {
+        const [found, value] = [row?.[name], expected[name]];
+        const what = `${name} of ${expected.id} of ${label}`;
+        if (found !== value) this.#account.break('counters', `${what} is ${found}, not ${value}`);
+      }
+      const { status, matched, sent, failed } = expected;
+      if (status !== 'running' && status !== 'cancelled' && matched !== sent + failed) {
+        this.#account.break(
+          'lost',
+          `${expected.id} found ${matched} and sent ${sent}, failed ${failed}`,
+        );
+      }
+    }
+  }
+
+  #checkCounts({ label, counts }: Line, row: RunRow): void {
+    const health = model.healthOf(counts);
+    const expected: Omit<RunRow, 'cursor'> = {
+      run: counts.run,
+      epoch: counts.epoch,
+      ...health,
+      open: health.total,
+      rows: counts.rows.size,
+      status: counts.enabled ? 'enabled' : 'disabled',
+      version: counts.version,
+    };
+    for (const [name, value] of Object.entries(expected)) {
+      const found = row[name as keyof RunRow];
+      if (found !== value)
+        this.#account.break('counters', `${name} of ${label} is ${found}, not ${value}`);
+    }
+  }
+
+  #checkCursor(
+    line: Line,
+    cursor: number,
+    by: { process: string; epoch: number } | undefined,
+    to: number,
+  ): void {
+    const { counts, label } = line;
+    const before = this.cursors.get(line) ?? 0;
+    this.cursors.set(line, cursor);
+    if (cursor < before) this.#account.break('passed', `the cursor of ${label} fell to ${cursor}`);
+    counts.cursor = cursor;
+    if (cursor <= before) return;
+    const { owner } = line;
+    if (by !== undefined && (owner?.process !== by.process || owner.epoch !== by.epoch)) {
+      this.#account.break('owner', `${by.process} moved the cursor of ${label}`);
+    }
+    if (cursor > to)
+      this.#account.break('passed', `the cursor of ${label} went to ${cursor}, not to ${to}`);
+    for (let offset = before + 1; offset <= cursor; offset += 1) this.#checkPassed(line, offset);
+  }
+
+  #checkPassed(line: Line, offset: number): void {
+    const event = this.#account.event(offset);
+    if (event === undefined)
+      return this.#account.break('passed', `${line.label} passed ${offset}, ahead of the log`);
+    if (!this.#account.wants(line, offset) || line.leftOut.has(offset)) return;
+    const hasRow = this.#account.deps.site.db.get`
+      select 1 from deliveries
+      where tenant = ${this.#account.deps.site.tenant} and stream = ${line.id} and event_id = ${event.id}`;
+    if (hasRow === undefined && !line.recorded.has(event.id)) {
+      this.#account.break('passed', `the cursor of ${line.label} passed ${event.id} at ${offset}`);
+    }
+  }
+
+  cursorNow({ id }: Line): number {
+    const { db, tenant } = this.#account.deps.site;
+    const row = db.get<{ cursor: number }>`
+      select cursor from runs where tenant = ${tenant} and stream = ${id}`;
+    return row?.cursor ?? 0;
+  }
+
+  /** The history is pruned, and the model's is not. */
+  firstAt({ id }: Line, offset: number): number | undefined {
+    const { db, tenant } = this.#account.deps.site;
+    const row = db.get<{ at: number | null }>`
+      select min(a.at) as at from attempts a join runs r on r.key = a.stream_key
+      where r.tenant = ${tenant} and r.stream = ${id} and a.event_key = ${offset}`;
+    return row?.at ?? undefined;
+  }
+
+  /** A change holds once its owner has seen it, and anyway once an operator was told so. */
+  mustHold(line: Line): boolean {
+    const { db, tenant } = this.#account.deps.site;
+    const row = db.get<{ unseen: number }>`
+      select unseen from runs where tenant = ${tenant} and stream = ${line.id}`;
+    return row?.unseen === 0 || line.toldVersion >= line.counts.version;
+  }
+}
+
+interface RunRow {
+  readonly cursor: number;
+  readonly run: number;
+  readonly epoch: number;
+  readonly consecutive: number;
+  readonly total: number;
+  readonly status: string;
+  readonly version: number;
+  readonly open: number;
+  readonly rows: number;
+}
