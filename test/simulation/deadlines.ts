@@ -93,6 +93,18 @@ export class Deadlines {
     this.#hinderedMs = this.#world.timeline.nowMs;
   }
 
+  /** Its receiver is in a bad mood; looks at all of them, now and then, may miss a short one. */
+  unwell(line: Line): void {
+    this.#unwellMs = this.#world.timeline.nowMs;
+    this.#waitingOf(line).unwellMs = this.#unwellMs;
+  }
+
+  #waitingOf(line: Line): Waiting {
+    const waiting = this.#waiting.get(line) ?? { unwellMs: 0, since: new Map() };
+    this.#waiting.set(line, waiting);
+    return waiting;
+  }
+
   #plan(): void {
     this.#world.timeline.after(everyMs, () => {
       this.#check();
@@ -113,20 +125,16 @@ export class Deadlines {
   /** Notes what waits now and since when. */
   #update(line: Line): void {
     const { ledger, timeline, moodOf } = this.#world;
-    const waiting = this.#waiting.get(line) ?? { unwellMs: 0, since: new Map() };
+    const waiting = this.#waitingOf(line);
     const since = new Map<string, number>();
     for (const key of ledger.attempts.owed(line))
       since.set(key, waiting.since.get(key) ?? timeline.nowMs);
     waiting.since = since;
-    if (moodOf(line) !== 'well') {
-      waiting.unwellMs = timeline.nowMs;
-      this.#unwellMs = timeline.nowMs;
-    }
-    this.#waiting.set(line, waiting);
+    if (moodOf(line) !== 'well') this.unwell(line);
   }
 
   #checkLine(line: Line, now: number, owed: number): void {
-    const { unwellMs, since } = this.#waiting.get(line) ?? { unwellMs: now, since: new Map() };
+    const { unwellMs, since } = this.#waitingOf(line);
     for (const [key, sinceMs] of since) {
       const fromMs = Math.max(sinceMs, unwellMs, this.#disturbedMs);
       const waitedMs = now - fromMs;

@@ -98,6 +98,7 @@ export async function play(
     },
     disturb: () => deadlines.disturb(),
     hinder: () => deadlines.hinder(),
+    unwell: (line) => deadlines.unwell(line),
     note: (who, what) => {
       if (given.record === true && ledger.broken === undefined) {
         history.push({ atMs: timeline.nowMs, who, what });

@@ -44,7 +44,9 @@ export function transportOf(
       };
       if (line === undefined) return { ended: promise, cancel: () => undefined };
       world.note(name, `sends ${world.label(eventId)} to ${line.label}`);
-      const { afterMs, result, accepts } = react(world.moodOf(line), {
+      const mood = world.moodOf(line);
+      if (mood !== 'well') world.unwell(line);
+      const { afterMs, result, accepts } = react(mood, {
         dice,
         token: headerOf(request, 'authorization') ?? '',
         unstorable: world.weather().unstorable,

@@ -26,6 +26,8 @@ export interface World {
   disturb(): void;
   /** A command or a hint takes long, or a hint is lost. */
   hinder(): void;
+  /** A receiver in a bad mood was sent something. */
+  unwell(line: Line): void;
   /** Writes a line of the history, when somebody wants to read it. */
   note(who: string, what: string): void;
   /** A short name for an id: `e12`, `s1`. */
