@@ -166,6 +166,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       );
       const row = failed[pick % Math.max(1, failed.length)];
       if (line === undefined || row === undefined) return;
+      hinderOthers(line);
       request(`is asked to redeliver ${world.label(row.eventId)} of ${line.label}`, (process) =>
         process.store.deliveries.redeliver(tenant, line.id, row.eventId),
       );
@@ -274,10 +275,19 @@ export function createOperator(world: World, processes: () => readonly Process[]
       process.store.deliveries.addTest(tenant, line.id, event),
     );
   };
-  const redeliverAll = (line: Line): void =>
+  const redeliverAll = (line: Line): void => {
+    hinderOthers(line);
     request(`is asked to redeliver all failures of ${line.label}`, (process) =>
       process.store.deliveries.redeliverMany(tenant, line.id, {}),
     );
+  };
+  /**
+   * The owner of a disabled stream keeps it until the leases of the rows that it sent have ended, and
+   * may be at its share meanwhile: a new stream waits for the next heartbeat.
+   */
+  const hinderOthers = ({ counts }: Line): void => {
+    if (!counts.enabled) world.hinder();
+  };
   const operator: Operator = {
     act: (step) => (doings[step.do] as (given: Step) => void)(step),
     create,
