@@ -41,7 +41,7 @@ export function createEventDayDropper(deps: DayDeps): UpkeepStore['dropEvents'] 
       const kept = old.filter(({ day }) => days.includes(day));
       return removeFirst(deps, kept, known);
     }
-    if (!(await isPast(db, going.barrier))) return 0;
+    if (!(await waitPast(deps, going.barrier))) return 0;
     const last = await keepBodies(deps, going, take);
     going = { ...going, after: last, isKept: last === undefined };
     return 1;
@@ -88,6 +88,17 @@ async function isNeeded(db: Database, day: number): Promise<boolean> {
     where t.oldest_at < ${end} and t.head > t.pruned_to
     limit 1`;
   return needed !== undefined;
+}
+
+/** Transactions of Leat last for milliseconds: a step waits for them, and for longer ones the next. */
+const barrierTries = { most: 10, pauseMs: 100 };
+
+async function waitPast({ db, clock }: DayDeps, barrier: string): Promise<boolean> {
+  for (let tries = 1; ; tries += 1) {
+    if (await isPast(db, barrier)) return true;
+    if (tries === barrierTries.most) return false;
+    await new Promise<void>((resolve) => clock.after(barrierTries.pauseMs, resolve));
+  }
 }
 
 /** Whether every transaction from before the barrier is over; those that only read do not count. */
