@@ -301,7 +301,8 @@ async function fillPostgres(client: pg.Client, options: RunOptions): Promise<voi
     from generate_series(1, ${streams}) s, generate_series(1, ${failures}) n;
     insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome)
     select ${day}, 1, (select min(key) from runs) + n % ${streams}, n / ${streams}, ${at}, 1.5, 1
-    from generate_series(1, ${rows}) n`);
+    from generate_series(1, ${rows}) n;
+    select leat_fill_log_days()`);
 }
 
 function fillSqlite(file: string, options: RunOptions): void {

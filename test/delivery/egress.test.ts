@@ -152,13 +152,14 @@ describe('a webhook at a name', () => {
 
   test('is called at its allowed addresses alone', async (t) => {
     const blocked = await receiverOf(t, { host: '127.0.0.2' });
-    const { lookup } = await dnsOf(t, () => ['127.0.0.2', '127.0.0.1', '::1']);
-    const { send } = createSender(t, { allow: ['127.0.0.1'], lookup });
+    // Other programs listen at 127.0.0.1, and may have this very port there.
+    const { lookup } = await dnsOf(t, () => ['127.0.0.2', '127.0.0.3', '::1']);
+    const { send } = createSender(t, { allow: ['127.0.0.3'], lookup });
     const origin = `http://mixed.example:${blocked.port}`;
     // Nobody listens at the allowed one, and still the blocked one is not tried.
     const refused: PostResult = { kind: 'broken', cause: 'refused', detail: 'ECONNREFUSED' };
     assert.deepEqual(await send(origin), refused);
-    const allowed = await receiverOf(t, { port: blocked.port });
+    const allowed = await receiverOf(t, { host: '127.0.0.3', port: blocked.port });
     assert.deepEqual(await send(origin), delivered);
     assert.equal(allowed.requests[0]?.headers['host'], `mixed.example:${blocked.port}`);
     assert.equal(blocked.connections, 0);

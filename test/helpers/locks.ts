@@ -1,4 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+
+/** Shorter than any wait for a lock that is worth a word. */
+const pauseMs = 5;
 
 /** Watches a database until told to end. */
 export interface LockWatch {
@@ -9,7 +13,7 @@ export interface LockWatch {
 }
 
 /**
- * Samples the locks of the program without a pause: those that it waits for, also on single days, and
+ * Samples the locks of the program all the time: those that it waits for, also on single days, and
  * those that it holds on whole tables and that exclude reading or writing. A day that is being
  * detached is not counted: no new statement finds it.
  */
@@ -24,6 +28,7 @@ export async function watchLocks(url: string): Promise<LockWatch> {
     for (let samples = 0; !ending.signal.aborted || samples < 3; samples += 1) {
       const { rows } = await client.query<{ lock: string }>(sampled);
       for (const { lock } of rows) found.add(lock);
+      await sleep(pauseMs);
     }
   };
   // A failure is reported at the end: until then nobody awaits it.
