@@ -8,7 +8,7 @@ import type { World } from './world.ts';
 /** How often it is checked whether all has arrived. */
 const stepMs = 20;
 
-/** Streams change hands no more after so many polls and heartbeats without a fault. */
+/** Streams change hands no more after a lease and so many polls and heartbeats without a fault. */
 const settledRounds = 3;
 const wrongMs = 3_600_000;
 
@@ -22,8 +22,8 @@ export async function checkPrompt(
   processes: readonly Process[],
 ): Promise<void> {
   const { timeline, plan, ledger } = world;
-  const { pollMs, heartbeatMs, retryDelaysMs } = plan.settings;
-  await timeline.runTo(timeline.nowMs + settledRounds * (pollMs + heartbeatMs));
+  const { leaseMs, pollMs, heartbeatMs, retryDelaysMs } = plan.settings;
+  await timeline.runTo(timeline.nowMs + leaseMs + settledRounds * (pollMs + heartbeatMs));
   const enabled = ledger.living().filter(({ counts }) => counts.enabled);
   const { promptMs, perEventMs } = boundsOf(plan.settings);
   const boundMs = promptMs + (types.length + 1) * enabled.length * perEventMs;
