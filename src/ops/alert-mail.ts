@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net';
-import { createTransport, type SMTPTransportOptions } from 'nodemailer';
+import type { SMTPTransportOptions } from 'nodemailer';
 import { type Alert, alertText, isStreamAlert } from '../core/alert.ts';
 import { formatTime } from '../core/date.ts';
 import { isLoopback } from '../core/value.ts';
@@ -24,6 +24,8 @@ export function createAlertMail({ smtpUrl, to }: AlertMailSettings): AlertSender
   return {
     place: 'email',
     send: async (letter, signal) => {
+      // Most starts send no mail, and loading it takes a tenth of one.
+      const { createTransport } = await import('nodemailer');
       const sockets: Socket[] = [];
       const cutOff = (): void => {
         for (const socket of sockets) socket.destroy(new Error('cut off'));

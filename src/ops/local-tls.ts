@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { parseAddress } from '../core/address.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import { keep, keepFirst, readKept } from './data-folder.ts';
-import { type Identity, makeAuthority, makeServerCertificate, type Validity } from './x509.ts';
+import type { Identity, Validity } from './x509.ts';
 
 const DAY_MS = 86_400_000;
 const AUTHORITY_DAYS = 3650;
@@ -56,6 +56,7 @@ export async function keptLocalTls(
   const kept = await readPair(folder);
   if (kept !== undefined && isGood(kept, authority, { hosts: wanted, now: deps.now })) return kept;
   const validity = certificateValidity(authority, deps.now);
+  const { makeServerCertificate } = await x509();
   const made = await makeServerCertificate(wanted, authority, { validity, random: deps.random });
   await keep({ folder, name: names.key, text: made.key }, deps.random);
   await keep({ folder, name: names.cert, text: made.cert, forAll: true }, deps.random);
@@ -73,12 +74,16 @@ async function keptAuthority(folder: string, deps: LocalTlsDeps): Promise<Identi
   return authority;
 }
 
+/** Most starts make no certificate, and loading what makes one takes a twentieth of one. */
+const x509 = () => import('./x509.ts');
+
 /** Of two starts at once that find none, one makes the authority of both. */
 async function newAuthority(
   folder: string,
   former: string | undefined,
   { now, random }: LocalTlsDeps,
 ): Promise<Identity> {
+  const { makeAuthority } = await x509();
   const made = await makeAuthority(validityFrom(now, AUTHORITY_DAYS), random);
   const file = { folder, name: names.authorityKey, text: made.key + made.cert };
   if (former === undefined) {
