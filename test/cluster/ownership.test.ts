@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { nodesOf, settled, startCluster } from '../helpers/cluster.ts';
 import { runLeat, type Running, secretKey } from '../helpers/leat.ts';
+import { rounds } from '../helpers/rounds.ts';
 import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
 describe('nodes on one PostgreSQL', () => {
@@ -98,7 +99,7 @@ describe('nodes on one PostgreSQL', () => {
       const answer = await node.send('PATCH', `/api/v2/event-streams/${id}`, { status });
       assert.equal(answer.status, 200);
     };
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < rounds({ few: 4, all: 10 }); round++) {
       // While the stream is disabled its owner gives it up, and then either may have it.
       await settled(first, [1, 0]);
       const owning = (await nodesOf(first)).find(({ streams }) => streams === 1);

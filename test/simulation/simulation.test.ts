@@ -18,7 +18,7 @@ async function story(plan: Plan): Promise<string> {
 }
 
 describe('the engine under simulation', () => {
-  const count = rounds({ few: 400, all: 2000 });
+  const count = rounds({ few: 250, all: 2000 });
   test(`${count} histories keep every promise`, async () => {
     const { histories, attempts, broken } = await search({ from: 0, to: count, threads: 2 });
     if (broken !== undefined) {
