@@ -48,6 +48,7 @@ export const upkeep: Bench = {
           return {
             place,
             halfway: () => backup.end(),
+            falling: () => withClient(place.url, oldDays),
             left: () => withClient(place.url, oldDays),
             bytes: () => withClient(place.url, databaseBytes),
           };
@@ -61,6 +62,8 @@ export const upkeep: Bench = {
         return {
           place,
           halfway: () => Promise.resolve(),
+          // While a node runs the file is its own.
+          falling: () => Promise.resolve(statSync(file).size),
           left: () => Promise.resolve(oldRowsAndSpace(file)),
           bytes: () => Promise.resolve(statSync(file).size),
         };
@@ -77,7 +80,9 @@ interface Filled {
   readonly place: Place;
   /** Called in the middle of the load. */
   halfway(): Promise<unknown>;
-  /** Old days, or rows and pages, that are still there. */
+  /** What falls while upkeep goes on, and ends at 0 or not. */
+  falling(): Promise<number>;
+  /** Old days, or rows and pages, that are still there once the node has ended. */
   left(): Promise<number>;
   bytes(): Promise<number>;
 }
@@ -165,9 +170,10 @@ async function measure(
     publish.push(nowMs() - began);
     await answer.body.dump();
   });
-  const left = settings === keepAll ? 0 : await whatIsLeft(filled);
+  if (settings !== keepAll) await untilItRests(filled);
   await pool.close();
   await endNodes(nodes);
+  const left = settings === keepAll ? 0 : await filled.left();
   const size = (await filled.bytes()) / before;
   await place.remove();
   return {
@@ -203,16 +209,15 @@ async function drive(
     .map(([seq, atMs]) => Math.max(0, atMs - (starts.get(seq) ?? NaN)));
 }
 
-/** Upkeep has a round each minute: ends when three went by without any day going. */
-async function whatIsLeft(filled: Filled): Promise<number> {
-  let left = await filled.left();
-  for (let idle = 0; left > 0 && idle < 180; idle += 1) {
+/** Upkeep has a round each minute: ends when three went by in which nothing fell. */
+async function untilItRests(filled: Filled): Promise<void> {
+  let last = await filled.falling();
+  for (let idle = 0; last > 0 && idle < 180; idle += 1) {
     await sleep(1000);
-    const now = await filled.left();
-    if (now < left) idle = 0;
-    left = now;
+    const now = await filled.falling();
+    if (now < last) idle = 0;
+    last = now;
   }
-  return left;
 }
 
 /** A session as a backup is: it holds a lock on every table until it ends. */
