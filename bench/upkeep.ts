@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
+import { startDump } from '../test/helpers/dump.ts';
 import { freePort } from '../test/helpers/ports.ts';
-import pg from 'pg';
+import type pg from 'pg';
 import type { Bench, Figure, RunOptions } from './bench.ts';
 import { type Receiver, startReceiver } from './child.ts';
 import {
@@ -44,7 +45,7 @@ export const upkeep: Bench = {
           const place = await makePlace();
           await withStore(place, () => Promise.resolve());
           await withClient(place.url, (client) => fillPostgres(client, options));
-          const backup = await holdTables(place.url);
+          const backup = await startDump(place.url);
           return {
             place,
             halfway: () => backup.end(),
@@ -218,22 +219,6 @@ async function untilItRests(filled: Filled): Promise<void> {
     if (now < last) idle = 0;
     last = now;
   }
-}
-
-/** A session as a backup is: it holds a lock on every table until it ends. */
-async function holdTables(url: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url });
-  // What else fails is said elsewhere.
-  client.on('error', () => undefined);
-  await client.connect();
-  await client.query('begin isolation level repeatable read, read only');
-  await client.query(`
-    do $$ declare names text; begin
-      select string_agg('only ' || quote_ident(relname), ', ') into names from pg_class
-        where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace;
-      execute 'lock table ' || names || ' in access share mode';
-    end $$`);
-  return client;
 }
 
 const today = (): number => Math.floor(Date.now() / dayMs);
