@@ -4,7 +4,6 @@ import { type Database, numbers, type Queries } from './database.ts';
 import { dayOf } from './days.ts';
 import { horizonOf } from './horizon.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
-import { daysOfRows } from './kept.ts';
 import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';
 
 /** Where a walk over the deliveries is. */
@@ -96,8 +95,7 @@ async function keepOf(
   rows: readonly WalkedDelivery[],
   day: number,
 ): Promise<void> {
-  const { first } = daysOfRows(rows.map((row) => row.first_day));
-  const from = first === undefined ? 1 : first - 1;
+  const from = Math.min(...rows.map(({ first_day: first }) => (first === null ? 1 : first - 1)));
   await tx.run`
     with moved as (
       delete from attempts

@@ -59,14 +59,3 @@ async function bodiesOf(
       limit 1
     ) as e on k.body is null`;
 }
-
-/** The first and the last of some days; nothing where one of them is not known. */
-export function daysOfRows(days: readonly (number | null)[]): {
-  readonly first: number | undefined;
-  readonly last: number | undefined;
-} {
-  const known = days.filter((day) => day !== null);
-  if (known.length < days.length || known.length === 0)
-    return { first: undefined, last: undefined };
-  return { first: Math.min(...known), last: Math.max(...known) };
-}
