@@ -1,11 +1,14 @@
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
+import { bundleProgram } from './bundle.ts';
 
 /**
  * `npm run test:only -- [--seed N] [files or options of node --test]`: runs files and tests in random
- * order. Prints the seed before and after, and the command that repeats the order.
+ * order. Prints the seed before and after, and the command that repeats the order. Tests that start
+ * the program start a bundle of the present sources.
  */
 const compiled = 'node_modules/.cache/compiled';
+const bundled = new URL('../node_modules/.cache/program/', import.meta.url);
 const everyTest = 'test/**/*.test.ts';
 /** More ends no earlier on two cores, and fewer leave them idle while tests wait. */
 const filesAtOnce = 4;
@@ -16,6 +19,7 @@ const { seed, rest } = readArguments(process.argv.slice(2));
 const named = rest.some((word) => !word.startsWith('-'));
 const repeat = `repeat this order with: npm run test:only -- --seed ${seed} ${rest.join(' ')}`;
 console.log(`Seed ${seed}; ${repeat}`);
+const program = await bundleProgram(bundled);
 const child = spawn(
   process.execPath,
   [
@@ -29,7 +33,10 @@ const child = spawn(
     ...rest,
     ...(named ? [] : [everyTest]),
   ],
-  { stdio: 'inherit', env: { NODE_COMPILE_CACHE: compiled, ...process.env } },
+  {
+    stdio: 'inherit',
+    env: { NODE_COMPILE_CACHE: compiled, LEAT_TEST_PROGRAM: program, ...process.env },
+  },
 );
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
 child.on('close', (code) => {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { asset } from '../asset.ts';
 import type { Tenant } from '../core/types.ts';
 import { hashOf, staticFile, type StaticFile, withoutDataUrls } from './files.ts';
 import type { Gate } from './gate.ts';
@@ -111,7 +112,7 @@ function buildPage(version: string): { html: string; files: readonly StaticFile[
 }
 
 function ownFile(name: string): Buffer {
-  return readFileSync(new URL(`reference/${name}`, import.meta.url));
+  return readFileSync(asset(`api/reference/${name}`));
 }
 
 function swaggerFile(name: string): Buffer {

@@ -11,7 +11,7 @@ import { CommandFailed, exitCodes, failureOf } from '../../src/cli/failure.ts';
 import { terminalSafe } from '../../src/cli/json.ts';
 import { addServiceExamples } from '../../src/cli/service-examples.ts';
 import { linesOf } from '../../src/cli/lines.ts';
-import { waitFor } from '../helpers/leat.ts';
+import { leatProgram, waitFor } from '../helpers/leat.ts';
 import { openShell } from './shell.ts';
 
 const id = `est_${'1'.repeat(22)}`;
@@ -88,8 +88,7 @@ describe('a server that is no Leat', { concurrency: 2 }, () => {
 describe('the output', { concurrency: 2 }, () => {
   test('that cannot be written is a failure', { skip: process.platform !== 'linux' }, async (t) => {
     const full = openSync('/dev/full', 'w');
-    const program = new URL('../../src/main.ts', import.meta.url).pathname;
-    const child = spawn(process.execPath, [program, 'completion', 'bash'], {
+    const child = spawn(process.execPath, [leatProgram, 'completion', 'bash'], {
       stdio: ['ignore', full, 'pipe'],
     });
     let said = '';

@@ -9,6 +9,7 @@ import {
   bootstrapClient,
   compileCache,
   end,
+  leatProgram,
   makePlace,
   startLeat,
   type Running,
@@ -43,14 +44,12 @@ export interface Started {
   ended(): Promise<Ended>;
 }
 
-const program = new URL('../../src/main.ts', import.meta.url).pathname;
-
 /** A shell in a fresh folder that the test's end removes. */
 export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
   const home = await mkdtemp(join(tmpdir(), 'leat-cli-'));
   t.after(() => rm(home, { recursive: true, force: true }));
   const start = (words: readonly string[], { env, input = '' }: Wishes = {}): Started => {
-    const child = spawn(process.execPath, [program, ...words], {
+    const child = spawn(process.execPath, [leatProgram, ...words], {
       cwd: home,
       stdio: ['pipe', 'pipe', 'pipe'],
       env: {

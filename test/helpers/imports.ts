@@ -123,10 +123,14 @@ const rules: readonly Rule[] = [
   { files: 'store/port-overview.ts', own: ['core/'], builtins: [] },
   {
     files: 'store/sqlite/',
-    own: ['core/', 'store/*.ts', 'store/rows/'],
+    own: ['core/', 'store/*.ts', 'store/rows/', 'asset.ts'],
     packages: ['node:sqlite'],
   },
-  { files: 'store/postgres/', own: ['core/', 'store/*.ts', 'store/rows/'], packages: ['pg'] },
+  {
+    files: 'store/postgres/',
+    own: ['core/', 'store/*.ts', 'store/rows/', 'asset.ts'],
+    packages: ['pg'],
+  },
   { files: 'store/rows/', own: ['core/', 'store/*.ts'] },
   { files: 'store/*.ts', own: ['core/', 'store/'] },
   {
@@ -148,7 +152,7 @@ const rules: readonly Rule[] = [
   { files: 'auth/', own: ['core/', 'store/port.ts', 'store/port-time.ts'], packages: ['jose'] },
   {
     files: 'api/',
-    own: ['core/', 'store/port.ts', 'store/port-time.ts', 'auth/', 'pull/', 'schemas/'],
+    own: ['asset.ts', 'core/', 'store/port.ts', 'store/port-time.ts', 'auth/', 'pull/', 'schemas/'],
     packages: [...FASTIFY, ...NETWORK, ...HTTP],
   },
   {
@@ -186,6 +190,7 @@ const rules: readonly Rule[] = [
     packages: ['commander', ...NETWORK, ...HTTP],
   },
   { files: 'console/', packages: ['preact', 'uplot'], builtins: [] },
+  { files: 'asset.ts', builtins: [] },
   { files: 'config.ts', own: ['core/'], types: ['cli/session.ts'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
   { files: 'listening.ts', own: ['core/'] },

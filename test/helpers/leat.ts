@@ -64,7 +64,7 @@ export async function makePlace(): Promise<Place> {
 export async function startLeat(
   place: Place,
   settings: Readonly<Record<string, string>> = {},
-  program = ownProgram,
+  program = leatProgram,
 ): Promise<Running> {
   const port =
     settings['LEAT_PORT'] === undefined ? await freePort() : Number(settings['LEAT_PORT']);
@@ -107,13 +107,18 @@ export async function startLeat(
   };
 }
 
-const ownProgram = new URL('../../src/main.ts', import.meta.url).pathname;
+/**
+ * What is started: the sources, or the bundle of them that a run of many tests makes first, as most
+ * of a start is reading and checking a thousand modules.
+ */
+export const leatProgram =
+  process.env['LEAT_TEST_PROGRAM'] ?? new URL('../../src/main.ts', import.meta.url).pathname;
 
 /** Starts the program with any words; the environment holds what is given and the path only. */
 export function spawnLeat(
   words: readonly string[],
   env: Readonly<Record<string, string>>,
-  { cwd = tmpdir(), program = ownProgram }: { cwd?: string; program?: string } = {},
+  { cwd = tmpdir(), program = leatProgram }: { cwd?: string; program?: string } = {},
 ): { child: ChildProcess; output: () => string } {
   // As `npm start` does.
   const child = spawn(process.execPath, ['--max-semi-space-size=16', program, ...words], {

@@ -1,3 +1,4 @@
+import { asset } from '../../asset.ts';
 import { keyProof, provesKey } from '../key-proof.ts';
 import {
   type AppliedMigration,
@@ -11,7 +12,7 @@ import type { Database, Queries } from './database.ts';
 import { makeDaysAhead, schemaLock } from './days.ts';
 import { refusalOf } from './refusal.ts';
 
-const folder = new URL('migrations/', import.meta.url);
+const folder = asset('store/postgres/migrations/');
 
 /**
  * Makes a database ready for this program: its schema is brought up to date, and the secret key

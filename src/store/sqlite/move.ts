@@ -1,5 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import { DatabaseSync, type SQLOutputValue, type StatementSync } from 'node:sqlite';
+import { asset } from '../../asset.ts';
 import { StartRefused } from '../../core/errors.ts';
 import { readMigrations, schemaRefusal } from '../migrate.ts';
 import {
@@ -73,7 +74,7 @@ function locked(file: string): DatabaseSync {
 /** Another process may be on its way out. */
 const lockWaitMs = 1000;
 
-const folder = new URL('migrations/', import.meta.url);
+const folder = asset('store/sqlite/migrations/');
 
 /** A file that is not written cannot be migrated either. */
 function refuseOtherSchema(connection: DatabaseSync, file: string): void {

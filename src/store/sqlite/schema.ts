@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { asset } from '../../asset.ts';
 import { keyProof, provesKey } from '../key-proof.ts';
 import { migrate, type MigrationDriver, readMigrations, type SchemaState } from '../migrate.ts';
 import type { Seal } from '../seal.ts';
@@ -27,7 +28,7 @@ export async function prepareSchema(
   }
 }
 
-const folder = new URL('migrations/', import.meta.url);
+const folder = asset('store/sqlite/migrations/');
 
 /** How SQLite runs and remembers migrations. */
 export function migrationDriver(connection: DatabaseSync, name: string): MigrationDriver {

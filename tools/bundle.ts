@@ -1,0 +1,32 @@
+import { cp, rm } from 'node:fs/promises';
+import { rolldown } from 'rolldown';
+
+/** The folders of `src/` whose files are read by name: `src/asset.ts` finds them. */
+const assets = ['api/reference', 'store/postgres/migrations', 'store/sqlite/migrations'];
+const sources = new URL('../src/', import.meta.url);
+
+/**
+ * Writes the program and its libraries as JavaScript of few files, with the assets beside them: it
+ * starts in a third of the time that the sources take. The swagger-ui page is still read from
+ * `node_modules`, so the folder must be below the checkout.
+ *
+ * @param folder is emptied first
+ * @returns the path of the program, `main.js`
+ */
+export async function bundleProgram(folder: URL): Promise<string> {
+  await rm(folder, { recursive: true, force: true });
+  const bundle = await rolldown({
+    input: new URL('main.ts', sources).pathname,
+    platform: 'node',
+    // A module that is not found is an error, and not left to the start of the program.
+    onLog: (_level, log) => {
+      throw new Error(`main.ts cannot be bundled: ${log.message}`);
+    },
+  });
+  await bundle.write({ dir: folder.pathname, format: 'esm' });
+  await bundle.close();
+  for (const path of assets) {
+    await cp(new URL(path, sources), new URL(path, folder), { recursive: true });
+  }
+  return new URL('main.js', folder).pathname;
+}
