@@ -89,7 +89,7 @@ describe('a test file', { concurrency: true }, () => {
     const run = await runTestThat(t, '');
     const { code, output } = await run.ended;
     assert.equal(code, 1);
-    assert.match(output, /This test left process \d+ running: .*main\.ts/);
+    assert.match(output, /This test left process \d+ running: .*main\.[jt]s serve/);
     await allGone(run);
   });
 
