@@ -12,6 +12,7 @@ import {
 import { addToOutbox, type Outbox } from '../core/outbox.ts';
 import type { Failure, HealthLimits, Tenant } from '../core/types.ts';
 import type { Store, TroubledStream } from '../store/port.ts';
+import { skewMaxMs } from '../store/port-time.ts';
 import type { Courier, Tour } from './alert-courier.ts';
 import { createBreaks, pause } from './pause.ts';
 import {
@@ -189,7 +190,8 @@ function waitOf(
   hasCondition: boolean,
 ): number {
   const busyMs = alone || busyUntil === undefined ? 0 : busyUntil - now;
-  if (busyMs > 0 && busyMs <= leaseMs) return Math.min(busyMs, everyMs);
+  // The clock of the node at work may be ahead of this one.
+  if (busyMs > 0 && busyMs <= leaseMs + skewMaxMs) return Math.min(busyMs, everyMs);
   if (hasCondition) return 0;
   const sinceMs = lookedAt === undefined ? Infinity : now - lookedAt;
   return sinceMs < -leaseMs ? 0 : Math.max(0, everyMs - Math.max(0, sinceMs));

@@ -212,6 +212,27 @@ describe('a look', () => {
     assert.equal(new Set(logged).size, logged.length);
   });
 
+  test('is left to the process that is at it, also where the clock of another is behind', async (t) => {
+    const clock = createManualClock();
+    const { deps, start, troubles, told, logged } = await open(t, clock);
+    const failure = failureOf('a', clock.now() - minute);
+    troubles.push(failure);
+    const reading = Promise.withResolvers<void>();
+    const { listFailures } = deps.store.deliveries;
+    const deliveries: MonitorDeps['store']['deliveries'] = {
+      listFailures: (...question) => reading.promise.then(() => listFailures(...question)),
+    };
+    start({ store: { ...deps.store, deliveries } });
+    await clock.advance(0);
+    const behind = createManualClock(clock.now() - 5);
+    start({ clock: behind });
+    await behind.advance(0);
+    reading.resolve();
+    await clock.advance(0);
+    assert.deepEqual(told, ['a delivery_failures 1']);
+    assert.deepEqual(logged, [failure.eventId]);
+  });
+
   test('that was cut short by the store is made anew, and nothing is told twice', async (t) => {
     const clock = createManualClock();
     const site = await open(t, clock);
