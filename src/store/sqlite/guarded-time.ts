@@ -41,8 +41,9 @@ export function nextReading(before: GuardState, wall: Millis, elapsedMs: number)
   const slowed = Math.max(before.now + passedMs * slowRate, Math.min(wall, carried));
   const allowanceMs = Math.min(skewMaxMs, before.allowanceMs + passedMs * allowanceRate);
   if (!isSkewed(skewMs)) {
-    const now = skewMs >= 0 ? Math.min(wall, carried + allowanceMs) : slowed;
-    const followedMs = Math.max(0, now - carried);
+    if (skewMs < 0) return { now: slowed, elapsedMs, allowanceMs, step: undefined };
+    const followedMs = Math.min(skewMs, allowanceMs);
+    const now = carried + followedMs;
     return { now, elapsedMs, allowanceMs: allowanceMs - followedMs, step: undefined };
   }
   const isSame = before.step !== undefined && Math.abs(skewMs - before.step.skewMs) <= skewMaxMs;
