@@ -18,12 +18,15 @@ export async function bundleProgram(folder: URL): Promise<string> {
   const bundle = await rolldown({
     input: new URL('main.ts', sources).pathname,
     platform: 'node',
+    // Nothing is removed: this version of the bundler takes a call that is made for what it throws,
+    // as of decodeURIComponent, for one without use.
+    treeshake: false,
     // A module that is not found is an error, and not left to the start of the program.
     onLog: (_level, log) => {
       throw new Error(`main.ts cannot be bundled: ${log.message}`);
     },
   });
-  await bundle.write({ dir: folder.pathname, format: 'esm' });
+  await bundle.write({ dir: folder.pathname, format: 'esm', minify: false });
   await bundle.close();
   for (const path of assets) {
     await cp(new URL(path, sources), new URL(path, folder), { recursive: true });
