@@ -57,20 +57,25 @@ const quickSettings = {
   synchronous_commit: 'on',
   max_connections: '200',
   shared_buffers: '64MB',
+};
+const portAttempts = 5;
+/** Where there is so much, it is more than the servers of a few test files at once come to. */
+const memoryMinBytes = 4 * 2 ** 30;
+const memorySettings = {
   max_wal_size: '128MB',
   // In the data folder, so that a server that is killed leaves nothing behind.
   dynamic_shared_memory_type: 'mmap',
 };
-const portAttempts = 5;
-/** What servers of a few test files at once may come to. */
-const memoryMinBytes = 4 * 2 ** 30;
 
 /** Makes a server and starts it. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const owner = unprivilegedOwner();
   const bin = binariesFor(owner);
-  const folder = realpathSync(mkdtempSync(join(dataRoot(), 'leat-postgres-')));
-  const place: Place = { bin, folder, owner, settings: { ...quickSettings, ...options.settings } };
+  const wishes = { ...quickSettings, ...options.settings };
+  const root = dataRoot(wishes);
+  const settings = root === memory ? { ...memorySettings, ...wishes } : wishes;
+  const folder = realpathSync(mkdtempSync(join(root, 'leat-postgres-')));
+  const place: Place = { bin, folder, owner, settings };
   try {
     await mkdir(dataOf(folder), { mode: 0o700 });
     if (owner !== undefined) {
@@ -121,7 +126,7 @@ export async function startOn(
   fill: (data: string) => Promise<void>,
   port?: number,
 ): Promise<PostgresServer> {
-  const folder = realpathSync(mkdtempSync(join(dataRoot(), 'leat-postgres-')));
+  const folder = realpathSync(mkdtempSync(join(dataRoot(like.settings), 'leat-postgres-')));
   const place: Place = { ...like, folder };
   try {
     await mkdir(dataOf(folder), { mode: 0o700 });
@@ -349,14 +354,16 @@ async function runInitdb(place: Place): Promise<void> {
   if (code !== 0) throw new Error(`initdb failed:\n${tailOf(logOf(place.folder))}`);
 }
 
+const memory = '/dev/shm';
+
 /**
- * In memory where there is plenty: each test makes and drops a database of 600 files, and ext4 looks
- * at every inode that went in the last minutes before it makes another file. Two thirds of the time
- * of the tests of the store went there.
+ * In memory where there is plenty and the disk does not matter: each test makes and drops a database
+ * of 600 files, and ext4 looks at every inode that went in the last minutes before it makes another
+ * file. Two thirds of the time of the tests of the store went there.
  */
-function dataRoot(): string {
-  const memory = '/dev/shm';
-  if (process.platform !== 'linux' || freemem() < memoryMinBytes) return tmpdir();
+function dataRoot({ fsync }: { readonly fsync?: string }): string {
+  const onDisk = fsync === 'on' || process.platform !== 'linux' || freemem() < memoryMinBytes;
+  if (onDisk) return tmpdir();
   try {
     accessSync(memory, constants.W_OK | constants.X_OK);
     const { bavail, bsize } = statfsSync(memory);
