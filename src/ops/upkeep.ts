@@ -58,6 +58,7 @@ interface Job {
 export function createUpkeep(deps: UpkeepDeps): Upkeep {
   const { store, clock, settings, leader, mayWork, report } = deps;
   const lag = watchLag(deps);
+  const tenants = createTenantTurns(deps);
 
   const round = async (signal: AbortSignal): Promise<void> => {
     if (!mayWork()) return;
@@ -65,7 +66,7 @@ export function createUpkeep(deps: UpkeepDeps): Upkeep {
     if (lease === undefined) return;
     const goOn = async (): Promise<boolean> => !signal.aborted && mayWork() && lease.renew();
     await store.upkeep.prepare().catch((error: unknown) => report(error, 'prepare'));
-    await work(deps, await jobsOf(deps, lag), goOn, signal);
+    await work(deps, await jobsOf(deps, lag, tenants), goOn, signal);
     await work(deps, laterJobsOf(deps), goOn, signal);
   };
 
@@ -106,7 +107,11 @@ async function takeLease({
 /** Jobs that have one turn together: many tenants do not keep the other work waiting. */
 type Jobs = readonly Job[];
 
-async function jobsOf(deps: UpkeepDeps, lag: () => Promise<number>): Promise<Jobs[]> {
+async function jobsOf(
+  deps: UpkeepDeps,
+  lag: () => Promise<number>,
+  tenants: TenantTurns,
+): Promise<Jobs[]> {
   const { store, settings } = deps;
   const take = settings.stepRows;
   const events = { olderThanMs: settings.eventRetentionMs, take };
@@ -116,9 +121,12 @@ async function jobsOf(deps: UpkeepDeps, lag: () => Promise<number>): Promise<Job
     [{ what: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
     // The record of a replay is kept as long as the events that it sent.
     [{ what: 'replays', step: () => store.replays.prune(events) }],
-    (await tenantsToPrune(deps)).map((tenant) => ({
+    (await tenants.list()).map((tenant) => ({
       what: `events of tenant ${tenant}`,
-      step: () => store.log.prune(tenant, { ...events, take: settings.stepRows * 1000 }),
+      step: () => {
+        tenants.begin(tenant);
+        return store.log.prune(tenant, { ...events, take: settings.stepRows * 1000 });
+      },
     })),
   ];
 }
@@ -134,9 +142,34 @@ function laterJobsOf({ store, settings }: UpkeepDeps): Jobs[] {
   ];
 }
 
+/**
+ * Whose turn it is to be pruned. A round may end before every tenant had a turn, and some are listed
+ * in every round without anything to prune: each round goes on after the last turn of the one before.
+ */
+interface TenantTurns {
+  /** Ids of the tenants to prune, in the order of their turns. */
+  list(): Promise<number[]>;
+  /** Notes that a tenant has its turn, whatever becomes of it. */
+  begin(tenant: number): void;
+}
+
+function createTenantTurns(deps: UpkeepDeps): TenantTurns {
+  let last = 0;
+  return {
+    list: async () => {
+      const tenants = await tenantsToPrune(deps);
+      return [...tenants.filter((id) => id > last), ...tenants.filter((id) => id <= last)];
+    },
+    begin: (tenant) => {
+      last = tenant;
+    },
+  };
+}
+
 /** Tenants looked at by one command. */
 const TENANTS_AT_ONCE = 500;
 
+/** In the order of their ids. */
 async function tenantsToPrune({ store, settings, report }: UpkeepDeps): Promise<number[]> {
   const found: number[] = [];
   let after: number | undefined = 0;
@@ -157,6 +190,9 @@ async function tenantsToPrune({ store, settings, report }: UpkeepDeps): Promise<
   return found;
 }
 
+/** Pause after a step that failed, at most: it has mostly waited, for a lock or for an answer. */
+const FAILED_PAUSE_MAX_MS = 1000;
+
 /**
  * One step of each of `turns`, over and over, until none has anything left to do or half of a round is
  * over. An error ends the job, and no other.
@@ -176,8 +212,11 @@ async function work(
     const job = jobs.shift();
     if (job === undefined) continue;
     const beganMs = clock.elapsedMs();
+    // Other work has the store at least as long as this step had it.
+    let pauseMaxMs = Infinity;
     const count = await job.step().catch((error: unknown) => {
       report(error, job.what);
+      pauseMaxMs = FAILED_PAUSE_MAX_MS;
       return 0;
     });
     if (count > 0) {
@@ -185,8 +224,7 @@ async function work(
       done.set(job.what, (done.get(job.what) ?? 0) + count);
     }
     queue.push(jobs);
-    // Other work has the store at least as long as this step had it.
-    await pause(clock, Math.max(1, clock.elapsedMs() - beganMs), signal);
+    await pause(clock, Math.min(pauseMaxMs, Math.max(1, clock.elapsedMs() - beganMs)), signal);
   }
   for (const [what, count] of done) log.info({ what, count }, 'upkeep');
 }

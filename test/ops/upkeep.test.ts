@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
+import { pause } from '../../src/ops/pause.ts';
 import { type RaisedAlert } from '../../src/ops/system-alerts.ts';
 import { createUpkeep, type UpkeepDeps } from '../../src/ops/upkeep.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -9,6 +10,7 @@ import { createManualClock } from '../helpers/clock.ts';
 import { addTenant, newEvent, newStream } from '../store/contract/scene.ts';
 
 const dayMs = 86_400_000;
+const never = new AbortController().signal;
 const settings = {
   eventRetentionMs: dayMs,
   attemptRetentionMs: dayMs,
@@ -23,6 +25,8 @@ interface House {
   readonly clock: ReturnType<typeof createManualClock>;
   readonly errors: { readonly error: unknown; readonly what: string }[];
   readonly alerts: RaisedAlert[];
+  /** Starts the upkeep of a process; returns what ends it. */
+  start(given?: Partial<UpkeepDeps>): () => Promise<void>;
   /** Runs one round of upkeep. */
   round(given?: Partial<UpkeepDeps>): Promise<void>;
 }
@@ -38,29 +42,72 @@ async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<
   t.after(store.close);
   const errors: House['errors'][number][] = [];
   const alerts: RaisedAlert[] = [];
+  const start = (given: Partial<UpkeepDeps> = {}): (() => Promise<void>) => {
+    const end = new AbortController();
+    const ended = createUpkeep({
+      store,
+      clock,
+      settings,
+      leader: 'this',
+      mayWork: () => true,
+      alerts: { raise: (alert) => alerts.push(alert) },
+      log: { info: () => undefined },
+      report: (error, what) => errors.push({ error, what }),
+      ...given,
+    }).run(end.signal);
+    return async () => {
+      end.abort();
+      await ended;
+    };
+  };
   return {
     store,
     clock,
     errors,
     alerts,
-    round: async (given = {}) => {
-      const end = new AbortController();
-      const ended = createUpkeep({
-        store,
-        clock,
-        settings,
-        leader: 'this',
-        mayWork: () => true,
-        alerts: { raise: (alert) => alerts.push(alert) },
-        log: { info: () => undefined },
-        report: (error, what) => errors.push({ error, what }),
-        ...given,
-      }).run(end.signal);
+    start,
+    round: async (given) => {
+      const end = start(given);
       for (let step = 0; step < 100; step += 1) await clock.advance(1);
-      end.abort();
-      await ended;
+      await end();
     },
   };
+}
+
+/**
+ * Lets the upkeep of a process go on for some minutes while every round lists tenants 1 to `count`;
+ * returns how many steps each of them had. `prune` is such a step.
+ */
+async function countTurns(
+  { store, clock, start }: House,
+  {
+    minutes,
+    count,
+    prune,
+  }: { minutes: number; count: number; prune: (tenant: number) => Promise<number> },
+): Promise<number[]> {
+  const turns = Array.from({ length: count }, () => 0);
+  const tenants = turns.map((_, index) => index + 1);
+  const end = start({
+    store: {
+      ...store,
+      log: {
+        prune: (tenant) => {
+          turns[tenant - 1] = (turns[tenant - 1] ?? 0) + 1;
+          return prune(tenant);
+        },
+      },
+      upkeep: {
+        ...store.upkeep,
+        tenantsToPrune: () => Promise.resolve({ tenants, next: undefined }),
+      },
+    },
+  });
+  await clock.advance(minutes * 60_000);
+  const ended = end();
+  await clock.advance(60_000);
+  await ended;
+  return turns;
 }
 
 test('a round removes what is older than its retention, in steps, and nothing else', async (t) => {
@@ -107,6 +154,62 @@ test('an error ends the steps of one kind and tenant, and no other', async (t) =
     new Set(['history', `events of tenant ${one.id}`]),
   );
   assert.equal(await store.log.firstSince(two.id, 0), 2);
+});
+
+test('tenants whose steps fail by a timeout do not keep the others from theirs', async (t) => {
+  const house = await openHouse(t);
+  const turns = await countTurns(house, {
+    minutes: 10,
+    count: 10,
+    prune: async (tenant) => {
+      if (tenant > 5) return 0;
+      await pause(house.clock, 10_000, never);
+      throw new Error('Query read timeout');
+    },
+  });
+  assert.ok(Math.min(...turns) > 0, `steps by tenant: ${turns.join(', ')}`);
+});
+
+test('a round begins after the last tenant that had a step, also in one with nothing to prune', async (t) => {
+  const house = await openHouse(t);
+  const turns = await countTurns(house, {
+    minutes: 10,
+    count: 100,
+    prune: async () => {
+      await pause(house.clock, 500, never);
+      return 0;
+    },
+  });
+  assert.ok(
+    Math.max(...turns) - Math.min(...turns) <= 1 && Math.min(...turns) > 0,
+    `steps by tenant: ${turns.join(', ')}`,
+  );
+});
+
+test('after a step that failed the others wait for a second at most', async (t) => {
+  const { clock, start, store } = await openHouse(t);
+  const begun: number[] = [];
+  const end = start({
+    store: {
+      ...store,
+      deliveries: {
+        pruneAttempts: async () => {
+          await pause(clock, 10_000, never);
+          throw new Error('Query read timeout');
+        },
+      },
+      replays: {
+        prune: () => {
+          begun.push(clock.elapsedMs());
+          return Promise.resolve(0);
+        },
+      },
+    },
+  });
+  await clock.advance(30_000);
+  await end();
+  // The step of the lag comes before it.
+  assert.deepEqual(begun, [11_001]);
 });
 
 test('many tenants have one turn together, as other work has', async (t) => {
