@@ -30,7 +30,11 @@ export interface UpkeepStore {
   }): Promise<{ readonly tenants: readonly number[]; readonly next: number | undefined }>;
   /** Frees what pruned events occupy, except for the bodies that open deliveries need. */
   dropEvents(query: StepQuery): Promise<number>;
-  /** Removes kept bodies and kept history whose deliveries are over. */
+  /**
+   * Goes on with a pass over kept bodies and kept history, and removes what of them no delivery needs.
+   * Returns how much it checked, needed or not; 0 once the pass has reached the end, and the next call
+   * begins another one.
+   */
   releaseKept(query: { readonly take: number }): Promise<number>;
   /** Returns free space of the store to the file system, where the engine does not itself. */
   shrink(): Promise<number>;

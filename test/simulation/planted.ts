@@ -375,10 +375,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'kept bodies that are removed while deliveries need them',
     file: 'store/sqlite/upkeep.ts',
-    before: `const over = rows.filter(({ needed }) => needed === 0);
-    for`,
-    after: `const over = rows;
-    for`,
+    before: 'if (needed === 1) continue;',
+    after: 'if (needed === 2) continue;',
   },
   {
     name: 'history of open failures that leaves with its day',

@@ -198,6 +198,28 @@ describe('PostgreSQL: upkeep', () => {
     assert.equal(items.length, 20);
   });
 
+  test('what is kept and needed by nobody goes in one pass, whatever is needed before it', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant, rows } = fixture;
+    await fill(fixture, { events: 20, streams: 3, failures: 0, attempts: 0 });
+    await rows(`
+      insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
+        failed_at)
+      select ${tenant}, 'est_1', 'evt_' || n, n, 'user.created', 1, 'first', 'failed', 4, 1
+      from generate_series(1, 12) n;
+      insert into kept_events (tenant, "offset", id, body)
+      select ${tenant}, n, 'evt_' || n, '{}' from generate_series(1, 20) n;
+      insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome)
+      select 0, ${tenant}, key, 1, 1, 1, 2 from runs`);
+    const steps: number[] = [];
+    do steps.push(await store.upkeep.releaseKept({ take: 5 }));
+    while (steps.at(-1) !== 0);
+    const [left] = await rows(`
+      select (select count(*)::int from kept_events) as bodies,
+        (select count(*)::int from attempts_kept) as attempts`);
+    assert.deepEqual(left, { bodies: 12, attempts: 1 }, `steps: ${steps.join(', ')}`);
+  });
+
   test('a day that a former process began to detach is finished', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant, connect, oldDays } = fixture;

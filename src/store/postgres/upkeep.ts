@@ -71,36 +71,62 @@ async function tenantsToPrune(
 }
 
 /**
- * A look at some kept bodies and at the kept history of one stream, each going on where the last
- * one ended: a settlement has nothing to count then, and settlements of streams that need the same
- * event do not wait for each other.
+ * A step checks some kept bodies and the kept history of one stream: a settlement has nothing to
+ * count then, and settlements of streams that need the same event do not wait for each other.
  */
 function createKeptReleaser(db: Database, identity: StoreIdentity): UpkeepStore['releaseKept'] {
-  let afterBody = { tenant: -1, offset: -1 };
-  let afterHistory = { tenant: -1, key: -1 };
-  return async ({ take }) => {
+  const bodies = createWalk({ tenant: -1, offset: -1 }, (after, take) =>
     // What no delivery needed in another store may be needed in this one.
-    const bodies = await identity.transact(db, 'relaxed', (tx) =>
-      releaseBodies(tx, afterBody, take),
-    );
-    afterBody = bodies.last ?? { tenant: -1, offset: -1 };
-    const history = await releaseHistory(db, afterHistory);
-    afterHistory = history.last ?? { tenant: -1, key: -1 };
-    return bodies.released + history.released;
+    identity.transact(db, 'relaxed', (tx) => releaseBodies(tx, after, take)),
+  );
+  const history = createWalk({ tenant: -1, key: -1 }, (after) => releaseHistory(db, after));
+  return async ({ take }) => {
+    const checked = (await bodies.next(take)) + (await history.next(take));
+    if (!bodies.isOver() || !history.isOver()) return checked;
+    bodies.restart();
+    history.restart();
+    return 0;
   };
 }
 
-interface Released<Key> {
-  readonly released: number;
-  /** Where the next look goes on; from the beginning when absent. */
+interface Page<Key> {
+  readonly checked: number;
+  /** Where the next page begins; absent for the last one. */
   readonly last: Key | undefined;
+}
+
+/** A walk over a table, page by page; at its end it stays until it is started again. */
+interface Walk {
+  /** Returns how much it checked; 0 only when the walk is over. */
+  next(take: number): Promise<number>;
+  isOver(): boolean;
+  restart(): void;
+}
+
+function createWalk<Key>(
+  start: Key,
+  check: (after: Key, take: number) => Promise<Page<Key>>,
+): Walk {
+  let after: Key | undefined = start;
+  return {
+    next: async (take) => {
+      if (after === undefined) return 0;
+      const { checked, last } = await check(after, take);
+      after = last;
+      return checked;
+    },
+    isOver: () => after === undefined,
+    restart: () => {
+      after = start;
+    },
+  };
 }
 
 async function releaseBodies(
   db: Queries,
   after: { readonly tenant: number; readonly offset: number },
   take: number,
-): Promise<Released<{ tenant: number; offset: number }>> {
+): Promise<Page<{ tenant: number; offset: number }>> {
   const rows = await db.all<{ tenant: number; offset: number; needed: boolean | null }>`
     select k.tenant, k."offset", (
       select true from deliveries d
@@ -114,24 +140,24 @@ async function releaseBodies(
       delete from kept_events
       where tenant = ${tenant} and "offset" = any(${own.map(({ offset }) => offset)}::bigint[])`;
   }
-  return { released: over.length, last: rows.length < take ? undefined : rows.at(-1) };
+  return { checked: rows.length, last: rows.length < take ? undefined : rows.at(-1) };
 }
 
 async function releaseHistory(
   db: Database,
   after: { readonly tenant: number; readonly key: number },
-): Promise<Released<{ tenant: number; key: number }>> {
+): Promise<Page<{ tenant: number; key: number }>> {
   const next = await db.get<{ tenant: number; key: number }>`
     select tenant, stream_key as key from attempts
     where day = 0 and (tenant, stream_key) > (${after.tenant}::int, ${after.key}::bigint)
     order by tenant, stream_key limit 1`;
-  if (next === undefined) return { released: 0, last: undefined };
-  const released = await db.run`
+  if (next === undefined) return { checked: 0, last: undefined };
+  await db.run`
     delete from attempts a
     where a.day = 0 and a.tenant = ${next.tenant} and a.stream_key = ${next.key}
       and a.event_key not in (
         select coalesce(d."offset", leat_test_key(d.event_id))
         from deliveries d join runs r on r.tenant = d.tenant and r.stream = d.stream
         where r.tenant = ${next.tenant} and r.key = ${next.key})`;
-  return { released, last: next };
+  return { checked: 1, last: next };
 }

@@ -2,6 +2,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Millis } from '../../core/clock.ts';
 import type { Hint } from '../port.ts';
 import type { UpkeepStore } from '../port-upkeep.ts';
+import type { Database } from './database.ts';
 import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
 import { disableLagging, lagging } from './lag.ts';
 
@@ -59,64 +60,89 @@ function tenantsToPrune(
   };
 }
 
+/** A step checks some kept bodies and some kept history. */
+function createKeptReleaser({ db, clock }: UpkeepDeps): UpkeepStore['releaseKept'] {
+  const walks = [
+    createWalk({ tenant: -1, offset: -1 }, (after) => releaseBodies(db, after)),
+    createWalk(beforeAll, (after) => releaseHistory(db, after)),
+  ];
+  return async ({ take }) =>
+    db.transact('relaxed', () => {
+      let checked = 0;
+      for (const walk of walks) checked += doInStep(clock, take, walk.next);
+      // The time of a step may be over before its first part.
+      if (!walks.every((walk) => walk.isOver())) return Math.max(1, checked);
+      for (const walk of walks) walk.restart();
+      return 0;
+    });
+}
+
+/** A walk over a table, part by part; at its end it stays until it is started again. */
+interface Walk {
+  /** Returns how many rows it checked; 0 only when the walk is over. */
+  next(): number;
+  isOver(): boolean;
+  restart(): void;
+}
+
+/** `check` returns the keys of the rows that it checked; fewer than {@link partRows} are the last ones. */
+function createWalk<Key>(start: Key, check: (after: Key) => readonly Key[]): Walk {
+  let after: Key | undefined = start;
+  return {
+    next: () => {
+      if (after === undefined) return 0;
+      const keys = check(after);
+      after = keys.length < partRows ? undefined : keys.at(-1);
+      return keys.length;
+    },
+    isOver: () => after === undefined,
+    restart: () => {
+      after = start;
+    },
+  };
+}
+
+interface BodyKey {
+  readonly tenant: number;
+  readonly offset: number;
+}
+
+function releaseBodies(db: Database, after: BodyKey): readonly BodyKey[] {
+  const rows = db.all<BodyKey & { needed: number }>`
+    select k.tenant, k.offset, exists (
+      select 1 from deliveries d
+      where d.tenant = k.tenant and d.event_id = k.id and d.offset = k.offset) as needed
+    from kept_events k where (k.tenant, k.offset) > (${after.tenant}, ${after.offset})
+    order by k.tenant, k.offset limit ${partRows}`;
+  for (const { tenant, offset, needed } of rows) {
+    if (needed === 1) continue;
+    db.run`delete from kept_events where tenant = ${tenant} and offset = ${offset}`;
+  }
+  return rows;
+}
+
 /** Below every number of kept history. */
 const beforeAll = Number.MIN_SAFE_INTEGER;
 
-/** A look at some kept bodies and some kept history, each going on where the last one ended. */
-function createKeptReleaser({ db, clock }: UpkeepDeps): UpkeepStore['releaseKept'] {
-  let body = { tenant: -1, offset: -1 };
-  let entry = beforeAll;
-
-  const releaseBodies = (): { looked: number; released: number } => {
-    const rows = db.all<{ tenant: number; offset: number; needed: number }>`
-      select k.tenant, k.offset, exists (
-        select 1 from deliveries d
-        where d.tenant = k.tenant and d.event_id = k.id and d.offset = k.offset) as needed
-      from kept_events k where (k.tenant, k.offset) > (${body.tenant}, ${body.offset})
-      order by k.tenant, k.offset limit ${partRows}`;
-    body = (rows.length < partRows ? undefined : rows.at(-1)) ?? { tenant: -1, offset: -1 };
-    const over = rows.filter(({ needed }) => needed === 0);
-    for (const { tenant, offset } of over) {
-      db.run`delete from kept_events where tenant = ${tenant} and offset = ${offset}`;
-    }
-    return { looked: rows.length, released: over.length };
-  };
-
-  const releaseHistory = (): { looked: number; released: number } => {
-    const rows = db.all<{ number: number; needed: number }>`
-      select k.number, case when k.event_key >= 0 then exists (
-        select 1 from runs r join deliveries d
-          on d.tenant = r.tenant and d.stream = r.stream and d.offset = k.event_key
-        where r.key = k.stream_key)
-      else exists (
-        select 1 from runs r join deliveries d
-          on d.tenant = r.tenant and d.stream = r.stream and d.offset is null
-        where r.key = k.stream_key and leat_test_key(d.event_id) = k.event_key)
-      end as needed
-      from attempts_kept k where k.number > ${entry} order by k.number limit ${partRows}`;
-    entry = (rows.length < partRows ? undefined : rows.at(-1)?.number) ?? beforeAll;
-    const over = rows.filter(({ needed }) => needed === 0).map(({ number }) => number);
-    if (over.length > 0) {
-      db.run`
-        delete from attempts_kept
-        where number in (select value from json_each(${JSON.stringify(over)}))`;
-    }
-    return { looked: rows.length, released: over.length };
-  };
-
-  return async ({ take }) =>
-    db.transact('relaxed', () => {
-      let released = 0;
-      for (const look of [releaseBodies, releaseHistory]) {
-        doInStep(clock, take, () => {
-          const { looked, released: more } = look();
-          released += more;
-          // A part that is not full was the last one.
-          return looked < partRows ? 0 : looked;
-        });
-      }
-      return released;
-    });
+function releaseHistory(db: Database, after: number): readonly number[] {
+  const rows = db.all<{ number: number; needed: number }>`
+    select k.number, case when k.event_key >= 0 then exists (
+      select 1 from runs r join deliveries d
+        on d.tenant = r.tenant and d.stream = r.stream and d.offset = k.event_key
+      where r.key = k.stream_key)
+    else exists (
+      select 1 from runs r join deliveries d
+        on d.tenant = r.tenant and d.stream = r.stream and d.offset is null
+      where r.key = k.stream_key and leat_test_key(d.event_id) = k.event_key)
+    end as needed
+    from attempts_kept k where k.number > ${after} order by k.number limit ${partRows}`;
+  const over = rows.filter(({ needed }) => needed === 0).map(({ number }) => number);
+  if (over.length > 0) {
+    db.run`
+      delete from attempts_kept
+      where number in (select value from json_each(${JSON.stringify(over)}))`;
+  }
+  return rows.map(({ number }) => number);
 }
 
 /** Rows between two looks at the time. */
