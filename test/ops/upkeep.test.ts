@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
+import type { Stream } from '../../src/core/types.ts';
 import { pause } from '../../src/ops/pause.ts';
 import { type RaisedAlert } from '../../src/ops/system-alerts.ts';
-import { createUpkeep, type UpkeepDeps } from '../../src/ops/upkeep.ts';
+import { createUpkeep, type Upkeep, type UpkeepDeps } from '../../src/ops/upkeep.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port.ts';
 import { createManualClock } from '../helpers/clock.ts';
@@ -27,7 +28,7 @@ interface House {
   readonly alerts: RaisedAlert[];
   /** Starts the upkeep of a process; returns what ends it. */
   start(given?: Partial<UpkeepDeps>): () => Promise<void>;
-  /** Runs one round of upkeep. */
+  /** Runs one round of upkeep: of the same process, or of another one with these deps. */
   round(given?: Partial<UpkeepDeps>): Promise<void>;
 }
 
@@ -42,9 +43,8 @@ async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<
   t.after(store.close);
   const errors: House['errors'][number][] = [];
   const alerts: RaisedAlert[] = [];
-  const start = (given: Partial<UpkeepDeps> = {}): (() => Promise<void>) => {
-    const end = new AbortController();
-    const ended = createUpkeep({
+  const create = (given: Partial<UpkeepDeps> = {}): Upkeep =>
+    createUpkeep({
       store,
       clock,
       settings,
@@ -54,7 +54,12 @@ async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<
       log: { info: () => undefined },
       report: (error, what) => errors.push({ error, what }),
       ...given,
-    }).run(end.signal);
+    });
+  const own = create();
+  const start = (given?: Partial<UpkeepDeps>): (() => Promise<void>) => {
+    const end = new AbortController();
+    const upkeep = given === undefined ? own : create(given);
+    const ended = upkeep.run(end.signal);
     return async () => {
       end.abort();
       await ended;
@@ -304,6 +309,48 @@ test('a clock that is ahead for a while disables no stream and removes none of i
   await clock.advance(6 * 3_600_000);
   await round();
   assert.equal((await store.streams.get(tenant, stream.id))?.status, 'disabled');
+});
+
+/** A stream whose lag was reported, and for which the next round disables it. */
+async function lagFar({
+  store,
+  clock,
+  alerts,
+  round,
+}: House): Promise<Pick<Stream, 'tenant' | 'id'>> {
+  const { id: tenant } = await addTenant(store, 'main');
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  await store.log.append(tenant, [newEvent()]);
+  await clock.advance(9 * dayMs);
+  await store.log.append(tenant, [newEvent()]);
+  await round();
+  await round();
+  await clock.advance(dayMs);
+  await store.log.append(tenant, [newEvent()]);
+  assert.deepEqual(
+    alerts.splice(0).map(({ fields }) => fields['percent']),
+    [90],
+  );
+  return stream;
+}
+
+test('a stream that is enabled again far behind is warned about before it is disabled again', async (t) => {
+  const house = await openHouse(t);
+  const { store, alerts, round } = house;
+  const { tenant, id } = await lagFar(house);
+  for (const status of ['disabled', 'enabled'] as const) {
+    await store.streams.update(tenant, id, (before) => ({
+      after: { ...before, status },
+      resume: 'held',
+    }));
+  }
+  await round();
+  assert.deepEqual(
+    alerts.map(({ kind }) => kind),
+    ['lag_near'],
+  );
+  assert.equal((await store.streams.get(tenant, id))?.status, 'enabled');
 });
 
 test('a lag that falls is reported again when it grows', async (t) => {

@@ -201,7 +201,9 @@ async function writeStream(tx: Queries, seal: Seal, stream: Stream): Promise<voi
       signing_secrets = ${seal.seal(JSON.stringify(stream.signingSecrets))},
       version = ${stream.version}, updated_at = ${stream.updatedAt},
       disabled_reason = case when ${stream.status}::text = 'enabled' then null
-        else disabled_reason end
+        else disabled_reason end,
+      -- A stream that is enabled far behind is warned about before it is disabled for that.
+      lag_told = case when ${stream.status}::text <> status then 0 else lag_told end
     where tenant = ${stream.tenant} and id = ${stream.id}`;
 }
 

@@ -179,7 +179,9 @@ function writeStream({ db, seal }: StreamDeps, stream: Stream): void {
       destination = ${seal.seal(JSON.stringify(stream.destination))},
       signing_secrets = ${seal.seal(JSON.stringify(stream.signingSecrets))},
       version = ${stream.version}, updated_at = ${stream.updatedAt},
-      disabled_reason = iif(${stream.status} = 'enabled', null, disabled_reason)
+      disabled_reason = iif(${stream.status} = 'enabled', null, disabled_reason),
+      -- A stream that is enabled far behind is warned about before it is disabled for that.
+      lag_told = iif(${stream.status} <> status, 0, lag_told)
     where tenant = ${stream.tenant} and id = ${stream.id}`;
 }
 
