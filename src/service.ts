@@ -324,7 +324,9 @@ function createServiceDispatcher(
     report: (report) => {
       logReport(log, report);
       metrics?.report(report);
-      if (report.kind === 'store_replaced') storeAlerts(report).forEach(system.raise);
+      if (report.kind === 'store_replaced') {
+        for (const alert of storeAlerts(report)) system.raise(alert);
+      }
     },
   });
 }

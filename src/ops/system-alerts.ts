@@ -14,8 +14,12 @@ export type RaisedAlert = Omit<SystemAlert, 'tenant' | 'at'> & {
  * them. In memory: raise a condition again while it lasts, as its key keeps it from being repeated.
  */
 export interface SystemAlerts {
-  /** Wakes the monitor. Replaces a queued alert that has the same tenant and key. */
-  raise(alert: RaisedAlert): void;
+  /**
+   * Wakes the monitor. Replaces a queued alert that has the same tenant and key. `onStored` is called
+   * once this alert, or a report of its condition within the last hour, is in the store; never when
+   * it was dropped or replaced before.
+   */
+  raise(alert: RaisedAlert, onStored?: () => void): void;
   /** Number of calls of {@link SystemAlerts.raise} so far. */
   readonly raised: number;
   /** Queued for a tenant; those without a tenant are queued for the `first` one. */
@@ -40,10 +44,13 @@ const REMEMBERED_MAX = 200;
 
 export function createSystemAlerts(): SystemAlerts {
   const queue = new Map<string, RaisedAlert>();
+  // By the alert: while one is being stored, a newer one may replace it in the queue.
+  const listeners = new WeakMap<RaisedAlert, () => void>();
   let raised = 0;
   let wake = new AbortController();
   return {
-    raise: (alert) => {
+    raise: (alert, onStored) => {
+      if (onStored !== undefined) listeners.set(alert, onStored);
       const name = `${alert.tenant ?? ''} ${alert.key}`;
       queue.delete(name);
       queue.set(name, alert);
@@ -62,6 +69,10 @@ export function createSystemAlerts(): SystemAlerts {
       [...queue.values()].filter(({ tenant }) => tenant === id || (first && tenant === undefined)),
     stored: (alerts) => {
       for (const [name, alert] of queue) if (alerts.includes(alert)) queue.delete(name);
+      for (const alert of alerts) {
+        listeners.get(alert)?.();
+        listeners.delete(alert);
+      }
     },
     wait: async (clock, delayMs, seen, signal) => {
       if (raised > seen) return;

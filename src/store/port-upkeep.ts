@@ -1,4 +1,4 @@
-import type { Offset } from '../core/types.ts';
+import type { Offset, StreamStatus } from '../core/types.ts';
 
 /**
  * The part of the store port that keeps the store within its retention. Ages are measured by the
@@ -39,18 +39,23 @@ export interface UpkeepStore {
   /** Returns free space of the store to the file system, where the engine does not itself. */
   shrink(): Promise<number>;
   /**
-   * Enabled streams whose oldest event that is not settled is older than `olderThanMs`, of a few
-   * tenants after `after`. `next` is absent when there are no more tenants.
+   * Of a few tenants after `after`: enabled streams whose oldest event that is not settled is older
+   * than `olderThanMs`, those for which a percentage is noted, and streams disabled for their lag
+   * whose alert is not noted as stored. `next` is absent when there are no more tenants.
    */
   lagging(query: {
     readonly olderThanMs: number;
     readonly after: number;
   }): Promise<{ readonly streams: readonly LaggingStream[]; readonly next: number | undefined }>;
-  /** Notes the percentage of the bound on lag that was reported. */
+  /**
+   * Notes the percentage of the bound on lag that was reported, or with 0 of a disabled stream that
+   * the alert about that is stored. Does nothing when another one was noted since it was listed.
+   */
   noteLag(stream: LaggingStream, percent: number): Promise<void>;
   /**
    * Disables the stream with the reason `lag` unless it has moved on since it was listed. Waiting
-   * retries and untried tests become failures, as when it is disabled by hand.
+   * retries and untried tests become failures, as when it is disabled by hand. It is listed until
+   * {@link UpkeepStore.noteLag} says that its alert is stored.
    */
   disableLagging(stream: LaggingStream): Promise<boolean>;
 }
@@ -62,13 +67,14 @@ export interface StepQuery {
   readonly take: number;
 }
 
-/** An enabled stream that is far behind. */
+/** A stream that is far behind, or was until it was disabled for that. */
 export interface LaggingStream {
   readonly tenant: number;
   readonly stream: string;
   readonly name: string;
+  readonly status: StreamStatus;
   readonly cursor: Offset;
-  /** Age of its oldest event that is not settled. */
+  /** Age of its oldest event that is not settled; 0 when the lag is over or the event is pruned. */
   readonly lagMs: number;
   /** Percentage of the bound that was reported last, 0 for none. */
   readonly told: number;

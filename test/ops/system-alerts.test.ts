@@ -38,6 +38,19 @@ describe('createSystemAlerts', () => {
     assert.deepEqual(alerts.queued(main, true), []);
   });
 
+  test('says of an alert that it is in the store, also when a newer one has replaced it', () => {
+    const alerts = createSystemAlerts();
+    const stored: string[] = [];
+    alerts.raise(alertOf('a'), () => stored.push('older'));
+    const before = alerts.queued(main, true);
+    alerts.raise(alertOf('a'), () => stored.push('newer'));
+    assert.deepEqual(stored, []);
+    alerts.stored(before);
+    assert.deepEqual(stored, ['older']);
+    alerts.stored(alerts.queued(main, true));
+    assert.deepEqual(stored, ['older', 'newer']);
+  });
+
   test('drops the oldest of more than 1,000', () => {
     const alerts = createSystemAlerts();
     for (let index = 0; index < 1002; index++) alerts.raise(alertOf(String(index)));

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
+import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
 import { pause } from '../../src/ops/pause.ts';
 import { type RaisedAlert } from '../../src/ops/system-alerts.ts';
@@ -50,7 +51,12 @@ async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<
       settings,
       leader: 'this',
       mayWork: () => true,
-      alerts: { raise: (alert) => alerts.push(alert) },
+      alerts: {
+        raise: (alert, onStored) => {
+          alerts.push(alert);
+          onStored?.();
+        },
+      },
       log: { info: () => undefined },
       report: (error, what) => errors.push({ error, what }),
       ...given,
@@ -334,6 +340,41 @@ async function lagFar({
   );
   return stream;
 }
+
+test('the alert that a stream was disabled for its lag is raised by the next process', async (t) => {
+  const house = await openHouse(t);
+  const { store, alerts, round } = house;
+  const { tenant, id } = await lagFar(house);
+  const { disableLagging } = store.upkeep;
+  const unconfirmed: typeof disableLagging = async (stream) => {
+    await disableLagging(stream);
+    throw new StoreUnavailable('a commit was not confirmed');
+  };
+  await round({ store: { ...store, upkeep: { ...store.upkeep, disableLagging: unconfirmed } } });
+  assert.equal((await store.streams.get(tenant, id))?.status, 'disabled');
+  assert.deepEqual(alerts, []);
+  await round();
+  await round();
+  assert.deepEqual(
+    alerts.map(({ kind, fields }) => [kind, fields['lag_days']]),
+    [['lag_disabled', 10]],
+  );
+});
+
+test('an alert about lag is raised again until it is in the store', async (t) => {
+  const house = await openHouse(t);
+  const { alerts, round } = house;
+  await lagFar(house);
+  // As processes that end before their monitor has stored it.
+  const lost = { alerts: { raise: (alert: RaisedAlert) => alerts.push(alert) } };
+  await round(lost);
+  await round(lost);
+  for (let count = 0; count < 3; count += 1) await round();
+  assert.deepEqual(
+    alerts.map(({ kind }) => kind),
+    ['lag_disabled', 'lag_disabled', 'lag_disabled'],
+  );
+});
 
 test('a stream that is enabled again far behind is warned about before it is disabled again', async (t) => {
   const house = await openHouse(t);

@@ -63,7 +63,12 @@ export function runUpkeep(
     settings,
     leader: name,
     mayWork: () => true,
-    alerts: { raise: ({ kind, sentence }) => world.note(name, `alert ${kind}: ${sentence}`) },
+    alerts: {
+      raise: ({ kind, sentence }, onStored) => {
+        world.note(name, `alert ${kind}: ${sentence}`);
+        onStored?.();
+      },
+    },
     report,
     log: { info: (about) => world.note(name, `upkeep: ${JSON.stringify(about)}`) },
   });

@@ -20,7 +20,7 @@ export async function lagging(
     select id from tenants where id > ${after} order by id limit ${tenantsPerLook}`;
   const last = tenants.at(-1)?.id ?? after;
   const rows = await db.all<Omit<LaggingStream, 'lagMs'> & { published_at: Millis | null }>`
-    select s.tenant, s.id as stream, s.name, r.cursor, s.lag_told as told,
+    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_told as told,
       leat_now() - s.lag_at as "toldAgoMs", e.published_at
     from streams s
     join tenants t on t.id = s.tenant
@@ -30,7 +30,8 @@ export async function lagging(
     cross join lateral (
       select case when d.from_at < ${before} then leat_published_at(s.tenant, r.cursor + 1) end
         as published_at) as e
-    where s.tenant > ${after} and s.tenant <= ${last} and s.status = 'enabled'
+    where s.tenant > ${after} and s.tenant <= ${last}
+      and (s.status = 'enabled' or s.disabled_reason = 'lag' and s.lag_told > 0)
       and (e.published_at < ${before} or s.lag_told > 0)
     order by s.tenant, s.id`;
   const streams = rows.map(({ published_at: oldest, ...stream }) => ({
@@ -40,7 +41,10 @@ export async function lagging(
   return { streams, next: tenants.length < tenantsPerLook ? undefined : last };
 }
 
-/** Disables a stream that has not moved since it was listed. */
+/**
+ * Disables a stream that has not moved since it was listed. What was reported of it stays noted until
+ * the alert about this is stored: see {@link lagging}.
+ */
 export async function disableLagging(
   tx: Queries,
   { tenant, stream, cursor }: LaggingStream,
@@ -52,7 +56,7 @@ export async function disableLagging(
   await Promise.all([
     writeRuns(tx, [{ ...run, health }]),
     tx.run`
-      update streams set status = 'disabled', disabled_reason = 'lag', lag_told = 0, lag_at = ${now},
+      update streams set status = 'disabled', disabled_reason = 'lag', lag_at = ${now},
         version = version + 1, updated_at = ${now}
       where tenant = ${tenant} and id = ${stream}`,
     noteChanges(tx, [run]),

@@ -19,12 +19,13 @@ export function lagging(
     select id from tenants where id > ${after} order by id limit ${tenantsPerLook}`;
   const last = tenants.at(-1)?.id ?? after;
   const rows = db.all<Omit<LaggingStream, 'lagMs'> & { oldest: Millis | null }>`
-    select s.tenant, s.id as stream, s.name, r.cursor, s.lag_told as told,
+    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_told as told,
       ${clock.now()} - s.lag_at as toldAgoMs,
       iif(e.published_at < ${before}, e.published_at, null) as oldest
     from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
     left join events e on e.tenant = r.tenant and e.offset = r.cursor + 1
-    where s.tenant > ${after} and s.tenant <= ${last} and s.status = 'enabled'
+    where s.tenant > ${after} and s.tenant <= ${last}
+      and (s.status = 'enabled' or s.disabled_reason = 'lag' and s.lag_told > 0)
     order by s.tenant, s.id`;
   const streams = rows
     .filter(({ oldest, told }) => oldest !== null || told > 0)
@@ -35,7 +36,10 @@ export function lagging(
   return { streams, next: tenants.length < tenantsPerLook ? undefined : last };
 }
 
-/** Disables a stream that has not moved since it was listed. */
+/**
+ * Disables a stream that has not moved since it was listed. What was reported of it stays noted until
+ * the alert about this is stored: see {@link lagging}.
+ */
 export function disableLagging(
   { db, clock }: UpkeepDeps,
   { tenant, stream, cursor }: LaggingStream,
@@ -45,7 +49,7 @@ export function disableLagging(
   const now = clock.now();
   writeRun(db, { ...run, health: failWaiting(db, run, 'retrying', now) });
   db.run`
-    update streams set status = 'disabled', disabled_reason = 'lag', lag_told = 0, lag_at = ${now},
+    update streams set status = 'disabled', disabled_reason = 'lag', lag_at = ${now},
       version = version + 1, updated_at = ${now}
     where tenant = ${tenant} and id = ${stream}`;
   noteChange(db, run);

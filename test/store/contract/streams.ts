@@ -26,6 +26,7 @@ export function streamsContract(engine: Engine): void {
   describe(`${engine.name}: a change of subscriptions`, () => subscriptionsContract(engine));
   describe(`${engine.name}: disabling by hand`, () => disableContract(engine));
   describe(`${engine.name}: enabling`, () => enableContract(engine));
+  describe(`${engine.name}: disabling for lag`, () => lagContract(engine));
   describe(`${engine.name}: streams.delete`, () => deleteContract(engine));
 }
 
@@ -559,5 +560,79 @@ function deleteContract(engine: Engine): void {
     const page = await scene.store.log.page(scene.tenant, { after: 0, take: 9, bytesMax: 99 });
     assert.equal(page.events.length, 1);
     assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 9 }), 1);
+  });
+}
+
+function lagContract(engine: Engine): void {
+  const dayMs = 86_400_000;
+  const lagging = async ({ store, tenant }: Scene) =>
+    (await store.upkeep.lagging({ olderThanMs: dayMs, after: tenant - 1 })).streams;
+
+  /** The only stream that is listed. */
+  const listed = async (scene: Scene) => {
+    const [lag, ...others] = await lagging(scene);
+    assert.ok(lag);
+    assert.deepEqual(others, []);
+    return lag;
+  };
+
+  /** A stream that was reported to be two days behind. */
+  const reported = async (scene: Scene): Promise<Stream> => {
+    const stream = await scene.addStream();
+    await scene.publish('user.created');
+    scene.now = start + 2 * dayMs;
+    await scene.publish('user.created');
+    await scene.store.upkeep.noteLag(await listed(scene), 90);
+    return stream;
+  };
+
+  test('a stream disabled for its lag is listed until its alert is noted as stored', async (t) => {
+    const scene = await createScene(engine, t);
+    const { upkeep } = scene.store;
+    const stream = await reported(scene);
+    assert.ok(await upkeep.disableLagging(await listed(scene)));
+    await change(scene, stream, { name: 'renamed' });
+    const disabled = await listed(scene);
+    assert.deepEqual(
+      [disabled.stream, disabled.name, disabled.status],
+      [stream.id, 'renamed', 'disabled'],
+    );
+    await upkeep.noteLag(disabled, 0);
+    assert.deepEqual(await lagging(scene), []);
+  });
+
+  test('a stream disabled for its lag is listed after its events have left the log', async (t) => {
+    const scene = await createScene(engine, t);
+    await reported(scene);
+    assert.ok(await scene.store.upkeep.disableLagging(await listed(scene)));
+    await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 100 });
+    const { status, lagMs } = await listed(scene);
+    assert.deepEqual([status, lagMs], ['disabled', 0]);
+  });
+
+  test('a stream whose lag was reported is not listed while it is disabled by hand', async (t) => {
+    const scene = await createScene(engine, t);
+    await change(scene, await reported(scene), { status: 'disabled' });
+    assert.deepEqual(await lagging(scene), []);
+  });
+
+  test('nothing counts as reported of a stream that is enabled again', async (t) => {
+    const scene = await createScene(engine, t);
+    const { upkeep } = scene.store;
+    const stream = await reported(scene);
+    assert.ok(await upkeep.disableLagging(await listed(scene)));
+    await change(scene, stream, { status: 'enabled' }, 'held');
+    const { status, told } = await listed(scene);
+    assert.deepEqual([status, told], ['enabled', 0]);
+  });
+
+  test('what was reported is not noted when something else was noted meanwhile', async (t) => {
+    const scene = await createScene(engine, t);
+    const { upkeep } = scene.store;
+    await reported(scene);
+    const before = await listed(scene);
+    await upkeep.noteLag(before, 75);
+    await upkeep.noteLag(before, 50);
+    assert.equal((await listed(scene)).told, 75);
   });
 }
