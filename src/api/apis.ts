@@ -182,7 +182,8 @@ function deleteApi({ store, settings }: ApiDeps): Operation {
     handle: async ({ tenant, params }) => {
       if (isManagement(params.id, tenant, settings)) throw readOnly();
       const found = await store.apis.get(tenant.id, params.id);
-      if (found !== undefined) await store.apis.delete(tenant.id, found.id);
+      // Also where it is gone: only the store knows whether that is sure to last.
+      await store.apis.delete(tenant.id, found?.id ?? params.id);
       return {};
     },
   });

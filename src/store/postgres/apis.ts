@@ -10,8 +10,9 @@ export function createApiStore({ db }: { readonly db: Database }): ApiStore {
     get: (tenant, idOrIdentifier) => get(db, tenant, idOrIdentifier),
     list: (tenant, page) => list(db, tenant, page),
     create: (api) => db.transact('durable', (tx) => create(tx, api)),
-    update: (tenant, id, decide) => db.transact('durable', (tx) => update(tx, tenant, id, decide)),
-    delete: (tenant, id) => db.transact('durable', (tx) => remove(tx, tenant, id)),
+    update: (tenant, id, decide) =>
+      db.transact('confirmed', (tx) => update(tx, tenant, id, decide)),
+    delete: (tenant, id) => db.transact('confirmed', (tx) => remove(tx, tenant, id)),
   };
 }
 

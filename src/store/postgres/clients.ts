@@ -23,13 +23,14 @@ export function createClientStore({ db, hint }: ClientDeps): ClientStore {
       return answer;
     },
     update: async (tenant, id, decide) => {
-      const answer = await db.transact('durable', (tx) => update(tx, tenant, id, decide));
+      const answer = await db.transact('confirmed', (tx) => update(tx, tenant, id, decide));
       if ('updated' in answer) hint({ kind: 'client', tenant, client: id });
       return answer;
     },
     delete: async (tenant, id) => {
-      const deleted = await db.transact('durable', (tx) => remove(tx, tenant, id));
-      if (deleted) hint({ kind: 'client', tenant, client: id });
+      const deleted = await db.transact('confirmed', (tx) => remove(tx, tenant, id));
+      // Also where it was deleted before, by a command that could not say so.
+      hint({ kind: 'client', tenant, client: id });
       return deleted;
     },
     useAssertion: (tenant, client, jti, expiresAt) =>

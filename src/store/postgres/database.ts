@@ -31,6 +31,8 @@ export interface Database extends Queries {
    * began. Statements asked for together travel together, one after the other. When PostgreSQL ends
    * the transaction to resolve a deadlock, `work` is done again, so it must change nothing else.
    * `relaxed` commits may be lost when the server crashes, which is enough for what can be derived.
+   * `confirmed` ones are durable, and what the work found done already is so as well: a command that
+   * may be repeated answers what a commit before it did, which no standby may have had then.
    */
   transact<T>(durability: Durability, work: (tx: Queries) => Promise<T>): Promise<T>;
   /** Statements without parameters, for the schema; for as long as they take. */
@@ -48,7 +50,7 @@ export type Bindable =
   | undefined
   | readonly (string | number | boolean | null | undefined)[];
 
-export type Durability = 'durable' | 'relaxed';
+export type Durability = 'durable' | 'confirmed' | 'relaxed';
 
 export interface DatabaseOptions {
   readonly hosts: Hosts;
@@ -87,8 +89,12 @@ const commandBounds =
   'set local statement_timeout = 9000';
 const begin: Record<Durability, string> = {
   durable: `begin isolation level read committed; ${commandBounds}`,
+  confirmed: `begin isolation level read committed; ${commandBounds}`,
   relaxed: `begin isolation level read committed; ${commandBounds}; set local synchronous_commit = off`,
 };
+/** A transaction that wrote nothing is not waited for by its commit: this one writes a word. */
+const confirm = `select pg_logical_emit_message(true, 'leat', '')
+  where pg_current_xact_id_if_assigned() is null`;
 
 export function createDatabase(options: DatabaseOptions): Database {
   const { hosts, bounds } = options;
@@ -241,6 +247,8 @@ async function inTransaction<T>(
   try {
     const result = await work(queriesOf((strings, values) => query(client, strings, values)));
     await begun;
+    const word = durability === 'confirmed' ? client.query(confirm) : undefined;
+    word?.catch(() => undefined);
     const { command } = await client.query('commit').catch(refuse);
     // What failed unheard in the transaction shows here.
     if (command !== 'COMMIT') throw new Error(`A commit was answered with ${command}.`);

@@ -11,7 +11,7 @@ export function createGrantStore({ db }: { readonly db: Database }): GrantStore 
     list: (tenant, query) => list(db, tenant, query),
     create: (grant) => db.transact('durable', (tx) => create(tx, grant)),
     update: (tenant, id, scope) => update(db, tenant, id, scope),
-    delete: (tenant, id) => remove(db, tenant, id),
+    delete: (tenant, id) => db.transact('confirmed', (tx) => remove(tx, tenant, id)),
   };
 }
 

@@ -22,12 +22,12 @@ export function createKeyStore({ db, seal, hint }: KeyDeps): KeyStore {
       hint({ kind: 'keys', tenant: key.tenant });
     },
     promote: async (tenant, kid, now) => {
-      const promoted = await db.transact('durable', (tx) => promote(tx, tenant, kid, now));
+      const promoted = await db.transact('confirmed', (tx) => promote(tx, tenant, kid, now));
       if (promoted) hint({ kind: 'keys', tenant });
       return promoted;
     },
     revoke: async (tenant, kid) => {
-      const revoked = await db.transact('durable', (tx) => revoke(tx, tenant, kid));
+      const revoked = await db.transact('confirmed', (tx) => revoke(tx, tenant, kid));
       if (revoked) hint({ kind: 'keys', tenant });
       return revoked;
     },

@@ -41,7 +41,7 @@ export function createReplayStore(deps: {
       return stored && replayOf(stored);
     },
     cancel: async (tenant, stream, id) => {
-      const answer = await db.transact('durable', (tx) => cancel(tx, { tenant, stream }, id));
+      const answer = await db.transact('confirmed', (tx) => cancel(tx, { tenant, stream }, id));
       if (answer === 'cancelled') hint({ kind: 'stream', tenant, stream });
       return answer !== 'unknown';
     },

@@ -20,7 +20,7 @@ export function createRoleMembers(
       return { items: rows.map(({ client }) => client), total: count?.total ?? 0 };
     },
     addClients: (tenant, role, clients) =>
-      db.transact('durable', async (tx) => {
+      db.transact('confirmed', async (tx) => {
         if (!(await hasRole(tx, tenant, role))) return 'unknown_role';
         if (!(await hasClients(tx, tenant, clients))) return 'unknown_client';
         await tx.run`
@@ -30,7 +30,7 @@ export function createRoleMembers(
         return 'added';
       }),
     removeClients: (tenant, role, clients) =>
-      db.transact('durable', async (tx) => {
+      db.transact('confirmed', async (tx) => {
         if (!(await hasRole(tx, tenant, role))) return false;
         await tx.run`
           delete from role_clients
@@ -46,7 +46,7 @@ export function createRoleMembers(
       return { items, next: rows.length > take ? items.at(-1) : undefined };
     },
     addUsers: (tenant, role, users) =>
-      db.transact('durable', async (tx) => {
+      db.transact('confirmed', async (tx) => {
         if (!(await hasRole(tx, tenant, role))) return 'unknown_role';
         if (!(await hasUsers(tx, tenant, users))) return 'unknown_user';
         await tx.run`
@@ -56,7 +56,7 @@ export function createRoleMembers(
         return 'added';
       }),
     removeUsers: (tenant, role, users) =>
-      db.transact('durable', async (tx) => {
+      db.transact('confirmed', async (tx) => {
         if (!(await hasRole(tx, tenant, role))) return false;
         await tx.run`
           delete from role_users

@@ -12,13 +12,14 @@ export function createRoleStore({ db }: { readonly db: Database }): RoleStore {
     byName: (tenant, name) => byName(db, tenant, name),
     list: (tenant, page) => list(db, tenant, page),
     create: (role) => db.transact('durable', (tx) => create(tx, role)),
-    update: (tenant, id, decide) => db.transact('durable', (tx) => update(tx, tenant, id, decide)),
-    delete: (tenant, id) => db.transact('durable', (tx) => remove(tx, tenant, id)),
+    update: (tenant, id, decide) =>
+      db.transact('confirmed', (tx) => update(tx, tenant, id, decide)),
+    delete: (tenant, id) => db.transact('confirmed', (tx) => remove(tx, tenant, id)),
     permissions: (tenant, role, page) => permissions(db, tenant, role, page),
     addPermissions: (tenant, role, added) =>
-      db.transact('durable', (tx) => addPermissions(tx, tenant, role, added)),
+      db.transact('confirmed', (tx) => addPermissions(tx, tenant, role, added)),
     removePermissions: (tenant, role, removed) =>
-      db.transact('durable', (tx) => removePermissions(tx, tenant, role, removed)),
+      db.transact('confirmed', (tx) => removePermissions(tx, tenant, role, removed)),
     permissionsOf: (tenant, client, api) => permissionsOf(db, tenant, client, api),
     ...createRoleMembers(db),
   };

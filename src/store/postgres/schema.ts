@@ -1,4 +1,5 @@
 import { asset } from '../../asset.ts';
+import { StartRefused } from '../../core/errors.ts';
 import { keyProof, provesKey } from '../key-proof.ts';
 import {
   type AppliedMigration,
@@ -23,6 +24,7 @@ const folder = asset('store/postgres/migrations/');
  */
 export async function prepareSchema(db: Database, name: string, seal: Seal): Promise<void> {
   try {
+    await requireWarnings(db, name);
     await migrate(
       {
         database: `LEAT_STORE: ${name}`,
@@ -38,6 +40,20 @@ export async function prepareSchema(db: Database, name: string, seal: Seal): Pro
   } catch (error) {
     throw refusalOf(name, error);
   }
+}
+
+/**
+ * Throws `StartRefused` where the database sends errors only: that a commit was not confirmed by a
+ * synchronous standby is a warning.
+ */
+async function requireWarnings(db: Queries, name: string): Promise<void> {
+  const row = await db.get<{ least: string }>`
+    select current_setting('client_min_messages') as least`;
+  if (row?.least !== 'error') return;
+  throw new StartRefused(
+    `LEAT_STORE: ${name}: client_min_messages is error, which hides that a standby did not ` +
+      'confirm a commit: set it to warning or lower for this database and its user',
+  );
 }
 
 /** The number of this program's last migration. */

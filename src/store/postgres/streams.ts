@@ -39,15 +39,16 @@ export function createStreamStore({ db, seal, hint }: StreamDeps): StreamStore {
     health: (tenant, id) => readHealth(db, tenant, id),
     update: async (tenant, id, decide) => {
       const change = { tenant, id, decide };
-      const answer = await db.transact('durable', (tx) => update(tx, seal, change));
+      const answer = await db.transact('confirmed', (tx) => update(tx, seal, change));
       if (!('updated' in answer)) return answer;
       const { updated, held, passedOver } = answer;
       if (answer.changed) hint({ kind: 'stream', tenant, stream: id });
       return { updated, held, skipped: passedOver ? await countSkipped(db, passedOver) : 0 };
     },
     delete: async (tenant, id) => {
-      const deleted = await db.transact('durable', (tx) => deleteStream(tx, tenant, id));
-      if (deleted) hint({ kind: 'stream', tenant, stream: id });
+      const deleted = await db.transact('confirmed', (tx) => deleteStream(tx, tenant, id));
+      // Also where it was deleted before, by a command that could not say so.
+      hint({ kind: 'stream', tenant, stream: id });
       return deleted;
     },
     stats: (tenant, id, window) => listStats(db, tenant, id, window),

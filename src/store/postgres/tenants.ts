@@ -22,12 +22,12 @@ export function createTenantStore({
       return answer;
     },
     rename: async (id, to) => {
-      const answer = await db.transact('durable', (tx) => rename(tx, id, to));
+      const answer = await db.transact('confirmed', (tx) => rename(tx, id, to));
       if (answer === 'renamed') hint({ kind: 'tenants' });
       return answer;
     },
     leave: async (id) => {
-      const found = await db.transact('durable', (tx) => leave(tx, id));
+      const found = await db.transact('confirmed', (tx) => leave(tx, id));
       if (found) hint({ kind: 'tenants' });
       return found;
     },

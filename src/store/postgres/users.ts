@@ -21,7 +21,7 @@ export function createUserStore({ db, identity, hint }: UserDeps): UserStore {
     tenant: number,
     work: (tx: Queries) => Promise<Changed<T>>,
   ): Promise<T> => {
-    const { answer, written } = await identity.transact(db, 'durable', work);
+    const { answer, written } = await identity.transact(db, 'confirmed', work);
     if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
     return answer;
   };
