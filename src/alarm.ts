@@ -38,7 +38,8 @@ export function createAlarm(
   });
   const monitor = createMonitor({
     store,
-    clock,
+    // One for all nodes: each goes by what the others noted, and by when failures were recorded.
+    clock: { ...clock, now: () => store.time.now() },
     courier,
     system,
     limits: { consecutive: config.disableConsecutive, total: config.disableTotal },
