@@ -221,6 +221,12 @@ describe('the keyring', () => {
     assert.equal(await keyring.keyFor(tenant.id, kid, clock.now()), key);
   });
 
+  test('signs with a key that a node whose clock is ahead has just made', async () => {
+    const { keyring, tenant, clock } = house;
+    const [kid] = await published();
+    assert.equal((await keyring.signer(tenant.id, clock.now() - 50_000)).kid, kid);
+  });
+
   test('says clearly that a tenant has no key', async () => {
     await assert.rejects(
       house.keyring.signer(99, house.clock.now()),
