@@ -29,8 +29,7 @@ export function createClientStore({ db, hint }: ClientDeps): ClientStore {
     },
     delete: async (tenant, id) => {
       const deleted = await db.transact('confirmed', (tx) => remove(tx, tenant, id));
-      // Also where it was deleted before, by a command that could not say so.
-      hint({ kind: 'client', tenant, client: id });
+      if (deleted) hint({ kind: 'client', tenant, client: id });
       return deleted;
     },
     useAssertion: (tenant, client, jti, expiresAt) =>

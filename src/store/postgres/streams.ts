@@ -47,8 +47,7 @@ export function createStreamStore({ db, seal, hint }: StreamDeps): StreamStore {
     },
     delete: async (tenant, id) => {
       const deleted = await db.transact('confirmed', (tx) => deleteStream(tx, tenant, id));
-      // Also where it was deleted before, by a command that could not say so.
-      hint({ kind: 'stream', tenant, stream: id });
+      if (deleted) hint({ kind: 'stream', tenant, stream: id });
       return deleted;
     },
     stats: (tenant, id, window) => listStats(db, tenant, id, window),
