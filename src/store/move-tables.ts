@@ -241,7 +241,7 @@ export const movedTables: readonly MovedTable[] = [
       integer('due_at'),
       integer('failed_at'),
       integer(
-        'first_day',
+        'event_day',
         `(select e.published_at / ${dayMs} from events e
           where e.tenant = deliveries.tenant and e.offset = deliveries.offset)`,
       ),

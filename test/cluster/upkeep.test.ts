@@ -117,7 +117,9 @@ async function age({ ask }: Cluster): Promise<void> {
       select day, tenant, stream_key, ${failureCount} + n, at, 1, 1
       from (select * from attempts where outcome = 1 order by at limit 1) delivered,
         generate_series(2, ${historyCount}) n;
-    update deliveries set first_day = first_day - ${daysOf('"offset"')},
+    update deliveries set event_day = event_day - ${daysOf('"offset"')},
+      attempts_from = attempts_from - ${daysOf('"offset"')},
+      attempts_to = attempts_to - ${daysOf('"offset"')},
       failed_at = failed_at - ${daysOf('"offset"')} * 86400000::bigint
       where "offset" <= ${failureCount};
     update tenants set oldest_at = (select min(published_at) from events);

@@ -9,6 +9,7 @@ import {
   claimDue,
   delivered,
   failed,
+  failuresOf,
   newEvent,
   newId,
   type Scene,
@@ -33,6 +34,8 @@ interface Fixture {
   rows<Row extends object = Record<string, unknown>>(sql: string): Promise<Row[]>;
   /** Appends at the start of a day, the first of which is 0. */
   publishOn(day: number, count?: number, tenant?: number): Promise<void>;
+  /** Sets the clock of the store to the start of a day. */
+  setDay(day: number): Promise<void>;
   /** Locks the partitions of all days but these: a statement that opens one of them fails. */
   lockDaysBut(...open: number[]): Promise<void>;
 }
@@ -56,8 +59,11 @@ async function openFixture(t: TestContext): Promise<Fixture> {
     store,
     tenant,
     rows: (sql) => query(url, sql),
-    publishOn: async (day, count = perDay, to = tenant) => {
+    setDay: async (day) => {
       await query(url, `update test_time set ms = ${start + day * dayMs}`);
+    },
+    publishOn: async (day, count = perDay, to = tenant) => {
+      await fixture.setDay(day);
       await store.log.append(
         to,
         Array.from({ length: count }, () => newEvent()),
@@ -125,7 +131,7 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     assert.ok(first && second && third);
     const owned = await scene.own(stream);
     await scene.settle(owned, { outcomes: [failed(first), retry(second)], cursor: first.offset });
-    // The history may begin a day earlier, by the clock of a node.
+    // An attempt may have begun on the day before a replay was accepted.
     await fixture.lockDaysBut(last - 1, last);
 
     const ask = {
@@ -221,13 +227,13 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     const stream = await scene.addStream({ types: ['user.created'] });
     const owned = await scene.own(stream);
     for (const day of [0, days - 1]) {
-      await rows(`update test_time set ms = ${start + day * dayMs + 1000}`);
+      await fixture.setDay(day);
       const { events } = await store.log.page(tenant, { ...page, after: day * perDay, take: 2 });
       const [one, two] = events;
       assert.ok(one && two);
       await scene.settle(owned, { outcomes: [failed(one), retry(two)] });
     }
-    await fixture.lockDaysBut(0, 1, days - 2, days - 1);
+    await fixture.lockDaysBut(0, days - 1);
     const asked = { after: undefined, take: 10 };
     const { items } = await store.deliveries.listFailures(tenant, stream.id, asked);
     assert.deepEqual(
@@ -259,6 +265,171 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     }
   });
 });
+
+describe('PostgreSQL: the history of a delivery, whatever day its event has', () => {
+  test('a failure shows attempts made after the clock was set back', async (t) => {
+    const fixture = await openFixture(t);
+    const { scene, owned, attempts } = await openStream(fixture);
+    await fixture.setDay(3);
+    await scene.publish('user.created');
+    const event = await eventAt(fixture, head + 1);
+    await scene.settle(owned, { outcomes: [failed(event)] });
+    assert.deepEqual(await attempts(), [['failed', 3]]);
+  });
+
+  test('a failure shows attempts made before the clock was set back, and opens no other days', async (t) => {
+    const fixture = await openFixture(t);
+    const { scene, owned, attempts } = await openStream(fixture);
+    const event = await eventAt(fixture, 5 * perDay);
+    await fixture.setDay(8);
+    await scene.settle(owned, { outcomes: [retry(event)] });
+    await fixture.setDay(6);
+    await scene.settle(owned, { outcomes: [failed(event, { attempt: 2, hasRow: true })] });
+    await fixture.lockDaysBut(4, 5, 6, 7, 8);
+    assert.deepEqual(await attempts(), [
+      ['failed', 8],
+      ['failed', 6],
+    ]);
+  });
+
+  test('a failure that is sent again opens the days of its attempts', async (t) => {
+    const fixture = await openFixture(t);
+    const { scene, stream, owned, attempts } = await openStream(fixture);
+    const event = await eventAt(fixture, 2 * perDay + 1);
+    await fixture.setDay(3);
+    await scene.settle(owned, { outcomes: [failed(event)] });
+    await fixture.setDay(4);
+    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
+    await fixture.setDay(5);
+    const again = { kind: 'redelivery', hasRow: true } as const;
+    await scene.settle(owned, { outcomes: [failed(event, again)] });
+    await fixture.lockDaysBut(2, 3, 4, 5);
+    assert.deepEqual(await attempts(), [
+      ['failed', 3],
+      ['redelivered', 4],
+      ['failed', 5],
+    ]);
+  });
+
+  test('failures sent again together show on which day they were', async (t) => {
+    const fixture = await openFixture(t);
+    const { scene, stream, owned, attempts } = await openStream(fixture);
+    await fixture.setDay(3);
+    await scene.settle(owned, { outcomes: [failed(await eventAt(fixture, head))] });
+    await fixture.setDay(1);
+    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
+    assert.deepEqual(await attempts(), [
+      ['failed', 3],
+      ['redelivered', 1],
+    ]);
+  });
+
+  test('a failure shows an attempt that ended after it', async (t) => {
+    const fixture = await openFixture(t);
+    const { scene, owned, attempts } = await openStream(fixture);
+    const event = await eventAt(fixture, 2 * perDay + 1);
+    await fixture.setDay(3);
+    await scene.settle(owned, { outcomes: [failed(event)] });
+    await fixture.setDay(9);
+    await scene.settle(owned, { outcomes: [failed(event, { hasRow: true })] });
+    assert.deepEqual(await attempts(), [
+      ['failed', 3],
+      ['failed', 9],
+    ]);
+  });
+
+  for (const [how, disable] of [
+    ['by its owner', { limits: { consecutive: 1, total: 1 }, isDisabled: false }],
+    ['by a change', { limits: undefined, isDisabled: true }],
+  ] as const) {
+    test(`a failure shows that its stream was disabled ${how}, on a day before its attempts`, async (t) => {
+      const fixture = await openFixture(t);
+      const { scene, stream, owned, attempts } = await openStream(fixture);
+      await fixture.setDay(8);
+      await scene.settle(owned, { outcomes: [retry(await eventAt(fixture, head))] });
+      await fixture.setDay(2);
+      scene.limits = disable.limits ?? scene.limits;
+      const other = await eventAt(fixture, 1);
+      if (!disable.isDisabled) await scene.settle(owned, { outcomes: [failed(other)] });
+      else {
+        await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+          after: { ...before, status: 'disabled' },
+        }));
+      }
+      assert.deepEqual(await attempts(head), [
+        ['failed', 8],
+        ['failed', 2],
+      ]);
+    });
+  }
+
+  test('a failure of a replay shows attempts from before, of any day', async (t) => {
+    const fixture = await openFixture(t);
+    const { scene, stream, owned, attempts } = await openStream(fixture);
+    const event = await eventAt(fixture, head);
+    await fixture.setDay(3);
+    await scene.settle(owned, { outcomes: [delivered(event)], cursor: head });
+    await fixture.setDay(11);
+    const { tenant, store } = scene;
+    const range = { from: head - 1, to: head, types: undefined };
+    const replay = { tenant, stream: stream.id, id: newId('rpl'), ...range };
+    assert.ok('created' in (await store.replays.create(replay)));
+    const ask = { ...raiseOf(owned), cursor: head, replay: replay.id, take: 9, waitingMax: 9 };
+    assert.equal((await store.replays.feed(ask)).fed, 1);
+    const again = { kind: 'replay', hasRow: true } as const;
+    await scene.settle(owned, { outcomes: [failed(event, again)] });
+    assert.deepEqual(await attempts(), [
+      ['delivered', 3],
+      ['failed', 11],
+    ]);
+  });
+
+  test('a test event shows attempts made after the clock was set back', async (t) => {
+    const fixture = await openFixture(t);
+    const { scene, stream, owned, attempts } = await openStream(fixture);
+    const { id, type, time, body } = newEvent();
+    const event = { id, type, time, body };
+    await scene.store.deliveries.addTest(scene.tenant, stream.id, event);
+    await fixture.setDay(3);
+    const outcome = failed({ ...event, offset: undefined }, { kind: 'test', hasRow: true });
+    await scene.settle(owned, { outcomes: [outcome] });
+    assert.deepEqual(await attempts(), [['failed', 3]]);
+  });
+
+  test('an event delivered after the clock was set back is known to be', async (t) => {
+    const fixture = await openFixture(t);
+    const { scene, stream, owned } = await openStream(fixture);
+    const event = await eventAt(fixture, head);
+    await fixture.setDay(3);
+    await scene.settle(owned, { outcomes: [delivered(event)] });
+    const { deliveries } = scene.store;
+    assert.equal(await deliveries.redeliver(scene.tenant, stream.id, event.id), 'delivered');
+  });
+});
+
+/** A stream that is owned. */
+async function openStream({ scene }: Fixture) {
+  const stream = await scene.addStream({ types: ['user.created'] });
+  const owned = await scene.own(stream);
+  return {
+    scene,
+    stream,
+    owned,
+    /** Outcomes and days of the attempts of a failure: of the only one, unless its offset is given. */
+    attempts: async (offset?: Offset) => {
+      const failures = await failuresOf(scene, stream);
+      const found = failures.find(({ event }) => offset === undefined || event.offset === offset);
+      return found?.attempts.map(({ outcome, at }) => [outcome, Math.floor(at / dayMs) - firstDay]);
+    },
+  };
+}
+
+/** An event as the log has it. */
+async function eventAt({ store, tenant }: Fixture, offset: Offset): Promise<LogEvent> {
+  const { events } = await store.log.page(tenant, { ...page, after: offset - 1, take: 1 });
+  assert.ok(events[0]);
+  return events[0];
+}
 
 describe('PostgreSQL: the days of a log', () => {
   test('are listed as events come, with clocks that go back and days without events', async (t) => {

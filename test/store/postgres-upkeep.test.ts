@@ -6,7 +6,7 @@ import { startDump } from '../helpers/dump.ts';
 import { watchLocks } from '../helpers/locks.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
 import { waitFor } from '../helpers/wait.ts';
-import { addTenant, newEvent, newStream, start } from './contract/scene.ts';
+import { addTenant, failed, newEvent, newStream, sceneOf, start } from './contract/scene.ts';
 import { newDatabase, openUrl } from './engines.ts';
 
 const dayMs = 86_400_000;
@@ -81,9 +81,9 @@ async function fill(
       values (${tenant}, 'est_${stream}', 0, 1, 0, ${failures}, 0)`);
     await rows(`
       insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
-        failed_at, first_day)
+        failed_at, event_day, attempts_from, attempts_to)
       select ${tenant}, 'est_${stream}', 'evt_' || n, n, 'user.created', ${start}, 'first', 'failed',
-        4, ${start}, ${firstDay} from generate_series(1, ${failures}) n`);
+        4, ${start}, ${firstDay}, ${firstDay}, ${firstDay} from generate_series(1, ${failures}) n`);
   }
   await rows(historyDay(tenant, attempts));
 }
@@ -180,6 +180,30 @@ describe('PostgreSQL: upkeep', () => {
     assert.deepEqual(await locks.end(), []);
     const [kept] = await rows<{ count: string }>('select count(*) as count from attempts_kept');
     assert.equal(Number(kept?.count), 2000);
+  });
+
+  test('attempts of an open failure stay where its event has a later day than they', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, tenant, rows, oldDays } = fixture;
+    const scene = sceneOf(store, tenant);
+    const stream = await scene.addStream({ types: ['user.created'] });
+    // The clock was ahead for one publication, and the log has its day since.
+    await rows(`update test_time set ms = ${start + 20 * dayMs}`);
+    await store.log.append(tenant, [newEvent({ type: 'user.deleted' })]);
+    await rows(`update test_time set ms = ${start}`);
+    await store.log.append(tenant, [newEvent()]);
+    const { events } = await store.log.page(tenant, { after: 1, take: 1, bytesMax: 1e6 });
+    assert.ok(events[0]);
+    const owned = await scene.own(stream);
+    await scene.settle(owned, { outcomes: [failed(events[0])], cursor: 2 });
+    assert.deepEqual(await oldDays(), [`attempts_d${firstDay}`]);
+    while ((await store.deliveries.pruneAttempts(query)) > 0);
+    assert.deepEqual(await oldDays(), []);
+    const { items } = await store.deliveries.listFailures(tenant, stream.id, page);
+    assert.deepEqual(
+      items.map(({ attempts }) => attempts.length),
+      [1],
+    );
   });
 
   test('a body is kept once, however many streams need it', async (t) => {

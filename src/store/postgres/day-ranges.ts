@@ -7,6 +7,11 @@ export interface Days {
 /** Up to the greatest value of the column. */
 export const everyDay: Days = { first: 0, last: 0x7fffffff };
 
+/** The days and one more, and those between. */
+export function widened({ first, last }: Days, day: number): Days {
+  return { first: Math.min(first, day), last: Math.max(last, day) };
+}
+
 /** To open so many days that no row needs costs less than another statement. */
 const gapMax = 5;
 

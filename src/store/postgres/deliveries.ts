@@ -54,9 +54,10 @@ async function addTest(
   if (run.status === 'disabled') return 'disabled';
   await tx.run`
     insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at,
-      first_day, body, trace)
+      event_day, attempts_from, attempts_to, body, trace)
     values (${tenant}, ${stream}, ${event.id}, ${event.type}, ${event.time}, 'test', 'retrying', 1,
-      leat_now(), leat_now() / ${dayMs}, ${event.body}, ${event.trace})`;
+      leat_now(), leat_now() / ${dayMs}, leat_now() / ${dayMs}, leat_now() / ${dayMs},
+      ${event.body}, ${event.trace})`;
   await noteChanges(tx, [run]);
   return 'accepted';
 }

@@ -4,6 +4,7 @@ import { disabledMessage, healthAfterDisabling } from '../settling.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import { addAttempts, type Entry } from './attempts.ts';
 import type { Queries } from './database.ts';
+import { dayOf } from './days.ts';
 import type { Run } from './runs.ts';
 import { addStats } from './stats.ts';
 
@@ -26,7 +27,9 @@ export async function failWaiting(
         and due_at is not null and kind in ('first', 'test')
       for update
     ), changed as (
-      update deliveries d set state = 'failed', due_at = null, failed_at = ${now}
+      update deliveries d set state = 'failed', due_at = null, failed_at = ${now},
+        attempts_from = least(d.attempts_from, ${dayOf(now)}::int),
+        attempts_to = greatest(d.attempts_to, ${dayOf(now)}::int)
       from failed
       where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.event_id = failed.event_id
       returning d.event_id, d."offset", failed.due_at

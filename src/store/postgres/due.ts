@@ -75,7 +75,7 @@ async function dueRows(tx: Queries, asks: readonly DueAsk[], latest: Millis): Pr
   if (asks.length === 0) return [];
   return tx.all`
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.attempt, d.due_at,
-      d.first_day, d.body, d.trace
+      d.event_day, d.body, d.trace
     from unnest(${numbers(asks.map(({ tenant }) => tenant))}::int[],
       ${asks.map(({ stream }) => stream)}::text[], ${numbers(asks.map(({ take }) => take))}::int[])
       as ask(tenant, stream, take)

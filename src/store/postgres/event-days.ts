@@ -119,7 +119,7 @@ async function keepBodies(
   return identity.transact(db, 'relaxed', async (tx) => {
     const page = await deliveriesAfter(tx, after, take);
     const needing = page.filter(
-      ({ offset, first_day: day, has_body: hasBody }) =>
+      ({ offset, event_day: day, has_body: hasBody }) =>
         offset !== null && !hasBody && (day === null || (day >= from && day <= to)),
     );
     const byTenant = Map.groupBy(needing, ({ tenant }) => tenant);

@@ -1,20 +1,20 @@
 import type { Millis } from '../../core/clock.ts';
 import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
-import type { DeliveryKind, Failure, Offset } from '../../core/types.ts';
+import type { Failure, Offset } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import type { FailureQuery, Page } from '../port.ts';
 import { historiesOf } from './attempts.ts';
 import type { Queries } from './database.ts';
-import { type Days, everyDay } from './day-ranges.ts';
-import { dayOf } from './days.ts';
 import { type BodyPlace, withBodies } from './kept.ts';
 
 interface FailureRow extends EventColumns, BodyPlace {
-  readonly kind: DeliveryKind;
   readonly failed_at: Millis;
   readonly offset: Offset | null;
   readonly body: string | null;
   readonly trace?: string | null;
+  /** Days of its history. */
+  readonly attempts_from: number;
+  readonly attempts_to: number;
 }
 
 /**
@@ -30,8 +30,8 @@ export async function listFailures(
   const after = query.after === undefined ? beforeAll : parseFailureKey(query.after);
   if (after === undefined) return { items: [], next: undefined };
   const rows = await db.all<FailureRow>`
-    select d.tenant, d.event_id, d."offset", d.type, d.time, d.kind, d.failed_at, d.first_day,
-      d.body
+    select d.tenant, d.event_id, d."offset", d.type, d.time, d.failed_at, d.event_day,
+      d.attempts_from, d.attempts_to, d.body
     from deliveries d
     where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
       and (${query.failedAfter}::bigint is null or d.failed_at > ${query.failedAfter})
@@ -61,8 +61,8 @@ export async function failure(
   eventId: string,
 ): Promise<Failure | undefined> {
   const rows = await db.all<FailureRow>`
-    select d.tenant, d.event_id, d."offset", d.type, d.time, d.kind, d.failed_at, d.first_day,
-      d.body
+    select d.tenant, d.event_id, d."offset", d.type, d.time, d.failed_at, d.event_day,
+      d.attempts_from, d.attempts_to, d.body
     from deliveries d
     where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${eventId}
       and d.failed_at is not null`;
@@ -86,7 +86,7 @@ async function failuresOf(
   const asked = open.map((row) => ({
     event: deliveredEventOf(row),
     failedAt: row.failed_at,
-    days: historyDaysOf(row),
+    days: { first: row.attempts_from, last: row.attempts_to },
   }));
   const histories = await historiesOf(db, run, asked);
   return asked.map((one) => ({
@@ -94,15 +94,4 @@ async function failuresOf(
     failedAt: one.failedAt,
     attempts: histories.get(one) ?? [],
   }));
-}
-
-/**
- * Attempts follow the publication of their event; the last one that is not of a redelivery makes
- * the failure. A day more on both sides, as the clocks of nodes differ.
- */
-function historyDaysOf({ kind, first_day: day, failed_at: failedAt }: FailureRow): Days {
-  return {
-    first: day === null ? everyDay.first : day - 1,
-    last: kind === 'redelivery' ? everyDay.last : dayOf(failedAt) + 1,
-  };
 }

@@ -78,16 +78,15 @@ async function keepOpen(
 ): Promise<DeliveryKey | undefined> {
   return identity.transact(db, 'relaxed', async (tx) => {
     const page = await deliveriesAfter(tx, after, take);
-    const old = page.filter((row) => row.first_day === null || row.first_day <= day);
-    const byStream = Map.groupBy(old, (row) => row.key);
+    const byStream = Map.groupBy(page, (row) => row.key);
     await Promise.all([...byStream].map(([key, rows]) => keepOf(tx, key, rows, day)));
     return page.length < take ? undefined : page.at(-1);
   });
 }
 
 /**
- * By the values of the index: as a join this is planned as a look at the whole stream for each. Days
- * before the events are not opened; one more for clocks that differ, as in lists of failures.
+ * By the values of the index: as a join this is planned as a look at the whole stream for each. Of
+ * every delivery in every day that goes: what is missed here is lost, and those days are few.
  */
 async function keepOf(
   tx: Queries,
@@ -95,13 +94,12 @@ async function keepOf(
   rows: readonly WalkedDelivery[],
   day: number,
 ): Promise<void> {
-  const from = Math.min(...rows.map(({ first_day: first }) => (first === null ? 1 : first - 1)));
   await tx.run`
     with moved as (
       delete from attempts
       where tenant = ${rows[0]?.tenant} and stream_key = ${key}
         and event_key = any(${numbers(rows.map((row) => row.event_key))}::bigint[])
-        and day >= ${from} and day < ${day}
+        and day > 0 and day < ${day}
       returning *
     )
     insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome, status,
@@ -116,7 +114,7 @@ export interface WalkedDelivery extends DeliveryKey {
   readonly key: number;
   readonly event_key: number;
   readonly offset: Offset | null;
-  readonly first_day: number | null;
+  readonly event_day: number | null;
   readonly has_body: boolean;
 }
 
@@ -132,7 +130,7 @@ export async function deliveriesAfter(
       select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true),
         set_config('enable_seqscan', 'off', true)`,
     tx.all<WalkedDelivery>`
-      select d.tenant, d.stream, d.event_id, d."offset", d.first_day, d.body is not null as has_body,
+      select d.tenant, d.stream, d.event_id, d."offset", d.event_day, d.body is not null as has_body,
         coalesce(d."offset", leat_test_key(d.event_id)) as event_key,
         (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key
       from deliveries d

@@ -7,7 +7,7 @@ import { numbers, type Queries } from './database.ts';
 export interface BodyPlace {
   readonly tenant: number;
   readonly offset: Offset | null;
-  readonly first_day: number | null;
+  readonly event_day: number | null;
   /** Of a test event, and of one that was pruned before it got a row. */
   readonly body: string | null;
   readonly trace?: string | null;
@@ -37,7 +37,7 @@ interface Body {
   readonly trace: string | null;
 }
 
-function dayOfEvent({ first_day: day }: BodyPlace): Days {
+function dayOfEvent({ event_day: day }: BodyPlace): Days {
   return day === null ? everyDay : { first: day, last: day };
 }
 

@@ -3,6 +3,7 @@ import type { DeliveryState, Offset } from '../../core/types.ts';
 import type { DeliveryStore, FailureFilter } from '../port.ts';
 import { addAttempts, wasDelivered } from './attempts.ts';
 import type { Queries } from './database.ts';
+import { dayOf } from './days.ts';
 import { lockRun, noteChanges, type Run } from './runs.ts';
 import { storeNow } from './time.ts';
 
@@ -21,7 +22,9 @@ export async function redeliver(
   if (row === undefined) return (await wasDelivered(tx, run, eventId)) ? 'delivered' : 'unknown';
   if (row.state !== 'failed') return 'retrying';
   const started = await tx.all<Started>`
-    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now}
+    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
+      attempts_from = least(attempts_from, ${dayOf(now)}::int),
+      attempts_to = greatest(attempts_to, ${dayOf(now)}::int)
     where tenant = ${tenant} and stream = ${stream} and event_id = ${eventId}
     returning event_id, "offset"`;
   await note(tx, run, started, now);
@@ -38,7 +41,9 @@ export async function redeliverMany(
   const [run, now] = await Promise.all([lockRun(tx, tenant, stream), storeNow(tx)]);
   if (run === undefined) return 0;
   const started = await tx.all<Started>`
-    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now}
+    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
+      attempts_from = least(attempts_from, ${dayOf(now)}::int),
+      attempts_to = greatest(attempts_to, ${dayOf(now)}::int)
     where tenant = ${tenant} and stream = ${stream} and failed_at is not null and state = 'failed'
       and (${filter.types}::text[] is null or type = any(${filter.types}::text[]))
       and (${filter.from}::bigint is null or time >= ${filter.from})

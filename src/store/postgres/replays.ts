@@ -174,7 +174,7 @@ async function addRows(
   if (types.length === 0) return [];
   const rows = await tx.all<{ offset: Offset }>`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
-      due_at, first_day)
+      due_at, event_day)
     select e.tenant, ${run.stream}, e.id, e."offset", e.type, e.time, 'replay', 'retrying', 1,
       ${now}, e.published_at / ${dayMs}
     from events e

@@ -3,6 +3,7 @@ import type { DeliveryKind, DeliveryState, Offset } from '../../core/types.ts';
 import type { Settlement, StreamRef } from '../port.ts';
 import type { RowAfter } from '../settling.ts';
 import { numbers, type Queries } from './database.ts';
+import type { Days } from './day-ranges.ts';
 import { dayMs } from './days.ts';
 import { keyOf } from './runs.ts';
 
@@ -17,6 +18,8 @@ export interface Row extends StreamRef {
   readonly body: string | undefined;
   readonly publishedAt: Millis | undefined;
   readonly trace: string | undefined;
+  /** Days of its history. */
+  readonly attemptDays: Days;
   readonly after: RowAfter | 'gone';
 }
 
@@ -30,6 +33,8 @@ interface RowColumns extends StreamRef {
   readonly attempt: number;
   readonly due_at: Millis | null;
   readonly failed_at: Millis | null;
+  readonly attempts_from: number;
+  readonly attempts_to: number;
 }
 
 function rowOf(columns: RowColumns): Row {
@@ -48,6 +53,7 @@ function rowOf(columns: RowColumns): Row {
     body: undefined,
     publishedAt: undefined,
     trace: undefined,
+    attemptDays: { first: columns.attempts_from, last: columns.attempts_to },
     after,
   };
 }
@@ -68,7 +74,7 @@ export async function readRows(
   if (asked.length === 0) return new Map();
   const rows = await tx.all<RowColumns>`
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.state, d.attempt,
-      d.due_at, d.failed_at
+      d.due_at, d.failed_at, d.attempts_from, d.attempts_to
     from deliveries d
     where (d.tenant, d.stream, d.event_id) in (select * from unnest(
       ${numbers(asked.map(({ tenant }) => tenant))}::int[],
@@ -89,7 +95,8 @@ function byStream(rows: readonly Row[]): RowsByStream {
 /** First and test deliveries of a stream that wait for an attempt, the oldest first. */
 export async function readWaiting(tx: Queries, { tenant, stream }: StreamRef): Promise<Row[]> {
   const rows = await tx.all<RowColumns>`
-    select tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at, failed_at
+    select tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at, failed_at,
+      attempts_from, attempts_to
     from deliveries
     where tenant = ${tenant} and stream = ${stream} and due_at is not null
       and state = 'retrying' and kind in ('first', 'test')
@@ -116,10 +123,10 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
   const after = rows.map((row) => (row.after === 'gone' ? undefined : row.after));
   await tx.run`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
-      due_at, failed_at, first_day, body, trace)
+      due_at, failed_at, event_day, attempts_from, attempts_to, body, trace)
     select u.tenant, u.stream, u.event_id, u."offset", u.type, u.time, u.kind, u.state, u.attempt,
-      u.due_at, u.failed_at, u.published_at / ${dayMs}, case when u.unlogged then u.body end,
-      case when u.unlogged then u.trace end
+      u.due_at, u.failed_at, u.published_at / ${dayMs}, u.attempts_from, u.attempts_to,
+      case when u.unlogged then u.body end, case when u.unlogged then u.trace end
     from (select given.*, coalesce(given."offset" <= t.pruned_to, true) as unlogged from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
       ${rows.map(({ stream }) => stream)}::text[], ${rows.map(({ eventId }) => eventId)}::text[],
       ${numbers(rows.map(({ offset }) => offset))}::bigint[],
@@ -129,10 +136,13 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
       ${numbers(after.map((row) => row?.dueAt))}::bigint[],
       ${numbers(after.map((row) => row?.failedAt))}::bigint[],
       ${numbers(rows.map(({ publishedAt }) => publishedAt))}::bigint[],
+      ${numbers(rows.map(({ attemptDays }) => attemptDays.first))}::int[],
+      ${numbers(rows.map(({ attemptDays }) => attemptDays.last))}::int[],
       ${rows.map(({ body }) => body)}::text[], ${rows.map(({ trace }) => trace)}::text[])
       as given(tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at,
-        failed_at, published_at, body, trace)
+        failed_at, published_at, attempts_from, attempts_to, body, trace)
       join tenants t on t.id = given.tenant) as u
     on conflict (tenant, stream, event_id) do update set state = excluded.state,
-      attempt = excluded.attempt, due_at = excluded.due_at, failed_at = excluded.failed_at`;
+      attempt = excluded.attempt, due_at = excluded.due_at, failed_at = excluded.failed_at,
+      attempts_from = excluded.attempts_from, attempts_to = excluded.attempts_to`;
 }

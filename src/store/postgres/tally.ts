@@ -12,6 +12,8 @@ import {
 } from '../settling.ts';
 import type { Entry } from './attempts.ts';
 import type { Queries } from './database.ts';
+import { type Days, everyDay, widened } from './day-ranges.ts';
+import { dayOf } from './days.ts';
 import { disabledEntry } from './disabling.ts';
 import { readWaiting, type Row } from './rows.ts';
 import type { Run } from './runs.ts';
@@ -50,8 +52,11 @@ export async function recordOutcomes(
     const { history, row, ended, replayed } = verdict;
     if (replayed !== undefined) score.replayed[replayed] += 1;
     if (history !== undefined) entries.push({ run, event: outcome.event, attempt: history });
-    if (row !== 'as it was') {
-      changed.set(outcome.event.id, { ...(before ?? newRow(run, outcome)), after: row });
+    // What comes late to a row that is over widens the days of its history all the same.
+    const after = row === 'as it was' ? before?.after : row;
+    if (after !== undefined) {
+      const changedRow = { ...(before ?? newRow(run, outcome)), after };
+      changed.set(outcome.event.id, withEntry(changedRow, history?.at));
     }
     if (ended !== undefined && countEnd(score, ended, limits, enabled)) {
       await failWaitingOf(tx, tally, now);
@@ -66,7 +71,34 @@ function rowBefore({ kind, after }: Row): RowBefore | undefined {
 
 function newRow({ tenant, stream }: Run, { event, kind }: Outcome): Omit<Row, 'after'> {
   const { id: eventId, offset, type, time, body, publishedAt, trace } = event;
-  return { tenant, stream, eventId, offset, type, time, kind, body, publishedAt, trace };
+  const attemptDays = firstDays(publishedAt);
+  return {
+    tenant,
+    stream,
+    eventId,
+    offset,
+    type,
+    time,
+    kind,
+    body,
+    publishedAt,
+    trace,
+    attemptDays,
+  };
+}
+
+/**
+ * Of a new row. An event that is sent twice, as its sender ended before its cursor was written, may
+ * have an entry from before: not from before it was published, unless the clock was set in between.
+ */
+function firstDays(publishedAt: Millis | undefined): Days {
+  if (publishedAt === undefined) return everyDay;
+  return { first: dayOf(publishedAt), last: dayOf(publishedAt) };
+}
+
+/** The row once its history has one more entry. */
+function withEntry(row: Row, at: Millis | undefined): Row {
+  return at === undefined ? row : { ...row, attemptDays: widened(row.attemptDays, dayOf(at)) };
 }
 
 /** The stream was disabled: what waits for a retry, before this batch or by it, is over. */
@@ -80,7 +112,7 @@ async function failWaitingOf(tx: Queries, tally: Tally, now: Millis): Promise<vo
     entries.push(disabledEntry(run, { id: row.eventId, offset: row.offset }, now));
     const failedAt = rowBefore(row)?.failedAt ?? now;
     const after = { state: 'failed', attempt: attemptOf(row), dueAt: undefined, failedAt } as const;
-    changed.set(row.eventId, { ...row, after });
+    changed.set(row.eventId, withEntry({ ...row, after }, now));
   }
   score.failed += waiting.length;
   score.health = healthAfterDisabling(score.health, waiting.length);
