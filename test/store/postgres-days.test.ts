@@ -111,9 +111,10 @@ async function readAll(
 /** As the table says it, and as the events do. */
 async function logDays({ rows }: Fixture): Promise<{ listed: unknown[]; found: unknown[] }> {
   return {
-    listed: await rows('select tenant, first_offset, day from log_days order by 1, 2'),
+    listed: await rows('select tenant, first_offset, day, former_at from log_days order by 1, 2'),
     found: await rows(`
-      select tenant, min("offset") as first_offset, (published_at / ${dayMs})::int as day
+      select tenant, min("offset") as first_offset, (published_at / ${dayMs})::int as day,
+        lag(max(published_at)) over (partition by tenant order by min("offset")) as former_at
       from events group by tenant, 3 order by 1, 2`),
   };
 }
@@ -263,6 +264,56 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
       const [appended] = await store.log.append(young, [event]);
       assert.deepEqual(appended, { id: event.id, offset: 2, repeated: count > 0 });
     }
+  });
+});
+
+describe('PostgreSQL: a tenant that publishes now and then', () => {
+  /** One event on the first of all days, and one on the last. */
+  async function openQuiet(t: TestContext) {
+    const fixture = await openFixture(t);
+    const quiet = (await addTenant(fixture.store, 'quiet')).id;
+    await sceneOf(fixture.store, quiet).addStream({ types: ['user.created'] });
+    await fixture.publishOn(0, 1, quiet);
+    await fixture.publishOn(days - 1, 1, quiet);
+    await fixture.rows(`update runs set cursor = 0 where tenant = ${quiet}`);
+    return { ...fixture, quiet };
+  }
+
+  test('no command opens the days between its events', async (t) => {
+    const { store, quiet, lockDaysBut } = await openQuiet(t);
+    await lockDaysBut(0, days - 1);
+    const commands: Record<string, () => Promise<unknown>> = {
+      page: () => store.log.page(quiet, { ...page, after: 0 }),
+      'page up to an offset': () => store.log.page(quiet, { ...page, after: 0, upTo: 1 }),
+      'page of the last event': () => store.log.page(quiet, { ...page, after: 1 }),
+      'page of some types': () =>
+        store.log.page(quiet, { ...page, after: 0, types: ['user.deleted'] }),
+      lagging: async () => {
+        const { streams } = await store.upkeep.lagging({ olderThanMs: dayMs, after: 0 });
+        assert.equal(streams.length, 1);
+      },
+      behind: async () => {
+        const [stream] = await store.overview.behind(quiet, 10);
+        assert.equal(stream?.since, start);
+      },
+      'first since': async () => {
+        assert.equal(await store.log.firstSince(quiet, start + dayMs), 2);
+      },
+      overview: () => store.overview.tenant(quiet),
+    };
+    for (const [name, command] of Object.entries(commands)) {
+      await t.test(name, async () => {
+        await command();
+      });
+    }
+  });
+
+  test('a page spans few days, whatever has been published on them', async (t) => {
+    const { store, quiet } = await openQuiet(t);
+    const first = await store.log.page(quiet, { ...page, after: 0 });
+    assert.deepEqual([first.events.length, first.scannedTo], [1, 1]);
+    const second = await store.log.page(quiet, { ...page, after: 1 });
+    assert.deepEqual([second.events.length, second.scannedTo], [1, 2]);
   });
 });
 

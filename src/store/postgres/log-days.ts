@@ -15,12 +15,12 @@ export interface Stretch {
   readonly to: Millis;
 }
 
-/** Days that one page opens: to plan for one costs as much as to read some hundred events. */
+/** Days that one page spans: to plan for one costs as much as to read some hundred events. */
 export const daysMax = 8;
 /** More than there are. */
 const everyDay = 1_000_000;
 
-/** The stretch after one offset up to another, or less of it where that is more than so many days. */
+/** The stretch after one offset up to another, or less of it where that spans more than so many days. */
 export async function stretchOf(
   db: Queries,
   tenant: number,

@@ -6,7 +6,7 @@ import type {
   TenantOverview,
 } from '../port-overview.ts';
 import type { Queries } from './database.ts';
-import { publicationOf, stretchOf } from './log-days.ts';
+import { daysMax, publicationOf, stretchOf } from './log-days.ts';
 
 /** How much there is. Every query reads a bounded number of events. */
 export function createOverviewStore({ db }: { readonly db: Queries }): OverviewStore {
@@ -108,7 +108,7 @@ async function streamsOf(db: Queries, tenant: number) {
     where s.tenant = ${tenant}`;
 }
 
-/** Bytes of a body, of the oldest and the newest hundred. */
+/** Bytes of a body, of the oldest and the newest hundred, or of those of them that few days have. */
 async function averageBytes(db: Queries, tenant: number, { head, pruned }: Edges): Promise<number> {
   const [oldest, newest] = await Promise.all([
     bytesOf(db, tenant, { after: pruned, upTo: Math.min(pruned + 100, head) }),
@@ -122,10 +122,10 @@ async function bytesOf(
   tenant: number,
   asked: { readonly after: Offset; readonly upTo: Offset },
 ): Promise<{ readonly bytes: number; readonly count: number }> {
-  const { from, to } = await stretchOf(db, tenant, asked);
+  const { upTo, from, to } = await stretchOf(db, tenant, asked, daysMax);
   const row = await db.get<{ bytes: number; count: number }>`
     select coalesce(sum(octet_length(body)), 0)::float8 as bytes, count(*) as count from events
-    where tenant = ${tenant} and "offset" > ${asked.after} and "offset" <= ${asked.upTo}
+    where tenant = ${tenant} and "offset" > ${asked.after} and "offset" <= ${upTo}
       and published_at >= ${from} and published_at < ${to}`;
   return row ?? { bytes: 0, count: 0 };
 }

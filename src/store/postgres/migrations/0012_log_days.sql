@@ -8,10 +8,12 @@ create table log_days (
   tenant integer not null,
   first_offset bigint not null,                 -- of the first event of the day
   day integer not null,                         -- UTC, in days since the epoch
+  former_at bigint,                             -- published_at of the event before; null: not known
   primary key (tenant, first_offset)
 );
 
--- Adds the rows of all events that are stored, from the beginning of each partition.
+-- Adds the rows of all events that are stored, from the beginning of each partition, the newest first:
+-- the end of one is before the beginning of a row that is there already.
 create function leat_fill_log_days() returns void language plpgsql as $$
 declare
   the_day integer;
@@ -20,36 +22,45 @@ begin
     select substring(c.relname from '\d+$')::integer
     from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = 'events'::regclass and not i.inhdetachpending
+    order by 1 desc
   loop
     execute format('
       insert into log_days (tenant, first_offset, day)
       select t.id, e."offset", %1$s from tenants t cross join lateral (
         select "offset" from events_d%1$s where tenant = t.id order by "offset" limit 1) as e
       on conflict do nothing', the_day);
+    execute format('
+      update log_days d set former_at = e.published_at
+      from tenants t cross join lateral (
+        select "offset", published_at from events_d%1$s
+        where tenant = t.id order by "offset" desc limit 1) as e
+      where d.tenant = t.id and d.first_offset = e."offset" + 1 and d.former_at is null', the_day);
   end loop;
 end $$;
 
 select leat_fill_log_days();
 
--- The events after one offset up to another, but of so many days at most: the last of them, and the
--- instants between which they were published.
+-- The events after one offset up to another, but of so many days from the first on at most, days
+-- without events included: the last of them, and the instants between which they were published.
 create function leat_stretch(
   the_tenant integer, after_offset bigint, last_offset bigint, days_max integer
 ) returns table (up_to bigint, from_at bigint, to_at bigint) language sql stable rows 1 as $$
-  select least(last_offset, beyond.first_offset - 1),
+  select least(last_offset, beyond.first_offset - 1), first.day * 86400000::bigint,
     coalesce((
+      select coalesce(d.former_at + 1, d.day * 86400000::bigint) from log_days d
+      where d.tenant = the_tenant and d.first_offset > least(last_offset, beyond.first_offset - 1)
+      order by d.first_offset limit 1),
+      (select t.last_published_at + 1 from tenants t where t.id = the_tenant), 9007199254740991)
+  from (
+    select coalesce((
       select d.day from log_days d
       where d.tenant = the_tenant and d.first_offset <= after_offset + 1
-      order by d.first_offset desc limit 1), 0) * 86400000::bigint,
-    coalesce((
-      select d.day from log_days d
-      where d.tenant = the_tenant and d.first_offset > least(last_offset, beyond.first_offset - 1)
-      order by d.first_offset limit 1) * 86400000::bigint,
-      (select t.last_published_at + 1 from tenants t where t.id = the_tenant), 9007199254740991)
-  from (select) as one left join lateral (
+      order by d.first_offset desc limit 1), 0) as day) as first
+  left join lateral (
     select d.first_offset from log_days d
     where d.tenant = the_tenant and d.first_offset > after_offset + 1
-    order by d.first_offset offset days_max - 1 limit 1) as beyond on true
+      and d.day >= first.day + days_max
+    order by d.first_offset limit 1) as beyond on true
 $$;
 
 -- When the event at an offset was published; null when the log does not have it. The statement is
@@ -110,8 +121,9 @@ begin
   if not found then return; end if;
 
   if leat_append.published_at / 86400000 > former_at / 86400000 then
-    insert into log_days (tenant, first_offset, day)
-      values (the_tenant, leat_append.head + 1, leat_append.published_at / 86400000);
+    insert into log_days (tenant, first_offset, day, former_at)
+      values (the_tenant, leat_append.head + 1, leat_append.published_at / 86400000,
+        nullif(former_at, 0));
   end if;
 
   update tenants t set
