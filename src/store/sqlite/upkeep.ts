@@ -108,9 +108,10 @@ interface BodyKey {
 }
 
 function releaseBodies(db: Database, after: BodyKey): readonly BodyKey[] {
+  // The index is named as in `offsetOf` of the log.
   const rows = db.all<BodyKey & { needed: number }>`
     select k.tenant, k.offset, exists (
-      select 1 from deliveries d
+      select 1 from deliveries d indexed by deliveries_event
       where d.tenant = k.tenant and d.event_id = k.id and d.offset = k.offset) as needed
     from kept_events k where (k.tenant, k.offset) > (${after.tenant}, ${after.offset})
     order by k.tenant, k.offset limit ${partRows}`;
