@@ -291,8 +291,9 @@ async function fillPostgres(client: pg.Client, options: RunOptions): Promise<voi
     insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
     select 1, 'est_' || n, 0, 1, 0, ${failures}, 0 from generate_series(1, ${streams}) n;
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
-      failed_at, first_day)
-    select 1, 'est_' || s, 'evt_' || n, n, 'old.made', ${at}, 'first', 'failed', 4, ${at}, ${day}
+      failed_at, event_day, attempts_from, attempts_to)
+    select 1, 'est_' || s, 'evt_' || n, n, 'old.made', ${at}, 'first', 'failed', 4, ${at}, ${day},
+      ${day}, ${day}
     from generate_series(1, ${streams}) s, generate_series(1, ${failures}) n;
     insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome)
     select ${day}, 1, (select min(key) from runs) + n % ${streams}, n / ${streams}, ${at}, 1.5, 1
