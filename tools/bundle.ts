@@ -1,8 +1,6 @@
 import { cp, rm } from 'node:fs/promises';
 import { rolldown } from 'rolldown';
 
-/** The folders of `src/` whose files are read by name: `src/asset.ts` finds them. */
-const assets = ['api/reference', 'store/postgres/migrations', 'store/sqlite/migrations'];
 const sources = new URL('../src/', import.meta.url);
 
 /**
@@ -28,8 +26,7 @@ export async function bundleProgram(folder: URL): Promise<string> {
   });
   await bundle.write({ dir: folder.pathname, format: 'esm', minify: false });
   await bundle.close();
-  for (const path of assets) {
-    await cp(new URL(path, sources), new URL(path, folder), { recursive: true });
-  }
+  // What is no module is read by name: `src/asset.ts` finds it.
+  await cp(sources, folder, { recursive: true, filter: (path) => !path.endsWith('.ts') });
   return new URL('main.js', folder).pathname;
 }

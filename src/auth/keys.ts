@@ -23,7 +23,10 @@ const TENANTS_MAX = 10_000;
 
 /** The keys of all tenants, kept in memory as long as they are fresh. */
 export interface Keyring {
-  /** The key that signs now, or the first that will. Throws when the tenant has none, which no start leaves behind. */
+  /**
+   * The key that signs now, or the first that will. Throws when the tenant has none, which no start
+   * leaves behind.
+   */
   signer(tenant: number, now: Millis): Promise<Signer>;
   /** The JWK Set (RFC 7517 section 5) of contract section 14, newest key first. */
   jwks(tenant: number, now: Millis): Promise<{ keys: PublicJwk[] }>;
