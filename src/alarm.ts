@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { type Config, limits } from './config.ts';
 import type { Clock } from './core/clock.ts';
 import { createCourier, logAlert } from './ops/alert-courier.ts';
-import { alertSendersOf } from './ops/alert-senders.ts';
+import { type AlertSendersDeps, alertSendersOf } from './ops/alert-senders.ts';
 import { watchClock } from './ops/clock-watch.ts';
 import { createMonitor, type Monitor } from './ops/monitor.ts';
 import type { SystemAlerts } from './ops/system-alerts.ts';
@@ -17,6 +17,9 @@ export interface AlarmDeps {
   readonly version: string;
   /** Conditions of this node and its store that are to be reported. */
   readonly system: SystemAlerts;
+  /** How alerts are sent: whatever names are looked up must not hold up the service. */
+  readonly fetch: AlertSendersDeps['fetch'];
+  readonly lookup: AlertSendersDeps['lookup'];
   /** Names this process, where several share a store. */
   readonly nodeId: string;
 }
@@ -27,9 +30,15 @@ export interface AlarmDeps {
  */
 export function createAlarm(
   store: Store,
-  { config, clock, log, version, system, nodeId }: AlarmDeps,
+  { config, clock, log, version, system, nodeId, fetch, lookup }: AlarmDeps,
 ): Monitor {
-  const senders = alertSendersOf(config, { fetch, log, clock, userAgent: `Leat/${version}` });
+  const senders = alertSendersOf(config, {
+    fetch,
+    lookup,
+    log,
+    clock,
+    userAgent: `Leat/${version}`,
+  });
   const courier = createCourier({
     clock,
     senders,

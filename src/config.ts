@@ -531,6 +531,28 @@ export const limits = {
     /** The longest wait a `Retry-After` can ask for. */
     retryAfterMsMax: 60_000,
   },
+  /** One name lookup. */
+  resolver: {
+    timeoutMs: 5000,
+    /** Taken of an answer, of each family. */
+    addressesMax: 8,
+  },
+  /** Name lookups of a node. */
+  names: {
+    /** At once. Each number includes the ones after it: what is left is kept for quick names. */
+    atOnce: { quick: 64, new: 48, slow: 16 },
+    /** The same for one tenant, and for what the service itself looks up. */
+    atOncePerOwner: { quick: 8, new: 6, slow: 2 },
+    /** A lookup that takes longer is slow. */
+    quickMs: 1000,
+    /** Addresses are valid this long, failures that long. */
+    keptMs: 5000,
+    failureKeptMs: 1000,
+    /** Addresses this old are used where a lookup would have to wait for its turn. */
+    usableMs: 60_000,
+    /** Names remembered, some 300 bytes each. */
+    namesMax: 50_000,
+  },
   /** The dispatcher and its runners. */
   delivery: {
     /** An attempt gets a row, so that the cursor can pass it, after this time… */

@@ -1,4 +1,4 @@
-import { lookup, promises as dns } from 'node:dns';
+import { promises as dns } from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import os from 'node:os';
@@ -26,9 +26,11 @@ import {
 import { literalAddress } from './core/address.ts';
 import type { Clock, RandomBytes } from './core/clock.ts';
 import { createDispatcher } from './delivery/dispatcher.ts';
-import { createEgressRule, type EgressRule } from './delivery/egress.ts';
-import { createTransport, type Transport } from './delivery/transport.ts';
+import type { EgressRule } from './delivery/egress.ts';
+import type { OwnFetch } from './delivery/fetch.ts';
+import type { Transport } from './delivery/transport.ts';
 import { type Listening, listenRefusal, urlOf } from './listening.ts';
+import { openNetwork } from './network.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { openOperator } from './operator/serve.ts';
 import { keptSecretKey } from './ops/data-folder.ts';
@@ -136,8 +138,8 @@ async function startOn(
 
   const ending = new AbortController();
   const { signal } = ending;
-  const egress = createEgressRule({ allow: config.egressAllow });
-  const transport = createServiceTransport(deps, egress);
+  const network = openNetwork(deps);
+  const { egress, transport, fetch, lookup } = network;
   const nodeId = newNodeId(random);
   const system = createSystemAlerts();
   const named = { ...deps, nodeId };
@@ -145,10 +147,10 @@ async function startOn(
   metrics?.follow(dispatcher);
   const stored = { ...deps, clock: storeClockOf(store, clock) };
   const upkeep = createServiceUpkeep(store, system, stored);
-  const alarm = createAlarm(store, { ...stored, nodeId, system });
+  const alarm = createAlarm(store, { ...stored, fetch, lookup, nodeId, system });
   const obstacle = (): string | undefined =>
     dispatcher.state().holdsLease ? undefined : 'The node has no lease.';
-  const around = { egress, ending: signal, tls: tls?.server, metrics, obstacle };
+  const around = { egress, fetch, ending: signal, tls: tls?.server, metrics, obstacle };
   const { app, close: closeAccess } = buildServiceApp(store, around, deps);
   // First: whoever sees the service ready finds the socket.
   const operator = await openOperator(store, deps);
@@ -178,7 +180,7 @@ async function startOn(
         await work;
       } finally {
         closeAccess();
-        await transport.close();
+        await network.close();
         await metrics?.close();
         await store.close();
       }
@@ -211,11 +213,12 @@ function buildServiceApp(
     readonly tls: TlsServer | undefined;
     readonly metrics: ServiceMetrics | undefined;
     readonly obstacle: () => string | undefined;
+    readonly fetch: OwnFetch['fetch'];
   },
   deps: ServiceDeps,
 ): { app: ReturnType<typeof buildApp>; close: () => void } {
   const { config, clock, random, log, version } = deps;
-  const { egress, ending, tls, metrics, obstacle } = around;
+  const { egress, ending, tls, metrics, obstacle, fetch } = around;
   const plainHttp = (domain: string): boolean => usesPlainHttp(config, domain);
   const watch = store.watch.bind(store);
   const keyring = createKeyring({ keys: store.keys, watch, clock });
@@ -282,16 +285,6 @@ function createServicePulls(store: Store, deps: ServiceDeps): Pulls {
       eventRetentionMs: config.eventRetentionDays * dayMs,
     },
     log,
-  });
-}
-
-function createServiceTransport({ config, clock }: ServiceDeps, egress: EgressRule): Transport {
-  return createTransport({
-    clock,
-    egress,
-    lookup,
-    timeoutMs: config.attemptTimeoutMs,
-    ...limits.answer,
   });
 }
 

@@ -33,6 +33,7 @@ export interface Attempt extends WindowEntry {
 
 /** What of a request is the same for every event, as long as the stream does not change. */
 export interface Target {
+  readonly tenant: number;
   readonly origin: string;
   readonly path: string;
   readonly headers: readonly string[];
@@ -51,13 +52,14 @@ interface SigningKey {
 
 /** Works out once per version of a stream what its requests share. */
 export function targetOf(
-  { id, destination, signingSecrets }: Stream,
+  { id, tenant, destination, signingSecrets }: Stream,
   settings: Pick<DeliverySettings, 'userAgent' | 'attributePrefix'>,
 ): Target {
   const { origin, pathname, search } = new URL(destination.endpoint);
   const { header, secrets } = credentialsOf(destination.authorization);
   const { userAgent, attributePrefix } = settings;
   return {
+    tenant,
     origin,
     path: `${pathname}${search}`,
     headers: ['content-type', 'application/json', 'user-agent', userAgent, ...header],
@@ -89,7 +91,7 @@ export function prepareRequest(
   const signed = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
   const headers = [...target.headers, ...signed, 'webhook-signature', signature];
   if (event.trace !== undefined) headers.push('traceparent', event.trace);
-  return { origin: target.origin, path: target.path, headers, body };
+  return { tenant: target.tenant, origin: target.origin, path: target.path, headers, body };
 }
 
 /** What is recorded of an attempt that has ended. */

@@ -17,12 +17,14 @@ export type Connected = (
   ...args: [error: null, socket: Socket] | [error: Error, none: null]
 ) => void;
 
-/** Begins to connect; destroying the socket that it answers ends that without a call. */
-export type Connect = (target: Target, connected: Connected) => Socket;
+/**
+ * Begins to connect; destroying the socket that it answers ends that without a call. `lookup` is as
+ * `dns.lookup`; it is asked for all addresses of a name.
+ */
+export type Connect = (target: Target, lookup: LookupFunction, connected: Connected) => Socket;
 
 export interface ConnectDeps {
   readonly egress: EgressRule;
-  readonly lookup: LookupFunction;
   readonly tls?: { readonly ca?: string | undefined } | undefined;
 }
 
@@ -32,12 +34,15 @@ export interface ConnectDeps {
  *
  * @throws {BlockedAddress} at once for a literal address that is blocked
  */
-export function createConnect({ egress, lookup, tls }: ConnectDeps): Connect {
-  const guarded = guardLookup(lookup, egress);
-  return ({ hostname, port, protocol }, connected) => {
+export function createConnect({ egress, tls }: ConnectDeps): Connect {
+  return ({ hostname, port, protocol }, lookup, connected) => {
     refuse(literalAddress(hostname), egress);
     const isSecure = protocol === 'https:';
-    const host = { host: hostname, port: Number(port || (isSecure ? 443 : 80)), lookup: guarded };
+    const host = {
+      host: hostname,
+      port: Number(port || (isSecure ? 443 : 80)),
+      lookup: guardLookup(lookup, egress),
+    };
     const socket = isSecure
       ? connectTls({ ...host, ...nameOf(hostname), ...secure, ca: tls?.ca })
       : connectTcp(host);

@@ -4,9 +4,13 @@ import type { Clock, Timer } from '../core/clock.ts';
 export interface Deadlines<T> {
   /** Starts the time of an item. */
   add(item: T): void;
+  /** Takes the time of an item away until {@link resume}; it stays one of {@link items}. */
+  pause(item: T): void;
+  /** Starts the time of a paused item from the beginning. */
+  resume(item: T): void;
   /** Ends its time; does nothing for one whose time is over. */
   delete(item: T): void;
-  /** What has time left, oldest first. */
+  /** What has time left, oldest first; then what is paused. */
   items(): readonly T[];
   /** Stops the timer. */
   close(): void;
@@ -27,6 +31,7 @@ export interface DeadlinesDeps<T> {
 export function createDeadlines<T extends object>(deps: DeadlinesDeps<T>): Deadlines<T> {
   const { clock, afterMs, passed } = deps;
   const startedMs = new Map<T, number>();
+  const paused = new Set<T>();
   let timer: Timer | undefined;
 
   const look = (): void => {
@@ -41,13 +46,22 @@ export function createDeadlines<T extends object>(deps: DeadlinesDeps<T>): Deadl
       passed(item);
     }
   };
+  const add = (item: T): void => {
+    startedMs.set(item, clock.elapsedMs());
+    timer ??= clock.after(afterMs, look);
+  };
   return {
-    add: (item) => {
-      startedMs.set(item, clock.elapsedMs());
-      timer ??= clock.after(afterMs, look);
+    add,
+    pause: (item) => {
+      if (startedMs.delete(item)) paused.add(item);
     },
-    delete: (item) => void startedMs.delete(item),
-    items: () => [...startedMs.keys()],
+    resume: (item) => {
+      if (paused.delete(item)) add(item);
+    },
+    delete: (item) => {
+      if (!startedMs.delete(item)) paused.delete(item);
+    },
+    items: () => [...startedMs.keys(), ...paused],
     close: () => timer?.cancel(),
   };
 }

@@ -59,33 +59,15 @@ export class LookupFailed extends Error {
  * A look-up for `net.connect` that answers allowed addresses alone; it fails when none is left. The
  * connection is made to an address out of this very answer, so a name cannot change between the
  * check and the connection.
- *
- * Connections that ask for a name while it is being looked up share the answer: a slow name server
- * holds up one look-up for each name instead of one for each attempt.
  */
 export function guardLookup(lookup: LookupFunction, egress: EgressRule): LookupFunction {
-  const waiting = new Map<string, Waiting[]>();
-  return (hostname, options, callback) => {
-    const key = JSON.stringify([hostname, options]);
-    const others = waiting.get(key);
-    if (others !== undefined) {
-      others.push(callback);
-      return;
-    }
-    const all = [callback];
-    waiting.set(key, all);
+  return (hostname, options, callback) =>
     lookup(hostname, options, (error, found, family) => {
-      waiting.delete(key);
       const judged = error === null ? judge(found, egress) : new LookupFailed(error.code ?? '');
-      for (const each of all) {
-        if (judged instanceof Error) each(judged, []);
-        else each(null, judged, family);
-      }
+      if (judged instanceof Error) callback(judged, []);
+      else callback(null, judged, family);
     });
-  };
 }
-
-type Waiting = Parameters<LookupFunction>[2];
 
 function judge(
   found: string | LookupAddress[],

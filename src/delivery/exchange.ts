@@ -1,6 +1,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import type { PostResult } from '../core/retry.ts';
 import { BadAnswer, brokenBy, type Phase } from './cause.ts';
+import type { Deadlines } from './deadlines.ts';
 
 /** The connection that an exchange uses. */
 export interface ExchangeLine {
@@ -18,7 +19,7 @@ export interface ExchangeDeps {
   readonly bodyBytesMax: number;
   /** Kept of it as text. */
   readonly textBytesMax: number;
-  readonly deadlines: { delete(exchange: Exchange): void };
+  readonly deadlines: Pick<Deadlines<Exchange>, 'pause' | 'resume' | 'delete'>;
 }
 
 /**
@@ -29,6 +30,7 @@ export class Exchange {
   readonly ended: Promise<PostResult>;
   /** Set when it has been given one. */
   line: ExchangeLine | undefined;
+  waitedMs = 0;
   readonly #deps: ExchangeDeps;
   #resolve: (result: PostResult) => void = ignore;
   #isOver = false;
@@ -54,6 +56,18 @@ export class Exchange {
   /** Ends it at once, whatever it is doing. */
   cutOff(cause: 'timeout' | 'cancelled'): void {
     this.#end({ kind: 'broken', cause, detail: undefined }, false);
+  }
+
+  /** Its time stands still: it waits for something that is not the receiver's. */
+  pause(): void {
+    if (!this.#isOver) this.#deps.deadlines.pause(this);
+  }
+
+  /** Its time starts again. */
+  resume(waitedMs: number): void {
+    if (this.#isOver) return;
+    this.waitedMs += waitedMs;
+    this.#deps.deadlines.resume(this);
   }
 
   /**

@@ -9,6 +9,8 @@ export interface Line {
 export interface Lines<L extends Line> {
   /** An idle line of the origin, the one used last; or a new one. */
   take(origin: string): L;
+  /** Whether {@link take} would answer an idle one. */
+  hasIdle(origin: string): boolean;
   /** Puts a line back for the next request; one that was dropped stays dropped. */
   release(line: L): void;
   /** Ends a line. */
@@ -71,6 +73,7 @@ export function createLines<L extends Line>({ open, idleMax }: LinesDeps<L>): Li
       originOf(name).lines.add(line);
       return line;
     },
+    hasIdle: (name) => (origins.get(name)?.idle.length ?? 0) > 0,
     release: (line) => {
       const origin = origins.get(line.origin);
       if (origin?.lines.has(line) !== true) return;

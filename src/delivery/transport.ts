@@ -1,4 +1,4 @@
-import type { LookupFunction, Socket } from 'node:net';
+import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../core/clock.ts';
 import type { PostResult } from '../core/retry.ts';
@@ -7,9 +7,13 @@ import { createDeadlines } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
 import { Exchange, type ExchangeLine } from './exchange.ts';
 import { createLines, type Line, type Lines } from './lines.ts';
+import { giveAddresses } from './lookup-function.ts';
+import type { NameAnswer, NameLookups } from './name-lookups.ts';
 
 /** A webhook, ready to be sent. */
 export interface WebhookRequest {
+  /** Whose webhook it is: its name lookup is charged to this tenant. */
+  readonly tenant: number;
   /** `https://host[:port]`, as `URL.origin` gives it. */
   readonly origin: string;
   /** Path and query. */
@@ -23,12 +27,25 @@ export interface WebhookRequest {
 export interface Post {
   /** Never rejects. */
   readonly ended: Promise<PostResult>;
+  /**
+   * How long it waited until the lookup of its receiver's name could begin. The attempt's time is
+   * counted from then on, and its duration should be, too. Mostly 0, see {@link Transport.prepare}.
+   */
+  readonly waitedMs: number;
   /** Cuts it off: it ends as `cancelled`, unless it has ended. */
   cancel(): void;
 }
 
 /** Sends webhooks. Whatever a receiver does, an attempt ends, and in time. */
 export interface Transport {
+  /**
+   * Returns true when an attempt to this origin can begin without waiting for a name: a connection
+   * is idle, the host is an address, or what the name resolved to is still valid (also that it could
+   * not be resolved; the attempt ends as such then). Otherwise looks the name up at the expense of
+   * the tenant, and resolves when that has ended; never rejects. Cheap: it is called per attempt.
+   */
+  prepare(tenant: number, origin: string): true | Promise<void>;
+  /** Begins an attempt. One whose name has to be looked up first waits, see {@link Post.waitedMs}. */
   post(request: WebhookRequest): Post;
   /** Cuts off all attempts and ends all connections; what is posted afterwards is cancelled. */
   close(): Promise<void>;
@@ -43,9 +60,8 @@ export interface HttpTransport extends Transport {
 export interface TransportDeps {
   readonly clock: Clock;
   readonly egress: EgressRule;
-  /** As `dns.lookup`; it is asked for all addresses of a name. */
-  readonly lookup: LookupFunction;
-  /** For one attempt, from name lookup to the end of the answer's body. */
+  readonly names: Pick<NameLookups, 'kept' | 'find' | 'prepare'>;
+  /** For one attempt, from the start of a name lookup to the end of the answer's body. */
   readonly timeoutMs: number;
   /** Read of an answer's body; then the connection is dropped and the status decides. */
   readonly bodyBytesMax: number;
@@ -68,20 +84,36 @@ export interface TransportDeps {
  * ones, and spend a fifth more processor time on each request.
  */
 export function createTransport(deps: TransportDeps): HttpTransport {
+  const { clock, names, bodyBytesMax, textBytesMax } = deps;
   const connect = createConnect(deps);
-  const lines: Lines<HttpLine> = createLines({
-    open: (origin) => openLine(origin, connect, lines),
-    idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
-  });
   const deadlines = createDeadlines<Exchange>({
-    clock: deps.clock,
+    clock,
     afterMs: deps.timeoutMs,
     passed: (exchange) => exchange.cutOff('timeout'),
   });
-  const { bodyBytesMax, textBytesMax } = deps;
+  const lookUp: LookUp = (tenant, name, exchange, ended) => {
+    const known = names.kept(name, usableMs);
+    if (known !== undefined) return queueMicrotask(() => ended(known));
+    const sinceMs = clock.elapsedMs();
+    exchange?.pause();
+    names.find(tenant, name, {
+      first: true,
+      begun: () => exchange?.resume(clock.elapsedMs() - sinceMs),
+      ended,
+    });
+  };
+  const lines: Lines<HttpLine> = createLines({
+    open: (origin) => openLine(origin, { connect, lookUp, lines }),
+    idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
+  });
   const exchangeDeps = { bodyBytesMax, textBytesMax, deadlines };
   let isClosed = false;
   return {
+    prepare: (tenant, origin) => {
+      if (lines.hasIdle(origin)) return true;
+      const name = hostOf(origin);
+      return isIP(name) === 0 ? names.prepare(tenant, name) : true;
+    },
     post: (request) => {
       const exchange = new Exchange(exchangeDeps);
       deadlines.add(exchange);
@@ -99,6 +131,29 @@ export function createTransport(deps: TransportDeps): HttpTransport {
   };
 }
 
+/**
+ * Calls `ended` with what a name resolved to; the time of the exchange stands still until its lookup
+ * begins. The attempt was prepared, so this is for what has changed since: another attempt took the
+ * idle connection, or the receiver ended it.
+ */
+type LookUp = (
+  tenant: number,
+  name: string,
+  exchange: Exchange | undefined,
+  ended: (answer: NameAnswer) => void,
+) => void;
+
+/** Addresses this old are connected to, rather than to wait for a lookup in the middle of a post. */
+const usableMs = 60_000;
+
+/** The host of `scheme://host[:port]`, without the brackets of an IPv6 address. */
+function hostOf(origin: string): string {
+  const start = origin.indexOf('//') + 2;
+  if (origin.startsWith('[', start)) return origin.slice(start + 1, origin.indexOf(']', start));
+  const colon = origin.indexOf(':', start);
+  return colon < 0 ? origin.slice(start) : origin.slice(start, colon);
+}
+
 /** When no other number is given: as many as attempts may be under way by default. */
 const idleConnectionsMax = 1024;
 
@@ -112,6 +167,7 @@ function send(request: WebhookRequest, exchange: Exchange, lines: Lines<HttpLine
   try {
     const line = lines.take(request.origin);
     line.exchange = exchange;
+    line.tenant = request.tenant;
     exchange.line = line;
     // The end of a kept connection may be under way to us, right behind the answer before. A turn
     // of the event loop brings it to light, while nothing of the request is written yet.
@@ -135,16 +191,27 @@ function dispatch(
 /** A connection through undici. */
 interface HttpLine extends Line, ExchangeLine {
   readonly client: Client;
+  /** Whose exchange it carries. */
+  tenant: number;
   /** It was used before. */
   isKept: boolean;
 }
 
-function openLine(origin: string, connect: Connect, lines: Lines<HttpLine>): HttpLine {
+function openLine(
+  origin: string,
+  {
+    connect,
+    lookUp,
+    lines,
+  }: { readonly connect: Connect; readonly lookUp: LookUp; readonly lines: Lines<HttpLine> },
+): HttpLine {
   let socket: Socket | undefined;
+  const lookup: LookupFunction = (name, options, callback) =>
+    lookUp(line.tenant, name, line.exchange, (answer) => giveAddresses(answer, options, callback));
   const client = new Client(origin, {
     connect: (target: Target, connected: Connected) => {
       line.phase = 'connecting';
-      socket = connect(target, connected);
+      socket = connect(target, lookup, connected);
       // First, because the next one to hear of it may send the request.
       socket.prependOnceListener('connect', () => (line.phase = 'securing'));
       socket.on('readable', () => line.exchange?.countWire(socket?.bytesRead ?? 0));
@@ -162,6 +229,7 @@ function openLine(origin: string, connect: Connect, lines: Lines<HttpLine>): Htt
     client,
     phase: 'connecting',
     exchange: undefined,
+    tenant: 0,
     isKept: false,
     release: () => lines.release(line),
     drop: () => lines.drop(line),

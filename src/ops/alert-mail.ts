@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net';
+import { connect, type LookupFunction, type Socket } from 'node:net';
 import type { SMTPTransportOptions } from 'nodemailer';
 import { type Alert, alertText, isStreamAlert } from '../core/alert.ts';
 import { formatTime } from '../core/date.ts';
@@ -12,6 +12,8 @@ export interface AlertMailSettings {
   /** `smtp://` or `smtps://`, user info percent-encoded, host and port (587 and 465 without one). */
   readonly smtpUrl: string;
   readonly to: string;
+  /** Instead of `dns.lookup`, which takes a thread that others need. */
+  readonly lookup?: LookupFunction | undefined;
 }
 
 /**
@@ -19,7 +21,7 @@ export interface AlertMailSettings {
  * `smtp://` goes over to TLS where the server offers it (STARTTLS). A password is never sent in
  * clear text, and the server's certificate has to hold; on the machine itself neither matters.
  */
-export function createAlertMail({ smtpUrl, to }: AlertMailSettings): AlertSender {
+export function createAlertMail({ smtpUrl, to, lookup }: AlertMailSettings): AlertSender {
   const server = serverOf(new URL(smtpUrl));
   return {
     place: 'email',
@@ -36,7 +38,7 @@ export function createAlertMail({ smtpUrl, to }: AlertMailSettings): AlertSender
           ...server,
           // A socket of ours can be cut off at any moment; the library knows time-outs only.
           getSocket: (_options, done) => {
-            const socket = connect(server);
+            const socket = connect({ ...server, lookup });
             sockets.push(socket);
             // Errors of later the library hears by itself, but not after it has lost interest.
             socket.once('error', (error) => done(error, false)).on('error', () => undefined);

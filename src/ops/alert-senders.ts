@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { type AlertLog, createAlertLog } from './alert-log.ts';
-import { createAlertMail } from './alert-mail.ts';
+import { type AlertMailSettings, createAlertMail } from './alert-mail.ts';
 import type { AlertSender } from './alert-sender.ts';
 import { type AlertWebhookDeps, createAlertWebhook } from './alert-webhook.ts';
 
@@ -11,7 +11,8 @@ export interface AlertPlaces {
   readonly smtpUrl?: string | undefined;
 }
 
-export interface AlertSendersDeps extends Omit<AlertWebhookDeps, 'url'> {
+export interface AlertSendersDeps
+  extends Omit<AlertWebhookDeps, 'url'>, Pick<AlertMailSettings, 'lookup'> {
   readonly log: AlertLog;
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
 }
@@ -21,7 +22,9 @@ export function alertSendersOf(places: AlertPlaces, deps: AlertSendersDeps): Ale
   const { alertWebhookUrl: url, alertEmail: to, smtpUrl } = places;
   const senders = [
     ...(url === undefined ? [] : [createAlertWebhook({ ...deps, url })]),
-    ...(to === undefined || smtpUrl === undefined ? [] : [createAlertMail({ smtpUrl, to })]),
+    ...(to === undefined || smtpUrl === undefined
+      ? []
+      : [createAlertMail({ smtpUrl, to, lookup: deps.lookup })]),
   ];
   return senders.length > 0 ? senders : [createAlertLog(deps.log, deps.clock)];
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { lookup } from 'node:dns';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,8 +7,11 @@ import { describe, test, type TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import { systemClock } from '../../src/clock.ts';
 import type { Stream } from '../../src/core/types.ts';
+import { limits } from '../../src/config.ts';
 import { createDispatcher } from '../../src/delivery/dispatcher.ts';
 import { createEgressRule } from '../../src/delivery/egress.ts';
+import { createNameLookups } from '../../src/delivery/name-lookups.ts';
+import { createResolver } from '../../src/delivery/resolver.ts';
 import { createTransport } from '../../src/delivery/transport.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port.ts';
@@ -48,7 +50,11 @@ async function placeOf(t: TestContext): Promise<Place> {
     const transport = createTransport({
       clock: systemClock,
       egress: createEgressRule({ allow: ['127.0.0.0/8'] }),
-      lookup,
+      names: createNameLookups({
+        clock: systemClock,
+        resolve: createResolver({ clock: systemClock, ...limits.resolver }).resolve,
+        limits: limits.names,
+      }),
       timeoutMs: 2000,
       bodyBytesMax: 65_536,
       textBytesMax: 2048,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { connect, createServer, type LookupFunction, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { describe, test, type TestContext } from 'node:test';
 import { createServer as createTlsServer } from 'node:tls';
@@ -24,8 +24,7 @@ function senderOf(t: TestContext): Sender {
   return createSender(t, { tls: { ca: authority } });
 }
 
-const toLoopback: LookupFunction = (_name, _options, callback) =>
-  callback(null, [{ address: '127.0.0.1', family: 4 }]);
+const toLoopback = (): Promise<readonly string[]> => Promise.resolve(['127.0.0.1']);
 
 const delivered: PostResult = { kind: 'answered', status: 204, text: '', retryAfter: undefined };
 const tlsBroken = (detail: string): PostResult => ({ kind: 'broken', cause: 'tls', detail });
@@ -42,7 +41,7 @@ describe('https', () => {
 
   test('leaves out the dot that may end a name when it looks at the certificate', async (t) => {
     const receiver = await receiverOf(t, { tls: trusted });
-    const { send } = createSender(t, { tls: { ca: authority }, lookup: toLoopback });
+    const { send } = createSender(t, { tls: { ca: authority }, resolve: toLoopback });
     assert.deepEqual(await send(`https://localhost.:${receiver.port}`), delivered);
     const other = await send(`https://other.localhost.:${receiver.port}`);
     assert.deepEqual(other, tlsBroken('ERR_TLS_CERT_ALTNAME_INVALID'));
@@ -58,7 +57,7 @@ describe('https', () => {
       socket.end('HTTP/1.1 204 No Content\r\n\r\n');
     });
     const port = await listening(t, server);
-    const { send } = createSender(t, { tls: { ca: authority }, lookup: toLoopback });
+    const { send } = createSender(t, { tls: { ca: authority }, resolve: toLoopback });
     await send(`https://localhost:${port}`);
     await send(`https://localhost.:${port}`);
     await send(`https://127.0.0.1:${port}`);

@@ -26,6 +26,7 @@ const delivered: PostResult = {
   retryAfter: undefined,
 };
 const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
+const never = (): Promise<readonly string[]> => Promise.withResolvers<readonly string[]>().promise;
 const timedOut: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
 
 describe('a post', () => {
@@ -229,7 +230,7 @@ describe('the time of an attempt', () => {
   });
 
   test('begins with the name lookup', async (t) => {
-    const { send, clock, transport } = createSender(t, { lookup: () => undefined });
+    const { send, clock, transport } = createSender(t, { resolve: never });
     const result = send('http://slow.example');
     await clock.advance(timeoutMs);
     assert.deepEqual(await result, timedOut);
@@ -238,7 +239,7 @@ describe('the time of an attempt', () => {
 
   test('covers a connection that is never accepted', async (t) => {
     const receiver = await receiverOf(t);
-    const { send, clock, transport } = createSender(t, { lookup: () => undefined });
+    const { send, clock, transport } = createSender(t, { resolve: never });
     const results = [1, 2, 3].map((n) => send(`http://n${n}.example:${receiver.port}`));
     await clock.advance(timeoutMs);
     assert.deepEqual(await Promise.all(results), [timedOut, timedOut, timedOut]);

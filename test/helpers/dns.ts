@@ -1,9 +1,11 @@
 import { createSocket } from 'node:dgram';
-import { Resolver, type LookupAddress } from 'node:dns';
 import { once } from 'node:events';
-import { isIPv4, type LookupFunction } from 'node:net';
+import { isIPv4 } from 'node:net';
 
-/** A name server on loopback that speaks real DNS over UDP (RFC 1035), and asks for it. */
+/** A name server on loopback that speaks real DNS over UDP (RFC 1035). */
+
+/** For a resolver that is to ask its name servers alone: no hosts file, no search domains. */
+export const noFiles = { hostsFile: '/dev/null', resolvConf: '/dev/null' };
 
 /** Addresses of both families (none: the name exists without any), or a refusal; or no answer. */
 export type DnsAnswer = readonly string[] | 'no such name' | 'failure' | 'silence';
@@ -12,8 +14,8 @@ export type DnsAnswer = readonly string[] | 'no such name' | 'failure' | 'silenc
 export type Zone = (name: string, asked: number) => DnsAnswer;
 
 export interface DnsServer {
-  /** As `dns.lookup`, through a real resolver that asks this server alone. */
-  readonly lookup: LookupFunction;
+  /** Its address, as the resolver takes it. */
+  readonly servers: readonly string[];
   /** Questions so far, `<name> A` or `<name> AAAA`. */
   readonly questions: readonly string[];
   close(): Promise<void>;
@@ -33,39 +35,13 @@ export async function startDns(zone: Zone): Promise<DnsServer> {
   });
   socket.bind(0, '127.0.0.1');
   await once(socket, 'listening');
-  const resolver = new Resolver({ timeout: 1000, tries: 1 });
-  resolver.setServers([`127.0.0.1:${socket.address().port}`]);
   return {
-    lookup: lookupBy(resolver),
+    servers: [`127.0.0.1:${socket.address().port}`],
     questions,
     close: async () => {
-      resolver.cancel();
       socket.close();
       await once(socket, 'close');
     },
-  };
-}
-
-/** Asks for both families and answers what was found, IPv4 first. */
-export function lookupBy(resolver: Resolver): LookupFunction {
-  return (hostname, options, callback) => {
-    const found = new Map<4 | 6, LookupAddress[]>();
-    let failure: NodeJS.ErrnoException | null = null;
-    const ended = (family: 4 | 6, error: NodeJS.ErrnoException | null, list: string[]): void => {
-      failure ??= error;
-      found.set(
-        family,
-        (error === null ? list : []).map((address) => ({ address, family })),
-      );
-      if (found.size < 2) return;
-      const all = [...(found.get(4) ?? []), ...(found.get(6) ?? [])];
-      const [first] = all;
-      if (first === undefined) callback(failure ?? new Error('no address'), []);
-      else if (options.all === true) callback(null, all);
-      else callback(null, first.address, first.family);
-    };
-    resolver.resolve4(hostname, (error, list) => ended(4, error, list));
-    resolver.resolve6(hostname, (error, list) => ended(6, error, list));
   };
 }
 

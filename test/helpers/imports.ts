@@ -138,6 +138,7 @@ const rules: readonly Rule[] = [
     own: ['core/', 'store/port.ts', 'store/port-time.ts', 'delivery/'],
     packages: ['undici', ...NETWORK],
   },
+  { files: 'delivery/fetch.ts', packages: ['undici', 'node:net'] },
   {
     files: 'delivery/',
     own: ['core/', 'store/port.ts', 'store/port-time.ts', 'store/port-replays.ts'],
@@ -213,6 +214,7 @@ const rules: readonly Rule[] = [
     ],
     packages: ['pino'],
   },
+  { files: 'network.ts', own: ['core/', 'delivery/', 'config.ts'], packages: ['node:net'] },
   {
     files: 'alarm.ts',
     own: ['core/', 'store/port.ts', 'store/port-time.ts', 'ops/', 'config.ts'],

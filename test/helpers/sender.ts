@@ -1,7 +1,9 @@
-import { lookup } from 'node:dns';
 import type { TestContext } from 'node:test';
+import { limits } from '../../src/config.ts';
 import type { PostResult } from '../../src/core/retry.ts';
 import { createEgressRule } from '../../src/delivery/egress.ts';
+import { createNameLookups, type NameLookups } from '../../src/delivery/name-lookups.ts';
+import { createResolver } from '../../src/delivery/resolver.ts';
 import {
   createTransport,
   type HttpTransport,
@@ -10,10 +12,12 @@ import {
   type WebhookRequest,
 } from '../../src/delivery/transport.ts';
 import { createManualClock, type ManualClock } from './clock.ts';
+import { noFiles } from './dns.ts';
 
 /** The real transport over real sockets; only its clock stands still until the test moves it. */
 export interface Sender {
   readonly transport: HttpTransport;
+  readonly names: NameLookups;
   readonly clock: ManualClock;
   post(origin: string, request?: Partial<WebhookRequest>): Post;
   /** Posts and waits for the end. */
@@ -22,24 +26,46 @@ export interface Sender {
 
 export const timeoutMs = 10_000;
 
+export interface SenderOptions {
+  /** LEAT_EGRESS_ALLOW. */
+  readonly allow?: readonly string[];
+  /** The name servers to ask instead of those of this machine; its hosts file is not read then. */
+  readonly servers?: readonly string[];
+  /** Instead of the resolver. */
+  readonly resolve?: (name: string) => Promise<readonly string[]>;
+}
+
 /** Ends with the test. Addresses of loopback are allowed unless `allow` says otherwise. */
 export function createSender(
   t: TestContext,
-  options: Partial<TransportDeps> & { readonly allow?: readonly string[] } = {},
+  options: Partial<Omit<TransportDeps, 'names'>> & SenderOptions = {},
 ): Sender {
   const clock = createManualClock();
-  const { allow = ['127.0.0.0/8', '::1'], ...deps } = options;
+  const { allow = ['127.0.0.0/8', '::1'], servers, resolve, ...deps } = options;
+  const resolver = createResolver({
+    clock,
+    ...limits.resolver,
+    ...(servers === undefined ? {} : { ...noFiles, servers }),
+  });
+  const names = createNameLookups({
+    clock,
+    resolve: resolve ?? resolver.resolve,
+    limits: limits.names,
+  });
   const transport = createTransport({
     clock,
     egress: createEgressRule({ allow }),
-    lookup,
+    names,
     timeoutMs,
     bodyBytesMax: 65_536,
     textBytesMax: 2048,
     ...deps,
   });
-  t.after(() => transport.close());
+  t.after(async () => {
+    await transport.close();
+    resolver.close();
+  });
   const post: Sender['post'] = (origin, request) =>
-    transport.post({ origin, path: '/hook', headers: [], body: '{}', ...request });
-  return { transport, clock, post, send: (origin, request) => post(origin, request).ended };
+    transport.post({ tenant: 1, origin, path: '/hook', headers: [], body: '{}', ...request });
+  return { transport, names, clock, post, send: (origin, request) => post(origin, request).ended };
 }

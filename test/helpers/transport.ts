@@ -50,6 +50,7 @@ export function createScriptedTransport(
       return mostOpen;
     },
     respond,
+    prepare: () => true,
     post: (request) => {
       const { promise, resolve } = Promise.withResolvers<PostResult>();
       let cancelled = false;
@@ -71,6 +72,7 @@ export function createScriptedTransport(
       if (result !== undefined) post.end(result);
       return {
         ended: promise,
+        waitedMs: 0,
         cancel: () => {
           cancelled = open.has(post);
           post.end({ kind: 'broken', cause: 'cancelled', detail: undefined });

@@ -19,10 +19,11 @@ export function transportOf(
     /** Hands over what arrived for the process, once it runs. */
     readonly mail: (action: () => void) => void;
   },
-): Pick<Transport, 'post'> {
+): Pick<Transport, 'prepare' | 'post'> {
   const { timeline, ledger, plan } = world;
   const { name, joined, dice, later, mail } = given;
   return {
+    prepare: () => true,
     post: (request) => {
       const eventId = headerOf(request, 'webhook-id') ?? '';
       const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
@@ -42,7 +43,7 @@ export function transportOf(
         world.note(name, `${line?.label ?? streamId} ${world.label(eventId)}: ${how}`);
         resolve(result);
       };
-      if (line === undefined) return { ended: promise, cancel: () => undefined };
+      if (line === undefined) return { ended: promise, waitedMs: 0, cancel: () => undefined };
       world.note(name, `sends ${world.label(eventId)} to ${line.label}`);
       const mood = world.moodOf(line);
       if (mood !== 'well') world.unwell(line);
@@ -64,7 +65,7 @@ export function transportOf(
         later(afterMs, () => mail(() => end(result, how)));
       }
       const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
-      return { ended: promise, cancel: () => end(cancelled, 'is cut off') };
+      return { ended: promise, waitedMs: 0, cancel: () => end(cancelled, 'is cut off') };
     },
   };
 }

@@ -1,0 +1,337 @@
+import type { Clock } from '../core/clock.ts';
+import { Deque } from './deque.ts';
+
+/** Who a look-up is charged to: a tenant's id, or the service itself. */
+export type LookupOwner = number | 'system';
+
+/** What a name resolved to. */
+export type NameAnswer =
+  | { readonly kind: 'found'; readonly addresses: readonly string[] }
+  /** The name has no address, or no server could say; `code` is that of the resolver. */
+  | { readonly kind: 'failed'; readonly code: string };
+
+/** Looks names up within bounds, keeps what they resolved to, and shares it among all who ask. */
+export interface NameLookups {
+  /**
+   * Returns what is still valid of a name: found addresses up to `ageMsMax` old, failures up to
+   * {@link NameLimits.failureKeptMs}.
+   */
+  kept(name: string, ageMsMax: number): NameAnswer | undefined;
+  /**
+   * Returns true when an attempt can begin: the name has a valid answer, or its look-up waits for a
+   * place and an answer up to {@link NameLimits.usableMs} old can be used instead. Otherwise begins
+   * or queues the look-up, and resolves when it has ended; never rejects.
+   */
+  prepare(owner: LookupOwner, name: string): true | Promise<void>;
+  /** Looks a name up, unless that is under way. */
+  find(owner: LookupOwner, name: string, request: LookupRequest): void;
+  count(): LookupCount;
+}
+
+export interface LookupRequest {
+  /** Goes to the front of its owner's queue. */
+  readonly first?: boolean;
+  /** Called once when the look-up has its place; within {@link NameLookups.find} when it has one. */
+  readonly begun?: () => void;
+  /** Called once, never within {@link NameLookups.find}. */
+  readonly ended: (answer: NameAnswer) => void;
+}
+
+export interface LookupCount {
+  readonly waiting: number;
+  readonly underWay: number;
+  /** Names whose last answer is remembered. */
+  readonly names: number;
+}
+
+export interface NameLookupsDeps {
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+  /** Resolves to the addresses of a name; must end in time by itself, and rejects with a `code`. */
+  readonly resolve: (name: string) => Promise<readonly string[]>;
+  readonly limits: NameLimits;
+}
+
+export interface NameLimits {
+  /** Look-ups at once: in all, of one owner. */
+  readonly atOnce: Shares;
+  readonly atOncePerOwner: Shares;
+  /** A look-up that takes this long is slow. */
+  readonly quickMs: number;
+  /** Addresses are valid this long, failures that long. */
+  readonly keptMs: number;
+  readonly failureKeptMs: number;
+  /** Addresses this old are used where a look-up would have to wait for a place. */
+  readonly usableMs: number;
+  /** Names remembered; those looked up longest ago are forgotten first. */
+  readonly namesMax: number;
+}
+
+/**
+ * How many look-ups of a class may be under way. The numbers include the classes that follow, so
+ * what is left of `quick` is kept for names that are known to be quick.
+ */
+export type Shares = Readonly<Record<LookupClass, number>>;
+
+/**
+ * `quick`: recent look-ups were. `new`: unknown, or quick again since a short while. `slow`: the last
+ * look-up was slow or timed out.
+ */
+export type LookupClass = 'quick' | 'new' | 'slow';
+
+const classes: readonly LookupClass[] = ['quick', 'new', 'slow'];
+const slowestFirst: readonly LookupClass[] = classes.toReversed();
+
+/** Every so many starts the classes are served the other way round, so that none waits forever. */
+const reverseEvery = 8;
+
+/** A name that was slow is quick again after so many quick look-ups in a row. */
+const quickAgainAfter = 3;
+
+/** See {@link NameLookups}. No I/O of its own: `resolve` and the clock are passed in. */
+export function createNameLookups(deps: NameLookupsDeps): NameLookups {
+  return new FairLookups(deps);
+}
+
+/** One name: its last answer, and the look-up that waits or is under way. */
+interface Name {
+  readonly name: string;
+  answer: NameAnswer | undefined;
+  answeredMs: number;
+  class: LookupClass;
+  /** Quick look-ups since the last slow one. */
+  quickInARow: number;
+  /** A look-up was slow, and too few have been quick since. */
+  wasSlow: boolean;
+  isUnderWay: boolean;
+  /** In whose queues it waits. */
+  readonly owners: Set<Owner>;
+  requests: LookupRequest[];
+}
+
+interface Owner {
+  readonly id: LookupOwner;
+  readonly waiting: Record<LookupClass, Map<string, Name>>;
+  readonly underWay: Record<LookupClass, number>;
+  /** Stands in the turns of a class. */
+  readonly inTurns: Record<LookupClass, boolean>;
+}
+
+class FairLookups implements NameLookups {
+  readonly #deps: NameLookupsDeps;
+  /** In the order of their last look-up. */
+  readonly #names = new Map<string, Name>();
+  /** Those with something that waits or is under way. */
+  readonly #owners = new Map<LookupOwner, Owner>();
+  /** Owners with a name of the class that waits, in turns. */
+  readonly #turns: Record<LookupClass, Deque<Owner>> = {
+    quick: new Deque(),
+    new: new Deque(),
+    slow: new Deque(),
+  };
+  readonly #underWay = { quick: 0, new: 0, slow: 0 };
+  #waiting = 0;
+  #starts = 0;
+
+  constructor(deps: NameLookupsDeps) {
+    this.#deps = deps;
+  }
+
+  kept(text: string, ageMsMax: number): NameAnswer | undefined {
+    const name = this.#names.get(text);
+    if (name?.answer === undefined) return undefined;
+    const { failureKeptMs } = this.#deps.limits;
+    const ageMs = this.#deps.clock.elapsedMs() - name.answeredMs;
+    const validMs = name.answer.kind === 'found' ? ageMsMax : failureKeptMs;
+    return ageMs < validMs ? name.answer : undefined;
+  }
+
+  prepare(owner: LookupOwner, text: string): true | Promise<void> {
+    const { keptMs, usableMs } = this.#deps.limits;
+    if (this.kept(text, keptMs) !== undefined) return true;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let isUnderWay = false;
+    this.find(owner, text, { begun: () => (isUnderWay = true), ended: () => resolve() });
+    return !isUnderWay && this.kept(text, usableMs) !== undefined ? true : promise;
+  }
+
+  find(ownerId: LookupOwner, text: string, request: LookupRequest): void {
+    const name = this.#nameOf(text);
+    name.requests.push(request);
+    if (name.isUnderWay) {
+      request.begun?.();
+      return;
+    }
+    this.#enqueue(this.#ownerOf(ownerId), name, request.first === true);
+    this.#startWhatMay();
+  }
+
+  count(): LookupCount {
+    const { quick, new: unknown, slow } = this.#underWay;
+    return {
+      waiting: this.#waiting,
+      underWay: quick + unknown + slow,
+      names: this.#names.size,
+    };
+  }
+
+  #nameOf(text: string): Name {
+    const known = this.#names.get(text);
+    if (known !== undefined) return known;
+    const name: Name = {
+      name: text,
+      answer: undefined,
+      answeredMs: 0,
+      class: 'new',
+      quickInARow: 0,
+      wasSlow: false,
+      isUnderWay: false,
+      owners: new Set(),
+      requests: [],
+    };
+    this.#names.set(text, name);
+    return name;
+  }
+
+  #ownerOf(id: LookupOwner): Owner {
+    const known = this.#owners.get(id);
+    if (known !== undefined) return known;
+    const owner: Owner = {
+      id,
+      waiting: { quick: new Map(), new: new Map(), slow: new Map() },
+      underWay: { quick: 0, new: 0, slow: 0 },
+      inTurns: { quick: false, new: false, slow: false },
+    };
+    this.#owners.set(id, owner);
+    return owner;
+  }
+
+  #enqueue(owner: Owner, name: Name, first: boolean): void {
+    const queue = owner.waiting[name.class];
+    if (name.owners.size === 0) this.#waiting += 1;
+    name.owners.add(owner);
+    queue.set(name.name, name);
+    this.#takeTurns(owner, name.class);
+    if (!first || queue.size === 1) return;
+    // Rare, and a Map has no front to add to.
+    const others = [...queue.values()].filter((other) => other !== name);
+    queue.clear();
+    for (const each of [name, ...others]) queue.set(each.name, each);
+  }
+
+  #takeTurns(owner: Owner, lookupClass: LookupClass): void {
+    if (owner.inTurns[lookupClass] || owner.waiting[lookupClass].size === 0) return;
+    owner.inTurns[lookupClass] = true;
+    this.#turns[lookupClass].push(owner);
+  }
+
+  #startWhatMay(): void {
+    while (this.#startOne());
+  }
+
+  #startOne(): boolean {
+    const order = this.#starts % reverseEvery === reverseEvery - 1 ? slowestFirst : classes;
+    for (const each of order) {
+      if (!hasPlace(this.#underWay, this.#deps.limits.atOnce, each)) continue;
+      const owner = this.#nextOwner(each);
+      const next = owner?.waiting[each].values().next().value;
+      if (owner === undefined || next === undefined) continue;
+      this.#start(owner, next);
+      return true;
+    }
+    return false;
+  }
+
+  /** At most as many owners are passed over as have look-ups under way. */
+  #nextOwner(lookupClass: LookupClass): Owner | undefined {
+    const turns = this.#turns[lookupClass];
+    for (let left = turns.length; left > 0; left -= 1) {
+      const owner = turns.shift();
+      if (owner === undefined) return undefined;
+      owner.inTurns[lookupClass] = false;
+      this.#takeTurns(owner, lookupClass);
+      // None waits when its names were started for another owner who waited for them as well.
+      if (owner.waiting[lookupClass].size === 0) continue;
+      if (hasPlace(owner.underWay, this.#deps.limits.atOncePerOwner, lookupClass)) return owner;
+    }
+    return undefined;
+  }
+
+  #start(owner: Owner, name: Name): void {
+    const lookupClass = name.class;
+    for (const each of name.owners) {
+      each.waiting[lookupClass].delete(name.name);
+      if (each !== owner) this.#forget(each);
+    }
+    name.owners.clear();
+    name.isUnderWay = true;
+    this.#starts += 1;
+    this.#waiting -= 1;
+    this.#underWay[lookupClass] += 1;
+    owner.underWay[lookupClass] += 1;
+    for (const { begun } of name.requests) begun?.();
+    void this.#run(owner, name, lookupClass);
+  }
+
+  async #run(owner: Owner, name: Name, lookupClass: LookupClass): Promise<void> {
+    const { clock } = this.#deps;
+    const begunMs = clock.elapsedMs();
+    const answer = await this.#ask(name.name);
+    this.#underWay[lookupClass] -= 1;
+    owner.underWay[lookupClass] -= 1;
+    this.#forget(owner);
+    this.#remember(name, answer, clock.elapsedMs() - begunMs);
+    const { requests } = name;
+    name.requests = [];
+    this.#startWhatMay();
+    for (const { ended } of requests) ended(answer);
+  }
+
+  async #ask(name: string): Promise<NameAnswer> {
+    try {
+      const addresses = await this.#deps.resolve(name);
+      if (addresses.length > 0) return { kind: 'found', addresses };
+      return { kind: 'failed', code: 'ENODATA' };
+    } catch (error) {
+      const { code } = Object(error) as { readonly code?: unknown };
+      return { kind: 'failed', code: typeof code === 'string' ? code : '' };
+    }
+  }
+
+  #remember(name: Name, answer: NameAnswer, tookMs: number): void {
+    const { quickMs, namesMax } = this.#deps.limits;
+    name.isUnderWay = false;
+    name.answer = answer;
+    name.answeredMs = this.#deps.clock.elapsedMs();
+    name.quickInARow = tookMs < quickMs ? name.quickInARow + 1 : 0;
+    name.wasSlow = name.quickInARow < (name.wasSlow ? quickAgainAfter : 1);
+    name.class = name.quickInARow === 0 ? 'slow' : name.wasSlow ? 'new' : 'quick';
+    // Behind the others: the order is that of the last look-up.
+    this.#names.delete(name.name);
+    this.#names.set(name.name, name);
+    let excess = this.#names.size - namesMax;
+    for (const each of this.#names.values()) {
+      if (excess <= 0) break;
+      excess -= 1;
+      if (!each.isUnderWay && each.owners.size === 0) this.#names.delete(each.name);
+    }
+  }
+
+  #forget(owner: Owner): void {
+    const isIdle = classes.every(
+      (each) => owner.waiting[each].size === 0 && owner.underWay[each] === 0,
+    );
+    if (isIdle) this.#owners.delete(owner.id);
+  }
+}
+
+function hasPlace(
+  underWay: Readonly<Record<LookupClass, number>>,
+  max: Shares,
+  lookupClass: LookupClass,
+): boolean {
+  const slow = underWay.slow;
+  const unproven = slow + underWay.new;
+  if (unproven + underWay.quick >= max.quick) return false;
+  if (lookupClass === 'quick') return true;
+  return unproven < max.new && (lookupClass === 'new' || slow < max.slow);
+}

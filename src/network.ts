@@ -1,0 +1,56 @@
+import type { LookupFunction } from 'node:net';
+import { type Config, limits } from './config.ts';
+import type { Clock } from './core/clock.ts';
+import { createEgressRule, type EgressRule } from './delivery/egress.ts';
+import { createFetch, type OwnFetch } from './delivery/fetch.ts';
+import { lookupFunction } from './delivery/lookup-function.ts';
+import { createNameLookups } from './delivery/name-lookups.ts';
+import { createResolver } from './delivery/resolver.ts';
+import { createTransport, type Transport } from './delivery/transport.ts';
+
+/** How the service reaches others. All of it shares the bounds on name lookups. */
+export interface Network {
+  readonly egress: EgressRule;
+  /** For webhooks. */
+  readonly transport: Transport;
+  /** For what the service itself asks others for, at addresses that its operator set. */
+  readonly fetch: OwnFetch['fetch'];
+  /** As `dns.lookup`, for the same. */
+  readonly lookup: LookupFunction;
+  /** Cuts off what is under way. */
+  close(): Promise<void>;
+}
+
+/** Sets up what needs no connection yet. */
+export function openNetwork({
+  config,
+  clock,
+}: {
+  readonly config: Config;
+  readonly clock: Clock;
+}): Network {
+  const resolver = createResolver({ clock, ...limits.resolver });
+  const { resolve } = resolver;
+  const names = createNameLookups({ clock, resolve, limits: limits.names });
+  const egress = createEgressRule({ allow: config.egressAllow });
+  const transport = createTransport({
+    clock,
+    egress,
+    names,
+    timeoutMs: config.attemptTimeoutMs,
+    ...limits.answer,
+  });
+  const lookup = lookupFunction(names, 'system', limits.names.keptMs);
+  const own = createFetch(lookup);
+  return {
+    egress,
+    transport,
+    fetch: own.fetch,
+    lookup,
+    close: async () => {
+      await transport.close();
+      resolver.close();
+      await own.close();
+    },
+  };
+}
