@@ -8,3 +8,15 @@
 export function asset(path: string): URL {
   return new URL(path, import.meta.url);
 }
+
+/**
+ * Where the program of a thread is found. The bundle has it as JavaScript beside the others, under
+ * the last part of its name.
+ *
+ * @param path of its source, relative to `src/`
+ */
+export function thread(path: string): URL {
+  if (import.meta.url.endsWith('.ts')) return new URL(path, import.meta.url);
+  const name = path.slice(path.lastIndexOf('/') + 1).replace(/\.ts$/, '.js');
+  return new URL(name, import.meta.url);
+}

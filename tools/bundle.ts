@@ -3,6 +3,9 @@ import { rolldown } from 'rolldown';
 
 const sources = new URL('../src/', import.meta.url);
 
+/** The program itself, and those of its threads. */
+const programs = ['main.ts', 'api/event-thread.ts'];
+
 /**
  * Writes the program and its libraries as JavaScript of few files, with the assets beside them: it
  * starts in a third of the time that the sources take. The swagger-ui page is still read from
@@ -14,7 +17,7 @@ const sources = new URL('../src/', import.meta.url);
 export async function bundleProgram(folder: URL): Promise<string> {
   await rm(folder, { recursive: true, force: true });
   const bundle = await rolldown({
-    input: new URL('main.ts', sources).pathname,
+    input: programs.map((path) => new URL(path, sources).pathname),
     platform: 'node',
     // Nothing is removed: this version of the bundler takes a call that is made for what it throws,
     // as of decodeURIComponent, for one without use.

@@ -5,6 +5,7 @@ import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port.ts';
+import { createEventBodies } from './event-bodies.ts';
 import { createGate } from './gate.ts';
 import type { Log } from './log.ts';
 import { measureRoutes, measureUnserved, type RequestMeter } from './meter.ts';
@@ -72,7 +73,12 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.addHook('preClose', async () => deps.pulls.close());
   app.addHook('onClose', async () => tenants.close());
   leaveBodiesUnread(app);
-  const operations = allOperations({ ...deps, random: poolRandom(deps.random) });
+  const eventBodies = createEventBodies({
+    attributePrefix: settings.attributePrefix,
+    eventBytesMax: settings.limits.eventBytesMax,
+  });
+  app.addHook('onClose', eventBodies.close);
+  const operations = allOperations({ ...deps, random: poolRandom(deps.random), eventBodies });
   mount(app, operations, { gate, limiter, clock, log, bodyBytesMax });
   const isSecure = createSecureReader(settings.trustProxy);
   const { version } = deps;

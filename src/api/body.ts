@@ -2,7 +2,6 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BodyRule } from './operation.ts';
 import { badBody, tooLarge, unsupportedMediaType } from './problem.ts';
-import { rawJSON } from './raw-json.ts';
 import { bodyText } from './validation.ts';
 
 /** A request body as it came: `undefined` when there is none, or an empty one. */
@@ -99,9 +98,9 @@ export interface ParsedBody {
 }
 
 /** Parses a body. Throws 400 for anything that is not one JSON text in UTF-8. */
-export function parseBody(bytes: Buffer): ParsedBody {
+export function parseBody(bytes: Uint8Array): ParsedBody {
   if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
-  const text = bytes.toString('utf8');
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
   const value = parseJson(text);
   if (isDeeper(value, depthMax)) {
     throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
@@ -118,22 +117,6 @@ function parseJson(text: string): unknown {
   }
 }
 
-/**
- * The value with the numbers that a double would change (12345678901234567890, 1.10, 1e400) kept
- * as they were sent. Finding them costs ten times as much as parsing, so it is done only where one
- * may be; that a text in quotes looks like one only costs time.
- */
-export function verbatim({ text, value }: ParsedBody): unknown {
-  if (!inexactNumber.test(text)) return value;
-  const keep: Reviver = (_name, member, { source }) =>
-    typeof member === 'number' && source !== undefined && String(member) !== source
-      ? rawJSON(source)
-      : member;
-  return JSON.parse(text, keep as Parameters<typeof JSON.parse>[1]);
-}
-
-type Reviver = (name: string, value: unknown, context: { source?: string }) => unknown;
-
 /** Refuses texts that are no Unicode, which the store could not give back as they were. */
 export function refuseLoneSurrogates({ text, value }: ParsedBody): void {
   // Stringifying escapes lone surrogates and nothing else so, but for escaped backslashes.
@@ -142,10 +125,6 @@ export function refuseLoneSurrogates({ text, value }: ParsedBody): void {
     throw badBody('Not well-formed Unicode: a lone surrogate', 'body', bodyText);
   }
 }
-
-/** After what may stand before a number: -0, 16 digits, a fraction ending in 0, or an exponent. */
-const inexactNumber =
-  /[:,[\s](?:-0(?![.0-9])|-?(?:[0-9.]{16}|[0-9]+\.[0-9]*0(?![0-9])|[0-9.]+[eE]))/;
 
 /**
  * Whether arrays and objects nest deeper than so many levels. It looks at the parsed value, which

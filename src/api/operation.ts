@@ -66,11 +66,8 @@ export interface BodyRule {
   readonly bytesMax?: number | undefined;
   /** Schemas of media types besides `application/json`; any other is 415. */
   readonly mediaTypes?: Readonly<Record<string, TSchema>> | undefined;
-  /**
-   * Keeps numbers that a double cannot hold: such a one arrives as `JSON.rawJSON`, which
-   * `JSON.stringify` writes as it was sent. Lone surrogates are kept too.
-   */
-  readonly verbatim?: boolean | undefined;
+  /** The handler gets the bytes of the body, which it checks by the schemas; they say the same. */
+  readonly unparsed?: boolean | undefined;
 }
 
 /** One request of a caller who may make it, its parts checked. */
@@ -138,7 +135,8 @@ type Definition<P extends TSchema, Q extends TSchema, B extends BodyRule> = Desc
 };
 
 type StaticBody<B extends BodyRule> =
-  Static<B['schema']> | (B['required'] extends true ? never : undefined);
+  | (B['unparsed'] extends true ? Uint8Array : Static<B['schema']>)
+  | (B['required'] extends true ? never : undefined);
 
 /** The type of an absent schema: no parameter, no body. */
 type NoMembers = TSchema & { static: Record<string, never> };

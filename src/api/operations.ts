@@ -3,6 +3,7 @@ import type { Store } from '../store/port.ts';
 import { apiOperations } from './apis.ts';
 import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
+import type { EventBodies } from './event-bodies.ts';
 import { eventOperations } from './events.ts';
 import { grantOperations } from './grants.ts';
 import type { Log } from './log.ts';
@@ -28,6 +29,7 @@ export interface OperationDeps {
   readonly log: Log;
   readonly settings: ApiSettings;
   readonly pulls: Pulls;
+  readonly eventBodies: EventBodies;
 }
 
 /** Every operation of the management API, in the order of the reference. */

@@ -2,14 +2,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
 import { traceOf } from '../core/trace.ts';
-import {
-  ClientGone,
-  parseBody,
-  type RawBody,
-  readBody,
-  refuseLoneSurrogates,
-  verbatim,
-} from './body.ts';
+import { ClientGone, parseBody, type RawBody, readBody, refuseLoneSurrogates } from './body.ts';
 import { authorize, type Gate, type Visit } from './gate.ts';
 import type { Log } from './log.ts';
 import type { Answer, BodyRule, Call, LiveBody, Operation } from './operation.ts';
@@ -179,9 +172,9 @@ function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
         if (rule.required) throw badBody('Missing body', 'body', bodyText);
         return undefined;
       }
+      if (rule.unparsed === true) return bytes;
       const parsed = parseBody(bytes);
       (checks.get(mediaType) ?? checkJson)(parsed.value);
-      if (rule.verbatim === true) return verbatim(parsed);
       refuseLoneSurrogates(parsed);
       return parsed.value;
     },

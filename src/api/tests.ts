@@ -1,4 +1,5 @@
-import { deliveryBody, makeBody } from '../core/envelope.ts';
+import assert from 'node:assert/strict';
+import { deliveryBody, makeBodyFromText } from '../core/envelope.ts';
 import { makeId } from '../core/ids.ts';
 import { sampleData } from '../core/samples.ts';
 import type { RandomBytes } from '../core/clock.ts';
@@ -7,6 +8,7 @@ import { streamParams } from '../schemas/schema.ts';
 import { delivery, testEvent } from '../schemas/deliveries.ts';
 import type { Store } from '../store/port.ts';
 import { withEvent } from './deliveries.ts';
+import type { EventBodies } from './event-bodies.ts';
 import { type Operation, operation } from './operation.ts';
 import { conflict } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -16,10 +18,11 @@ export interface TestDeps {
   readonly store: Pick<Store, 'deliveries'>;
   readonly random: RandomBytes;
   readonly settings: Pick<ApiSettings, 'serviceName' | 'attributePrefix' | 'plainHttp' | 'limits'>;
+  readonly eventBodies: Pick<EventBodies, 'read'>;
 }
 
 /** Sending a test event (contract section 9). */
-export function testOperations({ store, random, settings }: TestDeps): Operation[] {
+export function testOperations({ store, random, settings, eventBodies }: TestDeps): Operation[] {
   const { serviceName: service, attributePrefix: prefix } = settings;
   return [
     operation({
@@ -36,18 +39,21 @@ export function testOperations({ store, random, settings }: TestDeps): Operation
         schema: testEvent,
         required: true,
         bytesMax: settings.limits.testEventBodyBytesMax,
-        verbatim: true,
+        unparsed: true,
       },
       success: 202,
       response: delivery,
       errors: [400, 404, 409, 413, 415],
       handle: async ({ tenant, params, body, now, trace }) => {
-        const type = body.event_type;
+        const [sent] = (await eventBodies.read(tenant.id, body, 'test')).events;
+        assert.ok(sent !== undefined);
+        const { type, extensionsJson } = sent;
         const issuer = issuerOf(tenant.domain, settings.plainHttp(tenant.domain));
-        const data = body.data ?? sampleData(type, { now, service, issuer });
+        const dataJson =
+          sent.dataJson ?? JSON.stringify(sampleData(type, { now, service, issuer }));
         const id = makeId('evt_', now, random);
-        const parts = { id, type, time: now, data, tenantName: tenant.name, service, prefix };
-        const text = makeBody({ ...parts, purpose: 'test' });
+        const parts = { id, type, time: now, dataJson, extensionsJson, service, prefix };
+        const text = makeBodyFromText({ ...parts, tenantName: tenant.name, purpose: 'test' });
         const event = { id, type, time: now, body: text, trace };
         const answer = await store.deliveries.addTest(tenant.id, params.id, event);
         if (answer === 'unknown') throw noStream();

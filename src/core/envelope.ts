@@ -2,37 +2,56 @@ import type { Millis } from './clock.ts';
 import { formatTime } from './date.ts';
 
 /** What an envelope is made of (contract section 10). */
-export interface EnvelopeParts {
+export interface EnvelopeParts extends EnvelopeFacts {
+  /** A JSON object; what `JSON.stringify` makes of it is delivered. */
+  readonly data: unknown;
+  /** Further CloudEvents attributes, delivered as they are. */
+  readonly extensions?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** An envelope whose variable parts are JSON text already. */
+export interface EnvelopeText extends EnvelopeFacts {
+  /** A JSON object. */
+  readonly dataJson: string;
+  /** Members for the envelope, each with a comma before it; empty when there are none. */
+  readonly extensionsJson: string;
+}
+
+interface EnvelopeFacts {
   /** `evt_` and 22 base58 characters. */
   readonly id: string;
   /** A well-formed event type, so that it needs no escaping. */
   readonly type: string;
   readonly time: Millis;
-  /** A JSON object; what `JSON.stringify` makes of it is delivered. */
-  readonly data: unknown;
   readonly tenantName: string;
   /** LEAT_SERVICE_NAME. */
   readonly service: string;
   /** LEAT_ATTRIBUTE_PREFIX. */
   readonly prefix: string;
   readonly purpose?: 'test' | undefined;
-  /** Further CloudEvents attributes, delivered as they are. */
-  readonly extensions?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /**
- * The envelope without the stream's member, as JSON text. Written out rather than stringified as a
- * whole: every member but `data` and `extensions` is known to need no escaping, and this runs once
- * per published event.
- * `writeTime` may be one that remembers.
+ * Returns the envelope without the stream's member, as JSON text. `writeTime` may be one that
+ * remembers.
  */
 export function makeBody(parts: EnvelopeParts, writeTime = formatTime): string {
-  const { id, type, time, data, tenantName, service, prefix, purpose, extensions } = parts;
-  const more = extensions === undefined ? '' : members(extensions);
-  const mark = purpose === undefined ? '' : `,"${prefix}purpose":"${purpose}"`;
+  const { data, extensions, ...facts } = parts;
+  const extensionsJson = extensions === undefined ? '' : membersJson(extensions);
+  return makeBodyFromText({ ...facts, dataJson: JSON.stringify(data), extensionsJson }, writeTime);
+}
+
+/**
+ * Returns what {@link makeBody} returns, from parts that are text. Written out rather than
+ * stringified as a whole: every other member is known to need no escaping, and this runs once per
+ * published event.
+ */
+export function makeBodyFromText(parts: EnvelopeText, writeTime = formatTime): string {
+  const { id, type, time, dataJson, extensionsJson, tenantName, service, prefix } = parts;
+  const mark = parts.purpose === undefined ? '' : `,"${prefix}purpose":"${parts.purpose}"`;
   return (
     `{"id":"${id}","source":"urn:${service}:","specversion":"1.0","type":"${type}"` +
-    `,"time":"${writeTime(time)}","data":${JSON.stringify(data)}${more}` +
+    `,"time":"${writeTime(time)}","data":${dataJson}${extensionsJson}` +
     `,"${prefix}tenant":"${tenantName}"${mark}}`
   );
 }
@@ -42,7 +61,8 @@ export function deliveryBody(body: string, prefix: string, streamId: string): st
   return `${body.slice(0, -1)},"${prefix}stream":"${streamId}"}`;
 }
 
-function members(extensions: Readonly<Record<string, unknown>>): string {
-  const text = JSON.stringify(extensions).slice(1, -1);
+/** Returns members as they stand in an object after another member; empty when there are none. */
+export function membersJson(members: Readonly<Record<string, unknown>>): string {
+  const text = JSON.stringify(members).slice(1, -1);
   return text === '' ? '' : `,${text}`;
 }

@@ -97,6 +97,8 @@ export const testEvent = named(
   ),
 );
 
+export type TestEventSent = Static<typeof testEvent>;
+
 /** Query of the statistics. */
 export const statsQuery = closed({
   date_from: Type.Optional(dateFrom),

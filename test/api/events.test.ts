@@ -97,6 +97,22 @@ describe('publishing', () => {
     assert.deepEqual(JSON.parse(await bodyAt(body.offset)).data, { n: 3 });
   });
 
+  test('delivers numbers of a large body as they were given', async () => {
+    const numbers = `[${'1.0,-0,1e400,'.repeat(5000)}12345678901234567890]`;
+    const { status, body } = await publish(`[{"type":"a.b","data":{"x":${numbers}}}]`);
+    assert.equal(status, 202);
+    assert.ok((await bodyAt(body[0].offset)).includes(`"data":{"x":${numbers}}`));
+  });
+
+  test('names the bad event of a large body, and stores none of it', async () => {
+    const former = await head();
+    const large = { type: 'a.b', data: { x: 'x'.repeat(200_000) } };
+    assertBad(await publish([large, large, { ...large, time: 'x' }]), '2.time');
+    assertBad(await publish([large, { ...large, more: 1 }]), '1.more');
+    assertBad(await publish(`[${JSON.stringify(large)},`), 'body');
+    assert.equal(await head(), former);
+  });
+
   test('needs the scope', async () => {
     const headers = { authorization: `Bearer ${await site.tokenWith('read:events')}` };
     const answer = await publish({ type: 'a.b', data: {} }, headers);

@@ -151,6 +151,17 @@ const rules: readonly Rule[] = [
     builtins: ASSERT,
   },
   { files: 'auth/', own: ['core/', 'store/port.ts', 'store/port-time.ts'], packages: ['jose'] },
+  // What is known to take long is done in a thread.
+  {
+    files: 'api/event-bodies.ts',
+    own: ['asset.ts', 'core/', 'api/'],
+    packages: ['node:worker_threads'],
+  },
+  {
+    files: 'api/event-thread.ts',
+    own: ['core/', 'api/'],
+    packages: ['node:worker_threads'],
+  },
   {
     files: 'api/',
     own: ['asset.ts', 'core/', 'store/port.ts', 'store/port-time.ts', 'auth/', 'pull/', 'schemas/'],

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { createTurnQueue } from '../../src/api/turn-queue.ts';
+
+describe('a turn queue', () => {
+  test('does one piece at a time, the owners in turns', async () => {
+    const done: string[] = [];
+    let underWay = 0;
+    const queue = createTurnQueue(async (piece: string) => {
+      underWay += 1;
+      assert.equal(underWay, 1);
+      await Promise.resolve();
+      done.push(piece);
+      underWay -= 1;
+      return piece.toUpperCase();
+    });
+    const greedy = ['a1', 'a2', 'a3', 'a4'].map((piece) => queue.run(1, piece));
+    const modest = ['b1', 'b2'].map((piece) => queue.run(2, piece));
+    assert.deepEqual(await Promise.all(modest), ['B1', 'B2']);
+    assert.deepEqual(await Promise.all(greedy), ['A1', 'A2', 'A3', 'A4']);
+    assert.deepEqual(done, ['a1', 'a2', 'b1', 'a3', 'b2', 'a4']);
+  });
+
+  test('a failed piece is told to its caller alone', async () => {
+    const queue = createTurnQueue(async (piece: string) => {
+      if (piece === 'bad') throw new Error('refused');
+      return piece;
+    });
+    const bad = queue.run(1, 'bad');
+    const good = queue.run(1, 'good');
+    await assert.rejects(bad, /refused/);
+    assert.equal(await good, 'good');
+    assert.equal(await queue.run(1, 'later'), 'later');
+  });
+});
