@@ -418,11 +418,29 @@ const settings = {
     fallback: '50',
     doc: 'management requests per second, per client',
   },
+  tenantRateBurst: {
+    variable: 'LEAT_TENANT_RATE_BURST',
+    parse: wholeNumber(1, 10_000_000),
+    fallback: '1000',
+    doc: 'management requests at once, of all clients of a tenant; publishing does not count',
+  },
+  tenantRatePerSecond: {
+    variable: 'LEAT_TENANT_RATE_PER_SECOND',
+    parse: wholeNumber(1, 10_000_000),
+    fallback: '500',
+    doc: 'management requests per second, of all clients of a tenant; publishing does not count',
+  },
   publishLimitPerSecond: {
     variable: 'LEAT_PUBLISH_LIMIT_PER_SECOND',
     parse: wholeNumber(1, 1_000_000_000),
     fallback: '100000',
     doc: 'published events per second, per tenant',
+  },
+  publishLimitBytesPerSecond: {
+    variable: 'LEAT_PUBLISH_LIMIT_BYTES_PER_SECOND',
+    parse: wholeNumber(1, 1_000_000_000_000),
+    fallback: '67108864',
+    doc: 'bytes of bodies to publish per second, per tenant on each node',
   },
   eventRetentionDays: {
     variable: 'LEAT_EVENT_RETENTION_DAYS',

@@ -11,15 +11,24 @@ export interface RawBody {
   readonly bytes: Buffer | undefined;
 }
 
+/** Whoever pays for the bytes of a body. */
+export interface BodyPayer {
+  /** Takes off the length of a body before it is read. Throws 429. */
+  admit(bytes: number): void;
+  /** Takes off what is read of a body whose length nobody has said. */
+  spend(bytes: number): void;
+}
+
 /**
- * Reads a body by its rule. Throws 415 for another media type and 413 for more than `bytesMax`; an
- * empty body counts as none whatever its type.
+ * Reads a body by its rule. Throws 415 for another media type, 413 for more than `bytesMax`, and what
+ * the payer throws; an empty body counts as none whatever its type.
  */
 export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
   rule: Pick<BodyRule, 'mediaTypes'>,
   bytesMax: number,
+  payer?: BodyPayer,
 ): Promise<RawBody> {
   const { headers } = request;
   const mediaType = mediaTypeOf(headers['content-type']);
@@ -30,8 +39,10 @@ export async function readBody(
   // Only reading tells whether a chunked body is empty.
   if (!wanted && !chunked) throw unsupportedMediaType();
   if (Number(length ?? 0) > bytesMax) throw tooLarge();
+  payer?.admit(chunked ? 0 : Number(length));
   if (headers.expect !== undefined) response.writeContinue();
-  const bytes = await collect(request, wanted ? bytesMax : 0);
+  const onBytes = chunked ? payer?.spend : undefined;
+  const bytes = await collect(request, wanted ? bytesMax : 0, onBytes);
   if (bytes === undefined) throw wanted ? tooLarge() : unsupportedMediaType();
   return { mediaType, bytes: bytes.length === 0 ? undefined : bytes };
 }
@@ -56,12 +67,17 @@ function mediaTypeOf(header: string | undefined): string {
 }
 
 /** The whole body; `undefined` when it is longer. What then still comes is let go by unread. */
-function collect(request: IncomingMessage, bytesMax: number): Promise<Buffer | undefined> {
+function collect(
+  request: IncomingMessage,
+  bytesMax: number,
+  onBytes?: (count: number) => void,
+): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
     const onData = (chunk: Buffer): void => {
       length += chunk.length;
+      onBytes?.(chunk.length);
       if (length <= bytesMax) chunks.push(chunk);
       else end(() => resolve(undefined));
     };

@@ -6,7 +6,6 @@ import {
   createEventReader,
   type EventForm,
   type EventRules,
-  type ReadEvents,
   type SentEvents,
 } from './sent-events.ts';
 import type { BodyRead, BodyToRead } from './event-thread.ts';

@@ -23,7 +23,12 @@ export type BodyRead =
 export type ProblemParts = Pick<Problem, 'status' | 'message' | 'errorCode' | 'headers'>;
 
 const readEvents = createEventReader(workerData as EventRules);
-parentPort?.on('message', (body: BodyToRead) => parentPort?.postMessage(bodyRead(body)));
+parentPort?.on('message', (body: BodyToRead) => {
+  const answer = bodyRead(body);
+  // The rule takes the port of a thread for a window of a browser.
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin
+  parentPort?.postMessage(answer);
+});
 
 function bodyRead({ bytes, form }: BodyToRead): BodyRead {
   try {

@@ -1,10 +1,13 @@
 import type { Clock, Millis } from '../core/clock.ts';
-import { addressKey, createBuckets, type RateState } from '../core/rate.ts';
+import { addressKey, type Buckets, createBuckets, type RateState } from '../core/rate.ts';
 import type { ApiSettings } from './settings.ts';
 
 /** The buckets of contract section 3.2, counted by this node. */
 export interface RateLimiter {
-  /** For a request with a verified token; `bucket` names its client. */
+  /**
+   * For a request with a verified token; `bucket` names its client. It is admitted by the bucket of
+   * the client and by that of all clients of the tenant; the state is that of the emptier one.
+   */
   takeOfClient(tenant: number, bucket: string): RateState;
   /** For every other request, and for tokens asked for. */
   takeOfAddress(address: string): RateState;
@@ -12,31 +15,60 @@ export interface RateLimiter {
   takeOfTenant(tenant: number): RateState;
   /** Takes the further events of an admitted publish off. */
   spendOfTenant(tenant: number, events: number): RateState;
+  /** For a body to publish, before it is read: admitted while the tenant has any byte left. */
+  takeBytes(tenant: number, bytes: number): RateState;
+  /** Takes further bytes of an admitted body off. */
+  spendBytes(tenant: number, bytes: number): void;
 }
 
 export interface RateLimiterDeps {
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly settings: Pick<
     ApiSettings,
-    'rateLimitBurst' | 'rateLimitPerSecond' | 'publishLimitPerSecond' | 'limits'
+    | 'rateLimitBurst'
+    | 'rateLimitPerSecond'
+    | 'tenantRateBurst'
+    | 'tenantRatePerSecond'
+    | 'publishLimitPerSecond'
+    | 'publishLimitBytesPerSecond'
+    | 'limits'
   >;
 }
 
 /** Creates the limiter; every bucket is full. */
 export function createRateLimiter({ clock, settings }: RateLimiterDeps): RateLimiter {
-  const { rateLimitBurst: capacity, rateLimitPerSecond: perSecond } = settings;
   const { rateBucketsMax } = settings.limits;
-  const clients = createBuckets({ capacity, perSecond }, rateBucketsMax);
-  const addresses = createBuckets({ capacity, perSecond }, rateBucketsMax);
-  const events = settings.publishLimitPerSecond;
-  const rule = { capacity: events, perSecond: events, overdraft: true };
-  const tenants = createBuckets(rule, rateBucketsMax);
+  const bucketsOf = (capacity: number, perSecond: number): Buckets =>
+    createBuckets({ capacity, perSecond }, rateBucketsMax);
+  /** One second's worth, of which one request may take off more than there is. */
+  const overdrawnOf = (perSecond: number): Buckets =>
+    createBuckets({ capacity: perSecond, perSecond, overdraft: true }, rateBucketsMax);
+
+  const clients = bucketsOf(settings.rateLimitBurst, settings.rateLimitPerSecond);
+  const addresses = bucketsOf(settings.rateLimitBurst, settings.rateLimitPerSecond);
+  const tenants = bucketsOf(settings.tenantRateBurst, settings.tenantRatePerSecond);
+  const events = overdrawnOf(settings.publishLimitPerSecond);
+  const bytes = overdrawnOf(settings.publishLimitBytesPerSecond);
   return {
-    takeOfClient: (tenant, bucket) => clients.take(`${tenant}/${bucket}`, clock.elapsedMs()),
+    takeOfClient: (tenant, bucket) => {
+      const elapsedMs = clock.elapsedMs();
+      // A client that is refused takes nothing from the others of its tenant, nor they from it.
+      const ofTenant = tenants.peek(String(tenant), elapsedMs);
+      if (!ofTenant.admitted) return ofTenant;
+      const ofClient = clients.take(`${tenant}/${bucket}`, elapsedMs);
+      if (!ofClient.admitted) return ofClient;
+      return emptier(ofClient, tenants.take(String(tenant), elapsedMs));
+    },
     takeOfAddress: (address) => addresses.take(addressKey(address), clock.elapsedMs()),
-    takeOfTenant: (tenant) => tenants.take(String(tenant), clock.elapsedMs()),
-    spendOfTenant: (tenant, count) => tenants.spend(String(tenant), count, clock.elapsedMs()),
+    takeOfTenant: (tenant) => events.take(String(tenant), clock.elapsedMs()),
+    spendOfTenant: (tenant, count) => events.spend(String(tenant), count, clock.elapsedMs()),
+    takeBytes: (tenant, count) => bytes.take(String(tenant), clock.elapsedMs(), count),
+    spendBytes: (tenant, count) => void bytes.spend(String(tenant), count, clock.elapsedMs()),
   };
+}
+
+function emptier(one: RateState, other: RateState): RateState {
+  return other.remaining < one.remaining ? other : one;
 }
 
 /** The three headers that every answer carries. */

@@ -10,7 +10,7 @@ import {
   publishCloudEvent,
   publishCloudEvents,
 } from '../schemas/events.ts';
-import { parseBody, type ParsedBody } from './body.ts';
+import { parseBody } from './body.ts';
 import { checkExtensions } from './cloud-event.ts';
 import { badBody, quoted, tooLarge } from './problem.ts';
 import { bodyCheck, type Check } from './validation.ts';
@@ -86,15 +86,9 @@ function refuseTooLarge(events: readonly unknown[], bytesMax: number): void {
 /** Returns what an event consists of; `at` is its place in the body, for messages. */
 function read(form: EventForm, event: unknown, at: string, rules: EventRules): SentEvent {
   // The schema of the form has passed the event.
-  switch (form) {
-    case 'own':
-      return ownEvent(event as NewEventSent, at);
-    case 'test':
-      return testEventOf(event as TestEventSent);
-    case 'cloudEvent':
-    case 'cloudEvents':
-      return cloudEvent(event as CloudEventSent, at, rules.attributePrefix);
-  }
+  if (form === 'own') return ownEvent(event as NewEventSent, at);
+  if (form === 'test') return testEventOf(event as TestEventSent);
+  return cloudEvent(event as CloudEventSent, at, rules.attributePrefix);
 }
 
 function ownEvent({ type, data, time, id }: NewEventSent, at: string): SentEvent {

@@ -2,18 +2,25 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
 import { traceOf } from '../core/trace.ts';
-import { ClientGone, parseBody, type RawBody, readBody, refuseLoneSurrogates } from './body.ts';
+import {
+  type BodyPayer,
+  ClientGone,
+  parseBody,
+  type RawBody,
+  readBody,
+  refuseLoneSurrogates,
+} from './body.ts';
 import { authorize, type Gate, type Visit } from './gate.ts';
 import type { Log } from './log.ts';
 import type { Answer, BodyRule, Call, LiveBody, Operation } from './operation.ts';
-import { badBody, type Problem, problemBody, problemOf } from './problem.ts';
+import { badBody, type Problem, problemBody, problemOf, tooManyRequests } from './problem.ts';
 import { parseQuery, queryText } from './query.ts';
-import { rateHeaders, type RateLimiter } from './rate.ts';
+import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
 import { bodyCheck, bodyText, pathCheck, queryCheck } from './validation.ts';
 
 export interface ServeDeps {
   readonly gate: Gate;
-  readonly limiter: Pick<RateLimiter, 'spendOfTenant'>;
+  readonly limiter: Pick<RateLimiter, 'spendOfTenant' | 'takeBytes' | 'spendBytes'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Pick<Log, 'error'>;
   /** Limit of bodies that have none of their own. */
@@ -118,7 +125,7 @@ function checkerOf(deps: ServeDeps, operation: Operation): Checker {
     const caller = authorize(visit, operation);
     const { tenant, now } = visit;
     operation.admit?.({ tenant, caller });
-    const raw = await bodyOf?.read(request, reply);
+    const raw = await bodyOf?.read(request, reply, payerOf(deps, operation, reply, visit));
     checkPath?.(request.params);
     const sent = query === undefined ? {} : parseQuery(query, queryText(request.raw.url ?? ''));
     checkQuery?.(sent);
@@ -133,6 +140,25 @@ function checkerOf(deps: ServeDeps, operation: Operation): Checker {
       mediaType: raw?.mediaType ?? '',
       ...headersOf(deps, request, visit),
     };
+  };
+}
+
+/** A tenant pays for the bytes that it publishes; the headers are of that bucket where it refuses. */
+function payerOf(
+  { limiter }: ServeDeps,
+  { countsEvents }: Operation,
+  reply: FastifyReply,
+  { tenant, now }: Visit,
+): BodyPayer | undefined {
+  if (countsEvents !== true) return undefined;
+  return {
+    admit: (bytes) => {
+      const rate = limiter.takeBytes(tenant.id, bytes);
+      if (rate.admitted) return;
+      reply.headers(rateHeaders(rate, now));
+      throw tooManyRequests(retryAfterSeconds(rate));
+    },
+    spend: (bytes) => limiter.spendBytes(tenant.id, bytes),
   };
 }
 
@@ -156,7 +182,11 @@ function onlyOne(header: string | string[] | undefined): string | undefined {
 }
 
 interface BodyReader {
-  read(request: FastifyRequest, reply: FastifyReply): Promise<RawBody>;
+  read(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    payer: BodyPayer | undefined,
+  ): Promise<RawBody>;
   parse(raw: RawBody): unknown;
 }
 
@@ -166,7 +196,7 @@ function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
   const checks = new Map(schemas.map(([type, schema]) => [type, bodyCheck(schema)]));
   const checkJson = bodyCheck(rule.schema);
   return {
-    read: (request, reply) => readBody(request.raw, reply.raw, rule, bytesMax),
+    read: (request, reply, payer) => readBody(request.raw, reply.raw, rule, bytesMax, payer),
     parse: ({ bytes, mediaType }) => {
       if (bytes === undefined) {
         if (rule.required) throw badBody('Missing body', 'body', bodyText);

@@ -21,8 +21,13 @@ export interface ApiSettings {
   /** LEAT_RATE_LIMIT_BURST and LEAT_RATE_LIMIT_PER_SECOND, per client and per remote address. */
   readonly rateLimitBurst: number;
   readonly rateLimitPerSecond: number;
+  /** LEAT_TENANT_RATE_BURST and LEAT_TENANT_RATE_PER_SECOND, of all clients of a tenant together. */
+  readonly tenantRateBurst: number;
+  readonly tenantRatePerSecond: number;
   /** LEAT_PUBLISH_LIMIT_PER_SECOND, events per tenant. */
   readonly publishLimitPerSecond: number;
+  /** LEAT_PUBLISH_LIMIT_BYTES_PER_SECOND, bytes of request bodies per tenant. */
+  readonly publishLimitBytesPerSecond: number;
   readonly limits: ApiLimits;
 }
 

@@ -28,8 +28,10 @@ export interface RateState {
 
 /** Token buckets by key. Times are monotonic milliseconds. */
 export interface Buckets {
-  /** Takes one token off, unless the bucket refuses; then nothing changes. */
-  take(key: string, elapsedMs: Millis): RateState;
+  /** Takes tokens off, one unless said, unless the bucket refuses; then nothing changes. */
+  take(key: string, elapsedMs: Millis, tokens?: number): RateState;
+  /** Whether the bucket would admit a request; takes nothing off. */
+  peek(key: string, elapsedMs: Millis): RateState;
   /** Takes further tokens off, below zero if need be: for a cost known only after admission. */
   spend(key: string, tokens: number, elapsedMs: Millis): RateState;
   /** Buckets kept now. */
@@ -61,16 +63,26 @@ export function createBuckets(rule: RateRule, bucketsMax: number): Buckets {
     fullAt.set(key, elapsedMs + missingMs);
   };
 
+  const missing = (key: string, elapsedMs: Millis): number =>
+    Math.max(0, (fullAt.get(key) ?? 0) - elapsedMs);
+  const admits = (missingMs: number): boolean => {
+    const level = rule.capacity - missingMs / tokenMs;
+    return level + rounding >= needed && level > 0;
+  };
+
   return {
-    take: (key, elapsedMs) => {
-      const missingMs = Math.max(0, (fullAt.get(key) ?? 0) - elapsedMs);
-      const level = rule.capacity - missingMs / tokenMs;
-      if (level + rounding < needed || level <= 0) return state(false, missingMs);
-      put(key, missingMs + tokenMs, elapsedMs);
-      return state(true, missingMs + tokenMs);
+    peek: (key, elapsedMs) => {
+      const missingMs = missing(key, elapsedMs);
+      return state(admits(missingMs), missingMs);
+    },
+    take: (key, elapsedMs, tokens = 1) => {
+      const missingMs = missing(key, elapsedMs);
+      if (!admits(missingMs)) return state(false, missingMs);
+      put(key, missingMs + tokens * tokenMs, elapsedMs);
+      return state(true, missingMs + tokens * tokenMs);
     },
     spend: (key, tokens, elapsedMs) => {
-      const missingMs = Math.max(0, (fullAt.get(key) ?? 0) - elapsedMs) + tokens * tokenMs;
+      const missingMs = missing(key, elapsedMs) + tokens * tokenMs;
       put(key, missingMs, elapsedMs);
       return state(true, missingMs);
     },

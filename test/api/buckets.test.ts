@@ -121,6 +121,98 @@ describe('the bucket of published events', () => {
   });
 });
 
+describe('the bucket of a tenant', () => {
+  const settings = { rateLimitBurst: 3, tenantRateBurst: 4, tenantRatePerSecond: 1 };
+
+  test('is that of all its clients together, and the headers show the emptier one', async (t) => {
+    const site = await openTight(t, settings);
+    const ask = async (token: string): Promise<Received> =>
+      site.send('GET', '/event-streams', undefined, { authorization: `Bearer ${token}` });
+    const other = await site.tokenWith('read:event_streams');
+    const seen: (string | null)[][] = [];
+    for (let i = 0; i < 3; i++) seen.push(bucketOf(await ask(site.token)).slice(0, 2));
+    seen.push(bucketOf(await ask(other)).slice(0, 2));
+    assert.deepEqual(seen, [
+      ['3', '2'],
+      ['3', '1'],
+      ['3', '0'],
+      ['4', '0'],
+    ]);
+    const refused = await ask(other);
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers.get('retry-after'), '1');
+    assert.deepEqual(bucketOf(refused), ['4', '0', String(start + 4)]);
+    site.house.clock.move(1000);
+    assert.equal((await ask(other)).status, 200);
+  });
+
+  test('a client that its own bucket refuses takes nothing of it', async (t) => {
+    const site = await openTight(t, settings);
+    for (let i = 0; i < 10; i++) await site.send('GET', '/event-streams');
+    const authorization = `Bearer ${await site.tokenWith('read:event_streams')}`;
+    const answer = await site.send('GET', '/event-streams', undefined, { authorization });
+    assert.equal(answer.status, 200);
+  });
+
+  test('is not taken from by publishing and by asking for tokens, and holds up neither', async (t) => {
+    const site = await openTight(t, { ...settings, rateLimitBurst: 100, tenantRateBurst: 1 });
+    const publish = (): Promise<Received> =>
+      site.send('POST', '/events', { type: 'order.paid', data: {} });
+    for (let i = 0; i < 5; i++) assert.equal((await publish()).status, 202);
+    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+    assert.equal((await site.send('GET', '/event-streams')).status, 429);
+    assert.equal((await publish()).status, 202);
+    const asked = await site.raw('POST', '/oauth/token', '{}', {
+      'content-type': 'application/json',
+    });
+    assert.equal(asked.headers.get('x-ratelimit-limit'), '100');
+    assert.notEqual(asked.status, 429);
+  });
+});
+
+describe('the bucket of published bytes', () => {
+  const bytes = (length: number): string =>
+    JSON.stringify({ type: 'order.paid', data: {} }).padEnd(length);
+
+  test('admits a body while anything is left, then none until it refills', async (t) => {
+    const site = await openTight(t, { publishLimitBytesPerSecond: 1000 });
+    assert.equal((await site.send('POST', '/events', bytes(999))).status, 202);
+    assert.equal((await site.send('POST', '/events', bytes(5001))).status, 202);
+    const refused = await site.send('POST', '/events', bytes(100));
+    assert.equal(refused.status, 429);
+    assert.equal(refused.body.errorCode, 'too_many_requests');
+    assert.equal(refused.headers.get('retry-after'), '5');
+    assert.deepEqual(bucketOf(refused).slice(0, 2), ['1000', '0']);
+    site.house.clock.move(5001);
+    assert.equal((await site.send('POST', '/events', bytes(100))).status, 202);
+  });
+
+  test('is asked before JSON is read, and after the size', async (t) => {
+    const site = await openTight(t, { publishLimitBytesPerSecond: 10 });
+    assert.equal((await site.send('POST', '/events', '{'.repeat(5_000_000))).status, 413);
+    assert.equal((await site.send('POST', '/events', '{'.repeat(100))).status, 400);
+    assert.equal((await site.send('POST', '/events', '{'.repeat(100))).status, 429);
+  });
+
+  test('counts a body without a length as it is read', async (t) => {
+    const site = await openTight(t, { publishLimitBytesPerSecond: 1000 });
+    const headers = { authorization: `Bearer ${site.token}`, 'content-type': 'application/json' };
+    const chunked = (text: string): Promise<Received> =>
+      site.raw('POST', '/api/v2/events', new Blob([text]).stream(), headers);
+    assert.equal((await chunked(bytes(2001))).status, 202);
+    const refused = await chunked(bytes(100));
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers.get('retry-after'), '2');
+  });
+
+  test('is a bucket of each tenant that only publishing takes from', async (t) => {
+    const site = await openTight(t, { publishLimitBytesPerSecond: 10 });
+    const name = { name: 'x'.repeat(1000) };
+    assert.equal((await site.send('POST', '/event-streams', name)).status, 400);
+    assert.equal((await site.send('POST', '/events', bytes(100))).status, 202);
+  });
+});
+
 describe('behind a proxy', () => {
   test('strangers are told apart by the address that the proxy names', async (t) => {
     const site = await openTight(t, { trustProxy: ['127.0.0.0/8'] });

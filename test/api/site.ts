@@ -68,7 +68,10 @@ const generous: ApiSettings = {
   disableTotal: 5000,
   rateLimitBurst: 1_000_000,
   rateLimitPerSecond: 1_000_000,
+  tenantRateBurst: 1_000_000,
+  tenantRatePerSecond: 1_000_000,
   publishLimitPerSecond: 1_000_000,
+  publishLimitBytesPerSecond: 1_000_000_000,
   limits,
 };
 

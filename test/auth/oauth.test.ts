@@ -46,7 +46,10 @@ async function openSite(): Promise<Site> {
   const settings = {
     rateLimitBurst: 100,
     rateLimitPerSecond: 1,
+    tenantRateBurst: 100,
+    tenantRatePerSecond: 1,
     publishLimitPerSecond: 1,
+    publishLimitBytesPerSecond: 1,
     plainHttp,
     limits: { tokenBodyBytesMax: 65_536, rateBucketsMax: 10 } as ApiLimits,
   };
