@@ -21,7 +21,10 @@ const liveEvents = 10_000;
 const waitingEvents = 10_000;
 const perRequest = 100;
 /** Half of the places are for one client. */
-const settings = { LEAT_SSE_MAX_CONNECTIONS: String(2 * idleReaders) };
+const settings = {
+  LEAT_SSE_MAX_CONNECTIONS: String(2 * idleReaders),
+  LEAT_MAX_CONNECTIONS_PER_ADDRESS: String(2 * idleReaders),
+};
 
 /** What readers cost while nothing happens, and how fast they are given what does. */
 export const pull: Bench = {

@@ -5,11 +5,13 @@ import { parseEnv } from 'node:util';
 import type { CliEnv } from './cli/session.ts';
 import {
   badValue,
+  connectionsPerAddress,
   listeningHost,
   printable,
   problemLine,
   type Setting,
   settingLine,
+  trustedProxies,
   valueOf,
 } from './core/setting.ts';
 import {
@@ -28,7 +30,6 @@ import {
   type Parse,
   pattern,
   plainText,
-  proxies,
   smtpUrl,
   storeLocation,
   tenantName,
@@ -263,13 +264,7 @@ const settings = {
     example: 'local',
     doc: 'local: make a CA and a certificate for the tenant domains in the data folder',
   },
-  trustProxy: {
-    variable: 'LEAT_TRUST_PROXY',
-    parse: proxies,
-    fallback: 'false',
-    example: '10.0.0.0/8',
-    doc: 'addresses and ranges of proxies whose X-Forwarded headers are believed, or false',
-  },
+  trustProxy: trustedProxies,
   store: {
     variable: 'LEAT_STORE',
     parse: storeLocation,
@@ -406,6 +401,7 @@ const settings = {
     fallback: '100',
     doc: 'open pulls, per tenant on each node; one client has half of them',
   },
+  maxConnectionsPerAddress: connectionsPerAddress,
   rateLimitBurst: {
     variable: 'LEAT_RATE_LIMIT_BURST',
     parse: wholeNumber(1, 10_000_000),

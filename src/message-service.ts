@@ -59,6 +59,8 @@ export async function startMessageService(deps: MessageServiceDeps): Promise<Mes
     trust: { issuer: issuer.issuer, audience: settings.audience, keys },
     clock,
     report: (error) => log.error({ err: error }, 'a request could not be answered'),
+    connections: settings,
+    log,
   });
   try {
     await server.listen(settings);

@@ -12,6 +12,8 @@ export interface ServiceMetrics {
   /** Where they are, for a client on the same machine. */
   readonly url: string;
   readonly meter: RequestMeter;
+  /** Counts a connection that was closed because there were too many. */
+  connectionRefused(this: void): void;
   report(report: DeliveryReport): void;
   /** From now on they tell how this dispatcher stands. */
   follow(dispatcher: Standing): void;
@@ -49,6 +51,7 @@ export async function openMetrics(
   return {
     url: `${urlOf({ host, port }, { tls: false })}/metrics`,
     meter: metrics,
+    connectionRefused: metrics.connectionRefused,
     report: metrics.report,
     follow: metrics.follow,
     followPulls: metrics.followPulls,

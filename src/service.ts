@@ -24,6 +24,7 @@ import {
   usesPlainHttp,
 } from './config.ts';
 import { literalAddress } from './core/address.ts';
+import { guardConnections } from './connection-guard.ts';
 import type { Clock, RandomBytes } from './core/clock.ts';
 import { createDispatcher } from './delivery/dispatcher.ts';
 import type { EgressRule } from './delivery/egress.ts';
@@ -258,6 +259,7 @@ function buildServiceApp(
     tls,
     meter: metrics?.meter,
   });
+  guardConnections(app.server, { rule: config, clock, log, count: metrics?.connectionRefused });
   // A connection that stayed open after its answer would hold up the end until it is cut off.
   // Not an async function: that would cost every answer a promise.
   app.addHook('onSend', (_request, reply, _payload, done) => {

@@ -641,6 +641,8 @@ async function startMessages(
     portVariable: 'PORT',
     origin: 'https://app.example.com',
     audience: `${issuer.issuer}api/v2/`,
+    maxConnectionsPerAddress: 1000,
+    trustProxy: [],
   };
   const log = pino({ level: 'silent' });
   const messages = await startMessageService({ settings, issuer, clock, log });

@@ -6,6 +6,7 @@ import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port.ts';
 import { createEventBodies } from './event-bodies.ts';
+import { boundForwarded } from './forwarded.ts';
 import { createGate } from './gate.ts';
 import type { Log } from './log.ts';
 import { measureRoutes, measureUnserved, type RequestMeter } from './meter.ts';
@@ -22,7 +23,12 @@ import { registerReference } from './reference.ts';
 import { createRemoteReader, createSecureReader } from './remote.ts';
 import { answering, sendProblem, serve, type ServeDeps } from './serve.ts';
 import type { ApiSettings } from './settings.ts';
-import { answerBrokenRequest, boundServer, literalPath, serverLimits } from './server.ts';
+import {
+  continueWhenRead,
+  createBrokenRequestHandler,
+  literalPath,
+  serverLimits,
+} from './server.ts';
 import { createTenantDirectory } from './tenants.ts';
 import type { TlsServer } from './tls.ts';
 
@@ -52,8 +58,8 @@ export interface AppDeps {
 /** Creates the management API and the token service; the caller lets it listen and closes it. */
 export function buildApp(deps: AppDeps): FastifyInstance {
   const { store, settings, clock, log } = deps;
-  const app = Fastify(serverOptions(deps.tls));
-  boundServer(app.server);
+  const app = Fastify(serverOptions(deps));
+  continueWhenRead(app.server);
   const measuring = deps.meter && { meter: deps.meter, clock };
   if (measuring !== undefined) measureRoutes(app, measuring);
   const tenants = createTenantDirectory({
@@ -63,6 +69,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   });
   const limiter = createRateLimiter({ clock, settings });
   const remoteOf = createRemoteReader(settings.trustProxy);
+  boundForwarded(app, { settings, remoteOf });
   const closing = closingOf(app);
   const open = (): boolean => deps.ready() && !closing();
   const gate = createGate({ tenants, verifier: deps.verifier, limiter, remoteOf, clock, open });
@@ -98,7 +105,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   return app;
 }
 
-function serverOptions(tls: AppDeps['tls']): FastifyServerOptions {
+function serverOptions({ tls, clock }: Pick<AppDeps, 'tls' | 'clock'>): FastifyServerOptions {
   return {
     ...serverLimits,
     ...(tls === undefined ? {} : { serverFactory: tls.factory }),
@@ -107,7 +114,7 @@ function serverOptions(tls: AppDeps['tls']): FastifyServerOptions {
     frameworkErrors: (_error, _request, reply) => {
       void sendProblem(reply, new Problem(404, 'Not Found'));
     },
-    clientErrorHandler: answerBrokenRequest,
+    clientErrorHandler: createBrokenRequestHandler({ clock }),
     // Requests that come on open connections while closing get 503 like every other.
     return503OnClosing: false,
   };

@@ -1,6 +1,7 @@
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
 import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
+import { createProxyCheck } from '../proxies.ts';
 import { Problem } from './problem.ts';
 
 /** Who sent a request and which host they asked for, as far as the proxies are to be believed. */
@@ -25,15 +26,15 @@ export function createRemoteReader(
       host: hostOf(request),
     });
   }
-  const proxies = blockListOf(trusted);
+  const isProxy = createProxyCheck(trusted);
   return (request) => {
     const { socket, headers } = request;
     const peer = socket.remoteAddress ?? '';
     const host = hostOf(request);
-    if (!isListed(proxies, peer)) return { address: peer, host };
+    if (!isProxy(peer)) return { address: peer, host };
     const forwardedHost = entriesOf(headers['x-forwarded-host']).at(-1);
     const hops = entriesOf(headers['x-forwarded-for']);
-    return { address: clientOf(proxies, hops, peer), host: forwardedHost ?? host };
+    return { address: clientOf(isProxy, hops, peer), host: forwardedHost ?? host };
   };
 }
 
@@ -44,10 +45,10 @@ export function createRemoteReader(
 export function createSecureReader(
   trusted: readonly string[],
 ): (request: IncomingMessage) => boolean {
-  const proxies = blockListOf(trusted);
+  const isProxy = createProxyCheck(trusted);
   return ({ socket, headers }) => {
     if ((socket as Partial<TLSSocket>).encrypted === true) return true;
-    if (!isListed(proxies, socket.remoteAddress ?? '')) return false;
+    if (!isProxy(socket.remoteAddress ?? '')) return false;
     return entriesOf(headers['x-forwarded-proto']).at(-1)?.toLowerCase() === 'https';
   };
 }
@@ -63,12 +64,16 @@ function hostOf({ headers, rawHeaders }: IncomingMessage): string {
 }
 
 /** The right-most hop that is no trusted proxy; what is no address ends the search before it. */
-function clientOf(proxies: BlockList, hops: readonly string[], peer: string): string {
+function clientOf(
+  isProxy: (address: string) => boolean,
+  hops: readonly string[],
+  peer: string,
+): string {
   let client = peer;
   for (const hop of hops.toReversed()) {
     if (isIP(hop) === 0) return client;
     client = hop;
-    if (!isListed(proxies, hop)) return client;
+    if (!isProxy(hop)) return client;
   }
   return client;
 }
@@ -79,22 +84,4 @@ function entriesOf(header: string | readonly string[] | undefined): string[] {
     .split(',')
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '');
-}
-
-function blockListOf(ranges: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const range of ranges) {
-    const [address = '', bits] = range.split('/');
-    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
-    if (bits === undefined) list.addAddress(address, family);
-    else list.addSubnet(address, Number(bits), family);
-  }
-  return list;
-}
-
-/** A list of IPv4 ranges also covers their addresses as a dual-stack socket writes them. */
-function isListed(list: BlockList, address: string): boolean {
-  const plain = address.replace(/^::ffff:(?=[0-9.]+$)/i, '').replace(/%.*$/, '');
-  const family = isIP(plain);
-  return family !== 0 && list.check(plain, family === 6 ? 'ipv6' : 'ipv4');
 }

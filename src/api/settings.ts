@@ -8,6 +8,8 @@ export interface ApiSettings {
   plainHttp(domain: string): boolean;
   /** LEAT_TRUST_PROXY: addresses and ranges whose `X-Forwarded-*` headers are believed. */
   readonly trustProxy: readonly string[];
+  /** LEAT_MAX_CONNECTIONS_PER_ADDRESS; through proxies, requests under way of one client. */
+  readonly maxConnectionsPerAddress: number;
   /** LEAT_TRUSTED_ISSUERS. */
   readonly trustedIssuers: readonly string[];
   /** LEAT_ALLOW_HTTP_ENDPOINTS. */

@@ -16,7 +16,7 @@ export interface TlsServer {
   renew(identity: ServerIdentity): void;
 }
 
-/** A connection that has not come to terms by then ends: a stranger cannot hold it open. */
+/** TLS handshake timeout; an unauthenticated peer cannot hold a connection open. */
 const HANDSHAKE_MS = 5_000;
 
 export function createTlsServer(identity: ServerIdentity): TlsServer {

@@ -1,4 +1,4 @@
-import { host as hostValue, type Parse, type Parsed } from './value.ts';
+import { host as hostValue, type Parse, type Parsed, proxies, wholeNumber } from './value.ts';
 
 /** One setting of the program: how its variable is read, documented and shown. */
 export interface Setting<T = unknown> {
@@ -97,3 +97,20 @@ function cut(text: string): string {
   if (characters.length <= QUOTED_CHARACTERS_MAX) return text;
   return `${characters.slice(0, QUOTED_CHARACTERS_MAX).join('')}…`;
 }
+
+/** The proxies that both APIs trust. */
+export const trustedProxies = {
+  variable: 'LEAT_TRUST_PROXY',
+  parse: proxies,
+  fallback: 'false',
+  example: '10.0.0.0/8',
+  doc: 'addresses and ranges of proxies whose X-Forwarded headers are believed, or false',
+} as const satisfies Setting<readonly string[]>;
+
+/** How many connections one address has to each API at most. */
+export const connectionsPerAddress = {
+  variable: 'LEAT_MAX_CONNECTIONS_PER_ADDRESS',
+  parse: wholeNumber(1, 1_000_000),
+  fallback: '1000',
+  doc: 'connections of one IPv4 address or IPv6 /64 to each API; trusted proxies have no limit, but each client behind them as many requests at once',
+} as const satisfies Setting<number>;

@@ -1,7 +1,19 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http';
 import type { Socket } from 'node:net';
 import { createTokenVerifier } from '../auth/signature.ts';
+import {
+  type ConnectionGuardDeps,
+  type ConnectionRule,
+  endWith,
+  guardConnections,
+} from '../connection-guard.ts';
 import type { Clock } from '../core/clock.ts';
 import { type Answer, type Answers, createAnswers } from './answers.ts';
 import { createLane } from './lane.ts';
@@ -10,6 +22,19 @@ import { createTexts } from './text.ts';
 
 /** After the end is asked for, requests under way have this long. */
 const CLOSING_MS = 5_000;
+
+/** Options of Node's server; the fast lane closes silent connections sooner. */
+const serverOptions: ServerOptions = {
+  requireHostHeader: false,
+  /** From the first byte of a request to the end of its headers. */
+  headersTimeout: 16_000,
+  /** From the first byte of a request to the last of its body. */
+  requestTimeout: 30_000,
+  /** Both take effect this much later at most. */
+  connectionsCheckingInterval: 2_000,
+};
+/** A connection on which nothing moves, for example because the responses are not read. */
+const IDLE_MS = 30_000;
 
 /** The message API on a port of its own. */
 export interface MessageServer {
@@ -26,6 +51,9 @@ export interface MessageServerDeps {
   readonly clock: Clock;
   /** Hears of what answers 500 `Internal Server Error`. */
   readonly report: (error: unknown) => void;
+  readonly connections: ConnectionRule;
+  /** Receives a line about refused connections, once a minute at most. */
+  readonly log: ConnectionGuardDeps['log'];
 }
 
 /** Creates the message API: contract section 15. */
@@ -44,10 +72,14 @@ export function createMessageServer(deps: MessageServerDeps): MessageServer {
   const textOf = createTexts(clock);
   const server = createHttpServer(respond, answers);
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
-    else socket.end(textOf(refusalOf(error.code, answers)), 'latin1');
+    if (!socket.writable || error.code === 'ECONNRESET' || isAnswered(error, socket)) {
+      socket.destroy();
+    } else {
+      endWith(socket, textOf(refusalOf(error.code, answers)), deps);
+    }
   });
   const lane = putLaneBefore(server, respond, textOf);
+  guardConnections(server, { rule: deps.connections, clock, log: deps.log });
 
   return {
     listen: async (address) => {
@@ -100,7 +132,8 @@ function createHttpServer(respond: Respond, answers: Answers): Server {
     if (answer instanceof Promise) void answer.then(send);
     else send(answer);
   };
-  const server = createServer({ requireHostHeader: false }, listener);
+  const server = createServer(serverOptions, listener);
+  server.setTimeout(IDLE_MS);
   // Nor is Node to answer 417 by itself.
   server.on('checkExpectation', listener);
   return server;
@@ -120,6 +153,11 @@ function putLaneBefore(
   const lane = createLane({ respond, textOf, handOver });
   server.removeAllListeners('connection').on('connection', lane.enter);
   return lane;
+}
+
+/** Whether a time-out ends a request that was answered before all of its body had come. */
+function isAnswered({ code }: NodeJS.ErrnoException, { bytesWritten }: Socket): boolean {
+  return code === 'ERR_HTTP_REQUEST_TIMEOUT' && bytesWritten > 0;
 }
 
 /** The answer to what is no HTTP request, by the code of Node's parser. */

@@ -1,9 +1,11 @@
 import {
   badValue,
+  connectionsPerAddress,
   listeningHost,
   problemLine,
   type Setting,
   settingLine,
+  trustedProxies,
   valueOf,
 } from '../core/setting.ts';
 import { domain, origin as originValue, pattern, wholeNumber } from '../core/value.ts';
@@ -19,6 +21,9 @@ export interface MessageSettings {
   readonly audience: string;
   /** `host[:port]` of the authorization server; absent where another issuer stands in for it. */
   readonly issuerDomain: string | undefined;
+  /** LEAT_MAX_CONNECTIONS_PER_ADDRESS and LEAT_TRUST_PROXY. */
+  readonly maxConnectionsPerAddress: number;
+  readonly trustProxy: readonly string[];
 }
 
 /** The settings, or the lines to show before the program ends with exit code 1. */
@@ -47,15 +52,19 @@ export function readMessageSettings(
   };
   const portSetting = portSettingOf(texts);
   const host = read(listeningHost, false);
+  const maxConnectionsPerAddress = read(connectionsPerAddress, false);
+  const trustProxy = read(trustedProxies, false);
   const port = read(portSetting);
   const origin = read(settings.origin);
   const audience = read(settings.audience);
   const issuerDomain = read(settings.issuerDomain);
   if (host === undefined || port === undefined) return { problems };
   if (origin === undefined || audience === undefined) return { problems };
+  if (maxConnectionsPerAddress === undefined || trustProxy === undefined) return { problems };
   if (problems.length > 0) return { problems };
   const { variable: portVariable } = portSetting;
-  return { settings: { host, port, portVariable, origin, audience, issuerDomain } };
+  const api = { portVariable, origin, audience, issuerDomain };
+  return { settings: { host, port, ...api, maxConnectionsPerAddress, trustProxy } };
 }
 
 /** What `leat config` prints of the message API, as `leat start` runs it. */

@@ -51,8 +51,9 @@ export async function openOperatorServer(deps: OperatorServerDeps): Promise<Oper
     running.add(work);
     void work.finally(() => running.delete(work));
   });
-  // A copy of a large store takes longer than any time-out that a request usually has.
-  server.requestTimeout = 0;
+  // For the request, a few lines; its response may take as long as the copy of a large store.
+  server.headersTimeout = 16_000;
+  server.requestTimeout = 30_000;
   await listenAlone(server, path);
   return {
     path,

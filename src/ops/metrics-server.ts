@@ -17,10 +17,10 @@ export interface MetricsServer {
 /** A few that scrape, and a stranger cannot hold their connections open. */
 const bounds = {
   maxHeaderSize: 16_384,
-  headersTimeout: 15_000,
-  requestTimeout: 15_000,
+  headersTimeout: 16_000,
+  requestTimeout: 30_000,
   keepAliveTimeout: 72_000,
-  connectionsCheckingInterval: 5000,
+  connectionsCheckingInterval: 2_000,
 };
 const connectionsMax = 100;
 

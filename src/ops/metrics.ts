@@ -25,6 +25,8 @@ export interface Metrics {
    * `pattern` is the path with names for its variable parts.
    */
   route(method: string, pattern: string): (status: number, durationMs: number) => void;
+  /** Counts a connection that was closed because there were too many. */
+  connectionRefused(this: void): void;
   /** From now on the text tells how this dispatcher stands. */
   follow(dispatcher: Standing): void;
   /** From now on it tells how many of these pulls are open. */
@@ -58,6 +60,10 @@ export function createMetrics({ serviceName, version, time, streamsMax }: Metric
   const lags = createLags(make, { time, streamsMax });
   const clocks = createClocks(make, time);
   const pullsOpen = make.gauge('pulls_open', 'Open pulls of events.');
+  const connectionsRefused = make.counter(
+    'connections_refused_total',
+    'Connections to the management API closed because there were too many, of one address or in total.',
+  );
   let followed: Standing | undefined;
   let pulls: OpenPulls = { open: 0 };
   collectDefaultMetrics({ register: registry });
@@ -76,6 +82,7 @@ export function createMetrics({ serviceName, version, time, streamsMax }: Metric
     report: createReporting(make),
     hint: createAppends(make),
     route: createRoutes(make),
+    connectionRefused: () => connectionsRefused.inc(),
     follow: (dispatcher) => {
       followed = dispatcher;
     },

@@ -444,13 +444,12 @@ describe('when something fails', () => {
 });
 
 describe('the listener', () => {
-  test('gives nobody a connection for ever, nor all of them', () => {
+  test('gives nobody a connection for ever', () => {
     const { server } = site.app;
-    assert.equal(server.headersTimeout, 15_000);
-    assert.equal(server.requestTimeout, 60_000);
+    assert.equal(server.headersTimeout, 16_000);
+    assert.equal(server.requestTimeout, 30_000);
     assert.equal(server.keepAliveTimeout, 72_000);
     assert.equal(server.timeout, 120_000);
-    assert.ok(server.maxConnections > 0);
   });
 });
 

@@ -61,6 +61,7 @@ const generous: ApiSettings = {
   attributePrefix: 'svc',
   plainHttp,
   trustProxy: [],
+  maxConnectionsPerAddress: 1000,
   trustedIssuers: [],
   allowHttpEndpoints: false,
   blockedLiteral: (hostname) => (hostname === '127.0.0.1' ? hostname : undefined),

@@ -164,12 +164,29 @@ const rules: readonly Rule[] = [
   },
   {
     files: 'api/',
-    own: ['asset.ts', 'core/', 'store/port.ts', 'store/port-time.ts', 'auth/', 'pull/', 'schemas/'],
+    own: [
+      'asset.ts',
+      'connection-guard.ts',
+      'core/',
+      'proxies.ts',
+      'store/port.ts',
+      'store/port-time.ts',
+      'auth/',
+      'pull/',
+      'schemas/',
+    ],
     packages: [...FASTIFY, ...NETWORK, ...HTTP],
   },
   {
     files: 'messages/',
-    own: ['core/', 'store/port.ts', 'store/port-time.ts', 'auth/', 'schemas/'],
+    own: [
+      'connection-guard.ts',
+      'core/',
+      'store/port.ts',
+      'store/port-time.ts',
+      'auth/',
+      'schemas/',
+    ],
     packages: [...FASTIFY, ...NETWORK, ...HTTP],
   },
   { files: 'ops/x509.ts', own: ['core/'], packages: ['asn1js', 'pkijs'] },
@@ -206,6 +223,9 @@ const rules: readonly Rule[] = [
   { files: 'config.ts', own: ['core/'], types: ['cli/session.ts'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
   { files: 'listening.ts', own: ['core/'] },
+  // Both APIs bound their connections alike.
+  { files: 'connection-guard.ts', own: ['core/', 'proxies.ts'], packages: NETWORK },
+  { files: 'proxies.ts', packages: NETWORK },
   {
     files: 'metrics.ts',
     own: ['core/', 'ops/', 'config.ts', 'listening.ts'],

@@ -22,6 +22,7 @@ import {
   stranger,
 } from '../auth/forger.ts';
 import { handClock } from '../auth/house.ts';
+import { connections } from './place.ts';
 import { type Exchanged, exchange } from '../helpers/exchange.ts';
 
 const permission = 'read:admin-messages';
@@ -39,6 +40,8 @@ before(async () => {
   server = createMessageServer({
     origin: 'http://localhost:4040',
     trust: { issuer, audience, keys },
+    connections,
+    log: { warn: (facts) => assert.fail(JSON.stringify(facts)) },
     clock: handClock(),
     report: (error) => reported.push(error),
   });

@@ -17,6 +17,7 @@ import {
 } from '../helpers/authorization-server.ts';
 import { authority, expired, ofAnotherHost, selfSigned, trusted } from '../helpers/certificates.ts';
 import { freePort, spawnLeat, waitFor } from '../helpers/leat.ts';
+import { connections } from './place.ts';
 
 /** The message API with tokens and keys of an authorization server that is not ours. */
 
@@ -248,6 +249,8 @@ describe('time passes for the key set of an authorization server elsewhere', () 
     const server = createMessageServer({
       origin,
       trust: { issuer: issuer.issuer, audience, keys },
+      connections,
+      log: { warn: (facts) => assert.fail(JSON.stringify(facts)) },
       clock,
       report: (error) => assert.fail(String(error)),
     });

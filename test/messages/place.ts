@@ -6,6 +6,7 @@ import { exportJWK, type JWTPayload, SignJWT } from 'jose';
 import { createRemoteKeys, keySetAt } from '../../src/auth/remote-keys.ts';
 import { systemClock } from '../../src/clock.ts';
 import type { Clock } from '../../src/core/clock.ts';
+import type { ConnectionRule } from '../../src/connection-guard.ts';
 import { createMessageServer } from '../../src/messages/server.ts';
 
 /** The message API in this process, with an issuer that is as good or as bad as a test wants it. */
@@ -28,6 +29,8 @@ export interface Place {
 export const origin = 'http://localhost:4040';
 export const issuer = 'https://login.example.com/';
 export const audience = 'https://messages.example.com';
+/** As many connections as tests need, and no trusted proxy. */
+export const connections: ConnectionRule = { maxConnectionsPerAddress: 1000, trustProxy: [] };
 export const adminPermission = 'read:admin-messages';
 
 const makeKey = (): KeyObject => generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
@@ -61,6 +64,8 @@ export async function openPlace(clock: Clock = systemClock, pageOrigin = origin)
     trust: { issuer, audience, keys: remote },
     clock,
     report: (error) => reported.push(error),
+    connections,
+    log: { warn: (facts) => reported.push(facts) },
   });
   const port = await server.listen({ host: '127.0.0.1', port: 0 });
 

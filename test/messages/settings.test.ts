@@ -28,6 +28,8 @@ describe('the message API alone', () => {
         origin: 'https://app.example.com',
         audience: 'https://messages.example.com',
         issuerDomain: 'login.example.com',
+        maxConnectionsPerAddress: 1000,
+        trustProxy: [],
       },
     });
   });
@@ -57,6 +59,8 @@ describe('the message API beside the management API', () => {
         origin: 'http://localhost:4040',
         audience: 'https://messages.example.com',
         issuerDomain: undefined,
+        maxConnectionsPerAddress: 1000,
+        trustProxy: [],
       },
     });
   });
