@@ -30,6 +30,7 @@ import {
   type Parse,
   pattern,
   plainText,
+  serverAddress,
   smtpUrl,
   storeLocation,
   tenantName,
@@ -338,6 +339,13 @@ const settings = {
     fallback: '',
     example: '10.20.0.0/16,127.0.0.1',
     doc: 'blocked addresses that webhooks may be sent to all the same, comma separated',
+  },
+  dnsServers: {
+    variable: 'LEAT_DNS_SERVERS',
+    parse: list(serverAddress, 3),
+    fallback: '',
+    example: '10.0.0.53,10.0.0.54:5353',
+    doc: 'name servers to ask, comma separated; by default those of the system',
   },
   allowHttpEndpoints: {
     variable: 'LEAT_ALLOW_HTTP_ENDPOINTS',

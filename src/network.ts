@@ -29,7 +29,7 @@ export function openNetwork({
   readonly config: Config;
   readonly clock: Clock;
 }): Network {
-  const resolver = createResolver({ clock, ...limits.resolver });
+  const resolver = createResolver({ clock, servers: config.dnsServers, ...limits.resolver });
   const { resolve } = resolver;
   const names = createNameLookups({ clock, resolve, limits: limits.names });
   const egress = createEgressRule({ allow: config.egressAllow });
@@ -40,7 +40,7 @@ export function openNetwork({
     timeoutMs: config.attemptTimeoutMs,
     ...limits.answer,
   });
-  const lookup = lookupFunction(names, 'system', limits.names.keptMs);
+  const lookup = lookupFunction(names, 'system');
   const own = createFetch(lookup);
   return {
     egress,

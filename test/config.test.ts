@@ -246,6 +246,24 @@ const variables: Record<
     good: [['a0', 'a0']],
     bad: ['a', 'A0', '0a', 'a-b', 'a_b', 'abcdefghijk'],
   },
+  LEAT_DNS_SERVERS: {
+    name: 'dnsServers',
+    fallback: [],
+    good: [
+      ['10.0.0.53', ['10.0.0.53']],
+      ['127.0.0.1:5353, ::1,[fd00::53]:53', ['127.0.0.1:5353', '::1', '[fd00::53]:53']],
+    ],
+    bad: [
+      'dns.example',
+      '10.0.0.53:',
+      '10.0.0.53:0',
+      '[::1]',
+      '[10.0.0.1]:53',
+      '1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4',
+      '10.0.0.53/32',
+      'udp://10.0.0.53',
+    ],
+  },
   LEAT_EGRESS_ALLOW: {
     name: 'egressAllow',
     fallback: [],

@@ -164,6 +164,16 @@ export const cidr: Parse<string> = (text) => {
   return { value: text };
 };
 
+/** `address[:port]` of a server, an IPv6 address with a port in brackets. */
+export const serverAddress: Parse<string> = (text) => {
+  const problem = 'is not an address or address:port, such as 10.0.0.53 or [fd00::53]:5353';
+  if (isAddress(text)) return { value: text };
+  const match = /^(?:\[(?<six>[^[\]]+)\]|(?<four>[^:[\]]+)):(?<port>[0-9]+)$/.exec(text)?.groups;
+  const { six = '', four = '', port = '' } = match ?? {};
+  const isSound = (isIpv6(six) || isIpv4(four)) && isPort(port);
+  return isSound ? { value: text } : { problem };
+};
+
 /** `false` (an empty list), or a list of {@link cidr}. */
 export const proxies: Parse<readonly string[]> = (text) => {
   if (text === 'false') return { value: [] };

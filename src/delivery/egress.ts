@@ -56,7 +56,7 @@ export class LookupFailed extends Error {
 }
 
 /**
- * A look-up for `net.connect` that answers allowed addresses alone; it fails when none is left. The
+ * A lookup for `net.connect` that answers allowed addresses alone; it fails when none is left. The
  * connection is made to an address out of this very answer, so a name cannot change between the
  * check and the connection.
  */

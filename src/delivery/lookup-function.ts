@@ -7,11 +7,10 @@ import type { LookupOwner, NameAnswer, NameLookups } from './name-lookups.ts';
 export function lookupFunction(
   names: Pick<NameLookups, 'kept' | 'find'>,
   owner: LookupOwner,
-  keptMs: number,
 ): LookupFunction {
   return (name, options, callback) => {
     const ended = (answer: NameAnswer): void => giveAddresses(answer, options, callback);
-    const known = names.kept(name, keptMs);
+    const known = names.kept(name);
     // Not at once: who asks may not expect it before the call has returned.
     if (known === undefined) names.find(owner, name, { ended });
     else queueMicrotask(() => ended(known));

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { Deque } from './deque.ts';
 
-/** Who a look-up is charged to: a tenant's id, or the service itself. */
+/** Who a lookup is charged to: a tenant's id, or the service itself. */
 export type LookupOwner = number | 'system';
 
 /** What a name resolved to. */
@@ -12,15 +12,14 @@ export type NameAnswer =
 
 /** Looks names up within bounds, keeps what they resolved to, and shares it among all who ask. */
 export interface NameLookups {
+  /** Returns what a name resolved to, while that is valid. */
+  kept(name: string): NameAnswer | undefined;
+  /** Returns the same, and addresses that may still be used where a lookup would be in the way. */
+  usable(name: string): NameAnswer | undefined;
   /**
-   * Returns what is still valid of a name: found addresses up to `ageMsMax` old, failures up to
-   * {@link NameLimits.failureKeptMs}.
-   */
-  kept(name: string, ageMsMax: number): NameAnswer | undefined;
-  /**
-   * Returns true when an attempt can begin: the name has a valid answer, or its look-up waits for a
-   * place and an answer up to {@link NameLimits.usableMs} old can be used instead. Otherwise begins
-   * or queues the look-up, and resolves when it has ended; never rejects.
+   * Returns true when an attempt can begin: the name has a valid answer, or its lookup waits for a
+   * place and the addresses of before are usable. Otherwise begins or queues the lookup, and resolves
+   * when it has ended; never rejects.
    */
   prepare(owner: LookupOwner, name: string): true | Promise<void>;
   /** Looks a name up, unless that is under way. */
@@ -31,7 +30,7 @@ export interface NameLookups {
 export interface LookupRequest {
   /** Goes to the front of its owner's queue. */
   readonly first?: boolean;
-  /** Called once when the look-up has its place; within {@link NameLookups.find} when it has one. */
+  /** Called once when the lookup has its place; within {@link NameLookups.find} when it has one. */
   readonly begun?: () => void;
   /** Called once, never within {@link NameLookups.find}. */
   readonly ended: (answer: NameAnswer) => void;
@@ -52,29 +51,29 @@ export interface NameLookupsDeps {
 }
 
 export interface NameLimits {
-  /** Look-ups at once: in all, of one owner. */
+  /** Lookups at once: in all, of one owner. */
   readonly atOnce: Shares;
   readonly atOncePerOwner: Shares;
-  /** A look-up that takes this long is slow. */
+  /** A lookup that takes this long is slow. */
   readonly quickMs: number;
   /** Addresses are valid this long, failures that long. */
   readonly keptMs: number;
   readonly failureKeptMs: number;
-  /** Addresses this old are used where a look-up would have to wait for a place. */
+  /** Addresses this old are used where a lookup would have to wait for a place. */
   readonly usableMs: number;
   /** Names remembered; those looked up longest ago are forgotten first. */
   readonly namesMax: number;
 }
 
 /**
- * How many look-ups of a class may be under way. The numbers include the classes that follow, so
+ * How many lookups of a class may be under way. The numbers include the classes that follow, so
  * what is left of `quick` is kept for names that are known to be quick.
  */
 export type Shares = Readonly<Record<LookupClass, number>>;
 
 /**
- * `quick`: recent look-ups were. `new`: unknown, or quick again since a short while. `slow`: the last
- * look-up was slow or timed out.
+ * `quick`: recent lookups were. `new`: unknown, or quick again since a short while. `slow`: the last
+ * lookup was slow or timed out.
  */
 export type LookupClass = 'quick' | 'new' | 'slow';
 
@@ -84,7 +83,7 @@ const slowestFirst: readonly LookupClass[] = classes.toReversed();
 /** Every so many starts the classes are served the other way round, so that none waits forever. */
 const reverseEvery = 8;
 
-/** A name that was slow is quick again after so many quick look-ups in a row. */
+/** A name that was slow is quick again after so many quick lookups in a row. */
 const quickAgainAfter = 3;
 
 /** See {@link NameLookups}. No I/O of its own: `resolve` and the clock are passed in. */
@@ -92,15 +91,15 @@ export function createNameLookups(deps: NameLookupsDeps): NameLookups {
   return new FairLookups(deps);
 }
 
-/** One name: its last answer, and the look-up that waits or is under way. */
+/** One name: its last answer, and the lookup that waits or is under way. */
 interface Name {
   readonly name: string;
   answer: NameAnswer | undefined;
   answeredMs: number;
   class: LookupClass;
-  /** Quick look-ups since the last slow one. */
+  /** Quick lookups since the last slow one. */
   quickInARow: number;
-  /** A look-up was slow, and too few have been quick since. */
+  /** A lookup was slow, and too few have been quick since. */
   wasSlow: boolean;
   isUnderWay: boolean;
   /** In whose queues it waits. */
@@ -118,8 +117,10 @@ interface Owner {
 
 class FairLookups implements NameLookups {
   readonly #deps: NameLookupsDeps;
-  /** In the order of their last look-up. */
-  readonly #names = new Map<string, Name>();
+  /** Names that wait or are under way. */
+  readonly #asked = new Map<string, Name>();
+  /** The others, in the order of their last lookup. */
+  readonly #remembered = new Map<string, Name>();
   /** Those with something that waits or is under way. */
   readonly #owners = new Map<LookupOwner, Owner>();
   /** Owners with a name of the class that waits, in turns. */
@@ -136,22 +137,20 @@ class FairLookups implements NameLookups {
     this.#deps = deps;
   }
 
-  kept(text: string, ageMsMax: number): NameAnswer | undefined {
-    const name = this.#names.get(text);
-    if (name?.answer === undefined) return undefined;
-    const { failureKeptMs } = this.#deps.limits;
-    const ageMs = this.#deps.clock.elapsedMs() - name.answeredMs;
-    const validMs = name.answer.kind === 'found' ? ageMsMax : failureKeptMs;
-    return ageMs < validMs ? name.answer : undefined;
+  kept(text: string): NameAnswer | undefined {
+    return this.#answer(text, this.#deps.limits.keptMs);
+  }
+
+  usable(text: string): NameAnswer | undefined {
+    return this.#answer(text, this.#deps.limits.usableMs);
   }
 
   prepare(owner: LookupOwner, text: string): true | Promise<void> {
-    const { keptMs, usableMs } = this.#deps.limits;
-    if (this.kept(text, keptMs) !== undefined) return true;
+    if (this.kept(text) !== undefined) return true;
     const { promise, resolve } = Promise.withResolvers<void>();
     let isUnderWay = false;
     this.find(owner, text, { begun: () => (isUnderWay = true), ended: () => resolve() });
-    return !isUnderWay && this.kept(text, usableMs) !== undefined ? true : promise;
+    return !isUnderWay && this.usable(text) !== undefined ? true : promise;
   }
 
   find(ownerId: LookupOwner, text: string, request: LookupRequest): void {
@@ -170,25 +169,24 @@ class FairLookups implements NameLookups {
     return {
       waiting: this.#waiting,
       underWay: quick + unknown + slow,
-      names: this.#names.size,
+      names: this.#remembered.size,
     };
   }
 
+  #answer(text: string, foundMs: number): NameAnswer | undefined {
+    const name = this.#remembered.get(text) ?? this.#asked.get(text);
+    if (name?.answer === undefined) return undefined;
+    const ageMs = this.#deps.clock.elapsedMs() - name.answeredMs;
+    const validMs = name.answer.kind === 'found' ? foundMs : this.#deps.limits.failureKeptMs;
+    return ageMs < validMs ? name.answer : undefined;
+  }
+
   #nameOf(text: string): Name {
-    const known = this.#names.get(text);
-    if (known !== undefined) return known;
-    const name: Name = {
-      name: text,
-      answer: undefined,
-      answeredMs: 0,
-      class: 'new',
-      quickInARow: 0,
-      wasSlow: false,
-      isUnderWay: false,
-      owners: new Set(),
-      requests: [],
-    };
-    this.#names.set(text, name);
+    const asked = this.#asked.get(text);
+    if (asked !== undefined) return asked;
+    const name = this.#remembered.get(text) ?? newName(text);
+    this.#remembered.delete(text);
+    this.#asked.set(text, name);
     return name;
   }
 
@@ -241,7 +239,7 @@ class FairLookups implements NameLookups {
     return false;
   }
 
-  /** At most as many owners are passed over as have look-ups under way. */
+  /** At most as many owners are passed over as have lookups under way. */
   #nextOwner(lookupClass: LookupClass): Owner | undefined {
     const turns = this.#turns[lookupClass];
     for (let left = turns.length; left > 0; left -= 1) {
@@ -305,14 +303,11 @@ class FairLookups implements NameLookups {
     name.quickInARow = tookMs < quickMs ? name.quickInARow + 1 : 0;
     name.wasSlow = name.quickInARow < (name.wasSlow ? quickAgainAfter : 1);
     name.class = name.quickInARow === 0 ? 'slow' : name.wasSlow ? 'new' : 'quick';
-    // Behind the others: the order is that of the last look-up.
-    this.#names.delete(name.name);
-    this.#names.set(name.name, name);
-    let excess = this.#names.size - namesMax;
-    for (const each of this.#names.values()) {
-      if (excess <= 0) break;
-      excess -= 1;
-      if (!each.isUnderWay && each.owners.size === 0) this.#names.delete(each.name);
+    this.#asked.delete(name.name);
+    this.#remembered.set(name.name, name);
+    for (const oldest of this.#remembered.keys()) {
+      if (this.#remembered.size <= namesMax) break;
+      this.#remembered.delete(oldest);
     }
   }
 
@@ -322,6 +317,20 @@ class FairLookups implements NameLookups {
     );
     if (isIdle) this.#owners.delete(owner.id);
   }
+}
+
+function newName(name: string): Name {
+  return {
+    name,
+    answer: undefined,
+    answeredMs: 0,
+    class: 'new',
+    quickInARow: 0,
+    wasSlow: false,
+    isUnderWay: false,
+    owners: new Set(),
+    requests: [],
+  };
 }
 
 function hasPlace(

@@ -4,14 +4,14 @@ import type { Clock, Timer } from '../core/clock.ts';
 import { candidatesOf, parseHosts, parseSearchRules } from './name-files.ts';
 import { watchFile } from './watched-file.ts';
 
-/** Resolves names without a thread of its own for each: no look-up holds up another one. */
+/** Resolves names without a thread of its own for each: no lookup holds up another one. */
 export interface Resolver {
   /**
    * Resolves to the addresses of a name, IPv4 first; an address resolves to itself. Rejects with
    * {@link ResolveFailed}, within {@link ResolverDeps.timeoutMs} whatever the name servers do.
    */
   resolve(name: string): Promise<readonly string[]>;
-  /** Ends all look-ups under way as failed. */
+  /** Ends all lookups under way as failed. */
   close(): void;
 }
 
@@ -33,7 +33,7 @@ export interface ResolverDeps {
   readonly timeoutMs: number;
   /** Taken of an answer, of each family. */
   readonly addressesMax: number;
-  /** `address[:port]`, instead of those of the system. */
+  /** `address[:port]`; those of the system when there is none. */
   readonly servers?: readonly string[];
   readonly hostsFile?: string;
   readonly resolvConf?: string;
@@ -48,7 +48,12 @@ export interface ResolverDeps {
  * library learns about a server (its latency, its failures) cannot pass from one name to another.
  */
 export function createResolver(deps: ResolverDeps): Resolver {
-  const { clock, servers, hostsFile = hostsFileOfSystem, resolvConf = '/etc/resolv.conf' } = deps;
+  const {
+    clock,
+    servers = [],
+    hostsFile = hostsFileOfSystem,
+    resolvConf = '/etc/resolv.conf',
+  } = deps;
   const watched = { clock, everyMs: checkEveryMs };
   const hosts = watchFile({ ...watched, path: hostsFile, parse: parseHosts });
   const rules = watchFile({ ...watched, path: resolvConf, parse: parseSearchRules });
@@ -60,7 +65,7 @@ export function createResolver(deps: ResolverDeps): Resolver {
       const bare = name.replace(/\.$/, '');
       const local = hosts().get(bare) ?? (isLocalhost(bare) ? loopback : undefined);
       if (local !== undefined) return local;
-      const lookup = new Lookup(deps, servers ?? new Channel().getServers());
+      const lookup = new Lookup(deps, servers.length > 0 ? servers : new Channel().getServers());
       underWay.add(lookup);
       try {
         return await lookup.addressesOf(candidatesOf(name, rules()));

@@ -60,7 +60,7 @@ export interface HttpTransport extends Transport {
 export interface TransportDeps {
   readonly clock: Clock;
   readonly egress: EgressRule;
-  readonly names: Pick<NameLookups, 'kept' | 'find' | 'prepare'>;
+  readonly names: Pick<NameLookups, 'usable' | 'find' | 'prepare'>;
   /** For one attempt, from the start of a name lookup to the end of the answer's body. */
   readonly timeoutMs: number;
   /** Read of an answer's body; then the connection is dropped and the status decides. */
@@ -92,7 +92,7 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     passed: (exchange) => exchange.cutOff('timeout'),
   });
   const lookUp: LookUp = (tenant, name, exchange, ended) => {
-    const known = names.kept(name, usableMs);
+    const known = names.usable(name);
     if (known !== undefined) return queueMicrotask(() => ended(known));
     const sinceMs = clock.elapsedMs();
     exchange?.pause();
@@ -142,9 +142,6 @@ type LookUp = (
   exchange: Exchange | undefined,
   ended: (answer: NameAnswer) => void,
 ) => void;
-
-/** Addresses this old are connected to, rather than to wait for a lookup in the middle of a post. */
-const usableMs = 60_000;
 
 /** The host of `scheme://host[:port]`, without the brackets of an IPv6 address. */
 function hostOf(origin: string): string {
