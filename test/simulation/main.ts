@@ -3,10 +3,9 @@ import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError } from 'commander';
 import { systemClock } from '../../src/clock.ts';
 import type { Plan } from './plan.ts';
-import { plant } from './plant.ts';
-import { plantedFaults } from './planted.ts';
-import { count, createProgress, summary } from './progress.ts';
-import { promises } from './promises.ts';
+import { mutants } from '../mutants/all.ts';
+import { plant } from '../mutants/plant.ts';
+import { createProgress, summary } from './progress.ts';
 import { search } from './search.ts';
 import { shrink } from './shrink.ts';
 import { historyTable } from './table.ts';
@@ -14,28 +13,25 @@ import { historyTable } from './table.ts';
 /** `npm run simulate`: plays histories of the engine, and shows those that break a promise. */
 const program = new Command('simulate')
   .description('Plays thousands of hostile histories of the delivery engine, each from its seed.')
-  .option('--seeds <count>', 'how many histories to play (2000; 10000 for --planted)', natural)
+  .option('--seeds <count>', 'how many histories to play', natural, 2000)
   .option('--from <seed>', 'the first seed', natural, 0)
   .option('--threads <count>', 'how many to play at once', natural, availableParallelism())
   .option('--seed <seed>', 'plays this one and prints its history', natural)
   .option('--plan <file>', 'plays the plan in a JSON file and prints its history')
-  .option('--fault <name>', 'plants a fault first, see planted.ts')
-  .option('--planted', 'plants every fault in turn and shows after how many histories it is caught')
+  .option('--fault <name>', 'plants a mutant first, see test/mutants')
   .addHelpText('after', '\nExample: npm run simulate -- --seeds 100000');
 program.parse();
 const options = program.opts<{
-  seeds?: number;
+  seeds: number;
   from: number;
   threads: number;
   seed?: number;
   plan?: string;
   fault?: string;
-  planted?: boolean;
 }>();
 
 refuseUnknownFault(options.fault);
-if (options.planted === true) await catchPlanted();
-else if (options.plan !== undefined) await show(planIn(options.plan));
+if (options.plan !== undefined) await show(planIn(options.plan));
 else if (options.seed !== undefined) await show(await planFor(options.seed));
 else await playMany();
 
@@ -46,8 +42,8 @@ function natural(text: string): number {
 }
 
 function refuseUnknownFault(name: string | undefined): void {
-  if (name === undefined || plantedFaults.some((fault) => fault.name === name)) return;
-  const names = plantedFaults.map((fault) => `  ${fault.name}`).join('\n');
+  if (name === undefined || mutants.some((mutant) => mutant.name === name)) return;
+  const names = mutants.map((mutant) => `  ${mutant.name}`).join('\n');
   program.error(`--fault: there is none called "${name}", but these:\n${names}`);
 }
 
@@ -82,7 +78,7 @@ async function show(plan: Plan): Promise<void> {
 }
 
 async function playMany(): Promise<void> {
-  const { from, seeds = 2000, threads, fault } = options;
+  const { from, seeds, threads, fault } = options;
   const startedMs = systemClock.elapsedMs();
   const progress = createProgress(process.stderr, systemClock.elapsedMs);
   const tally = await search({
@@ -111,25 +107,4 @@ async function showShrunk(seed: number): Promise<void> {
   print(historyTable(shrunk, await play(shrunk, { record: true })));
   print(`\nAll of it: npm run simulate -- --seed ${seed}`);
   print(`The shortened plan, for --plan: ${JSON.stringify(shrunk)}`);
-}
-
-async function catchPlanted(): Promise<void> {
-  const { seeds = 10_000, threads } = options;
-  const waiting = [...plantedFaults];
-  let missed = 0;
-  print(`${'histories'.padStart(9)}  fault, and the promise that it was seen to break\n`);
-  const catchNext = async (): Promise<void> => {
-    for (let fault = waiting.shift(); fault !== undefined; fault = waiting.shift()) {
-      const tally = await search({ from: 0, to: seeds, threads: 1, fault: fault.name });
-      const { broken, histories } = tally;
-      if (broken === undefined) missed += 1;
-      const verdict = broken === undefined ? 'NOT CAUGHT' : promises[broken.promise];
-      print(`${count(histories).padStart(9)}  ${fault.name}\n${' '.repeat(11)}  ${verdict}`);
-    }
-  };
-  await Promise.all(Array.from({ length: threads }, catchNext));
-  print(
-    `\n${plantedFaults.length - missed} of ${plantedFaults.length} planted faults were caught.`,
-  );
-  if (missed > 0) process.exitCode = 1;
 }

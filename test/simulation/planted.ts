@@ -1,16 +1,7 @@
-/**
- * Faults that are planted one at a time, to show that the simulation can fail. Each is a small patch
- * of the source: `before` has to be there exactly once, so one that no longer fits is noticed.
- */
-export interface PlantedFault {
-  readonly name: string;
-  /** Below `src/`. */
-  readonly file: string;
-  readonly before: string;
-  readonly after: string;
-}
+import type { Mutant } from '../mutants/mutant.ts';
 
-export const plantedFaults: readonly PlantedFault[] = [
+/** Mutants that the simulation finds: they show that it can fail. */
+export const plantedFaults: readonly Mutant[] = [
   {
     name: 'a parked row without a due time',
     file: 'store/sqlite/due.ts',

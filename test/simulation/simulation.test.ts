@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { rounds } from '../helpers/rounds.ts';
 import { planOf, type Plan } from './plan.ts';
-import { fileOf, plantedIn } from './plant.ts';
-import { plantedFaults } from './planted.ts';
 import { play } from './play.ts';
 import { regressions } from './regressions.ts';
 import { playWithFault, search } from './search.ts';
@@ -84,33 +81,4 @@ describe('a history', () => {
     assert.ok(shrunk.steps.every(isNeeded));
     assert.deepEqual([shrunk.nodes, shrunk.streams.length], [1, 1]);
   });
-});
-
-describe('planted faults', () => {
-  for (const fault of plantedFaults) {
-    test(`there is a place for ${fault.name}`, () => {
-      const text = readFileSync(fileOf(fault), 'utf8');
-      assert.notEqual(plantedIn(text, fault), text);
-    });
-  }
-
-  test('a patch that does not fit is refused', () => {
-    const fault = { name: 'a fault', file: 'core/ids.ts', before: 'twice', after: '' };
-    assert.throws(() => plantedIn('twice twice', fault), /"a fault" fits in 2 places/);
-  });
-
-  // All of them take a minute: npm run simulate -- --planted
-  for (const fault of [
-    'a settle that may repeat',
-    'a cursor that passes an unsettled event',
-    'a lease judged by the wall clock',
-    'reading above the cursor without skipping rows',
-    'a retry that is due far in the future',
-    'events that are found by polling only',
-  ]) {
-    test(`${fault} is caught`, async () => {
-      const { broken } = await search({ from: 0, to: 2000, threads: 2, fault });
-      assert.ok(broken);
-    });
-  }
 });

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { plant } from './plant.ts';
+import { plant } from '../mutants/plant.ts';
 import type { Plan } from './plan.ts';
 import type { Tally, WorkerTask } from './search.ts';
 

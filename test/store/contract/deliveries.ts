@@ -621,6 +621,20 @@ function pruneContract(engine: Engine): void {
     assert.equal(await redeliver(scene, stream, first), 'unknown');
   });
 
+  test('attempts stay until the whole of their day is old', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    const owned = await scene.own(stream);
+    const [event] = await scene.publish('user.created');
+    assert.ok(event);
+    await scene.settle(owned, { outcomes: [delivered(event)] });
+    const hourMs = dayMs / 24;
+    await prune(scene, daysLater - start - hourMs);
+    assert.equal(await redeliver(scene, stream, event), 'delivered');
+    await prune(scene, daysLater - start - dayMs);
+    assert.equal(await redeliver(scene, stream, event), 'unknown');
+  });
+
   test('a clock that is ahead removes nothing that the newest event leaves young', async (t) => {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();

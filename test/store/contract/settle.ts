@@ -366,6 +366,36 @@ function fencingContract(engine: Engine): void {
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
   });
 
+  test('a batch of a former incarnation uses up no number of the present one', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, events, owned } = await given(scene, 1);
+    const former = await scene.node();
+    const node = await scene.store.ownership.join(former.id, leaseMs);
+    const ask = { claim: nextClaim(), take: 10, ...waitRule };
+    const [again] = await scene.store.ownership.claim(node, ask);
+    assert.ok(again);
+    const outcomes = [failed(at(events, 0))];
+    await scene.settleMany([settlementOf(owned, { outcomes })], 9);
+    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+    const settlements = [settlementOf(again, { outcomes })];
+    const batch = { node, batch: 1, settlements, limits: scene.limits };
+    const { streams } = await scene.store.deliveries.settle(batch);
+    assert.equal(streams[0]?.result, 'recorded');
+    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
+  });
+
+  test('a stream that its node gave up and claimed again records no results from before', async (t) => {
+    const scene = await createScene(engine, t);
+    const { stream, events, owned } = await given(scene, 1);
+    await scene.store.ownership.release(await scene.node(), [raiseOf(owned)]);
+    const again = await scene.own(stream);
+    assert.equal(again.epoch, owned.epoch + 1);
+    const outcomes = [failed(at(events, 0))];
+    assert.equal((await scene.settle(owned, { cursor: 1, outcomes })).result, 'lost');
+    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+    assert.equal((await scene.settle(again, { cursor: 1, outcomes })).result, 'recorded');
+  });
+
   test('a node that never joined records nothing', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, events, owned } = await given(scene, 1);

@@ -1,0 +1,17 @@
+import { plantedFaults } from '../simulation/planted.ts';
+import { deliveryMutants } from './delivery.ts';
+import type { Mutant } from './mutant.ts';
+import { postgresMutants } from './postgres.ts';
+
+export const mutants: readonly Mutant[] = [
+  ...plantedFaults,
+  ...deliveryMutants,
+  ...postgresMutants,
+];
+
+/** Returns the mutant of that name. Throws when there is none. */
+export function mutantOf(name: string): Mutant {
+  const mutant = mutants.find((one) => one.name === name);
+  if (mutant === undefined) throw new Error(`No mutant is called "${name}".`);
+  return mutant;
+}

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { search } from '../simulation/search.ts';
+import { mutants } from './all.ts';
+import { mutated, requireFit } from './mutant.ts';
+import { runTest } from './run-test.ts';
+
+describe('mutants', () => {
+  for (const mutant of mutants) {
+    test(`the patch fits: ${mutant.name}`, () => {
+      assert.notEqual(mutant.before, mutant.after);
+      requireFit(mutant);
+    });
+  }
+
+  test('each has a name of its own', () => {
+    assert.equal(new Set(mutants.map(({ name }) => name)).size, mutants.length);
+  });
+
+  test('a patch that does not fit is refused', () => {
+    const mutant = { name: 'a mutant', file: 'core/ids.ts', before: 'twice', after: '' };
+    assert.throws(() => mutated('twice twice', mutant), /"a mutant" fits in 2 places/);
+  });
+
+  test('each names a test file that is there', () => {
+    for (const { killedBy } of mutants) {
+      if (killedBy === undefined) continue;
+      const path = fileURLToPath(new URL(`../../${killedBy.file}`, import.meta.url));
+      assert.ok(existsSync(path), killedBy.file);
+    }
+  });
+
+  // All of them take some ten minutes: npm run mutants
+  for (const fault of [
+    'a settle that may repeat',
+    'a cursor that passes an unsettled event',
+    'a lease judged by the wall clock',
+    'reading above the cursor without skipping rows',
+    'a retry that is due far in the future',
+    'events that are found by polling only',
+  ]) {
+    test(`the simulation finds ${fault}`, async () => {
+      const { broken } = await search({ from: 0, to: 2000, threads: 2, fault });
+      assert.ok(broken);
+    });
+  }
+
+  test('a test finds a mutant of its file, and passes without it', async () => {
+    const mutant = mutants.find(({ name }) => name === 'no quarter of the slots for fresh events');
+    assert.ok(mutant?.killedBy);
+    const without = await runTest(mutant.killedBy);
+    assert.deepEqual([without.failed.length, without.passed.length > 0], [0, true], without.errors);
+    const killed = await runTest(mutant.killedBy, mutant.name);
+    assert.ok(killed.failed.length > 0, killed.errors);
+  });
+});

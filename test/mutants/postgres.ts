@@ -1,0 +1,174 @@
+import type { KillingTest, Mutant } from './mutant.ts';
+
+const contract = (title: string): KillingTest => ({ file: 'test/store/postgres.test.ts', title });
+const shared = (title: string): KillingTest => ({
+  file: 'test/store/postgres-shared.test.ts',
+  title,
+});
+
+/** Mutants of the PostgreSQL store. */
+export const postgresMutants: readonly Mutant[] = [
+  {
+    name: 'PostgreSQL: a settlement without a check of the epoch',
+    file: 'store/postgres/settle.ts',
+    before: 'return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;',
+    after: 'return run?.owner === node.id ? run : undefined;',
+    killedBy: contract(
+      'a stream that its node gave up and claimed again records no results from before',
+    ),
+  },
+  {
+    name: 'PostgreSQL: a batch of results that is recorded again when it is repeated',
+    file: 'store/postgres/settle.ts',
+    before: 'and incarnation = ${node.incarnation} and last_batch < ${batch}`;',
+    after: 'and incarnation = ${node.incarnation} and last_batch <= ${batch}`;',
+    killedBy: contract('a batch that is repeated changes nothing'),
+  },
+  {
+    name: 'PostgreSQL: results of a former incarnation of a node',
+    file: 'store/postgres/settle.ts',
+    before:
+      'where id = ${node.id} and incarnation = ${node.incarnation} and last_batch < ${batch}`;',
+    after: 'where id = ${node.id} and last_batch < ${batch}`;',
+    killedBy: contract('a batch of a former incarnation uses up no number of the present one'),
+  },
+  {
+    name: 'PostgreSQL: a claim that does not lock the streams it takes',
+    file: 'store/postgres/ownership.ts',
+    before: 'limit ${take} for no key update of r skip locked',
+    after: 'limit ${take}',
+    killedBy: shared('a stream that is free is claimed by one of those that ask at once'),
+  },
+  {
+    name: 'PostgreSQL: a cursor that passes a change its owner has not seen',
+    file: 'store/postgres/runs.ts',
+    before: 'const cursor = Math.min(ask.cursor, cursorMax(run, ask.version));',
+    after: 'const { cursor } = ask;',
+    killedBy: contract('so does a cursor that is raised alone'),
+  },
+  {
+    name: 'PostgreSQL: a cursor raised by a former owner',
+    file: 'store/postgres/runs.ts',
+    before: 'run?.epoch === ask.epoch && run.run === ask.run && run.owner !== null;',
+    after: 'run?.run === ask.run && run.owner !== null;',
+    killedBy: contract('a former owner or a former run raises nothing'),
+  },
+  {
+    name: 'PostgreSQL: a lease judged by the clock of events',
+    file: 'store/postgres/ownership.ts',
+    before: 'select id from nodes where not freed and lease_until <= clock_timestamp()',
+    after:
+      'select id from nodes where not freed and lease_until <= to_timestamp(leat_now() / 1000.0)',
+    killedBy: contract('nobody takes what a node owns while its lease lasts, everybody afterwards'),
+  },
+  {
+    name: 'PostgreSQL: streams given up that another node owns by now',
+    file: 'store/postgres/ownership.ts',
+    before: `where r.tenant = u.tenant and r.stream = u.stream and r.epoch = u.epoch
+      and r.owner = \${node.id}\`;`,
+    after: 'where r.tenant = u.tenant and r.stream = u.stream`;',
+    killedBy: contract('nobody gives up what another node owns by now'),
+  },
+  {
+    name: 'PostgreSQL: a cancelled replay whose deliveries stay',
+    file: 'store/postgres/replays.ts',
+    before: `where tenant = \${tenant} and stream = \${stream} and kind = 'replay' and due_at is not null\`,
+    noteChanges`,
+    after: `where tenant = \${tenant} and stream = \${stream} and kind = 'replay' and due_at is null\`,
+    noteChanges`,
+    killedBy: contract('drops what waits, and what comes of attempts under way is history'),
+  },
+  {
+    name: 'PostgreSQL: an append without the lock of its tenant',
+    file: 'store/postgres/migrations/0012_log_days.sql',
+    before: 'from tenants t where t.id = the_tenant for no key update;',
+    after: 'from tenants t where t.id = the_tenant;',
+    killedBy: shared('an append waits for one that has an offset and has not committed'),
+  },
+  {
+    name: 'PostgreSQL: appended events that other nodes are not told of',
+    file: 'store/postgres/notices.ts',
+    before: `if (word.kind === 'head' && state.isAlone) return;`,
+    after: `if (word.kind === 'head') return;`,
+    killedBy: shared('hints reach the others, not oneself, and a break in between is told'),
+  },
+  {
+    name: 'PostgreSQL: a day of events that is removed while a tenant needs it',
+    file: 'store/postgres/event-days.ts',
+    before: 'if (!(await isNeeded(db, day))) days.push(day);',
+    after: 'days.push(day);',
+    killedBy: shared('whole days are dropped once every tenant has pruned them'),
+  },
+  {
+    name: 'PostgreSQL: history that leaves a day too early',
+    file: 'store/postgres/history-pruner.ts',
+    before: 'const before = dayOf(await horizonOf(db, olderThanMs));',
+    after: 'const before = dayOf(await horizonOf(db, olderThanMs)) + 1;',
+    killedBy: contract('attempts stay until the whole of their day is old'),
+  },
+  {
+    name: 'PostgreSQL: kept bodies that are released while a delivery needs them',
+    file: 'store/postgres/upkeep.ts',
+    before: 'const over = rows.filter(({ needed }) => needed !== true);',
+    after: 'const over = rows.filter(({ needed }) => needed === true);',
+    killedBy: contract('an event that many streams need is kept until the last of them has it'),
+  },
+  {
+    name: 'PostgreSQL: a change that its owner never hears of',
+    file: 'store/postgres/runs.ts',
+    before: 'update runs set unseen = true',
+    after: 'update runs set unseen = false',
+    killedBy: contract(
+      'it names the streams that were changed, until the node has read them again',
+    ),
+  },
+  {
+    name: 'PostgreSQL: claimed rows that stay due',
+    file: 'store/postgres/due.ts',
+    before: `update deliveries set state = 'parked', due_at = \${leaseUntil}`,
+    after: `update deliveries set state = 'parked', due_at = least(due_at, \${leaseUntil})`,
+    killedBy: contract(
+      'a row that was taken comes again when its lease has ended, the same attempt',
+    ),
+  },
+  {
+    name: 'PostgreSQL: runs that are read without a lock',
+    file: 'store/postgres/runs.ts',
+    before: 'order by tenant, stream for no key update`',
+    after: 'order by tenant, stream`',
+    killedBy: contract('of concurrent requests for one failure exactly one is accepted'),
+  },
+  {
+    name: 'PostgreSQL: a stream that is pruned past its cursor',
+    file: 'store/postgres/log.ts',
+    before: 'const upTo = Math.min(row.head, row.cursor ?? Infinity, oldest + take);',
+    after: 'const upTo = Math.min(row.head, oldest + take);',
+    killedBy: contract('an event that an enabled stream has not passed stays'),
+  },
+  {
+    name: 'PostgreSQL: a repeated claim that takes more streams',
+    file: 'store/postgres/ownership.ts',
+    before: 'if (ask.claim <= self.last_claim) {',
+    after: 'if (ask.claim < self.last_claim) {',
+    killedBy: contract('a claim that is repeated takes nothing new and answers what it took'),
+  },
+  {
+    name: 'PostgreSQL: statistics that count nothing',
+    file: 'store/postgres/settle.ts',
+    before: 'addStats(tx, stats, now),',
+    after: '',
+    killedBy: contract(
+      'the hour of the settling counts successes and exhausted cycles, not retries',
+    ),
+  },
+  {
+    name: 'PostgreSQL: settlements that a crash of the server loses',
+    file: 'store/postgres/settle.ts',
+    before: `transact(deps.db, 'durable', (tx) => settle(tx, batch));`,
+    after: `transact(deps.db, 'relaxed', (tx) => settle(tx, batch));`,
+    killedBy: {
+      file: 'test/store/postgres-crash.test.ts',
+      title: 'settlements are there after a crash of the server',
+    },
+  },
+];
