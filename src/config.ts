@@ -385,6 +385,12 @@ const settings = {
     fallback: '1024',
     doc: 'attempts at once, in all',
   },
+  inflightBytesMax: {
+    variable: 'LEAT_INFLIGHT_BYTES',
+    parse: wholeNumber(1_048_576, 1_099_511_627_776),
+    fallback: '268435456',
+    doc: 'bytes of event bodies in attempts at once, in all; further attempts wait',
+  },
   disableConsecutive: {
     variable: 'LEAT_DISABLE_CONSECUTIVE',
     parse: wholeNumber(1, 1_000_000),
@@ -584,6 +590,10 @@ export const limits = {
     /** Results gather this long, or until there are this many, for one transaction. */
     settleMs: 10,
     settleMax: 256,
+    /** Attempts at once of a stream whose receiver is slow, at least. */
+    slowSlots: 4,
+    /** Counted for a row until it is claimed and the size of its body is known. */
+    claimedBytes: 256 * KIB,
     /** A parked row is due this long after its attempt must have ended. */
     leaseGraceMs: 5000,
     /** Events in memory per tenant, by count and by bytes. */

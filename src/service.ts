@@ -309,6 +309,7 @@ function createServiceDispatcher(
       ...limits.delivery,
       streamConcurrency: config.streamConcurrency,
       concurrency: config.concurrency,
+      inflightBytesMax: config.inflightBytesMax,
       retryDelaysMs: config.retryDelaysMs,
       retry4xx: config.retry4xx,
       attemptTimeoutMs: config.attemptTimeoutMs,

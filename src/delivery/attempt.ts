@@ -22,8 +22,8 @@ export interface Attempt extends WindowEntry {
   readonly publishedAt: Millis | undefined;
   /** By the clock of this node: receivers judge the signature by it. */
   readonly at: Millis;
-  /** Monotonic start. */
-  readonly startedMs: number;
+  /** Monotonic start; later by what the attempt waited for a name lookup. */
+  startedMs: number;
   /** Whether `deliveries` has a row for it, or will have with the next batch. */
   hasRow: boolean;
   /** Where it was sent to; the stream's secrets may have changed since. */

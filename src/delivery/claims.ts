@@ -1,12 +1,14 @@
+import assert from 'node:assert/strict';
 import type { Clock, Timer } from '../core/clock.ts';
 import type { Delivery } from '../core/types.ts';
 import type { DeliveryStore, DueAnswer, DueAsk } from '../store/port.ts';
 import type { Lease } from './lease.ts';
 import type { Lane, Patience } from './patience.ts';
-import type { Rota } from './rota.ts';
+import type { Scheduler } from './scheduler.ts';
 import type { Claimed, Runner } from './runner.ts';
 import { type DeliverySettings, leaseMsOf, longestWaitMs } from './settings.ts';
 import type { Settler } from './settler.ts';
+import type { Slot } from './shares.ts';
 
 /** Two claims are at least so far apart, so that many runners share one. */
 const gatherMs = 10;
@@ -16,10 +18,8 @@ const disabledMessage = 'The event stream is disabled';
 
 /** Gets rows for the slots that are kept for them. */
 export interface Claims {
-  /** Slots that wait for their row. */
-  readonly granted: number;
   /** Claims a row for the slot that the runner was given. */
-  grant(runner: Runner): void;
+  grant(runner: Runner, slot: Slot): void;
   /** Begins what was claimed while the runner was stale. */
   resume(runner: Runner): void;
   close(): void;
@@ -31,10 +31,10 @@ export interface ClaimDeps {
   readonly lane: Lane;
   readonly patience: Patience;
   readonly settler: Pick<Settler, 'add' | 'settleOld'>;
-  readonly rota: Pick<Rota, 'tell' | 'pump' | 'free'>;
+  readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch' | 'release'>;
   readonly settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>;
   readonly lease: Pick<Lease, 'isHeld'>;
-  readonly begin: (runner: Runner, row: Delivery) => void;
+  readonly begin: (runner: Runner, row: Delivery, slot: Slot) => void;
   /** The runner's next row is due after so long. */
   readonly note: (runner: Runner, inMs: number | undefined) => void;
   /** There was nothing to claim. */
@@ -53,7 +53,6 @@ export function createClaims(deps: ClaimDeps): Claims {
 class GatheredClaims implements Claims {
   readonly #deps: ClaimDeps;
   #asking = new Set<Runner>();
-  #granted = 0;
   #isScheduled = false;
   #pause: Timer | undefined;
   #isClosed = false;
@@ -62,14 +61,9 @@ class GatheredClaims implements Claims {
     this.#deps = deps;
   }
 
-  get granted(): number {
-    return this.#granted;
-  }
-
-  grant(runner: Runner): void {
-    runner.granted += 1;
+  grant(runner: Runner, slot: Slot): void {
+    (runner.granted ??= []).push(slot);
     runner.dueInFlight += 1;
-    this.#granted += 1;
     this.#asking.add(runner);
     this.#schedule();
   }
@@ -108,7 +102,7 @@ class GatheredClaims implements Claims {
     const mayAsk = ({ state }: Runner): boolean => state === 'active' && !this.#isClosed;
     for (const runner of asking) if (!mayAsk(runner)) this.#giveBack(runner, slotsOf(runner));
     await this.#ask(asking.filter(mayAsk));
-    this.#deps.rota.pump();
+    this.#deps.scheduler.dispatch();
   }
 
   async #ask(runners: readonly Runner[]): Promise<void> {
@@ -141,7 +135,7 @@ class GatheredClaims implements Claims {
     this.#deps.note(runner, answer?.nextDueInMs);
     const { replay } = runner;
     for (const row of rows) this.#begin(runner, { row, claimedMs, replay });
-    this.#deps.rota.tell(runner);
+    this.#deps.scheduler.enqueue(runner);
     if (rows.length === 0) this.#deps.exhausted(runner);
   }
 
@@ -157,9 +151,7 @@ class GatheredClaims implements Claims {
     }
     if (row.kind === 'replay' && isPaused(runner, claimed)) return this.#giveBack(runner, 1);
     if (!runner.enabled && row.kind !== 'redelivery') return this.#refuse(runner, row);
-    runner.granted -= 1;
-    this.#granted -= 1;
-    begin(runner, row);
+    begin(runner, row, takeSlot(runner));
   }
 
   /** The stream was disabled between the claim and the attempt: it is sent nothing. */
@@ -171,10 +163,8 @@ class GatheredClaims implements Claims {
   }
 
   #giveBack(runner: Runner, slots: number): void {
-    runner.granted -= slots;
     runner.dueInFlight -= slots;
-    this.#granted -= slots;
-    this.#deps.rota.free(slots);
+    for (let count = 0; count < slots; count += 1) this.#deps.scheduler.release(takeSlot(runner));
   }
 }
 
@@ -188,7 +178,14 @@ function isPaused(runner: Runner, { replay }: Claimed): boolean {
 
 /** Slots that have no row yet. */
 function slotsOf({ granted, claimed }: Runner): number {
-  return granted - (claimed?.length ?? 0);
+  return (granted?.length ?? 0) - (claimed?.length ?? 0);
+}
+
+function takeSlot(runner: Runner): Slot {
+  const slot = runner.granted?.pop();
+  assert(slot !== undefined, 'each row that was asked for has a slot');
+  if (runner.granted?.length === 0) runner.granted = undefined;
+  return slot;
 }
 
 function askOf(runner: Runner): DueAsk {

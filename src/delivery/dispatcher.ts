@@ -33,6 +33,8 @@ export interface DispatcherState {
   /** Streams that this node works for. */
   readonly streams: number;
   readonly inFlight: number;
+  /** Bytes of bodies of attempts under way. */
+  readonly inFlightBytes: number;
   /** Results that are not in the store yet. */
   readonly unsettled: number;
   /** Streams that have something to send and wait for a slot of the node. */
@@ -49,7 +51,7 @@ export interface DispatcherState {
 
 export interface DispatcherDeps {
   readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'time' | 'watch'>;
-  readonly transport: Pick<Transport, 'post'>;
+  readonly transport: Pick<Transport, 'prepare' | 'post'>;
   readonly clock: Clock;
   readonly settings: DeliverySettings;
   readonly report: (event: DeliveryReport) => void;
@@ -61,6 +63,7 @@ const nothing: DispatcherState = {
   holdsLease: false,
   streams: 0,
   inFlight: 0,
+  inFlightBytes: 0,
   unsettled: 0,
   waiting: 0,
   behind: 0,

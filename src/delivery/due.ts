@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../core/clock.ts';
-import type { Rota } from './rota.ts';
+import type { Scheduler } from './scheduler.ts';
 import type { Runner } from './runner.ts';
 
 /** The least time between two looks at the list, as a look costs by its length. */
@@ -21,9 +21,9 @@ export interface Due {
 /** One timer for all runners, and none while no row waits. */
 export function createDue(deps: {
   readonly clock: Clock;
-  readonly rota: Pick<Rota, 'tell' | 'pump'>;
+  readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
 }): Due {
-  const { clock, rota } = deps;
+  const { clock, scheduler } = deps;
   const noted = new Set<Runner>();
   let timer: { readonly atMs: number; readonly pending: Timer } | undefined;
 
@@ -33,7 +33,7 @@ export function createDue(deps: {
     const pending = clock.after(Math.max(0, atMs - clock.elapsedMs()), () => {
       timer = undefined;
       check();
-      rota.pump();
+      scheduler.dispatch();
     });
     timer = { atMs, pending };
   };
@@ -50,7 +50,7 @@ export function createDue(deps: {
     noted.delete(runner);
     runner.nextDueMs = undefined;
     runner.dueWaits = true;
-    rota.tell(runner);
+    scheduler.enqueue(runner);
   };
 
   return {

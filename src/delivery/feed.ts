@@ -2,10 +2,12 @@ import { spanAt, typesNow } from '../core/subscription.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
 import type { LogPage } from '../store/port.ts';
 import { type CatchUp, createCatchUp } from './catch-up.ts';
+import type { PaceLimits } from './pace.ts';
 import { createPageReader, type PageReader, type PageReaderDeps } from './page-reader.ts';
-import type { Rota } from './rota.ts';
+import type { Scheduler } from './scheduler.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
+import { roomFor } from './shares.ts';
 import type { Tail } from './tail.ts';
 
 /** Queues of the node hold so many full pages; beyond that each runner reads little at a time. */
@@ -34,8 +36,10 @@ export interface Feed {
 }
 
 export interface FeedDeps extends Pick<PageReaderDeps, 'log' | 'clock' | 'patience'> {
-  readonly rota: Pick<Rota, 'tell' | 'pump'>;
-  readonly settings: Pick<DeliverySettings, 'pageEvents' | 'pageBytes'>;
+  readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
+  readonly settings: Pick<DeliverySettings, 'pageEvents' | 'pageBytes'> & PaceLimits;
+  /** Whether several tenants have streams on this node. */
+  readonly isShared: () => boolean;
 }
 
 /** See {@link Feed}. */
@@ -53,19 +57,21 @@ class LogFeed implements Feed {
   readonly #reader: PageReader;
   readonly #catchUp: CatchUp;
   #queuedBytes = 0;
+  /** Of each tenant that has any. */
+  readonly #queuedOf = new Map<number, number>();
 
   constructor(deps: FeedDeps) {
     this.#deps = deps;
     this.#reader = createPageReader({
       ...deps,
-      pageBytes: () => this.#pageBytes(),
+      pageBytes: (runner) => this.#pageBytes(runner),
       read: (runner, page) => this.#takePage(runner, page),
     });
     this.#catchUp = createCatchUp({
       ...deps,
       push: (tail, events) => this.#push(tail, events),
       skip: (tail, head) => this.skipped(tail, head),
-      done: () => deps.rota.pump(),
+      done: () => deps.scheduler.dispatch(),
     });
   }
 
@@ -118,19 +124,19 @@ class LogFeed implements Feed {
       const { types, upTo } = spanAt(runner.stream.subscriptions, runner.scannedTo + 1);
       if (types.length === 0) runner.scannedTo = Math.min(upTo ?? tail.head, tail.head);
       else if (!tail.covers(runner.scannedTo)) return this.#reader.want(runner);
-      else this.#take(runner, tail.read(runner.scannedTo, upTo, types, this.#pageBytes()));
+      else this.#take(runner, tail.read(runner.scannedTo, upTo, types, this.#pageBytes(runner)));
     }
   }
 
   taken(runner: Runner, bodyBytes: number): void {
-    this.#queuedBytes -= bodyBytes;
+    this.#count(runner, -bodyBytes);
     if (!runner.following) this.fill(runner);
   }
 
   empty(runner: Runner): void {
     runner.scannedTo = runner.position;
     for (let event = runner.queue.shift(); event; event = runner.queue.shift()) {
-      this.#queuedBytes -= event.body.length;
+      this.#count(runner, -event.body.length);
     }
   }
 
@@ -139,23 +145,47 @@ class LogFeed implements Feed {
     this.#catchUp.close();
   }
 
-  #room(): number {
-    return fullPagesMax * this.#deps.settings.pageBytes - this.#queuedBytes;
+  #count({ tenant }: Runner, bytes: number): void {
+    this.#queuedBytes += bytes;
+    const own = (this.#queuedOf.get(tenant) ?? 0) + bytes;
+    if (own === 0) this.#queuedOf.delete(tenant);
+    else this.#queuedOf.set(tenant, own);
   }
 
-  /** A full page while there is room for several; little when there is not, as all want some. */
-  #pageBytes(): number {
-    return Math.max(smallPageBytes, Math.min(this.#deps.settings.pageBytes, this.#room() / 4));
+  #room({ tenant }: Runner): number {
+    const { settings, isShared } = this.#deps;
+    const left = fullPagesMax * settings.pageBytes - this.#queuedBytes;
+    return roomFor(this.#queuedOf.get(tenant) ?? 0, left, isShared());
+  }
+
+  /**
+   * A full page while there is room for several; little when there is not, as all want some, and for
+   * a stream that sends slowly.
+   */
+  #pageBytes(runner: Runner): number {
+    const { settings } = this.#deps;
+    if (!runner.pace.isQuick(settings)) return Math.min(smallPageBytes, settings.pageBytes);
+    return Math.max(smallPageBytes, Math.min(settings.pageBytes, this.#room(runner) / 4));
   }
 
   /** Half a page is left when the next is asked for; where memory is short, nothing. */
-  #wantsMore({ state, enabled, following, reading, queue }: Runner): boolean {
-    const left = this.#room() > smallPageBytes ? this.#deps.settings.pageEvents / 2 : 0;
-    return state === 'active' && enabled && !following && !reading && queue.length <= left;
+  #wantsMore(runner: Runner): boolean {
+    const { state, enabled, following, reading, queue } = runner;
+    if (state !== 'active' || !enabled || following || reading) return false;
+    const left = this.#room(runner) > smallPageBytes ? this.#queueMax(runner) / 2 : 0;
+    return queue.length <= left;
+  }
+
+  /** A slow stream keeps few events in memory: it needs them late. */
+  #queueMax(runner: Runner): number {
+    const { settings } = this.#deps;
+    const { pageEvents } = settings;
+    if (runner.pace.isQuick(settings)) return pageEvents;
+    return Math.min(pageEvents, 2 * runner.pace.slots(settings));
   }
 
   #offer(runner: Runner, event: LogEvent): void {
-    if (runner.queue.length < this.#deps.settings.pageEvents && this.#room() > 0) {
+    if (runner.queue.length < this.#queueMax(runner) && this.#room(runner) > 0) {
       this.#enqueue(runner, event);
       return;
     }
@@ -166,8 +196,8 @@ class LogFeed implements Feed {
 
   #enqueue(runner: Runner, event: LogEvent): void {
     if (!runner.enqueue(event)) return;
-    this.#queuedBytes += event.body.length;
-    this.#deps.rota.tell(runner);
+    this.#count(runner, event.body.length);
+    this.#deps.scheduler.enqueue(runner);
   }
 
   #take(runner: Runner, page: LogPage): void {
@@ -180,7 +210,7 @@ class LogFeed implements Feed {
     if (page !== undefined) this.#take(runner, page);
     // A log that ends before the head it told of is asked again at the next look, not at once.
     if (page === undefined || runner.scannedTo > before) this.fill(runner);
-    this.#deps.rota.pump();
+    this.#deps.scheduler.dispatch();
   }
 }
 

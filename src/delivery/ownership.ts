@@ -7,7 +7,7 @@ import type { Lease } from './lease.ts';
 import type { Lane, Patience } from './patience.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Replays } from './replays.ts';
-import type { Rota } from './rota.ts';
+import type { Scheduler } from './scheduler.ts';
 import { Runner } from './runner.ts';
 import type { Sender } from './sender.ts';
 import { type DeliverySettings, longestWaitMs } from './settings.ts';
@@ -66,7 +66,7 @@ export interface OwnershipDeps {
   readonly claims: Pick<Claims, 'resume'>;
   readonly replays: Pick<Replays, 'tell'>;
   readonly sender: Pick<Sender, 'cutOff'>;
-  readonly rota: Pick<Rota, 'tell' | 'pump'>;
+  readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
   readonly report: (event: DeliveryReport) => void;
 }
 
@@ -185,7 +185,7 @@ class StreamOwnership implements Ownership {
     this.#atWork += 1;
     await this.#deps.lane(work);
     this.#atWork -= 1;
-    this.#deps.rota.pump();
+    this.#deps.scheduler.dispatch();
   }
 
   // Claiming
@@ -235,12 +235,12 @@ class StreamOwnership implements Ownership {
   }
 
   #wake(runner: Runner, { nextDueInMs }: OwnedStream): void {
-    const { due, claims, feed, replays, rota } = this.#deps;
+    const { due, claims, feed, replays, scheduler } = this.#deps;
     runner.state = 'active';
     due.note(runner, nextDueInMs);
     claims.resume(runner);
     feed.fill(runner);
-    rota.tell(runner);
+    scheduler.enqueue(runner);
     replays.tell(runner);
   }
 

@@ -21,7 +21,7 @@ export interface PageReaderDeps {
   readonly patience: Patience;
   readonly settings: Pick<DeliverySettings, 'pageEvents'>;
   /** Characters of bodies that the next page may have. */
-  readonly pageBytes: () => number;
+  readonly pageBytes: (runner: Runner) => number;
   /** The page, unless the runner or what it wants has changed meanwhile. */
   readonly read: (runner: Runner, page: LogPage | undefined) => void;
 }
@@ -35,7 +35,7 @@ export function createPageReader(deps: PageReaderDeps): PageReader {
     const { log, patience, settings } = deps;
     const { tenant, changes, scannedTo } = runner;
     const { types, upTo } = spanAt(runner.stream.subscriptions, scannedTo + 1);
-    const bytesMax = deps.pageBytes();
+    const bytesMax = deps.pageBytes(runner);
     const query = { after: scannedTo, upTo, types, take: settings.pageEvents, bytesMax };
     const page = await patience.keepTrying(() => log.page(tenant, query));
     runner.reading = false;

@@ -1,10 +1,13 @@
 import type { Clock } from '../core/clock.ts';
 import type { FeedAnswer, FeedAsk, ReplayStore } from '../store/port-replays.ts';
-import { Deque } from './deque.ts';
+import { FairQueue, type Offer } from './fair-queue.ts';
 import type { Lane, Patience } from './patience.ts';
-import type { Rota } from './rota.ts';
+import type { Scheduler } from './scheduler.ts';
+import type { PaceLimits } from './pace.ts';
 import { replaySlots, type Runner } from './runner.ts';
-import type { DeliverySettings } from './settings.ts';
+
+/** Tenants without room for a replay are passed over, so many at a time. */
+const tenantsTried = 8;
 
 /** Goes on with replays, where streams have slots that nothing else needs. */
 export interface Replays {
@@ -12,7 +15,7 @@ export interface Replays {
   readonly isBusy: boolean;
   /** The runner may have room for events of its replay. */
   tell(runner: Runner): void;
-  /** The node may have room for events of replays; the rota says so whenever it pumps. */
+  /** The node may have room for events of replays; the scheduler says so whenever it pumps. */
   pump(): void;
   close(): void;
 }
@@ -22,8 +25,8 @@ export interface ReplayDeps {
   readonly clock: Clock;
   readonly lane: Lane;
   readonly patience: Patience;
-  readonly settings: Pick<DeliverySettings, 'streamConcurrency' | 'concurrency'>;
-  readonly rota: Pick<Rota, 'pump' | 'inFlight' | 'waiting'>;
+  readonly settings: PaceLimits;
+  readonly scheduler: Pick<Scheduler, 'dispatch' | 'hasSpare'>;
   /** The runner has rows that are due after so long. */
   readonly note: (runner: Runner, inMs: number) => void;
   /** The store says that the stream is another node's. */
@@ -38,27 +41,30 @@ export interface ReplayDeps {
  * others never wait for more than one look; and none while the slots of the node are wanted.
  */
 export function createReplays(deps: ReplayDeps): Replays {
-  const { clock, lane, patience, settings, store, rota } = deps;
-  const turns = new Deque<Runner>();
+  const { clock, lane, patience, settings, store, scheduler } = deps;
+  const turns = new FairQueue<Runner>();
   let isAsking = false;
   let closed = false;
 
   const tell = (runner: Runner): void => {
     if (!closed && !runner.feeding && runner.replayRoom(settings) > 0) {
       runner.feeding = true;
-      turns.push(runner);
+      turns.push(runner.tenant, runner);
     }
     pump();
   };
-  /** A quarter of the node's slots is left to what is fresh, as it is of each stream's. */
-  const hasRoom = (): boolean =>
-    rota.waiting === 0 && rota.inFlight < replaySlots(settings.concurrency);
-  const pump = (): void => {
-    if (closed || isAsking || !hasRoom()) return;
-    const runner = turns.shift();
-    if (runner === undefined) return;
+  /** A quarter of a tenant's slots is left to what is fresh, as it is of each stream's. */
+  const offer = (runner: Runner): Offer => {
+    if (!scheduler.hasSpare(runner)) return 'full';
     isAsking = true;
     void feedNext(runner);
+    return 'taken';
+  };
+  const pump = (): void => {
+    for (let tries = 0; tries < tenantsTried && turns.length > 0; tries += 1) {
+      if (closed || isAsking) return;
+      turns.offerNext(offer);
+    }
   };
   const feedNext = async (runner: Runner): Promise<void> => {
     const more = await lane(() => feed(runner));
@@ -67,7 +73,7 @@ export function createReplays(deps: ReplayDeps): Replays {
     // Others of the process have their turn: an engine may be synchronous.
     clock.after(0, () => {
       isAsking = false;
-      rota.pump();
+      scheduler.dispatch();
     });
   };
   /** Answers whether a further look may find more at once. */
@@ -75,7 +81,7 @@ export function createReplays(deps: ReplayDeps): Replays {
     const { replay } = runner;
     const take = runner.replayRoom(settings);
     if (closed || take <= 0 || replay === undefined) return false;
-    const waitingMax = replaySlots(settings.streamConcurrency);
+    const waitingMax = replaySlots(runner.pace.slots(settings));
     const ask: FeedAsk = { ...runner.raise(), replay, take, waitingMax };
     let tries = 0;
     const answer = await patience.keepTrying(() => {
@@ -85,7 +91,7 @@ export function createReplays(deps: ReplayDeps): Replays {
     if (runner.state !== 'gone') hear(runner, ask, answer);
     // The answer to a try that went through may have been lost: its rows are there.
     if (answer.fed > 0 || tries > 1) deps.note(runner, 0);
-    rota.pump();
+    scheduler.dispatch();
     return answer.more;
   };
   const hear = (runner: Runner, ask: FeedAsk, answer: FeedAnswer): void => {
@@ -102,7 +108,7 @@ export function createReplays(deps: ReplayDeps): Replays {
     pump,
     close: () => {
       closed = true;
-      for (let next = turns.shift(); next !== undefined; next = turns.shift()) next.feeding = false;
+      for (const runner of turns.clear()) runner.feeding = false;
     },
   };
 }

@@ -5,13 +5,19 @@ import type { CursorRaise, OwnedStream } from '../store/port.ts';
 import type { Attempt, Target } from './attempt.ts';
 import { Deque } from './deque.ts';
 import type { DeliverySettings } from './settings.ts';
+import { Pace, type PaceLimits } from './pace.ts';
+import type { Expectation, Slot } from './shares.ts';
 import { nextWork, type Work } from './slots.ts';
 import type { Tail } from './tail.ts';
 import { Window } from './window.ts';
 
-/** An attempt, and the runner whose slot it has. */
+/** An attempt under way, and what it occupies. */
 export interface Flight extends Attempt {
   readonly runner: Runner;
+  readonly slot: Slot;
+  /** It has been under way for longer than `parkAfterMs`. */
+  isSlow: boolean;
+  ended: boolean;
 }
 
 /** A row whose attempt has to begin soon, as its lease is running. */
@@ -75,8 +81,8 @@ export class Runner {
   nextDueMs: number | undefined;
   /** That time has come. */
   dueWaits = false;
-  /** Slots kept for rows that are being claimed. */
-  granted = 0;
+  /** Slots kept for rows that are being claimed; absent without any. */
+  granted: Slot[] | undefined;
   /** Rows that were claimed while the runner became stale; their slots are kept. */
   claimed: Claimed[] | undefined;
 
@@ -89,12 +95,18 @@ export class Runner {
   /** The store is being asked to go on with it. */
   feeding = false;
 
+  /** How long its recent attempts took. */
+  readonly pace = new Pace();
   freshInFlight = 0;
   /** With those {@link granted}. */
   dueInFlight = 0;
   last: Work | undefined;
-  /** Waits for its turn. */
-  waitsForTurn = false;
+  /** In which queue of the scheduler it waits; the others may hold entries of it that are void. */
+  waitsAs: Expectation | undefined;
+  /** In which queues of the scheduler it has an entry, as bits. */
+  entries = 0;
+  /** Waits for the address of its receiver. */
+  preparing = false;
 
   constructor(owned: OwnedStream, tail: Tail<Runner>) {
     this.tenant = owned.stream.tenant;
@@ -109,6 +121,11 @@ export class Runner {
     this.rows = owned.waiting;
     this.#rowsAbove = setOf(owned.rowsAbove);
     this.replay = owned.replay;
+  }
+
+  /** Slots that it uses. */
+  get inFlight(): number {
+    return this.freshInFlight + this.dueInFlight;
   }
 
   get enabled(): boolean {
@@ -142,8 +159,13 @@ export class Runner {
         dueInFlight: this.dueInFlight,
         last: this.last,
       },
-      settings.streamConcurrency,
+      this.pace.slots(settings),
     );
+  }
+
+  /** Bytes of the next event's body. */
+  nextBytes(): number {
+    return Buffer.byteLength(this.queue.at(0)?.body ?? '');
   }
 
   /**
@@ -167,13 +189,13 @@ export class Runner {
    * attempts of a replay that was cancelled are not over: their results would be taken for this
    * one's. A quarter of the slots is left to fresh events.
    */
-  replayRoom({ streamConcurrency }: Pick<RunnerLimits, 'streamConcurrency'>): number {
+  replayRoom(limits: PaceLimits): number {
     const mayReplay = this.state === 'active' && this.enabled && !this.leaving;
     const hasWork = !this.following || this.queue.length > 0 || this.dueWaits;
     const isMixed = this.fedReplay !== this.replay && this.replayPending > 0;
     if (this.replay === undefined || !mayReplay || hasWork || isMixed) return 0;
-    const free = streamConcurrency - this.freshInFlight - this.dueInFlight;
-    return Math.min(free, replaySlots(streamConcurrency) - this.replayPending);
+    const slots = this.pace.slots(limits);
+    return Math.min(slots - this.inFlight, replaySlots(slots) - this.replayPending);
   }
 
   /** How far the cursor may be written, as of what has ended so far. */
@@ -239,7 +261,5 @@ function setOf(offsets: readonly Offset[]): ReadonlySet<Offset> | undefined {
   return offsets.length === 0 ? undefined : new Set(offsets);
 }
 
-export type RunnerLimits = Pick<
-  DeliverySettings,
-  'streamConcurrency' | 'parkAfterEvents' | 'settleMax' | 'disable'
->;
+export type RunnerLimits = Pick<DeliverySettings, 'parkAfterEvents' | 'settleMax' | 'disable'> &
+  PaceLimits;

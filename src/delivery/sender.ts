@@ -3,34 +3,40 @@ import type { Clock } from '../core/clock.ts';
 import type { PostResult } from '../core/retry.ts';
 import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port-time.ts';
-import { outcomeOf, prepareRequest, targetOf, type Attempt, type Ended } from './attempt.ts';
-import { createParking, type Parking } from './parking.ts';
+import { outcomeOf, prepareRequest, targetOf, type Ended } from './attempt.ts';
 import type { DeliveryReport } from './report.ts';
-import type { Rota } from './rota.ts';
+import type { Scheduler } from './scheduler.ts';
 import type { Flight, Runner } from './runner.ts';
 import { type DeliverySettings, leaseMsOf } from './settings.ts';
 import type { Settler } from './settler.ts';
+import type { Slot } from './shares.ts';
+import { createSlowAttempts, type SlowAttempts } from './slow-attempts.ts';
 import type { Transport } from './transport.ts';
 
 /** Begins attempts, and hands what came of them to be settled. */
 export interface Sender {
   /** Sends the next event of the queue in the slot that the runner was given. */
-  beginFresh(runner: Runner): void;
+  beginFresh(runner: Runner, slot: Slot): void;
   /** Sends a row that was claimed, in the slot that was kept for it. */
-  beginDue(runner: Runner, row: Delivery): void;
+  beginDue(runner: Runner, row: Delivery, slot: Slot): void;
+  /**
+   * Returns true if an attempt for the runner can begin without waiting for a name lookup; otherwise
+   * what resolves when that has ended.
+   */
+  prepare(runner: Runner): true | Promise<void>;
   /** Cuts off every attempt of the runner. */
   cutOff(runner: Runner): void;
   close(): void;
 }
 
 export interface SenderDeps {
-  readonly transport: Pick<Transport, 'post'>;
+  readonly transport: Pick<Transport, 'prepare' | 'post'>;
   readonly clock: Clock;
   /** Of the store, which knows when events were accepted. */
   readonly time: Pick<StoreTime, 'now'>;
   readonly settings: DeliverySettings;
   readonly settler: Pick<Settler, 'add'>;
-  readonly rota: Pick<Rota, 'free' | 'tell' | 'pump'>;
+  readonly scheduler: Pick<Scheduler, 'resize' | 'markSlow' | 'release' | 'enqueue' | 'dispatch'>;
   /** The runner's queue has become shorter. */
   readonly taken: (runner: Runner, bodyBytes: number) => void;
   readonly report: (event: DeliveryReport) => void;
@@ -43,36 +49,52 @@ export function createSender(deps: SenderDeps): Sender {
 
 class WebhookSender implements Sender {
   readonly #deps: SenderDeps;
-  readonly #parking: Parking;
+  readonly #slowAttempts: SlowAttempts;
   /** All attempts under way. */
   readonly #flights = new Set<Flight>();
 
   constructor(deps: SenderDeps) {
     this.#deps = deps;
     const { clock, settings } = deps;
-    this.#parking = createParking({ clock, settings, park: (flight) => this.#park(flight) });
+    this.#slowAttempts = createSlowAttempts({
+      clock,
+      settings,
+      slow: (flight) => this.#becameSlow(flight),
+      park: (flight) => this.#park(flight),
+    });
   }
 
-  beginFresh(runner: Runner): void {
+  beginFresh(runner: Runner, slot: Slot): void {
     const event = runner.queue.shift();
     assert(event !== undefined, 'a slot is given to a runner that has something to send');
     runner.freshInFlight += 1;
     const { publishedAt } = event;
     const begun = { event, publishedAt, kind: 'first', attempt: 1 } as const;
-    const flight = this.#begin(runner, { ...begun, fresh: true, hasRow: false });
+    const flight = this.#begin(runner, { ...begun, fresh: true, hasRow: false, slot });
     runner.window.take(flight);
-    this.#parking.watch(flight);
     this.#deps.taken(runner, event.body.length);
   }
 
-  beginDue(runner: Runner, { event, kind, attempt }: Delivery): void {
+  beginDue(runner: Runner, { event, kind, attempt }: Delivery, slot: Slot): void {
     if (kind === 'replay') {
       runner.replayPending += 1;
       runner.fedReplay = runner.replay;
     }
     const publishedAt = runner.acceptedAt?.get(event.id);
     runner.acceptedAt?.delete(event.id);
-    this.#begin(runner, { event, publishedAt, kind, attempt, fresh: false, hasRow: true });
+    this.#deps.scheduler.resize(slot, Buffer.byteLength(event.body));
+    this.#begin(runner, { event, publishedAt, kind, attempt, fresh: false, hasRow: true, slot });
+  }
+
+  prepare(runner: Runner): true | Promise<void> {
+    const { settings, transport } = this.#deps;
+    try {
+      runner.target ??= targetOf(runner.stream, settings);
+    } catch {
+      // The attempt fails by it, where that can be seen.
+      return true;
+    }
+    return transport.prepare(runner.tenant, runner.target.origin);
   }
 
   cutOff(runner: Runner): void {
@@ -80,7 +102,7 @@ class WebhookSender implements Sender {
   }
 
   close(): void {
-    this.#parking.close();
+    this.#slowAttempts.close();
   }
 
   #begin(runner: Runner, begun: Begun): Flight {
@@ -97,10 +119,14 @@ class WebhookSender implements Sender {
       at: clock.now(),
       startedMs: clock.elapsedMs(),
       settled: false,
+      isSlow: false,
+      ended: false,
+      slot: begun.slot,
       target: undefined,
       post: undefined,
     };
     this.#flights.add(flight);
+    this.#slowAttempts.watch(flight);
     void this.#post(flight).then((result) => this.#end(flight, result));
     return flight;
   }
@@ -120,6 +146,14 @@ class WebhookSender implements Sender {
     }
   }
 
+  #becameSlow(flight: Flight): void {
+    const { scheduler, settings } = this.#deps;
+    flight.isSlow = true;
+    flight.runner.pace.becameSlow(settings.attemptTimeoutMs);
+    scheduler.markSlow(flight.slot);
+    if (flight.fresh && !flight.settled) this.#park(flight);
+  }
+
   #park(flight: Flight): void {
     const { clock, settings, settler } = this.#deps;
     const { runner, event, kind, attempt, hasRow, startedMs } = flight;
@@ -130,16 +164,19 @@ class WebhookSender implements Sender {
   }
 
   #end(flight: Flight, result: PostResult): void {
-    const { rota } = this.#deps;
+    const { scheduler } = this.#deps;
     const { runner } = flight;
     this.#flights.delete(flight);
+    flight.ended = true;
+    flight.startedMs += flight.post?.waitedMs ?? 0;
+    runner.pace.ended(this.#deps.clock.elapsedMs() - flight.startedMs, flight.isSlow);
     if (flight.fresh) runner.freshInFlight -= 1;
     else runner.dueInFlight -= 1;
     if (runner.state === 'gone') flight.settled = true;
     else this.#settle(flight, result);
-    rota.free(1);
-    rota.tell(runner);
-    rota.pump();
+    scheduler.release(flight.slot);
+    scheduler.enqueue(runner);
+    scheduler.dispatch();
   }
 
   #settle(flight: Flight, result: PostResult): void {
@@ -149,7 +186,7 @@ class WebhookSender implements Sender {
     const outcome = outcomeOf(flight, result, ended, settings);
     if (flight.fresh) {
       runner.window.settle(flight);
-      this.#parking.settled(flight);
+      this.#slowAttempts.settled(flight);
     }
     const { publishedAt, event } = flight;
     if (outcome.result === 'retry' && publishedAt !== undefined) {
@@ -161,7 +198,10 @@ class WebhookSender implements Sender {
   }
 }
 
-type Begun = Pick<Attempt, 'event' | 'publishedAt' | 'kind' | 'attempt' | 'fresh' | 'hasRow'>;
+type Begun = Pick<
+  Flight,
+  'event' | 'publishedAt' | 'kind' | 'attempt' | 'fresh' | 'hasRow' | 'slot'
+>;
 
 function reportOf(
   { tenant, id: stream }: Runner,

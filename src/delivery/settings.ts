@@ -6,6 +6,12 @@ export interface DeliverySettings {
   /** Attempts at once, per stream and of the whole node. */
   readonly streamConcurrency: number;
   readonly concurrency: number;
+  /** Bytes of bodies of attempts under way, of the whole node. */
+  readonly inflightBytesMax: number;
+  /** Counted for a row until it is claimed and the size of its body is known. */
+  readonly claimedBytes: number;
+  /** Attempts at once of a stream whose receiver is slow, at least. */
+  readonly slowSlots: number;
   /** The waits between the attempts of a cycle, which has one attempt more than these. */
   readonly retryDelaysMs: readonly number[];
   /** The 4xx statuses that are tried again. */
@@ -16,7 +22,7 @@ export interface DeliverySettings {
   readonly userAgent: string;
   /** LEAT_ATTRIBUTE_PREFIX. */
   readonly attributePrefix: string;
-  /** An attempt gets a row, so that the cursor can pass it, after this time… */
+  /** An attempt is slow, and gets a row, so that the cursor can pass it, after this time… */
   readonly parkAfterMs: number;
   /** …or as soon as this many later events of its stream have settled. */
   readonly parkAfterEvents: number;

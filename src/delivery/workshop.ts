@@ -10,7 +10,7 @@ import { createLease, type Lease } from './lease.ts';
 import { createLane, type Lane, type Patience } from './patience.ts';
 import { createPoll, type Poll } from './poll.ts';
 import { createReplays, type Replays } from './replays.ts';
-import { createRota, type Rota } from './rota.ts';
+import { createScheduler, type Scheduler } from './scheduler.ts';
 import type { Runner } from './runner.ts';
 import { createSender, type Sender } from './sender.ts';
 import { createSettler, type SettledPart, type Settler } from './settler.ts';
@@ -41,17 +41,19 @@ export interface WorkshopDeps extends DispatcherDeps {
 export function createWorkshop(deps: WorkshopDeps): Workshop {
   const waiters = createWaiters();
   const parts = createParts(deps, waiters.notice);
-  const { rota, settler, due, feed, sender, claims, replays, ownership, poll, lane, lease } = parts;
+  const { scheduler, settler, due, feed, sender, claims, replays, ownership, poll, lane, lease } =
+    parts;
   let unwatch: (() => void) | undefined;
 
   const isIdle = (): boolean =>
-    rota.inFlight === 0 &&
+    scheduler.inFlight === 0 &&
+    scheduler.preparing === 0 &&
     settler.unsettled === 0 &&
     feed.reads === 0 &&
     !replays.isBusy &&
     !ownership.isBusy;
   const beginNothing = (): void => {
-    for (const part of [rota, poll, feed, due, claims, replays, ownership]) part.close();
+    for (const part of [scheduler, poll, feed, due, claims, replays, ownership]) part.close();
   };
 
   return {
@@ -63,7 +65,7 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
     drain: async () => {
       beginNothing();
       for (const runner of ownership.runners.values()) claims.resume(runner);
-      await waiters.until(() => rota.inFlight === 0);
+      await waiters.until(() => scheduler.inFlight === 0);
       await lane(() => settler.settleNow());
       await ownership.releaseAll();
     },
@@ -84,9 +86,10 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
     state: () => ({
       holdsLease: lease.isHeld,
       streams: ownership.runners.size,
-      inFlight: rota.inFlight,
+      inFlight: scheduler.inFlight,
+      inFlightBytes: scheduler.inFlightBytes,
       unsettled: settler.unsettled,
-      waiting: rota.waiting,
+      waiting: scheduler.waiting,
       behind: countBehind(ownership.runners.values()),
       queuedBytes: feed.queuedBytes,
       tailBytes: sum([...ownership.tails.values()].map(({ bytes }) => bytes)),
@@ -100,7 +103,7 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
 /** What a dispatcher consists of; each part knows of the others what it was handed. */
 interface Parts {
   readonly lane: Lane;
-  readonly rota: Rota;
+  readonly scheduler: Scheduler;
   readonly settler: Settler;
   readonly due: Due;
   readonly feed: Feed;
@@ -117,8 +120,6 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
   const { log, deliveries, replays: stored, ownership: owners, time } = deps.store;
   const lane = createLane();
   const shared = { clock, settings, report, patience, node, lane, log, deliveries };
-  /** Results may wait for the store in the number that may be under way, and no more. */
-  const unsettledMax = settings.settleMax + settings.concurrency;
 
   const lease = createLease({
     ...shared,
@@ -134,49 +135,79 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
       if (grew) ownership.claim();
     },
   });
-  const rota = createRota({
-    settings,
-    pumped: () => {
-      replays.pump();
-      pumped();
-    },
-    mayBegin: () => lease.isHeld && settler.unsettled < unsettledMax,
-    begin: (runner, work) => {
-      if (work === 'fresh') sender.beginFresh(runner);
-      else claims.grant(runner);
-    },
-  });
+  const isShared = (): boolean => ownership.tails.size > 1;
+  const scheduler = schedulerOf(deps, { isShared, parts: () => parts, dispatched: pumped });
   const settler = createSettler({
     ...shared,
     settled: (runner, settled, part) => settle(runner, settled, part, parts, report),
-    batchSettled: () => rota.pump(),
+    batchSettled: () => scheduler.dispatch(),
     abandon: (runner) => ownership.lose(runner),
   });
-  const due = createDue({ clock, rota });
-  const feed = createFeed({ ...shared, rota });
+  const due = createDue({ clock, scheduler });
+  const feed = createFeed({ ...shared, scheduler, isShared });
   const taken = (runner: Runner, bytes: number): void => feed.taken(runner, bytes);
-  const sender = createSender({ clock, time, settings, report, transport, settler, rota, taken });
+  const sender = createSender({ ...shared, time, transport, settler, scheduler, taken });
   const claims = createClaims({
     ...shared,
     settler,
-    rota,
+    scheduler,
     lease,
-    begin: (runner, row) => sender.beginDue(runner, row),
+    begin: (runner, row, slot) => sender.beginDue(runner, row, slot),
     note: (runner, inMs) => due.note(runner, inMs),
     exhausted: (runner) => ownership.rest(runner),
   });
   const replays = createReplays({
     ...shared,
     store: stored,
-    rota,
+    scheduler,
     note: (runner, inMs) => due.note(runner, inMs),
     lost: (runner) => ownership.look(runner),
   });
-  const around = { settler, feed, due, claims, replays, sender, rota, lease };
+  const around = { settler, feed, due, claims, replays, sender, scheduler, lease };
   const ownership = createOwnership({ ...shared, ...around, ownership: owners });
   const poll = createPoll({ ...shared, ownership, feed, due, replays });
-  const parts = { lane, rota, settler, due, feed, sender, claims, replays, ownership, poll, lease };
+  const parts = {
+    lane,
+    scheduler,
+    settler,
+    due,
+    feed,
+    sender,
+    claims,
+    replays,
+    ownership,
+    poll,
+    lease,
+  };
   return parts;
+}
+
+/** The parts that it calls are made after it. */
+function schedulerOf(
+  { settings }: WorkshopDeps,
+  around: {
+    readonly isShared: () => boolean;
+    readonly parts: () => Parts;
+    readonly dispatched: () => void;
+  },
+): Scheduler {
+  const { isShared, parts, dispatched } = around;
+  /** Results may wait for the store in the number that may be under way, and no more. */
+  const unsettledMax = settings.settleMax + settings.concurrency;
+  return createScheduler({
+    settings,
+    isShared,
+    dispatched: () => {
+      parts().replays.pump();
+      dispatched();
+    },
+    mayBegin: () => parts().lease.isHeld && parts().settler.unsettled < unsettledMax,
+    prepare: (runner) => parts().sender.prepare(runner),
+    begin: (runner, work, slot) => {
+      if (work === 'fresh') parts().sender.beginFresh(runner, slot);
+      else parts().claims.grant(runner, slot);
+    },
+  });
 }
 
 const replacedText = ({ id }: Node): string =>
@@ -188,7 +219,7 @@ function settle(
   runner: Runner,
   settled: SettledStream,
   { outcomes, cursor }: SettledPart,
-  { ownership, due, replays, rota }: Parts,
+  { ownership, due, replays, scheduler }: Parts,
   report: DispatcherDeps['report'],
 ): void {
   const { tenant, id: stream } = runner;
@@ -205,12 +236,12 @@ function settle(
   }
   // The version of a stream that is lost is none.
   if (settled.version !== runner.stream.version) ownership.look(runner);
-  rota.tell(runner);
+  scheduler.enqueue(runner);
   replays.tell(runner);
   ownership.rest(runner);
 }
 
-function hear({ ownership, feed, rota, poll }: Parts, hint: Hint): void {
+function hear({ ownership, feed, scheduler, poll }: Parts, hint: Hint): void {
   if (hint.kind === 'stream') ownership.changed(hint);
   if (hint.kind === 'free' || hint.kind === 'missed') ownership.claim();
   if (hint.kind === 'missed') void poll.dropTails();
@@ -220,7 +251,7 @@ function hear({ ownership, feed, rota, poll }: Parts, hint: Hint): void {
   if (tail === undefined) return;
   if (hint.kind === 'head') return feed.reached(tenant, tail, hint.head);
   feed.appended(tenant, tail, hint.events);
-  rota.pump();
+  scheduler.dispatch();
 }
 
 interface Waiters {

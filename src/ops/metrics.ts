@@ -244,6 +244,10 @@ function createStanding(make: Maker): (state: ReturnType<Dispatcher['state']>) =
   const behind = make.gauge('streams_behind', 'Streams that still read to the end of their log.');
   const waiting = make.gauge('streams_waiting', 'Streams that wait for a slot of the node.');
   const inFlight = make.gauge('attempts_in_flight', 'Attempts under way.');
+  const inFlightBytes = make.gauge(
+    'attempts_in_flight_body_bytes',
+    'Bytes of bodies of attempts under way.',
+  );
   const unsettled = make.gauge('results_unsettled', 'Results that are not in the store yet.');
   const queued = make.gauge(
     'queued_body_characters',
@@ -262,6 +266,7 @@ function createStanding(make: Maker): (state: ReturnType<Dispatcher['state']>) =
     behind.set(state.behind);
     waiting.set(state.waiting);
     inFlight.set(state.inFlight);
+    inFlightBytes.set(state.inFlightBytes);
     unsettled.set(state.unsettled);
     queued.set(state.queuedBytes);
     tails.set(state.tailBytes);

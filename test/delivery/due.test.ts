@@ -13,7 +13,7 @@ for (const stepMs of [hour, -hour]) {
     const told: unknown[] = [];
     const due = createDue({
       clock: { ...manual, now: () => manual.now() + aheadMs },
-      rota: { tell: (runner) => told.push(runner), pump: () => undefined },
+      scheduler: { enqueue: (runner) => told.push(runner), dispatch: () => undefined },
     });
     const [before, meanwhile] = [{ state: 'active' }, { state: 'active' }] as unknown as Runner[];
     assert.ok(before && meanwhile);

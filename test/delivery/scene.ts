@@ -23,6 +23,9 @@ export const secret = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=';
 export const settings: DeliverySettings = {
   streamConcurrency: 4,
   concurrency: 16,
+  inflightBytesMax: 1_000_000,
+  claimedBytes: 1000,
+  slowSlots: 4,
   retryDelaysMs: [1000, 2000, 4000],
   retry4xx: [408, 429],
   attemptTimeoutMs: 10_000,

@@ -9,6 +9,10 @@ export interface ScriptedTransport extends Transport {
   readonly open: readonly ScriptedPost[];
   /** From now on posts end like this; without an answer they stay open. */
   respond: (post: ScriptedPost) => PostResult | undefined;
+  /** As {@link Transport.prepare}; at once unless a test replaces it. */
+  prepare: Transport['prepare'];
+  /** Milliseconds that each post says it waited for a name lookup. */
+  waitedMs: number;
   /** The most posts that were open at once. */
   readonly mostOpen: number;
 }
@@ -50,6 +54,7 @@ export function createScriptedTransport(
       return mostOpen;
     },
     respond,
+    waitedMs: 0,
     prepare: () => true,
     post: (request) => {
       const { promise, resolve } = Promise.withResolvers<PostResult>();
@@ -72,7 +77,7 @@ export function createScriptedTransport(
       if (result !== undefined) post.end(result);
       return {
         ended: promise,
-        waitedMs: 0,
+        waitedMs: scripted.waitedMs,
         cancel: () => {
           cancelled = open.has(post);
           post.end({ kind: 'broken', cause: 'cancelled', detail: undefined });

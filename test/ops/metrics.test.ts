@@ -66,6 +66,7 @@ const about = { tenant: 1, stream: 'est_1' };
 const state: DispatcherState = {
   streams: 7,
   inFlight: 6,
+  inFlightBytes: 600,
   unsettled: 5,
   waiting: 4,
   behind: 3,
@@ -189,6 +190,7 @@ describe('what the dispatcher tells', () => {
     const before = await textOf(metrics);
     assert.equal(before.value('leat_streams_owned'), 7);
     assert.equal(before.value('leat_attempts_in_flight'), 6);
+    assert.equal(before.value('leat_attempts_in_flight_body_bytes'), 600);
     assert.equal(before.value('leat_results_unsettled'), 5);
     assert.equal(before.value('leat_streams_waiting'), 4);
     assert.equal(before.value('leat_streams_behind'), 3);

@@ -341,8 +341,8 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'the timer of due rows that goes by the wall clock',
     file: 'delivery/due.ts',
-    before: 'const { clock, rota } = deps;',
-    after: `const { rota } = deps;
+    before: 'const { clock, scheduler } = deps;',
+    after: `const { scheduler } = deps;
   const clock = { ...deps.clock, elapsedMs: () => deps.clock.now() };`,
   },
   {

@@ -3,9 +3,9 @@ import { Deque } from './deque.ts';
 import type { Flight } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 
-/** Sees to it that no attempt holds the cursor of its stream up for long. */
-export interface Parking {
-  /** A fresh attempt has begun. */
+/** Notices slow attempts, and sees to it that none holds the cursor of its stream up for long. */
+export interface SlowAttempts {
+  /** An attempt has begun. */
   watch(flight: Flight): void;
   /** An event of the flight's stream has settled. */
   settled(flight: Flight): void;
@@ -13,36 +13,39 @@ export interface Parking {
 }
 
 /**
- * An attempt is parked, that is it gets a row so that the cursor can pass it, after a while or as
- * soon as many later events of its stream have settled. There is one timer for the node, and none
- * while nothing is under way.
+ * An attempt is slow after a while. A fresh one is parked then, that is it gets a row so that the
+ * cursor can pass it, or earlier as soon as many later events of its stream have settled. There is
+ * one timer for the node, and none while nothing is under way.
  */
-export function createParking(deps: {
+export function createSlowAttempts(deps: {
   readonly clock: Clock;
   readonly settings: Pick<DeliverySettings, 'parkAfterMs' | 'parkAfterEvents'>;
+  /** The attempt is slow from now on. */
+  readonly slow: (flight: Flight) => void;
   /** Settles the flight in the window by giving it a row. */
   readonly park: (flight: Flight) => void;
-}): Parking {
+}): SlowAttempts {
   const { clock, settings } = deps;
-  /** By their start. Settled ones are dropped when they come to the front. */
+  /** By their start. Those that ended are dropped when they come to the front. */
   const watched = new Deque<Flight>();
   let timer: Timer | undefined;
 
   const oldest = (): Flight | undefined => {
-    while (watched.at(0)?.settled) watched.shift();
+    while (watched.at(0)?.ended) watched.shift();
     return watched.at(0);
   };
   const plan = (): void => {
     const flight = oldest();
     if (timer !== undefined || flight === undefined) return;
     const inMs = flight.startedMs + settings.parkAfterMs - clock.elapsedMs();
-    timer = clock.after(Math.max(0, inMs), parkOld);
+    timer = clock.after(Math.max(0, inMs), check);
   };
-  const parkOld = (): void => {
+  const check = (): void => {
     timer = undefined;
     const since = clock.elapsedMs() - settings.parkAfterMs;
     for (let flight = oldest(); flight && flight.startedMs <= since; flight = oldest()) {
-      deps.park(flight);
+      watched.shift();
+      deps.slow(flight);
     }
     plan();
   };

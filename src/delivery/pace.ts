@@ -1,0 +1,62 @@
+/** What the slots of a stream depend on. */
+export interface PaceLimits {
+  /** Slots of a stream whose receiver is quick. */
+  readonly streamConcurrency: number;
+  /** Slots that a stream keeps however slow its receiver is. */
+  readonly slowSlots: number;
+  /** An attempt that takes longer is slow. */
+  readonly parkAfterMs: number;
+}
+
+/** Weight of one attempt in the moving average: some 16 quick ones make up for a time-out. */
+const weight = 1 / 8;
+
+/**
+ * How long the recent attempts of a stream took, as a moving average, and the slots that follow
+ * from it. A class, as a node has one per stream.
+ */
+export class Pace {
+  /** Milliseconds; `undefined` before the first result. */
+  #latencyMs: number | undefined;
+  /** Duration of the last slow attempt. */
+  #slowMs: number | undefined;
+
+  /** Counts an attempt under way that became slow; until it ends it counts as long as the last. */
+  becameSlow(attemptTimeoutMs: number): void {
+    this.#add(this.#slowMs ?? attemptTimeoutMs);
+  }
+
+  /** Counts an attempt that ended; `wasSlow` if {@link becameSlow} has counted it already. */
+  ended(durationMs: number, wasSlow: boolean): void {
+    if (wasSlow) this.#slowMs = durationMs;
+    else this.#add(durationMs);
+  }
+
+  /** Whether no attempt has ended or become slow so far. */
+  get isUnknown(): boolean {
+    return this.#latencyMs === undefined;
+  }
+
+  /** Whether recent attempts were quick; false while that is unknown. */
+  isQuick({ parkAfterMs }: Pick<PaceLimits, 'parkAfterMs'>): boolean {
+    return this.#latencyMs !== undefined && this.#latencyMs < parkAfterMs;
+  }
+
+  /**
+   * Returns how many attempts may be under way at once: all slots of a stream while its receiver is
+   * quick, then in inverse proportion to the latency, so that a receiver which answers 204 after
+   * 9.5 s occupies few although it never fails. A stream without a result begins with the few.
+   */
+  slots(limits: PaceLimits): number {
+    const { streamConcurrency, slowSlots, parkAfterMs } = limits;
+    if (this.isQuick(limits)) return streamConcurrency;
+    const few = Math.min(slowSlots, streamConcurrency);
+    if (this.#latencyMs === undefined) return few;
+    return Math.max(few, Math.floor((streamConcurrency * parkAfterMs) / this.#latencyMs));
+  }
+
+  #add(durationMs: number): void {
+    const before = this.#latencyMs;
+    this.#latencyMs = before === undefined ? durationMs : before + (durationMs - before) * weight;
+  }
+}
