@@ -539,6 +539,8 @@ export const limits = {
     /** `take` when it is not sent, and at most. */
     pageItems: 50,
     pageItemsMax: 100,
+    /** A page of a list: one by key ends early, one by number is refused. */
+    pageBytesMax: 8 * MIB,
     /** Failures in the bare list; attempts shown of one failure, the newest. */
     failuresListedMax: 100,
     attemptsListedMax: 100,

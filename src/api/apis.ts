@@ -13,7 +13,7 @@ import {
 } from '../schemas/apis.ts';
 import type { NumberedPage, PageByNumber, Store } from '../store/port.ts';
 import { isManagementAudience, managementApi } from './management.ts';
-import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
+import { numberedAnswer, numberedPageOf, pageTooLarge } from './numbered-page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, notFound, Problem, quoted } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -21,7 +21,7 @@ import type { ApiSettings } from './settings.ts';
 export interface ApiDeps {
   readonly store: Pick<Store, 'apis'>;
   readonly random: RandomBytes;
-  readonly settings: Pick<ApiSettings, 'plainHttp'>;
+  readonly settings: Pick<ApiSettings, 'plainHttp' | 'limits'>;
 }
 
 const tag = 'APIs';
@@ -37,7 +37,7 @@ export function noApi(): Problem {
   return notFound('The API does not exist.');
 }
 
-function listApis({ store }: ApiDeps): Operation {
+function listApis({ store, settings }: ApiDeps): Operation {
   return operation({
     operationId: 'listResourceServers',
     method: 'GET',
@@ -52,11 +52,10 @@ function listApis({ store }: ApiDeps): Operation {
     errors: [400],
     handle: async ({ tenant, query }) => {
       const asked = numberedPageOf(query);
-      const { items, total } = withManagement(
-        await store.apis.list(tenant.id, asked),
-        asked,
-        tenant,
-      );
+      const bytesMax = settings.limits.pageBytesMax;
+      const answer = await store.apis.list(tenant.id, { ...asked, bytesMax });
+      if ('refused' in answer) throw pageTooLarge('per_page');
+      const { items, total } = withManagement(answer, asked, tenant);
       const shown = { items: items.map(showApi), total };
       return { body: numberedAnswer('resource_servers', shown, query) };
     },

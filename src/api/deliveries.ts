@@ -1,5 +1,6 @@
 import { deliveryBody } from '../core/envelope.ts';
 import { formatTime } from '../core/date.ts';
+import { mapInSlices } from '../core/slices.ts';
 import { formatCursor, parseFailureKey } from '../core/page.ts';
 import type { Attempt, Failure } from '../core/types.ts';
 import { emptyBody, streamParams } from '../schemas/schema.ts';
@@ -39,7 +40,7 @@ function listFailures({ store, settings }: DeliveryDeps): Operation {
     path: '/event-streams/:id/deliveries',
     summary: 'List failures, newest first',
     description:
-      'Without `take` and `from` a bare array of at most 100, with a `Link` header when there are more.',
+      'Without `take` and `from` a bare array of at most 100, with a `Link` header when there are more. At most 8 MiB.',
     tag,
     scopes: ['read:event_streams', 'read:event_deliveries'],
     lifecycle,
@@ -51,16 +52,19 @@ function listFailures({ store, settings }: DeliveryDeps): Operation {
     handle: async (call) => {
       const { tenant, params, query } = call;
       const isBare = query.take === undefined && query.from === undefined;
-      const { failuresListedMax, pageItems } = settings.limits;
-      const asked = pageOf(query, isBare ? failuresListedMax : pageItems, isFailureKey);
+      const { failuresListedMax: pageItems } = settings.limits;
+      const limits = isBare ? { ...settings.limits, pageItems } : settings.limits;
+      const asked = pageOf(query, limits, isFailureKey);
       const filter = filterOf(query);
       await streamOf(store, tenant.id, params.id);
       const page = await store.deliveries.listFailures(tenant.id, params.id, {
         ...filter,
         ...asked,
       });
-      const items = page.items.map((failure) =>
-        showFailure(failure, params.id, settings.attributePrefix),
+      const items = await mapInSlices(
+        page.items,
+        (failure) => showFailure(failure, params.id, settings.attributePrefix),
+        (_failure, text) => text.length,
       );
       const list = `[${items.join(',')}]`;
       if (!isBare) return { json: pageText(list, page) };

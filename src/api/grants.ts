@@ -48,7 +48,7 @@ function listGrants(deps: GrantDeps): Operation {
     errors: [400],
     handle: async ({ tenant, query }) => {
       const { client_id: client, audience } = query;
-      const asked = pageOf(query, deps.settings.limits.pageItems, isGrantId);
+      const asked = pageOf(query, deps.settings.limits, isGrantId);
       const api = audience === undefined ? undefined : await apiOf(deps, tenant, audience);
       if (audience !== undefined && api === undefined) return { body: { client_grants: [] } };
       const page = await deps.store.grants.list(tenant.id, { ...asked, client, api: api?.id });

@@ -1,3 +1,4 @@
+import { Problem } from './problem.ts';
 import type { NumberedPage, PageByNumber } from '../store/port.ts';
 
 /** What a query says of its page, defaults left out. */
@@ -20,6 +21,12 @@ export function numberedAnswer(
 ): object {
   if (query.include_totals !== true) return items;
   return { ...totalsOf(query, total), [name]: items };
+}
+
+/** 400 for a page of more than 8 MiB; `members` of the query make it smaller. */
+export function pageTooLarge(members: string): Problem {
+  const message = `The page would be larger than 8 MiB. Use a smaller ${members}.`;
+  return new Problem(400, message, 'invalid_paging');
 }
 
 /** Where the page stands in its list. */

@@ -1,25 +1,27 @@
 import { formatCursor, parseCursor } from '../core/page.ts';
 import { badQuery, quoted } from './problem.ts';
+import type { ApiSettings } from './settings.ts';
 
 /** The page that a query asks for, as the store speaks of it. */
 export interface AskedPage {
   readonly after: string | undefined;
   readonly take: number;
+  readonly bytesMax: number;
 }
 
 /**
- * Reads `take` and `from`. `isKey` tells a key of this list from one of another: a cursor that no
+ * Reads `take`, which is `pageItems` unless sent, and `from`. `isKey` tells a key of this list from one of another: a cursor that no
  * page of this list ever had is 400.
  */
 export function pageOf(
   query: { readonly take?: number | undefined; readonly from?: string | undefined },
-  takeDefault: number,
+  { pageItems, pageBytesMax: bytesMax }: Pick<ApiSettings['limits'], 'pageItems' | 'pageBytesMax'>,
   isKey: (key: string) => boolean,
 ): AskedPage {
-  const { take = takeDefault, from } = query;
-  if (from === undefined) return { after: undefined, take };
+  const { take = pageItems, from } = query;
+  if (from === undefined) return { after: undefined, take, bytesMax };
   const after = parseCursor(from);
-  if (after !== undefined && isKey(after)) return { after, take };
+  if (after !== undefined && isKey(after)) return { after, take, bytesMax };
   const reason = `Object didn't pass validation for format cursor: ${quoted(from)}`;
   throw badQuery(reason, 'from', 'The next of the page before');
 }

@@ -130,7 +130,7 @@ function listUsers(deps: RoleMemberDeps): Operation {
     response: roleUsers,
     errors: [400, 404],
     handle: async ({ tenant, params, query }) => {
-      const page = pageOf(query, deps.settings.limits.pageItems, isUserId);
+      const page = pageOf(query, deps.settings.limits, isUserId);
       await requireRole(deps, tenant, params.id);
       const { items, next } = await deps.store.roles.users(tenant.id, params.id, page);
       return { body: { users: items.map((id) => ({ user_id: id })), ...nextOf(next) } };

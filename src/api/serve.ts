@@ -15,6 +15,7 @@ import type { Log } from './log.ts';
 import type { Answer, BodyRule, Call, LiveBody, Operation } from './operation.ts';
 import { badBody, type Problem, problemBody, problemOf, tooManyRequests } from './problem.ts';
 import { parseQuery, queryText } from './query.ts';
+import { slicedJson } from './sliced-json.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
 import { bodyCheck, bodyText, pathCheck, queryCheck } from './validation.ts';
 
@@ -46,7 +47,9 @@ export function serve(deps: ServeDeps, operation: Operation): RouteHandler {
     }
     const status = answer.status ?? operation.success;
     if (answer.live !== undefined) return sendLive(reply, status, answer.headers, answer.live);
-    return send(reply, status, answer);
+    const { headers, body } = answer;
+    const json = answer.json ?? (body === undefined ? undefined : await slicedJson(body));
+    return send(reply, status, { headers, json });
   });
 }
 

@@ -46,6 +46,8 @@ export interface ApiLimits {
   /** `take` when it is not sent, and the most it may be. */
   readonly pageItems: number;
   readonly pageItemsMax: number;
+  /** A page of a list; one item is more only where it was stored as such. */
+  readonly pageBytesMax: number;
   /** Failures of the bare list. */
   readonly failuresListedMax: number;
   /**

@@ -68,7 +68,7 @@ function listStreams({ store, settings }: StreamDeps): Operation {
     response: streams,
     errors: [400],
     handle: async ({ tenant, query }) => {
-      const asked = pageOf(query, settings.limits.pageItems, isStreamId);
+      const asked = pageOf(query, settings.limits, isStreamId);
       const page = await store.streams.list(tenant.id, asked);
       return { body: { eventStreams: page.items.map(showStream), ...nextOf(page.next) } };
     },

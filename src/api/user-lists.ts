@@ -9,7 +9,7 @@ import {
   usersQuery,
 } from '../schemas/users.ts';
 import type { Store } from '../store/port.ts';
-import { numberedPageOf, totalsOf } from './numbered-page.ts';
+import { numberedPageOf, pageTooLarge, totalsOf } from './numbered-page.ts';
 import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
 import { badQuery, Problem } from './problem.ts';
@@ -46,7 +46,7 @@ function listUsers(deps: Deps): Operation {
     path: '/users',
     summary: 'List users',
     description:
-      'By number with `page`, as far as the first 1,000, or without that limit with `take` and `from`.',
+      'By number with `page`, as far as the first 1,000, or without that limit with `take` and `from`. A page of more than 8 MiB is refused with `page`, and ends early with `take`.',
     tag,
     scopes: ['read:users'],
     lifecycle,
@@ -81,9 +81,13 @@ async function pageByNumber(
   const answer = await store.users.list(tenant, {
     ...asked,
     counted,
+    bytesMax: settings.limits.pageBytesMax,
     sort: sort && { ...sort, max },
   });
-  if ('refused' in answer) throw tooManyToSort(sort?.field ?? '', max.users);
+  if ('refused' in answer) {
+    if (answer.refused === 'too_large') throw pageTooLarge('per_page or take');
+    throw tooManyToSort(sort?.field ?? '', max.users);
+  }
   const { items, total } = answer;
   const shown = items.map((item) => showUser(item, query));
   if (!counted) return shown;
@@ -104,7 +108,7 @@ async function pageFrom(
   if (query.sort !== undefined) {
     throw badQuery('Not allowed beside take and from', 'sort', 'field:1 or field:-1');
   }
-  const asked = pageOf(query, settings.limits.pageItems, isUserId);
+  const asked = pageOf(query, settings.limits, isUserId);
   const page = await store.users.listFrom(tenant, asked);
   return { users: page.items.map((item) => showUser(item, query)), ...nextOf(page.next) };
 }

@@ -9,6 +9,8 @@ const name = Type.String({ minLength: 1, maxLength: 128, description: 'Name of t
 
 const subscription = closed({ event_type: eventType }, { description: 'An event type' });
 const subscriptionsText = 'Event types that are sent';
+/** Each is read by every node that delivers, and shown in every list. */
+const subscriptionsMax = 1000;
 
 /** No control characters: the value becomes part of a header. */
 const secret = (description: string): ReturnType<typeof Type.String> =>
@@ -133,7 +135,11 @@ export const streamCreate = named(
       destination: destination(authorizationSent),
       name: Type.Optional(name),
       subscriptions: Type.Optional(
-        Type.Array(subscription, { minItems: 1, description: subscriptionsText }),
+        Type.Array(subscription, {
+          minItems: 1,
+          maxItems: subscriptionsMax,
+          description: subscriptionsText,
+        }),
       ),
       status: Type.Optional(status),
       start_from: Type.Optional(
@@ -151,7 +157,9 @@ export const streamPatch = named(
     {
       destination: Type.Optional(destination(authorizationPatch)),
       name: Type.Optional(name),
-      subscriptions: Type.Optional(Type.Array(subscription, { description: subscriptionsText })),
+      subscriptions: Type.Optional(
+        Type.Array(subscription, { maxItems: subscriptionsMax, description: subscriptionsText }),
+      ),
       status: Type.Optional(status),
       resume: Type.Optional(
         Type.Union([Type.Literal('latest'), Type.Literal('held')], {

@@ -5,6 +5,8 @@ export interface UserQuery extends PageByNumber {
   readonly sort?: UserSort | undefined;
   /** Whether to count all users, which costs more than the page; `total` is 0 otherwise. */
   readonly counted: boolean;
+  /** A larger page is refused. */
+  readonly bytesMax?: number | undefined;
 }
 
 export interface UserSort {
@@ -21,13 +23,16 @@ export interface UserSort {
 export interface UserStore {
   get(tenant: number, id: string): Promise<User | undefined>;
   byEmail(tenant: number, email: string): Promise<User[]>;
-  /** By id unless `sort` says otherwise. A refusal means that no index has the order. */
+  /** By id unless `sort` says otherwise. `too_many_to_sort`: no index has the order. */
   list(
     tenant: number,
     query: UserQuery,
-  ): Promise<NumberedPage<User> | { refused: 'too_many_to_sort' }>;
+  ): Promise<NumberedPage<User> | { refused: 'too_many_to_sort' | 'too_large' }>;
   /** In order of id, after the user with the id `after`. */
-  listFrom(tenant: number, page: { after: string | undefined; take: number }): Promise<Page<User>>;
+  listFrom(
+    tenant: number,
+    page: { after: string | undefined; take: number; bytesMax?: number | undefined },
+  ): Promise<Page<User>>;
   /** Writes the user and appends its event in one transaction. Durable when it answers. */
   create(user: User, event: NewEvent): Promise<{ created: User } | { refused: 'duplicate' }>;
   /** The same for a change; `decide` sees the user as it is. A refusal is handed through. */

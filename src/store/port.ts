@@ -87,7 +87,10 @@ export type StoreCopy = (
   },
 ) => Promise<void>;
 
-/** A page ordered by an opaque key. `next` is absent on the last page. */
+/**
+ * A page ordered by an opaque key. `next` is absent on the last page. A page that is asked for with
+ * `bytesMax` ends before the item that would make it larger; it has one at least.
+ */
 export interface Page<T> {
   readonly items: readonly T[];
   readonly next: string | undefined;
@@ -156,7 +159,10 @@ export interface StreamStore {
   ): Promise<{ created: Stream } | { refused: 'name_taken' | 'too_many' }>;
   get(tenant: number, id: string): Promise<Stream | undefined>;
   /** Oldest first, after the stream with the id `after`. */
-  list(tenant: number, page: { after: string | undefined; take: number }): Promise<Page<Stream>>;
+  list(
+    tenant: number,
+    page: { after: string | undefined; take: number; bytesMax?: number | undefined },
+  ): Promise<Page<Stream>>;
   health(tenant: number, id: string): Promise<Health | undefined>;
   /**
    * Applies a change. `decide` sees the stream, its health and the head of the log. Disabling by
@@ -248,6 +254,7 @@ export interface FailureFilter {
 export interface FailureQuery extends FailureFilter {
   readonly after: string | undefined;
   readonly take: number;
+  readonly bytesMax?: number | undefined;
   /** Only those that were recorded later than this. */
   readonly failedAfter?: Millis | undefined;
 }
@@ -520,7 +527,11 @@ export interface ClientStore {
 export interface ApiStore {
   /** By id or by identifier. */
   get(tenant: number, idOrIdentifier: string): Promise<Api | undefined>;
-  list(tenant: number, page: PageByNumber): Promise<NumberedPage<Api>>;
+  /** Refuses a page of more than `bytesMax`. */
+  list(
+    tenant: number,
+    page: PageByNumber & { readonly bytesMax?: number | undefined },
+  ): Promise<NumberedPage<Api> | { refused: 'too_large' }>;
   create(api: Api): Promise<{ created: Api } | { refused: 'identifier_taken' }>;
   update(
     tenant: number,
@@ -542,6 +553,7 @@ export interface GrantStore {
       api?: string | undefined;
       after: string | undefined;
       take: number;
+      bytesMax?: number | undefined;
     },
   ): Promise<Page<Grant>>;
   create(

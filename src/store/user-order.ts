@@ -18,12 +18,27 @@ const statements = new Map(
   [...orders].map(([field, directions]) => [field, directions.map(pageStatement)] as const),
 );
 
+const statementsWithin = new Map(
+  [...orders].map(([field, directions]) => [field, directions.map(statementWithin)] as const),
+);
+
 /** The statement for an order that an index has; `undefined` for any other field. */
 export function orderedPage(
   field: string,
   { descending }: { readonly descending: boolean },
 ): PageStatement | undefined {
   return statements.get(field)?.[descending ? 1 : 0];
+}
+
+/**
+ * The same where the engine sends a page as a whole: profiles are null when all of them together are
+ * larger than the first value of the statement, a number of bytes.
+ */
+export function orderedPageWithin(
+  field: string,
+  { descending }: { readonly descending: boolean },
+): PageStatement | undefined {
+  return statementsWithin.get(field)?.[descending ? 1 : 0];
 }
 
 /** Names are of this file, values are bound: what a tagged template would be. */
@@ -34,6 +49,21 @@ function pageStatement(order: string): PageStatement {
     ` order by ${order} limit `,
     ' offset ',
     '',
+  ];
+  return Object.assign(parts, { raw: parts });
+}
+
+function statementWithin(order: string): PageStatement {
+  const parts = [
+    `select id, connection, email, username, password_hash, created_at, updated_at,
+      case when sum(octet_length(profile)) over () <= `,
+    `::bigint then profile end as profile
+    from (
+      select id, connection, email, username, password_hash, profile, created_at, updated_at
+      from users where tenant = `,
+    ` order by ${order} limit `,
+    ' offset ',
+    `) as page order by ${order}`,
   ];
   return Object.assign(parts, { raw: parts });
 }

@@ -42,7 +42,8 @@ async function start(
 
 /** Names of what there is, of every kind. */
 async function inventory(tenant: number): Promise<Record<string, string[]>> {
-  const { items: apis } = await store.apis.list(tenant, page);
+  const listed = await store.apis.list(tenant, page);
+  const apis = 'items' in listed ? listed.items : [];
   const { items: roles } = await store.roles.list(tenant, page);
   const { items: clients } = await store.clients.list(tenant, page);
   return {

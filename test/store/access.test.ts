@@ -13,6 +13,7 @@ import { grantsContract } from './contract/grants.ts';
 import { rolesContract } from './contract/roles.ts';
 import { keysContract } from './contract/keys.ts';
 import { addTenant, newStream, start } from './contract/scene.ts';
+import { pagesContract } from './contract/pages.ts';
 import { tenantsContract } from './contract/tenants.ts';
 import { usersContract } from './contract/users.ts';
 import { sqliteFile, sqliteMemory } from './engines.ts';
@@ -25,6 +26,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   grantsContract(engine);
   rolesContract(engine);
   usersContract(engine);
+  pagesContract(engine);
 }
 
 describe('SQLite in a file', () => {

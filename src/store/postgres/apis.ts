@@ -1,7 +1,8 @@
 import type { Api } from '../../core/types.ts';
-import type { ApiStore, NumberedPage, PageByNumber } from '../port.ts';
+import type { ApiStore } from '../port.ts';
 import type { Database, Queries } from './database.ts';
 import { takeTurn } from './turns.ts';
+import { boundOf } from '../rows/bounded.ts';
 import { apiOf, type ApiRow } from '../rows/apis.ts';
 
 /** The APIs that tokens are made for, the management API excepted. */
@@ -29,18 +30,28 @@ async function get(db: Queries, tenant: number, idOrIdentifier: string): Promise
 async function list(
   db: Queries,
   tenant: number,
-  { page, perPage }: PageByNumber,
-): Promise<NumberedPage<Api>> {
+  { page, perPage, bytesMax }: Parameters<ApiStore['list']>[1],
+): ReturnType<ApiStore['list']> {
+  // Differs because PostgreSQL sends a result as a whole: the scopes are null when it is too large.
   const [rows, count] = await Promise.all([
-    db.all<ApiRow>`
-      select id, identifier, name, scopes, enforce_policies, token_dialect,
-        token_lifetime_seconds, created_at
-      from apis where tenant = ${tenant}
-      order by created_at, id limit ${perPage} offset ${page * perPage}`,
+    db.all<ApiRow | (Omit<ApiRow, 'scopes'> & { scopes: null })>`
+      select id, identifier, name, enforce_policies, token_dialect,
+        token_lifetime_seconds, created_at,
+        case when sum(octet_length(scopes)) over () <= ${boundOf(bytesMax)}::bigint
+          then scopes end as scopes
+      from (
+        select id, identifier, name, scopes, enforce_policies, token_dialect,
+          token_lifetime_seconds, created_at
+        from apis where tenant = ${tenant}
+        order by created_at, id limit ${perPage} offset ${page * perPage}
+      ) as page
+      order by created_at, id`,
     db.get<{ total: number }>`
       select count(*) as total from apis where tenant = ${tenant}`,
   ]);
-  return { items: rows.map((row) => apiOf(tenant, row)), total: count?.total ?? 0 };
+  const whole = rows.filter((row) => row.scopes !== null);
+  if (whole.length < rows.length) return { refused: 'too_large' };
+  return { items: whole.map((row) => apiOf(tenant, row)), total: count?.total ?? 0 };
 }
 
 async function create(tx: Queries, api: Api): ReturnType<ApiStore['create']> {

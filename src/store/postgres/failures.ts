@@ -6,6 +6,8 @@ import type { FailureQuery, Page } from '../port.ts';
 import { historiesOf } from './attempts.ts';
 import type { Queries } from './database.ts';
 import { type BodyPlace, withBodies } from './kept.ts';
+import { rowBytes } from '../rows/bounded.ts';
+import { failureBytes } from '../rows/failures.ts';
 
 interface FailureRow extends EventColumns, BodyPlace {
   readonly failed_at: Millis;
@@ -41,13 +43,41 @@ export async function listFailures(
       and (${query.from}::bigint is null or d.time >= ${query.from})
       and (${query.to}::bigint is null or d.time < ${query.to})
     order by d.failed_at desc, d.event_id desc limit ${query.take + 1}`;
-  const shown = rows.slice(0, query.take);
-  const last = shown.at(-1);
-  const more = rows.length > query.take && last !== undefined;
-  return {
-    items: await failuresOf(db, tenant, stream, shown),
-    next: more ? formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id }) : undefined,
-  };
+  const read = await readChunks(rows, query, (chunk) => failuresOf(db, tenant, stream, chunk));
+  const last = read.rows.at(-1);
+  const next = last && formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id });
+  return { items: read.failures, next: read.rows.length < rows.length ? next : undefined };
+}
+
+/** Failures whose bodies and histories are read at once: 512 KiB each, where all are as large as can be. */
+const chunkMax = 16;
+
+/**
+ * Reads the failures of the first rows, `take` of them or as many as are not larger than `bytesMax`.
+ * In chunks, because only the bodies say how large a page is.
+ */
+async function readChunks(
+  rows: readonly FailureRow[],
+  { take, bytesMax = Infinity }: FailureQuery,
+  failuresOfChunk: (chunk: readonly FailureRow[]) => Promise<Failure[]>,
+): Promise<{ rows: readonly FailureRow[]; failures: readonly Failure[] }> {
+  const failures: Failure[] = [];
+  let bytes = 0;
+  for (let first = 0; first < Math.min(take, rows.length); first += chunkMax) {
+    const chunk = rows.slice(first, Math.min(first + chunkMax, take));
+    for (const one of await failuresOfChunk(chunk)) {
+      bytes += failureBytes(one) + rowBytes;
+      if (bytes > bytesMax && failures.length > 0) return { rows: upTo(rows, failures), failures };
+      failures.push(one);
+    }
+  }
+  return { rows: rows.slice(0, take), failures };
+}
+
+/** The rows up to that of the last failure. */
+function upTo(rows: readonly FailureRow[], failures: readonly Failure[]): readonly FailureRow[] {
+  const id = failures.at(-1)?.event.id;
+  return rows.slice(0, rows.findIndex((row) => row.event_id === id) + 1);
 }
 
 /** Where the first page begins: later than every failure. */

@@ -1,6 +1,7 @@
 import { managementApiId, type Grant } from '../../core/types.ts';
 import type { GrantStore, Page } from '../port.ts';
 import type { Database, Queries } from './database.ts';
+import { boundedRows, boundOf, type CountedRow, rowBytes } from '../rows/bounded.ts';
 import { grantOf, type GrantRow } from '../rows/grants.ts';
 
 /** What clients may do at APIs: at most one grant for each pair. */
@@ -48,16 +49,27 @@ async function of(
 async function list(
   db: Queries,
   tenant: number,
-  { client, api, after, take }: Parameters<GrantStore['list']>[1],
+  { client, api, after, take, bytesMax }: Parameters<GrantStore['list']>[1],
 ): Promise<Page<Grant>> {
-  const rows = await db.all<GrantRow>`
-    select id, client, api, scope from grants
-    where tenant = ${tenant} and id > ${after ?? ''}
-      and (${client}::text is null or client = ${client})
-      and (${api}::text is null or api = ${api})
-    order by id limit ${take + 1}`;
-  const items = rows.slice(0, take).map((row) => grantOf(tenant, row));
-  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+  // Differs because PostgreSQL sends a result as a whole: it leaves out what is too much by itself.
+  const read = await db.all<GrantRow & CountedRow>`
+    select id, client, api, scope, found
+    from (
+      select page.*, count(*) over () as found, row_number() over (order by id) as number,
+        sum(octet_length(scope) + ${rowBytes}::integer) over (order by id) as bytes
+      from (
+        select id, client, api, scope from grants
+        where tenant = ${tenant} and id > ${after ?? ''}
+          and (${client}::text is null or client = ${client})
+          and (${api}::text is null or api = ${api})
+        order by id limit ${take + 1}
+      ) as page
+    ) as sized
+    where bytes <= ${boundOf(bytesMax)}::bigint or number = 1
+    order by id`;
+  const { rows, hasMore } = boundedRows(read, take);
+  const items = rows.map((row) => grantOf(tenant, row));
+  return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
 async function create(tx: Queries, grant: Grant): ReturnType<GrantStore['create']> {

@@ -18,7 +18,8 @@ import { countSkipped, passedOverBy } from './skipped.ts';
 import { listStats } from './stats.ts';
 import { storeNow } from './time.ts';
 import { takeTurn } from './turns.ts';
-import { streamOf, type StreamRow } from '../rows/streams.ts';
+import { boundedRows, boundOf, type CountedRow, rowBytes } from '../rows/bounded.ts';
+import { streamOf, type StreamRow, streamsOf } from '../rows/streams.ts';
 
 export interface StreamDeps {
   readonly db: Database;
@@ -73,14 +74,27 @@ async function list(
   db: Queries,
   seal: Seal,
   tenant: number,
-  { after, take }: Parameters<StreamStore['list']>[1],
+  { after, take, bytesMax }: Parameters<StreamStore['list']>[1],
 ): Promise<Page<Stream>> {
-  const rows = await db.all<StreamRow>`
+  // Differs because PostgreSQL sends a result as a whole: it leaves out what is too much by itself.
+  const read = await db.all<StreamRow & CountedRow>`
     select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
-      created_at, updated_at
-    from streams where tenant = ${tenant} and id > ${after ?? ''} order by id limit ${take + 1}`;
-  const items = rows.slice(0, take).map((row) => streamOf(seal, row));
-  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+      created_at, updated_at, found
+    from (
+      select page.*, count(*) over () as found, row_number() over (order by id) as number,
+        sum(octet_length(subscriptions) + octet_length(destination) + ${rowBytes}::integer)
+          over (order by id) as bytes
+      from (
+        select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
+          created_at, updated_at
+        from streams where tenant = ${tenant} and id > ${after ?? ''} order by id limit ${take + 1}
+      ) as page
+    ) as sized
+    where bytes <= ${boundOf(bytesMax)}::bigint or number = 1
+    order by id`;
+  const { rows, hasMore } = boundedRows(read, take);
+  const items = await streamsOf(seal, rows);
+  return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
 async function readHealth(db: Queries, tenant: number, id: string): Promise<Health | undefined> {

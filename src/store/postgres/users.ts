@@ -1,12 +1,13 @@
 import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint, Page } from '../port.ts';
 import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
-import { orderedPage } from '../user-order.ts';
+import { orderedPageWithin } from '../user-order.ts';
 import type { Database, Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
 import { appendWithin } from './log.ts';
 import { takeTurn } from './turns.ts';
-import { userOf, type UserRow } from '../rows/users.ts';
+import { boundedRows, boundOf, type CountedRow, rowBytes } from '../rows/bounded.ts';
+import { userOf, type UserRow, usersOf } from '../rows/users.ts';
 
 export interface UserDeps {
   readonly db: Database;
@@ -58,14 +59,25 @@ async function byEmail(db: Queries, tenant: number, email: string): Promise<User
 async function listFrom(
   db: Queries,
   tenant: number,
-  { after, take }: Parameters<UserStore['listFrom']>[1],
+  { after, take, bytesMax }: Parameters<UserStore['listFrom']>[1],
 ): Promise<Page<User>> {
-  const rows = await db.all<UserRow>`
-    select id, connection, email, username, password_hash, profile, created_at, updated_at
-    from users where tenant = ${tenant} and id > ${after ?? ''}
-    order by id limit ${take + 1}`;
-  const items = rows.slice(0, take).map((row) => userOf(tenant, row));
-  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+  // Differs because PostgreSQL sends a result as a whole: it leaves out what is too much by itself.
+  const read = await db.all<UserRow & CountedRow>`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at, found
+    from (
+      select page.*, count(*) over () as found, row_number() over (order by id) as number,
+        sum(octet_length(profile) + ${rowBytes}::integer) over (order by id) as bytes
+      from (
+        select id, connection, email, username, password_hash, profile, created_at, updated_at
+        from users where tenant = ${tenant} and id > ${after ?? ''}
+        order by id limit ${take + 1}
+      ) as page
+    ) as sized
+    where bytes <= ${boundOf(bytesMax)}::bigint or number = 1
+    order by id`;
+  const { rows, hasMore } = boundedRows(read, take);
+  const items = await usersOf(tenant, rows);
+  return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
 async function list(db: Queries, tenant: number, query: UserQuery): ReturnType<UserStore['list']> {
@@ -76,23 +88,33 @@ async function list(db: Queries, tenant: number, query: UserQuery): ReturnType<U
       : undefined,
   ]);
   if (rows === undefined) return { refused: 'too_many_to_sort' };
-  return { items: rows.map((row) => userOf(tenant, row)), total: count?.total ?? 0 };
+  if (!rows.every(isWhole)) return { refused: 'too_large' };
+  return { items: await usersOf(tenant, rows), total: count?.total ?? 0 };
 }
 
 /** `undefined` where every user had to be read and there are too many. */
 async function pageOf(
   db: Queries,
   tenant: number,
-  { page, perPage, sort }: UserQuery,
-): Promise<UserRow[] | undefined> {
+  { page, perPage, sort, bytesMax }: UserQuery,
+): Promise<(UserRow | CutRow)[] | undefined> {
   const bounds = { tenant, take: perPage, skip: page * perPage };
   // PostgreSQL takes no text with a U+0000, and reads no member of that name.
   const { field, descending, max } =
     sort === undefined || sort.field.includes('\u0000') ? byId : sort;
-  const ordered = orderedPage(field, { descending });
-  if (ordered !== undefined) return db.all<UserRow>(ordered, tenant, perPage, page * perPage);
+  const ordered = orderedPageWithin(field, { descending });
+  if (ordered !== undefined) {
+    return db.all(ordered, boundOf(bytesMax), tenant, perPage, page * perPage);
+  }
   if (max === undefined || (await isLarger(db, tenant, max))) return undefined;
   return sorted(db, bounds, { field, descending });
+}
+
+/** Of a page that is too large: its profiles stay where they are. */
+type CutRow = Omit<UserRow, 'profile'> & { readonly profile: null };
+
+function isWhole(row: UserRow | CutRow): row is UserRow {
+  return row.profile !== null;
 }
 
 const byId = { field: 'user_id', descending: false, max: undefined };

@@ -28,3 +28,8 @@ export function apiOf(tenant: number, row: ApiRow): Api {
     createdAt: row.created_at,
   };
 }
+
+/** What counts of a row in a page that is bounded in bytes. */
+export function scopesBytes({ scopes }: Pick<ApiRow, 'scopes'>): number {
+  return Buffer.byteLength(scopes);
+}

@@ -12,3 +12,8 @@ export interface GrantRow {
 export function grantOf(tenant: number, { id, client, api, scope }: GrantRow): Grant {
   return { tenant, id, client, api, scope: JSON.parse(scope) as string[] };
 }
+
+/** What counts of a row in a page that is bounded in bytes. */
+export function scopeBytes({ scope }: GrantRow): number {
+  return Buffer.byteLength(scope);
+}

@@ -6,6 +6,7 @@ import type {
   StreamStatus,
   Subscription,
 } from '../../core/types.ts';
+import { mapInSlices } from '../../core/slices.ts';
 import type { Seal } from '../seal.ts';
 
 /** The columns of a stream. */
@@ -36,6 +37,16 @@ export function streamOf(seal: Seal, row: StreamRow): Stream {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
+}
+
+/** The same of a page, whose streams may have many subscriptions. */
+export function streamsOf(seal: Seal, rows: readonly StreamRow[]): Promise<Stream[]> {
+  return mapInSlices(rows, (row) => streamOf(seal, row), streamBytes);
+}
+
+/** What counts of a row in a page that is bounded in bytes. */
+export function streamBytes({ subscriptions, destination }: StreamRow): number {
+  return Buffer.byteLength(subscriptions) + destination.length;
 }
 
 /** JSON drops a member that is undefined. */

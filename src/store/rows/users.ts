@@ -1,4 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
+import { mapInSlices } from '../../core/slices.ts';
 import type { User } from '../../core/types.ts';
 
 /** The columns of a user. */
@@ -26,4 +27,14 @@ export function userOf(tenant: number, row: UserRow): User {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
+}
+
+/** The same of a page, whose profiles may be large. */
+export function usersOf(tenant: number, rows: readonly UserRow[]): Promise<User[]> {
+  return mapInSlices(rows, (row) => userOf(tenant, row), profileBytes);
+}
+
+/** What counts of a row in a page that is bounded in bytes. */
+export function profileBytes({ profile }: UserRow): number {
+  return Buffer.byteLength(profile);
 }

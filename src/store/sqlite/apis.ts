@@ -1,7 +1,8 @@
 import type { Api } from '../../core/types.ts';
-import type { ApiStore, NumberedPage, PageByNumber } from '../port.ts';
+import type { ApiStore } from '../port.ts';
 import type { Database } from './database.ts';
-import { apiOf, type ApiRow } from '../rows/apis.ts';
+import { apiOf, type ApiRow, scopesBytes } from '../rows/apis.ts';
+import { readBounded } from '../rows/bounded.ts';
 
 /** The APIs that tokens are made for, the management API excepted. */
 export function createApiStore({ db }: { readonly db: Database }): ApiStore {
@@ -36,12 +37,18 @@ function byIdentifier(db: Database, tenant: number, identifier: string): Api | u
   return row && apiOf(tenant, row);
 }
 
-function list(db: Database, tenant: number, { page, perPage }: PageByNumber): NumberedPage<Api> {
-  const rows = db.all<ApiRow>`
+function list(
+  db: Database,
+  tenant: number,
+  { page, perPage, bytesMax }: Parameters<ApiStore['list']>[1],
+): Awaited<ReturnType<ApiStore['list']>> {
+  const found = db.each<ApiRow>`
     select id, identifier, name, scopes, enforce_policies, token_dialect, token_lifetime_seconds,
       created_at
     from apis where tenant = ${tenant}
     order by created_at, id limit ${perPage} offset ${page * perPage}`;
+  const { rows, isCut } = readBounded(found, { take: perPage, bytesMax }, scopesBytes);
+  if (isCut) return { refused: 'too_large' };
   const count = db.get<{ total: number }>`
     select count(*) as total from apis where tenant = ${tenant}`;
   return { items: rows.map((row) => apiOf(tenant, row)), total: count?.total ?? 0 };

@@ -1,11 +1,13 @@
 import type { Millis } from '../../core/clock.ts';
-import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
+import { parseFailureKey } from '../../core/page.ts';
 import type { Failure } from '../../core/types.ts';
 import type { FailureQuery, Page } from '../port.ts';
 import { historyOf } from './attempts.ts';
 import type { Database } from './database.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { readRun } from './runs.ts';
+import { readBounded } from '../rows/bounded.ts';
+import { failureBytes, nextKeyOf } from '../rows/failures.ts';
 
 interface FailureRow extends EventColumns {
   readonly failed_at: Millis;
@@ -15,17 +17,17 @@ interface FailureRow extends EventColumns {
  * Open failures, newest first. A record keeps its place through redeliveries, so that pages are
  * stable while records come and go. An `after` that no page ever had answers an empty page.
  */
-export function listFailures(
+export async function listFailures(
   db: Database,
   tenant: number,
   stream: string,
   query: FailureQuery,
-): Page<Failure> {
+): Promise<Page<Failure>> {
   const run = readRun(db, tenant, stream);
   const after = query.after === undefined ? beforeAll : parseFailureKey(query.after);
   if (run === undefined || after === undefined) return { items: [], next: undefined };
   const types = query.types === undefined ? undefined : JSON.stringify(query.types);
-  const rows = db.all<FailureRow>`
+  const found = db.each<FailureRow>`
     select d.event_id, d.offset, d.type, d.time, d.failed_at, coalesce(d.body, k.body, e.body) as body
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
@@ -35,13 +37,8 @@ export function listFailures(
       and (${types} is null or d.type in (select value from json_each(${types})))
       and d.time >= ${query.from ?? -Infinity} and d.time < ${query.to ?? Infinity}
     order by d.failed_at desc, d.event_id desc limit ${query.take + 1}`;
-  const shown = rows.slice(0, query.take);
-  const last = shown.at(-1);
-  const more = rows.length > query.take && last !== undefined;
-  return {
-    items: shown.map((row) => failureOf(db, run.key, row)),
-    next: more ? formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id }) : undefined,
-  };
+  const { rows, hasMore } = readBounded(failuresOf(db, run.key, found), query, failureBytes);
+  return { items: rows, next: hasMore ? nextKeyOf(rows) : undefined };
 }
 
 /** Where the first page begins: later than every failure. */
@@ -62,6 +59,15 @@ export function failure(
     where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${eventId}
       and d.failed_at is not null`;
   return run && row && failureOf(db, run.key, row);
+}
+
+/** Failures are as long as their history, which is read along with them. */
+function* failuresOf(
+  db: Database,
+  streamKey: number,
+  rows: Iterable<FailureRow>,
+): Generator<Failure, void, undefined> {
+  for (const row of rows) yield failureOf(db, streamKey, row);
 }
 
 function failureOf(db: Database, streamKey: number, row: FailureRow): Failure {

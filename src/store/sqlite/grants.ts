@@ -1,7 +1,8 @@
 import { managementApiId, type Grant } from '../../core/types.ts';
 import type { GrantStore, Page } from '../port.ts';
 import type { Database } from './database.ts';
-import { grantOf, type GrantRow } from '../rows/grants.ts';
+import { readBounded } from '../rows/bounded.ts';
+import { grantOf, type GrantRow, scopeBytes } from '../rows/grants.ts';
 
 /** What clients may do at APIs: at most one grant for each pair. */
 export function createGrantStore({ db }: { readonly db: Database }): GrantStore {
@@ -37,18 +38,16 @@ function of(db: Database, tenant: number, client: string, api: string): Grant | 
   return row && grantOf(tenant, row);
 }
 
-function list(
-  db: Database,
-  tenant: number,
-  { client, api, after, take }: Parameters<GrantStore['list']>[1],
-): Page<Grant> {
-  const rows = db.all<GrantRow>`
+function list(db: Database, tenant: number, page: Parameters<GrantStore['list']>[1]): Page<Grant> {
+  const { client, api, after, take } = page;
+  const found = db.each<GrantRow>`
     select id, client, api, scope from grants
     where tenant = ${tenant} and id > ${after ?? ''}
       and (${client} is null or client = ${client}) and (${api} is null or api = ${api})
     order by id limit ${take + 1}`;
-  const items = rows.slice(0, take).map((row) => grantOf(tenant, row));
-  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+  const { rows, hasMore } = readBounded(found, page, scopeBytes);
+  const items = rows.map((row) => grantOf(tenant, row));
+  return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
 function create(db: Database, grant: Grant): Awaited<ReturnType<GrantStore['create']>> {

@@ -18,7 +18,8 @@ import { headOf, oldestAfter } from './log.ts';
 import { noteChange, readRun, writeRun } from './runs.ts';
 import { countSkipped, passedOverBy } from './skipped.ts';
 import { listStats } from './stats.ts';
-import { streamOf, type StreamRow } from '../rows/streams.ts';
+import { readBounded } from '../rows/bounded.ts';
+import { streamBytes, streamOf, type StreamRow, streamsOf } from '../rows/streams.ts';
 
 export interface StreamDeps {
   readonly db: Database;
@@ -71,17 +72,19 @@ export function readStream(
 }
 
 /** Ids rise with the time they were made at, so their order is that of creation. */
-function list(
+async function list(
   { db, seal }: StreamDeps,
   tenant: number,
-  { after, take }: Parameters<StreamStore['list']>[1],
-): Page<Stream> {
-  const rows = db.all<StreamRow>`
+  page: Parameters<StreamStore['list']>[1],
+): Promise<Page<Stream>> {
+  const { after, take } = page;
+  const found = db.each<StreamRow>`
     select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
       created_at, updated_at
     from streams where tenant = ${tenant} and id > ${after ?? ''} order by id limit ${take + 1}`;
-  const items = rows.slice(0, take).map((row) => streamOf(seal, row));
-  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+  const { rows, hasMore } = readBounded(found, page, streamBytes);
+  const items = await streamsOf(seal, rows);
+  return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
 function create(

@@ -6,7 +6,8 @@ import { orderedPage } from '../user-order.ts';
 import type { StoreTime } from '../port-time.ts';
 import type { Database } from './database.ts';
 import { appendWithin } from './log.ts';
-import { userOf, type UserRow } from '../rows/users.ts';
+import { readBounded } from '../rows/bounded.ts';
+import { profileBytes, userOf, type UserRow, usersOf } from '../rows/users.ts';
 
 export interface UserDeps {
   readonly db: Database;
@@ -54,30 +55,31 @@ function byEmail(db: Database, tenant: number, email: string): User[] {
   return rows.map((row) => userOf(tenant, row));
 }
 
-function listFrom(
+async function listFrom(
   db: Database,
   tenant: number,
-  { after, take }: Parameters<UserStore['listFrom']>[1],
-): Page<User> {
-  const rows = db.all<UserRow>`
+  page: Parameters<UserStore['listFrom']>[1],
+): Promise<Page<User>> {
+  const { after, take } = page;
+  const found = db.each<UserRow>`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
     from users where tenant = ${tenant} and id > ${after ?? ''}
     order by id limit ${take + 1}`;
-  const items = rows.slice(0, take).map((row) => userOf(tenant, row));
-  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+  const { rows, hasMore } = readBounded(found, page, profileBytes);
+  const items = await usersOf(tenant, rows);
+  return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
-function list(
-  db: Database,
-  tenant: number,
-  query: UserQuery,
-): Awaited<ReturnType<UserStore['list']>> {
-  const rows = pageOf(db, tenant, query);
-  if (rows === undefined) return { refused: 'too_many_to_sort' };
+async function list(db: Database, tenant: number, query: UserQuery): ReturnType<UserStore['list']> {
+  const found = pageOf(db, tenant, query);
+  if (found === undefined) return { refused: 'too_many_to_sort' };
+  const { bytesMax, perPage: take } = query;
+  const { rows, isCut } = readBounded(found, { take, bytesMax }, profileBytes);
+  if (isCut) return { refused: 'too_large' };
   const count = query.counted
     ? db.get<{ total: number }>`select count(*) as total from users where tenant = ${tenant}`
     : undefined;
-  return { items: rows.map((row) => userOf(tenant, row)), total: count?.total ?? 0 };
+  return { items: await usersOf(tenant, rows), total: count?.total ?? 0 };
 }
 
 /** `undefined` where every user had to be read and there are too many. */
@@ -85,10 +87,10 @@ function pageOf(
   db: Database,
   tenant: number,
   { page, perPage, sort }: UserQuery,
-): UserRow[] | undefined {
+): Iterable<UserRow> | undefined {
   const { field, descending, max } = sort ?? byId;
   const ordered = orderedPage(field, { descending });
-  if (ordered !== undefined) return db.all<UserRow>(ordered, tenant, perPage, page * perPage);
+  if (ordered !== undefined) return db.each<UserRow>(ordered, tenant, perPage, page * perPage);
   if (max === undefined || isLarger(db, tenant, max)) return undefined;
   return sorted(db, { tenant, take: perPage, skip: page * perPage }, { field, descending });
 }

@@ -62,9 +62,10 @@ export function apisContract(engine: Engine): void {
         await store.apis.create(newApi(tenant, id, { createdAt: start + index }));
       }
       const page = async (number: number) => {
-        const { items, total } = await store.apis.list(tenant, { page: number, perPage: 2 });
-        assert.equal(total, 3);
-        return items.map((api) => api.id);
+        const answer = await store.apis.list(tenant, { page: number, perPage: 2 });
+        assert.ok('items' in answer);
+        assert.equal(answer.total, 3);
+        return answer.items.map((api) => api.id);
       };
       assert.deepEqual(await page(0), ['b', 'c']);
       assert.deepEqual(await page(1), ['a']);

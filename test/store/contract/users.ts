@@ -425,7 +425,7 @@ function listContract(engine: Engine): void {
 }
 
 /** A user as tests want it, without a username, made at `start`. */
-function newUser(tenant: number, id: string, given: Partial<User> = {}): User {
+export function newUser(tenant: number, id: string, given: Partial<User> = {}): User {
   return {
     tenant,
     id: `leat|${id}`,

@@ -1,0 +1,54 @@
+/** Bytes that a row takes in an answer besides those of its long columns. */
+export const rowBytes = 1024;
+
+/** The first rows of a page. */
+export interface BoundedRows<Row> {
+  readonly rows: readonly Row[];
+  /** Whether the bytes left out some that `take` has room for. */
+  readonly isCut: boolean;
+  /** Whether there are rows after these, where one more than `take` was asked for. */
+  readonly hasMore: boolean;
+}
+
+/**
+ * Reads rows until there are `take` of them or the next one would make them larger than `bytesMax`.
+ * The first row is read whatever its size.
+ *
+ * @param rows are read one by one, and no further than needed
+ * @param bytesOf of the long columns of a row
+ */
+export function readBounded<Row>(
+  rows: Iterable<Row>,
+  { take, bytesMax = Infinity }: { readonly take: number; readonly bytesMax?: number | undefined },
+  bytesOf: (row: Row) => number,
+): BoundedRows<Row> {
+  const read: Row[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    if (read.length === take) return { rows: read, isCut: false, hasMore: true };
+    bytes += bytesOf(row) + rowBytes;
+    if (bytes > bytesMax && read.length > 0) return { rows: read, isCut: true, hasMore: true };
+    read.push(row);
+  }
+  return { rows: read, isCut: false, hasMore: false };
+}
+
+/** A row of a statement that leaves out rows itself, and says how many there were. */
+export interface CountedRow {
+  /** Rows of the page before those that are too much were left out. */
+  readonly found: number;
+}
+
+/** The same as {@link readBounded} of what such a statement has read. */
+export function boundedRows<Row extends CountedRow>(
+  read: readonly Row[],
+  take: number,
+): Pick<BoundedRows<Row>, 'rows' | 'hasMore'> {
+  const rows = read.slice(0, take);
+  return { rows, hasMore: (read[0]?.found ?? 0) > rows.length };
+}
+
+/** The bound as a parameter of a statement. */
+export function boundOf(bytesMax: number | undefined): number {
+  return bytesMax ?? Number.MAX_SAFE_INTEGER;
+}

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { User } from '../../src/core/types.ts';
+import { openSite, type Received, type Site } from './site.ts';
+
+const MIB = 1_048_576;
+const total = 12;
+let site: Site;
+
+before(async () => {
+  site = await openSite();
+  for (let index = 0; index < total; index += 1) await addUser(index);
+});
+after(() => site.close());
+
+/** A user with metadata of nearly 1 MiB. */
+async function addUser(index: number): Promise<void> {
+  const { store, tenant } = site.house;
+  const user: User = {
+    tenant: tenant.id,
+    id: `leat|${String(index).padStart(2, '0')}`,
+    connection: 'Username-Password-Authentication',
+    email: `user-${index}@example.com`,
+    username: undefined,
+    passwordHash: '',
+    profile: { user_metadata: { text: 'x'.repeat(MIB - 2000) } },
+    createdAt: index,
+    updatedAt: index,
+  };
+  const id = `evt_${String(index).padStart(22, '0')}`;
+  await store.users.create(user, { id, chosen: false, type: 'a.b', time: 0, body: '{}' });
+}
+
+function assertTooLarge(answer: Received, message: string): void {
+  assert.equal(answer.status, 400);
+  assert.deepEqual(answer.body, {
+    statusCode: 400,
+    error: 'Bad Request',
+    message,
+    errorCode: 'invalid_paging',
+  });
+}
+
+describe('a page of more than 8 MiB', () => {
+  test('by number: is refused, and a smaller one is answered', async () => {
+    const message = 'The page would be larger than 8 MiB. Use a smaller per_page or take.';
+    assertTooLarge(await site.send('GET', '/users'), message);
+    assertTooLarge(await site.send('GET', '/users?sort=created_at:-1&per_page=9'), message);
+    const small = await site.send('GET', '/users?per_page=7&page=1&include_totals=true');
+    assert.equal(small.status, 200);
+    assert.equal(small.body.users.length, total - 7);
+    assert.equal(small.body.total, total);
+  });
+
+  test('by key: ends early with next, until all were answered once', async () => {
+    const ids: string[] = [];
+    let from = '';
+    for (let pages = 0; pages < 5; pages += 1) {
+      const page = await site.send('GET', `/users?take=100${from}`);
+      assert.equal(page.status, 200);
+      assert.ok(Buffer.byteLength(page.text) <= 8 * MIB);
+      ids.push(...page.body.users.map((user: { user_id: string }) => user.user_id));
+      if (page.body.next === undefined) break;
+      from = `&from=${page.body.next}`;
+    }
+    assert.equal(ids.length, total);
+    assert.deepEqual(ids, [...new Set(ids)].toSorted());
+  });
+});
+
+describe('a stream', () => {
+  const types = (count: number): object[] =>
+    Array.from({ length: count }, (_, n) => ({ event_type: `user.t${n}` }));
+  const destination = {
+    type: 'webhook',
+    configuration: {
+      webhook_endpoint: 'https://hooks.example.net/',
+      webhook_authorization: { method: 'bearer', token: 'a-token-of-the-test' },
+    },
+  };
+
+  test('has at most 1000 subscriptions', async () => {
+    const create = (count: number): Promise<Received> =>
+      site.send('POST', '/event-streams', { destination, subscriptions: types(count) });
+    const refused = await create(1001);
+    assert.equal(refused.status, 400);
+    assert.equal(
+      refused.body.message,
+      "Payload validation error: 'Array is too long (1001), maximum 1000' on property subscriptions (Event types that are sent).",
+    );
+    const created = await create(1000);
+    assert.equal(created.status, 201, created.text);
+    const path = `/event-streams/${created.body.id}`;
+    assert.equal((await site.send('PATCH', path, { subscriptions: types(1001) })).status, 400);
+    assert.equal((await site.send('PATCH', path, { subscriptions: types(1000) })).status, 200);
+  });
+});

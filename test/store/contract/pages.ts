@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Page } from '../../../src/store/port.ts';
+import { newApi } from './apis.ts';
+import { newClient } from './clients.ts';
+import type { Engine } from './engine.ts';
+import { createScene, failed, newEvent, type Scene, start } from './scene.ts';
+import { newUser } from './users.ts';
+
+const KIB = 1024;
+const bytesMax = 100 * KIB;
+/** Two fit into a page, also in characters of three bytes. */
+const long = '€'.repeat((40 * KIB) / 3);
+const total = 5;
+const ids = Array.from({ length: total }, (_, index) => `item-${index}`);
+
+type Bounds = { after: string | undefined; take: number; bytesMax?: number };
+
+export function pagesContract(engine: Engine): void {
+  describe(`${engine.name}: a page that is bounded in bytes`, () => {
+    test('streams: ends before the one that is too much', async (t) => {
+      const scene = await createScene(engine, t);
+      for (const id of ids) await scene.addStream({ id, types: [long] });
+      await assertCut(
+        (page) => scene.store.streams.list(scene.tenant, page),
+        ({ id }) => id,
+        ids,
+      );
+    });
+
+    test('users: ends before the one that is too much', async (t) => {
+      const scene = await createScene(engine, t);
+      const users = await addUsers(scene);
+      const list = (page: Bounds) => scene.store.users.listFrom(scene.tenant, page);
+      await assertCut(list, ({ id }) => id, users);
+    });
+
+    test('grants: ends before the one that is too much', async (t) => {
+      const scene = await createScene(engine, t);
+      const { store, tenant } = scene;
+      await store.clients.create(newClient(tenant, 'robot'));
+      for (const id of ids) {
+        await store.apis.create(newApi(tenant, id));
+        await store.grants.create({ tenant, id, client: 'robot', api: id, scope: [long] });
+      }
+      await assertCut(
+        (page) => store.grants.list(tenant, page),
+        ({ id }) => id,
+        ids,
+      );
+    });
+
+    test('failures: ends before the one that is too much', async (t) => {
+      const scene = await createScene(engine, t);
+      const stream = await scene.addStream();
+      const owned = await scene.own(stream);
+      const events = ids.map(() => newEvent({ body: JSON.stringify({ data: { long } }) }));
+      const appended = await scene.store.log.append(scene.tenant, events);
+      for (const [index, { id, type, time, body }] of events.entries()) {
+        const event = { id, type, time, body, offset: appended[index]?.offset ?? 0 };
+        await scene.settle(owned, { outcomes: [failed(event)] });
+        scene.now += 1;
+      }
+      const list = (page: Bounds) =>
+        scene.store.deliveries.listFailures(scene.tenant, stream.id, page);
+      const newestFirst = events.map(({ id }) => id).toReversed();
+      await assertCut(list, ({ event }) => event.id, newestFirst);
+    });
+
+    test('users by number: is refused when it is too large, in every order', async (t) => {
+      const scene = await createScene(engine, t);
+      const users = await addUsers(scene);
+      for (const field of ['user_id', 'created_at', 'updated_at', 'email', 'username']) {
+        for (const descending of [false, true]) {
+          const max = { users: 100, bytes: 1 };
+          const sort = { field, descending, max };
+          const page = (perPage: number, bytes: number | undefined) =>
+            scene.store.users.list(scene.tenant, {
+              page: 0,
+              perPage,
+              bytesMax: bytes,
+              sort,
+              counted: true,
+            });
+          assert.deepEqual(await page(3, bytesMax), { refused: 'too_large' }, field);
+          const [two, all] = [await page(2, bytesMax), await page(total, undefined)];
+          assert.ok('items' in two && 'items' in all);
+          const expected = descending ? users.toReversed() : users;
+          assert.deepEqual(
+            two.items.map(({ id }) => id),
+            expected.slice(0, 2),
+          );
+          assert.deepEqual(
+            all.items.map(({ id }) => id),
+            expected,
+          );
+          assert.equal(two.total, total);
+        }
+      }
+    });
+
+    test('APIs by number: is refused when it is too large', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      for (const [index, id] of ids.entries()) {
+        const scopes = [{ value: 'read', description: long }];
+        await store.apis.create(newApi(tenant, id, { scopes, createdAt: start + index }));
+      }
+      assert.deepEqual(await store.apis.list(tenant, { page: 0, perPage: 3, bytesMax }), {
+        refused: 'too_large',
+      });
+      const answer = await store.apis.list(tenant, { page: 1, perPage: 2, bytesMax });
+      assert.ok('items' in answer);
+      assert.deepEqual(
+        answer.items.map(({ id }) => id),
+        ['item-2', 'item-3'],
+      );
+    });
+  });
+}
+
+/** Ids of users whose profiles are long, in the order of every field. */
+async function addUsers({ store, tenant }: Scene): Promise<string[]> {
+  for (const [index, id] of ids.entries()) {
+    const at = start + index;
+    const times = { createdAt: at, updatedAt: at, username: id };
+    const user = newUser(tenant, id, { ...times, profile: { user_metadata: { long } } });
+    assert.ok('created' in (await store.users.create(user, newEvent())));
+  }
+  return ids.map((id) => `leat|${id}`);
+}
+
+/** Pages of two at most, whatever `take` allows, and each item once; no bound reads all at once. */
+async function assertCut<T>(
+  list: (page: Bounds) => Promise<Page<T>>,
+  idOf: (item: T) => string,
+  expected: readonly string[],
+): Promise<void> {
+  const pages: string[][] = [];
+  let after: string | undefined;
+  do {
+    const { items, next } = await list({ after, take: 100, bytesMax });
+    pages.push(items.map(idOf));
+    after = next;
+  } while (after !== undefined && pages.length < 10);
+  assert.deepEqual(pages, [expected.slice(0, 2), expected.slice(2, 4), expected.slice(4)]);
+  const one = await list({ after: undefined, take: 100, bytesMax: 1 });
+  assert.deepEqual(one.items.map(idOf), expected.slice(0, 1), 'one that is too large by itself');
+  assert.ok(one.next !== undefined);
+  const bare = await list({ after: undefined, take: 100 });
+  assert.deepEqual(bare.items.map(idOf), expected);
+  assert.equal(bare.next, undefined);
+  const exact = await list({ after: undefined, take: 2, bytesMax });
+  assert.deepEqual(exact.items.map(idOf), expected.slice(0, 2));
+  assert.ok(exact.next !== undefined);
+}
