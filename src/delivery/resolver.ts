@@ -188,6 +188,8 @@ class Lookup {
     const report = (error: NodeJS.ErrnoException | null, addresses: readonly string[]): void => {
       this.#channels.delete(channel);
       if (error !== null) ended({ code: codeOf(error) });
+      // Aliases that lead nowhere.
+      else if (addresses.length === 0) ended({ code: 'ENODATA' });
       else ended({ addresses: addresses.slice(0, addressesMax) });
     };
     if (family === 4) channel.resolve4(name, report);

@@ -40,6 +40,23 @@ describe('deadlines', () => {
     assert.deepEqual(deadlines.items(), []);
   });
 
+  test('do not pass while they are paused, and have all their time afterwards', async () => {
+    const clock = createManualClock();
+    const passed: string[] = [];
+    const deadlines = setUp(clock, ({ name }) => passed.push(`${name} at ${clock.elapsedMs()}`));
+    const [a, b, c] = [{ name: 'a' }, { name: 'b' }, { name: 'c' }];
+    for (const item of [a, b, c]) deadlines.add(item);
+    await clock.advance(60);
+    deadlines.pause(a);
+    deadlines.pause(b);
+    await clock.advance(500);
+    assert.deepEqual(deadlines.items(), [a, b]);
+    deadlines.delete(b);
+    for (const item of [a, b]) deadlines.resume(item);
+    await clock.advance(1000);
+    assert.deepEqual(passed, ['c at 100', 'a at 660']);
+  });
+
   test('take one timer, and none when there is nothing to wait for', async () => {
     const clock = createManualClock();
     const deadlines = setUp(clock);

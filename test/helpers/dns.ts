@@ -1,49 +1,102 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { isIPv4 } from 'node:net';
+import { createServer, isIPv4, type Server } from 'node:net';
 
-/** A name server on loopback that speaks real DNS over UDP (RFC 1035). */
+/** A name server on loopback that speaks real DNS over UDP and TCP (RFC 1035). */
 
 /** For a resolver that is to ask its name servers alone: no hosts file, no search domains. */
 export const noFiles = { hostsFile: '/dev/null', resolvConf: '/dev/null' };
 
-/** Addresses of both families (none: the name exists without any), or a refusal; or no answer. */
-export type DnsAnswer = readonly string[] | 'no such name' | 'failure' | 'silence';
+/** Addresses of both families (none: the name exists without any), a refusal, no answer, or a lie. */
+export type DnsAnswer =
+  | readonly string[]
+  | 'no such name'
+  | 'failure'
+  | 'silence'
+  /** Addresses under another id, then under another name. */
+  | 'forgeries'
+  /** Two names that are aliases of each other. */
+  | 'alias loop'
+  /** Bytes that are no answer. */
+  | 'noise';
 
 /** What a name has. `asked` counts the questions for this name and family, 1-indexed. */
-export type Zone = (name: string, asked: number) => DnsAnswer;
+export type Zone = (name: string, asked: number, family: 4 | 6) => DnsAnswer | Promise<DnsAnswer>;
 
 export interface DnsServer {
   /** Its address, as the resolver takes it. */
   readonly servers: readonly string[];
   /** Questions so far, `<name> A` or `<name> AAAA`. */
   readonly questions: readonly string[];
+  /** Those of them that came over TCP. */
+  readonly tcpQuestions: readonly string[];
+  /** From which ports they came over UDP. */
+  readonly ports: ReadonlySet<number>;
   close(): Promise<void>;
 }
 
 export async function startDns(zone: Zone): Promise<DnsServer> {
-  const socket = createSocket('udp4');
+  const tcp = createServer();
+  const port = await listen(tcp);
+  const udp = createSocket('udp4');
+  udp.bind(port, '127.0.0.1');
+  await once(udp, 'listening');
   const questions: string[] = [];
-  socket.on('message', (query, from) => {
+  const tcpQuestions: string[] = [];
+  const ports = new Set<number>();
+  let isClosed = false;
+  const answerTo = async (
+    query: Buffer,
+    isTcp: boolean,
+    send: (answer: Buffer) => void,
+  ): Promise<void> => {
     const question = readQuestion(query);
     const key = `${question.name} ${question.family === 4 ? 'A' : 'AAAA'}`;
     questions.push(key);
+    if (isTcp) tcpQuestions.push(key);
     const asked = questions.filter((before) => before === key).length;
-    const answer = zone(question.name, asked);
-    if (answer === 'silence') return;
-    socket.send(encode(query, question, answer), from.port, from.address);
+    const answer = await zone(question.name, asked, question.family);
+    if (isClosed) return;
+    const bytesMax = isTcp ? 65_535 : udpBytesMax;
+    for (const each of encodeAll(query, question, answer, bytesMax)) send(each);
+  };
+  udp.on('message', (query, from) => {
+    ports.add(from.port);
+    void answerTo(query, false, (answer) => udp.send(answer, from.port, from.address));
   });
-  socket.bind(0, '127.0.0.1');
-  await once(socket, 'listening');
+  tcp.on('connection', (socket) => {
+    socket.on('error', () => undefined);
+    // One question a connection, in one piece: the resolver does no more.
+    socket.once('data', (bytes: Buffer) => {
+      void answerTo(bytes.subarray(2), true, (answer) =>
+        socket.write(Buffer.concat([uint16(answer.length), answer])),
+      );
+    });
+  });
   return {
-    servers: [`127.0.0.1:${socket.address().port}`],
+    servers: [`127.0.0.1:${port}`],
     questions,
+    tcpQuestions,
+    ports,
     close: async () => {
-      socket.close();
-      await once(socket, 'close');
+      isClosed = true;
+      udp.close();
+      tcp.close();
+      await once(udp, 'close');
     },
   };
 }
+
+async function listen(server: Server): Promise<number> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (typeof address !== 'object' || address === null) throw new Error('no address');
+  return address.port;
+}
+
+/** What fits into an answer over UDP; a longer one is cut off and says so. */
+const udpBytesMax = 512;
 
 interface Question {
   readonly name: string;
@@ -65,9 +118,37 @@ function readQuestion(query: Buffer): Question {
   return { name: labels.join('.').toLowerCase(), family, end: at + 5 };
 }
 
-function encode(query: Buffer, { family, end }: Question, answer: DnsAnswer): Buffer {
+/** The answers to one question, in the order in which they are sent. */
+function encodeAll(
+  query: Buffer,
+  question: Question,
+  answer: DnsAnswer,
+  bytesMax: number,
+): Buffer[] {
+  if (answer === 'silence') return [];
+  if (answer === 'noise') return [query.subarray(0, 5), Buffer.alloc(200, 0xff)];
+  if (answer === 'forgeries') {
+    const lie = encode(query, question, question.family === 4 ? ['192.0.2.66'] : ['::66'], 512);
+    const otherId = Buffer.from(lie);
+    otherId.writeUInt16BE(lie.readUInt16BE(0) ^ 1, 0);
+    const otherName = Buffer.from(lie);
+    otherName[headerBytes + 1] = 0x7a;
+    return [otherId, otherName];
+  }
+  return [encode(query, question, answer, bytesMax)];
+}
+
+function encode(
+  query: Buffer,
+  { family, end }: Question,
+  answer: readonly string[] | 'no such name' | 'failure' | 'alias loop',
+  bytesMax: number,
+): Buffer {
   const addresses = typeof answer === 'string' ? [] : answer;
-  const records = addresses.filter((address) => isIPv4(address) === (family === 4)).map(record);
+  const records =
+    answer === 'alias loop'
+      ? [aliasOfItself]
+      : addresses.filter((address) => isIPv4(address) === (family === 4)).map(record);
   const header = Buffer.from(query.subarray(0, headerBytes));
   const code = answer === 'no such name' ? 3 : answer === 'failure' ? 2 : 0;
   header.writeUInt16BE(0x8180 | code, 2);
@@ -75,7 +156,19 @@ function encode(query: Buffer, { family, end }: Question, answer: DnsAnswer): Bu
   header.writeUInt16BE(records.length, 6);
   // No name servers and nothing additional, although the query may have had an option.
   header.writeUInt32BE(0, 8);
-  return Buffer.concat([header, query.subarray(headerBytes, end), ...records]);
+  const question = query.subarray(headerBytes, end);
+  const whole = Buffer.concat([header, question, ...records]);
+  if (whole.length <= bytesMax) return whole;
+  header.writeUInt16BE(0x8380 | code, 2);
+  header.writeUInt16BE(0, 6);
+  return Buffer.concat([header, question]);
+}
+
+/** A CNAME record that points to the name in the question, under which it stands. */
+const aliasOfItself = Buffer.from([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 0, 0, 2, 0xc0, 12]);
+
+function uint16(value: number): Buffer {
+  return Buffer.from([value >> 8, value & 0xff]);
 }
 
 /** With a pointer to the name in the question, and no time to live. */
