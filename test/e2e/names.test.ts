@@ -7,12 +7,11 @@ import {
   fetchToken,
   freePort,
   makePlace,
-  runLeat,
   type Running,
-  secretKey,
   startLeat,
 } from '../helpers/leat.ts';
 import { createStream, failuresOf, freshType, type Leat, publish } from '../helpers/story.ts';
+import { createTenant, twoTenantsSettings } from '../helpers/tenants.ts';
 
 /** Name servers as a tenant may have them, beside streams and requests that need others. */
 
@@ -61,48 +60,11 @@ async function startWithTwoTenants(
   t.after(() => dns.close());
   const place = await makePlace();
   t.after(() => place.remove());
-  const port = await freePort();
   const main = await startLeat(place, {
     LEAT_DNS_SERVERS: dns.servers.join(','),
     LEAT_RETRY_DELAYS_MS: '100,100,100',
-    LEAT_TRUST_PROXY: '127.0.0.1',
-    LEAT_PORT: String(port),
-    // Of two tenants each one has a host of its own.
-    LEAT_TENANT_DOMAIN: `127.0.0.1:${port}`,
+    ...twoTenantsSettings(await freePort()),
   });
   t.after(() => main.kill());
   return { main, two: await createTenant(main, place.file) };
-}
-
-/** A second tenant, which is chosen by the host that a proxy names. */
-async function createTenant(leat: Running, file: string): Promise<Leat> {
-  const env = { LEAT_STORE: `sqlite:${file}`, LEAT_SECRET_KEY: secretKey.toString('base64') };
-  const { code, output } = await runLeat(['tenants', 'create', 'two', 'two.test'], env);
-  assert.equal(code, 0, output);
-  const credential = (label: string): string =>
-    new RegExp(`${label} +(?<value>\\S+)`).exec(output)?.groups?.['value'] ?? '';
-  const send = (method: string, path: string, body?: unknown, headers = {}): Promise<Response> =>
-    fetch(leat.url + path, {
-      method,
-      headers: {
-        'content-type': 'application/json',
-        'x-forwarded-host': 'two.test',
-        'x-forwarded-proto': 'https',
-        ...headers,
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-  const answer = await send('POST', '/oauth/token', {
-    grant_type: 'client_credentials',
-    audience: '/api/v2/',
-    client_id: credential('id'),
-    client_secret: credential('secret'),
-  });
-  const token = ((await answer.json()) as { access_token?: string }).access_token ?? '';
-  const authorization = `Bearer ${token}`;
-  return {
-    url: leat.url,
-    port: leat.port,
-    send: (method, path, body) => send(method, path, body, { authorization }),
-  };
 }

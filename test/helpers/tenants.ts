@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { runLeat, type Running, secretKey } from './leat.ts';
+import type { Leat } from './story.ts';
+
+/** Settings of a server that has two tenants, each with a host of its own. */
+export function twoTenantsSettings(port: number): Record<string, string> {
+  return {
+    LEAT_PORT: String(port),
+    LEAT_TENANT_DOMAIN: `127.0.0.1:${port}`,
+    LEAT_TRUST_PROXY: '127.0.0.1',
+  };
+}
+
+/**
+ * Creates a second tenant of a server with {@link twoTenantsSettings} and its own SQLite file; its host
+ * is named by a proxy.
+ */
+export async function createTenant(leat: Running, file: string): Promise<Leat> {
+  const env = { LEAT_STORE: `sqlite:${file}`, LEAT_SECRET_KEY: secretKey.toString('base64') };
+  const { code, output } = await runLeat(['tenants', 'create', 'two', 'two.test'], env);
+  assert.equal(code, 0, output);
+  const credential = (label: string): string =>
+    new RegExp(`${label} +(?<value>\\S+)`).exec(output)?.groups?.['value'] ?? '';
+  const send = (method: string, path: string, body?: unknown, headers = {}): Promise<Response> =>
+    fetch(leat.url + path, {
+      method,
+      headers: {
+        'content-type': 'application/json',
+        'x-forwarded-host': 'two.test',
+        'x-forwarded-proto': 'https',
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  const answer = await send('POST', '/oauth/token', {
+    grant_type: 'client_credentials',
+    audience: '/api/v2/',
+    client_id: credential('id'),
+    client_secret: credential('secret'),
+  });
+  const token = ((await answer.json()) as { access_token?: string }).access_token ?? '';
+  const authorization = `Bearer ${token}`;
+  return {
+    url: leat.url,
+    port: leat.port,
+    send: (method, path, body) => send(method, path, body, { authorization }),
+  };
+}
