@@ -541,6 +541,8 @@ export const limits = {
     pageItemsMax: 100,
     /** A page of a list: one by key ends early, one by number is refused. */
     pageBytesMax: 8 * MIB,
+    /** Bytes of answers that wait for one client; above it the connection is closed. */
+    unreadBytesMax: 16 * MIB,
     /** Failures in the bare list; attempts shown of one failure, the newest. */
     failuresListedMax: 100,
     attemptsListedMax: 100,

@@ -47,6 +47,7 @@ function listApis({ store, settings }: ApiDeps): Operation {
     scopes: ['read:resource_servers'],
     lifecycle,
     query: apisQuery,
+    isList: true,
     success: 200,
     response: apis,
     errors: [400],

@@ -30,6 +30,8 @@ import {
   serverLimits,
 } from './server.ts';
 import { createTenantDirectory } from './tenants.ts';
+import { createTurnQueue } from './turn-queue.ts';
+import { createUnreadAnswers } from './unread.ts';
 import type { TlsServer } from './tls.ts';
 
 export interface AppDeps {
@@ -86,7 +88,15 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   });
   app.addHook('onClose', eventBodies.close);
   const operations = allOperations({ ...deps, random: poolRandom(deps.random), eventBodies });
-  mount(app, operations, { gate, limiter, clock, log, bodyBytesMax });
+  mount(app, operations, {
+    gate,
+    limiter,
+    clock,
+    log,
+    bodyBytesMax,
+    unread: createUnreadAnswers({ bytesMax: settings.limits.unreadBytesMax }),
+    lists: createTurnQueue((list) => list(), listsAtOnce),
+  });
   const isSecure = createSecureReader(settings.trustProxy);
   const { version } = deps;
   registerReference(app, { gate, log, operations, settings, remoteOf, isSecure, version });
@@ -104,6 +114,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   });
   return app;
 }
+
+/** Of one list there may be some 40 MB in memory at a time. */
+const listsAtOnce = { atOnce: 8, ofOwner: 2 };
 
 function serverOptions({ tls, clock }: Pick<AppDeps, 'tls' | 'clock'>): FastifyServerOptions {
   return {

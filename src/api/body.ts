@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BodyRule } from './operation.ts';
+import { countParts } from './json-parts.ts';
 import { badBody, tooLarge, unsupportedMediaType } from './problem.ts';
 import { bodyText } from './validation.ts';
 
@@ -113,10 +114,17 @@ export interface ParsedBody {
   readonly value: unknown;
 }
 
-/** Parses a body. Throws 400 for anything that is not one JSON text in UTF-8. */
-export function parseBody(bytes: Uint8Array): ParsedBody {
+/**
+ * Parses a body. Throws 400 for anything that is not one JSON text in UTF-8, and for one of more
+ * arrays, objects and members than `partsMax`: a million of them are parsed in half a second.
+ */
+export function parseBody(bytes: Uint8Array, partsMax = Infinity): ParsedBody {
   if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+  if (text.length > partsMax && countParts(text) > partsMax) {
+    const reason = `More than ${partsMax} arrays, objects and members of objects`;
+    throw badBody(reason, 'body', bodyText);
+  }
   const value = parseJson(text);
   if (isDeeper(value, depthMax)) {
     throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);

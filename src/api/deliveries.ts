@@ -46,6 +46,7 @@ function listFailures({ store, settings }: DeliveryDeps): Operation {
     lifecycle,
     params: streamParams,
     query: deliveriesQuery,
+    isList: true,
     success: 200,
     response: deliveries,
     errors: [400, 404],

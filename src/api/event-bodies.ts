@@ -32,7 +32,10 @@ export function createEventBodies(rules: EventRules): EventBodies {
   const readHere = createEventReader(rules);
   const turn = createTurnBudget(bytesOfTurnMax);
   const reader = createThreadReader(rules);
-  const queue = createTurnQueue<BodyToRead, SentEvents>((body) => reader.read(body));
+  const queue = createTurnQueue<BodyToRead, SentEvents>((body) => reader.read(body), {
+    atOnce: 1,
+    ofOwner: 1,
+  });
   return {
     read: async (tenant, bytes, form) =>
       bytes.length <= bytesReadHereMax && turn.take(bytes.length)

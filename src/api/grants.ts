@@ -43,6 +43,7 @@ function listGrants(deps: GrantDeps): Operation {
     scopes: ['read:client_grants'],
     lifecycle,
     query: grantsQuery,
+    isList: true,
     success: 200,
     response: grants,
     errors: [400],

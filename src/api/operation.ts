@@ -51,6 +51,8 @@ export interface Description {
   readonly responseType?: string | undefined;
   /** Whether its requests come off the tenant's bucket of events instead of the client's. */
   readonly countsEvents?: boolean | undefined;
+  /** Whether it answers with a page of a list, which may be large. */
+  readonly isList?: boolean | undefined;
   /** Statuses of failure besides those that every operation has. */
   readonly errors: readonly number[];
 }

@@ -1,4 +1,4 @@
-import type { OutgoingHttpHeaders } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
 import { traceOf } from '../core/trace.ts';
@@ -17,6 +17,8 @@ import { badBody, type Problem, problemBody, problemOf, tooManyRequests } from '
 import { parseQuery, queryText } from './query.ts';
 import { slicedJson } from './sliced-json.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
+import type { TurnQueue } from './turn-queue.ts';
+import type { UnreadAnswers } from './unread.ts';
 import { bodyCheck, bodyText, pathCheck, queryCheck } from './validation.ts';
 
 export interface ServeDeps {
@@ -24,6 +26,9 @@ export interface ServeDeps {
   readonly limiter: Pick<RateLimiter, 'spendOfTenant' | 'takeBytes' | 'spendBytes'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Pick<Log, 'error'>;
+  readonly unread: Pick<UnreadAnswers, 'admit'>;
+  /** Does lists, a few at once. */
+  readonly lists: TurnQueue<() => Promise<TextAnswer>, TextAnswer>;
   /** Limit of bodies that have none of their own. */
   readonly bodyBytesMax: number;
 }
@@ -40,17 +45,41 @@ export function serve(deps: ServeDeps, operation: Operation): RouteHandler {
   return answering(deps, async (request, reply) => {
     const visit = await deps.gate.admit(request, reply, operation);
     const call = await checked(request, reply, visit);
-    const answer = await operation.handle(call);
+    const answer = await answerOf(deps, operation, visit, call, reply.raw);
     if (answer.extraEvents !== undefined && answer.extraEvents > 0) {
       const rate = deps.limiter.spendOfTenant(visit.tenant.id, answer.extraEvents);
       reply.headers(rateHeaders(rate, visit.now));
     }
     const status = answer.status ?? operation.success;
     if (answer.live !== undefined) return sendLive(reply, status, answer.headers, answer.live);
-    const { headers, body } = answer;
-    const json = answer.json ?? (body === undefined ? undefined : await slicedJson(body));
-    return send(reply, status, { headers, json });
+    const bytes = answer.json === undefined ? 0 : Buffer.byteLength(answer.json);
+    const admitted = deps.unread.admit(clientOf(visit), bytes, reply.raw);
+    return admitted ? send(reply, status, answer) : reply.hijack();
   });
+}
+
+/** The answer of the handler, as text where it has a body. Lists wait for their tenant's turn. */
+function answerOf(
+  { lists }: ServeDeps,
+  operation: Operation,
+  { tenant }: Visit,
+  call: Call,
+  response: ServerResponse,
+): Promise<TextAnswer> {
+  const handle = async (): Promise<TextAnswer> => {
+    if (response.destroyed) throw new ClientGone();
+    const { body, ...answer } = await operation.handle(call);
+    return body === undefined ? answer : { ...answer, json: await slicedJson(body) };
+  };
+  return operation.isList === true ? lists.run(tenant.id, handle) : handle();
+}
+
+type TextAnswer = Omit<Answer, 'body'>;
+
+/** Whoever reads the answer: only a verified token gets this far. */
+function clientOf({ tenant, authentication }: Visit): string {
+  const client = authentication.kind === 'verified' ? authentication.token.bucket : '';
+  return `${tenant.id}/${client}`;
 }
 
 /**
@@ -115,6 +144,9 @@ export function send(
 
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 const jsonHeaders = { 'content-type': 'application/json; charset=utf-8', ...commonHeaders };
+
+/** Of a body: parsing that many takes some 10 ms. */
+const partsMax = 20_000;
 
 type Checker = (request: FastifyRequest, reply: FastifyReply, visit: Visit) => Promise<Call>;
 
@@ -206,7 +238,7 @@ function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
         return undefined;
       }
       if (rule.unparsed === true) return bytes;
-      const parsed = parseBody(bytes);
+      const parsed = parseBody(bytes, partsMax);
       (checks.get(mediaType) ?? checkJson)(parsed.value);
       refuseLoneSurrogates(parsed);
       return parsed.value;

@@ -48,6 +48,8 @@ export interface ApiLimits {
   readonly pageItemsMax: number;
   /** A page of a list; one item is more only where it was stored as such. */
   readonly pageBytesMax: number;
+  /** Bytes of answers that may wait for one client; above it the connection is closed. */
+  readonly unreadBytesMax: number;
   /** Failures of the bare list. */
   readonly failuresListedMax: number;
   /**

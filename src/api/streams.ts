@@ -64,6 +64,7 @@ function listStreams({ store, settings }: StreamDeps): Operation {
     scopes: ['read:event_streams'],
     lifecycle,
     query: streamsQuery,
+    isList: true,
     success: 200,
     response: streams,
     errors: [400],

@@ -51,6 +51,7 @@ function listUsers(deps: Deps): Operation {
     scopes: ['read:users'],
     lifecycle,
     query: usersQuery,
+    isList: true,
     success: 200,
     response: users,
     errors: [400],

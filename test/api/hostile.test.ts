@@ -162,3 +162,30 @@ function membersOf(schema: TSchema | Schema | undefined): string[] {
   const names = [...Object.keys(properties), ...anyOf.flatMap((branch) => membersOf(branch))];
   return [...new Set(items === undefined ? names : [...names, ...membersOf(items)])];
 }
+
+describe('a body of very many parts', () => {
+  const create = (metadata: string): Promise<Received> =>
+    site.send(
+      'POST',
+      '/users',
+      `{"connection":"Username-Password-Authentication","email":"many@example.com","password":"Quiet-River-42","user_metadata":${metadata}}`,
+    );
+
+  test('is refused before it is parsed', async () => {
+    for (const part of ['[]', '{}', '{"a":1}']) {
+      const answer = await create(`{"x":[${Array(20_000).fill(part).join(',')}]}`);
+      assert.equal(answer.status, 400, answer.text);
+      assert.equal(
+        answer.body.message,
+        "Payload validation error: 'More than 20000 arrays, objects and members of objects' on property body (The request body).",
+      );
+    }
+  });
+
+  test('may have any number of numbers and texts', async () => {
+    const answer = await create(
+      `{"x":[${Array(200_000).fill('1').join(',')}],"y":"${'{'.repeat(50_000)}"}`,
+    );
+    assert.equal(answer.status, 201, answer.text);
+  });
+});

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { after, before, describe, test, type TestContext } from 'node:test';
 import type { User } from '../../src/core/types.ts';
+import { waitFor } from '../helpers/wait.ts';
 import { openSite, type Received, type Site } from './site.ts';
 
 const MIB = 1_048_576;
@@ -65,6 +68,61 @@ describe('a page of more than 8 MiB', () => {
     }
     assert.equal(ids.length, total);
     assert.deepEqual(ids, [...new Set(ids)].toSorted());
+  });
+});
+
+describe('answers that nobody reads', () => {
+  /** A connection that asks for 7 MiB so many times, and reads nothing. */
+  async function ask(t: TestContext, times: number, token = site.token): Promise<Socket> {
+    const socket = connect(site.port, '127.0.0.1');
+    socket.pause();
+    socket.on('error', () => {});
+    t.after(() => socket.destroy());
+    const head = `GET /api/v2/users?take=7 HTTP/1.1\r\nhost: localhost:8080\r\n`;
+    socket.write(`${head}authorization: Bearer ${token}\r\n\r\n`.repeat(times));
+    return socket;
+  }
+  const open = (): Promise<number> =>
+    new Promise((resolve) => {
+      site.app.server.getConnections((_error, count) => resolve(count));
+    });
+  const others = async (): Promise<number> => {
+    site.app.server.closeIdleConnections();
+    return open();
+  };
+
+  test('close the connection at 16 MiB, also where all were asked for at once', async (t) => {
+    await ask(t, 10);
+    await waitFor('the connection to be closed', async () => (await others()) === 0);
+  });
+
+  test('are counted over all connections of a client, and of no other one', async (t) => {
+    const sockets = [await ask(t, 1), await ask(t, 1)];
+    await waitFor('both to wait', async () => (await others()) === 2);
+    const third = await ask(t, 1);
+    third.resume();
+    const ended = once(third, 'close');
+    await ended;
+    assert.equal(third.bytesRead, 0);
+    const authorization = `Bearer ${await site.tokenWith('read:users')}`;
+    const answer = await site.send('GET', '/users?take=7', undefined, { authorization });
+    assert.equal(answer.status, 200);
+    for (const socket of sockets) socket.destroy();
+    await waitFor('both to be forgotten', async () => (await others()) === 0);
+    assert.equal((await site.send('GET', '/users?take=7')).status, 200);
+  });
+
+  test('that are read in the end arrive whole', async (t) => {
+    const socket = await ask(t, 2);
+    let bytes = 0;
+    socket.on('data', (chunk) => {
+      bytes += chunk.length;
+    });
+    socket.resume();
+    await waitFor('both answers', () => bytes > 2 * 7 * (MIB - 2000), { progress: () => bytes });
+    for (let i = 0; i < 5; i += 1) {
+      assert.equal((await site.send('GET', '/users?take=7')).status, 200);
+    }
   });
 });
 

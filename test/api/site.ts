@@ -51,6 +51,7 @@ export const limits: ApiSettings['limits'] = {
   pageItems: 50,
   pageItemsMax: 100,
   pageBytesMax: 8 * 1_048_576,
+  unreadBytesMax: 16 * 1_048_576,
   failuresListedMax: 100,
   sortedUsersMax: 5000,
   sortedBytesMax: 4 * 1_048_576,

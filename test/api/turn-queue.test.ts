@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createTurnQueue } from '../../src/api/turn-queue.ts';
 
+const alone = { atOnce: 1, ofOwner: 1 };
+
 describe('a turn queue', () => {
   test('does one piece at a time, the owners in turns', async () => {
     const done: string[] = [];
@@ -13,7 +15,7 @@ describe('a turn queue', () => {
       done.push(piece);
       underWay -= 1;
       return piece.toUpperCase();
-    });
+    }, alone);
     const greedy = ['a1', 'a2', 'a3', 'a4'].map((piece) => queue.run(1, piece));
     const modest = ['b1', 'b2'].map((piece) => queue.run(2, piece));
     assert.deepEqual(await Promise.all(modest), ['B1', 'B2']);
@@ -25,11 +27,41 @@ describe('a turn queue', () => {
     const queue = createTurnQueue(async (piece: string) => {
       if (piece === 'bad') throw new Error('refused');
       return piece;
-    });
+    }, alone);
     const bad = queue.run(1, 'bad');
     const good = queue.run(1, 'good');
     await assert.rejects(bad, /refused/);
     assert.equal(await good, 'good');
     assert.equal(await queue.run(1, 'later'), 'later');
+  });
+
+  test('has no more under way than may be, in total and of one owner', async () => {
+    const underWay: string[] = [];
+    let most = 0;
+    const ends: (() => void)[] = [];
+    const queue = createTurnQueue(
+      async (piece: string) => {
+        underWay.push(piece);
+        most = Math.max(most, underWay.length);
+        await new Promise<void>((resolve) => {
+          ends.push(resolve);
+        });
+        underWay.splice(underWay.indexOf(piece), 1);
+      },
+      { atOnce: 3, ofOwner: 2 },
+    );
+    const pieces = ['a1', 'a2', 'a3', 'a4'].map((piece) => queue.run(1, piece));
+    assert.deepEqual(underWay, ['a1', 'a2']);
+    pieces.push(queue.run(2, 'b1'), queue.run(3, 'c1'));
+    assert.deepEqual(underWay, ['a1', 'a2', 'b1']);
+    for (let left = pieces.length; left > 0; left -= 1) {
+      ends.shift()?.();
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
+    }
+    await Promise.all(pieces);
+    assert.equal(most, 3);
+    assert.deepEqual(underWay, []);
   });
 });

@@ -1,0 +1,74 @@
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** Bytes of answers that clients have not read yet. */
+export interface UnreadAnswers {
+  /**
+   * Counts an answer until its client has read it or its connection has ended. False when more waits
+   * for the client than may; then the connection of the answer is closed.
+   */
+  admit(client: string, bytes: number, response: ServerResponse): boolean;
+}
+
+/** Shorter answers are not counted: the rates of requests bound them. */
+const countedBytesMin = 4096;
+
+/** Creates the counter. `bytesMax` is for all connections of one client together. */
+export function createUnreadAnswers({ bytesMax }: { readonly bytesMax: number }): UnreadAnswers {
+  const waiting = new Map<string, number>();
+  const onSocketEnd = createSocketEnds();
+
+  const add = (client: string, bytes: number): void => {
+    const sum = (waiting.get(client) ?? 0) + bytes;
+    if (sum === 0) waiting.delete(client);
+    else waiting.set(client, sum);
+  };
+  return {
+    admit: (client, bytes, response) => {
+      if (bytes < countedBytesMin) return true;
+      const { socket } = response.req;
+      const sum = waiting.get(client) ?? 0;
+      if (sum > 0 && sum + bytes > bytesMax) {
+        socket.destroy();
+        return false;
+      }
+      if (socket.destroyed) return true;
+      add(client, bytes);
+      const release = once(() => {
+        add(client, -bytes);
+        forget();
+      });
+      // A response that waits for others on its connection does not hear of the connection's end.
+      const forget = onSocketEnd(socket, release);
+      response.once('close', release);
+      return true;
+    },
+  };
+}
+
+/** Calls actions at the end of a socket, with one listener however many actions there are. */
+function createSocketEnds(): (socket: Socket, action: () => void) => () => void {
+  const actions = new WeakMap<Socket, Set<() => void>>();
+  return (socket, action) => {
+    let all = actions.get(socket);
+    if (all === undefined) {
+      const made = new Set<() => void>();
+      socket.once('close', () => {
+        for (const each of made) each();
+      });
+      actions.set(socket, made);
+      all = made;
+    }
+    const known = all.add(action);
+    return () => void known.delete(action);
+  };
+}
+
+function once(action: () => void): () => void {
+  let done = false;
+  return () => {
+    if (done) return;
+    done = true;
+    action();
+  };
+}
