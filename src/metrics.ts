@@ -3,7 +3,7 @@ import type { RequestMeter } from './api/meter.ts';
 import { type Config, limits } from './config.ts';
 import type { DeliveryReport } from './delivery/report.ts';
 import { listenRefusal, urlOf } from './listening.ts';
-import type { OpenPulls, Standing } from './ops/metrics.ts';
+import type { OpenPulls, PresentLookups, Standing } from './ops/metrics.ts';
 import { openMetricsServer } from './ops/metrics-server.ts';
 import type { Store } from './store/port.ts';
 
@@ -19,6 +19,8 @@ export interface ServiceMetrics {
   follow(dispatcher: Standing): void;
   /** The same for these pulls. */
   followPulls(pulls: OpenPulls): void;
+  /** The same for these name lookups. */
+  followLookups(lookups: PresentLookups): void;
   close(): Promise<void>;
 }
 
@@ -55,6 +57,7 @@ export async function openMetrics(
     report: metrics.report,
     follow: metrics.follow,
     followPulls: metrics.followPulls,
+    followLookups: metrics.followLookups,
     close: async () => {
       unwatch();
       await server.close();

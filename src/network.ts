@@ -4,7 +4,7 @@ import type { Clock } from './core/clock.ts';
 import { createEgressRule, type EgressRule } from './delivery/egress.ts';
 import { createFetch, type OwnFetch } from './delivery/fetch.ts';
 import { lookupFunction } from './delivery/lookup-function.ts';
-import { createNameLookups } from './delivery/name-lookups.ts';
+import { createNameLookups, type NameLookups } from './delivery/name-lookups.ts';
 import { createResolver } from './delivery/resolver.ts';
 import { createTransport, type Transport } from './delivery/transport.ts';
 
@@ -17,6 +17,7 @@ export interface Network {
   readonly fetch: OwnFetch['fetch'];
   /** As `dns.lookup`, for the same. */
   readonly lookup: LookupFunction;
+  readonly names: Pick<NameLookups, 'count'>;
   /** Cuts off what is under way. */
   close(): Promise<void>;
 }
@@ -47,6 +48,7 @@ export function openNetwork({
     transport,
     fetch: own.fetch,
     lookup,
+    names,
     close: async () => {
       await transport.close();
       resolver.close();

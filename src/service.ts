@@ -146,6 +146,7 @@ async function startOn(
   const named = { ...deps, nodeId };
   const dispatcher = createServiceDispatcher(store, { transport, metrics, system }, named);
   metrics?.follow(dispatcher);
+  metrics?.followLookups(network.names);
   const stored = { ...deps, clock: storeClockOf(store, clock) };
   const upkeep = createServiceUpkeep(store, system, stored);
   const alarm = createAlarm(store, { ...stored, fetch, lookup, nodeId, system });

@@ -31,10 +31,17 @@ export interface Metrics {
   follow(dispatcher: Standing): void;
   /** From now on it tells how many of these pulls are open. */
   followPulls(pulls: OpenPulls): void;
+  /** From now on it tells how many of these lookups there are. */
+  followLookups(lookups: PresentLookups): void;
 }
 
 /** What is asked of a dispatcher each time that the text is asked for. */
 export type Standing = Pick<Dispatcher, 'state' | 'backlogs'>;
+
+/** The name lookups of a node. */
+export interface PresentLookups {
+  count(): { readonly waiting: number; readonly underWay: number };
+}
 
 /** The pulls of a node. */
 export interface OpenPulls {
@@ -60,12 +67,15 @@ export function createMetrics({ serviceName, version, time, streamsMax }: Metric
   const lags = createLags(make, { time, streamsMax });
   const clocks = createClocks(make, time);
   const pullsOpen = make.gauge('pulls_open', 'Open pulls of events.');
+  const waiting = make.gauge('name_lookups_waiting', 'Name lookups that wait for their turn.');
+  const underWay = make.gauge('name_lookups_under_way', 'Name lookups under way.');
   const connectionsRefused = make.counter(
     'connections_refused_total',
     'Connections to the management API closed because there were too many, of one address or in total.',
   );
   let followed: Standing | undefined;
   let pulls: OpenPulls = { open: 0 };
+  let lookups: PresentLookups | undefined;
   collectDefaultMetrics({ register: registry });
 
   return {
@@ -77,6 +87,8 @@ export function createMetrics({ serviceName, version, time, streamsMax }: Metric
       }
       clocks();
       pullsOpen.set(pulls.open);
+      waiting.set(lookups?.count().waiting ?? 0);
+      underWay.set(lookups?.count().underWay ?? 0);
       return registry.metrics();
     },
     report: createReporting(make),
@@ -88,6 +100,9 @@ export function createMetrics({ serviceName, version, time, streamsMax }: Metric
     },
     followPulls: (present) => {
       pulls = present;
+    },
+    followLookups: (present) => {
+      lookups = present;
     },
   };
 }

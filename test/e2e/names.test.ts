@@ -15,21 +15,32 @@ import { createTenant, twoTenantsSettings } from '../helpers/tenants.ts';
 
 /** Name servers as a tenant may have them, beside streams and requests that need others. */
 
-const silentNames = 20;
 const eventsEach = 20;
 
-test('silent name servers delay nothing but the streams that need them', async (t) => {
-  const zone: Zone = (name) => (name.startsWith('silent') ? 'silence' : ['127.0.0.1']);
-  const { main, two } = await startWithTwoTenants(t, zone);
+/** Hosts of one tenant, by what their name servers do. */
+const hostile = ['silent', 'flapping', 'lying', 'failing'].flatMap((kind) =>
+  Array.from({ length: kind === 'silent' ? 20 : 5 }, (_, n) => `${kind}-${n}.test`),
+);
+const issuers = Array.from({ length: 8 }, (_, n) => `https://silent-issuer-${n}.test/`);
+
+const zone: Zone = (name, asked) => {
+  if (name.startsWith('silent')) return 'silence';
+  if (name.startsWith('flapping')) return asked % 2 === 1 ? ['127.0.0.1'] : 'silence';
+  if (name.startsWith('lying')) return asked % 2 === 1 ? ['10.0.0.1'] : 'forgeries';
+  return name.startsWith('failing') ? 'failure' : ['127.0.0.1'];
+};
+
+test('hostile name servers disturb no other stream, tenant or request', async (t) => {
+  const { main, two, questions } = await startWithTwoTenants(t);
   const receiver = await startEndpoint((response) => {
     // Every request needs a connection, and every connection a name.
     response.writeHead(204, { connection: 'close' }).end();
   });
   t.after(() => receiver.close());
 
-  const silentType = freshType();
-  for (let n = 0; n < silentNames; n += 1) {
-    await createStream(main, `http://silent-${n}.test/hook`, { types: [silentType] });
+  const hostileType = freshType();
+  for (const host of hostile) {
+    await createStream(main, `http://${host}/hook`, { types: [hostileType] });
   }
   const healthy = await Promise.all(
     [main, two].map(async (leat, n) => {
@@ -38,9 +49,10 @@ test('silent name servers delay nothing but the streams that need them', async (
       return { leat, type, stream: await createStream(leat, url, { types: [type] }) };
     }),
   );
+  const refusals = issuers.map((issuer) => statusWith(main, tokenOf(issuer)));
   const ids: string[] = [];
   for (let n = 0; n < eventsEach; n += 1) {
-    await publish(main, silentType);
+    await publish(main, hostileType);
     for (const { leat, type } of healthy) ids.push(await publish(leat, type));
     // Hashes a secret in the threads that getaddrinfo would occupy.
     await fetchToken(main.url, bootstrapClient);
@@ -50,21 +62,41 @@ test('silent name servers delay nothing but the streams that need them', async (
   for (const { leat, stream } of healthy) {
     assert.deepEqual(await failuresOf(leat, stream.id), []);
   }
+  for (const status of await Promise.all(refusals)) assert.ok(status >= 400, `${status}`);
+  for (const name of [...hostile, ...issuers.map((issuer) => new URL(issuer).hostname)]) {
+    assert.ok(questions.includes(`${name} A`), `${name} was looked up`);
+  }
 });
+
+/** A token whose signature can be judged only with the keys of its issuer. */
+function tokenOf(issuer: string): string {
+  const part = (object: object): string =>
+    Buffer.from(JSON.stringify(object)).toString('base64url');
+  const claims = { iss: issuer, sub: 'a', aud: 'a', iat: 1_772_357_400, exp: 4_000_000_000 };
+  const signature = Buffer.alloc(256, 1).toString('base64url');
+  return `${part({ alg: 'RS256', typ: 'JWT', kid: 'a' })}.${part(claims)}.${signature}`;
+}
+
+async function statusWith(leat: Running, token: string): Promise<number> {
+  const headers = { authorization: `Bearer ${token}` };
+  const answer = await fetch(`${leat.url}/api/v2/event-streams`, { headers });
+  await answer.arrayBuffer();
+  return answer.status;
+}
 
 async function startWithTwoTenants(
   t: TestContext,
-  zone: Zone,
-): Promise<{ main: Running; two: Leat }> {
+): Promise<{ main: Running; two: Leat; questions: readonly string[] }> {
   const dns = await startDns(zone);
   t.after(() => dns.close());
   const place = await makePlace();
   t.after(() => place.remove());
   const main = await startLeat(place, {
     LEAT_DNS_SERVERS: dns.servers.join(','),
+    LEAT_TRUSTED_ISSUERS: issuers.join(','),
     LEAT_RETRY_DELAYS_MS: '100,100,100',
     ...twoTenantsSettings(await freePort()),
   });
   t.after(() => main.kill());
-  return { main, two: await createTenant(main, place.file) };
+  return { main, two: await createTenant(main, place.file), questions: dns.questions };
 }

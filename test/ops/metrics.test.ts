@@ -204,6 +204,18 @@ describe('what the dispatcher tells', () => {
   });
 });
 
+test('name lookups are as many as there are when the text is asked for', async () => {
+  const metrics = metricsOf();
+  assert.equal((await textOf(metrics)).value('leat_name_lookups_waiting'), 0);
+  let present = { waiting: 3, underWay: 2 };
+  metrics.followLookups({ count: () => present });
+  const text = await textOf(metrics);
+  assert.equal(text.value('leat_name_lookups_waiting'), 3);
+  assert.equal(text.value('leat_name_lookups_under_way'), 2);
+  present = { waiting: 0, underWay: 0 };
+  assert.equal((await textOf(metrics)).value('leat_name_lookups_waiting'), 0);
+});
+
 describe('the open pulls', () => {
   test('are as many as there are when it is asked', async () => {
     const metrics = metricsOf();
