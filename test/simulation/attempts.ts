@@ -1,5 +1,8 @@
 import type { DispatcherState } from '../../src/delivery/dispatcher.ts';
-import type { Node } from '../../src/store/port.ts';
+import type { DeliverySettings } from '../../src/delivery/settings.ts';
+import type { PostResult } from '../../src/core/retry.ts';
+import type { Node, Outcome } from '../../src/store/port.ts';
+import { disabledMessage } from '../../src/store/settling.ts';
 import { type Account, processOf } from './account.ts';
 import type { Leases } from './leases.ts';
 import type { Line } from './line.ts';
@@ -15,6 +18,8 @@ export class Attempts {
   readonly #account: Account;
   readonly #tables: Tables;
   readonly #leases: Leases;
+  /** Attempts that ended, by process, stream and event. */
+  readonly #ends = new Map<string, AttemptEnd[]>();
   /** When receivers accepted events, in order. */
   readonly #acceptedAt: number[] = [];
 
@@ -51,8 +56,25 @@ export class Attempts {
     return line;
   }
 
-  ends(process: string, line: Line): void {
+  /** The sender learns what came of an attempt. */
+  ends(process: string, line: Line, eventId: string, result: PostResult): void {
     line.open.set(process, (line.open.get(process) ?? 0) - 1);
+    const key = `${process} ${line.id} ${eventId}`;
+    const ends = this.#ends.get(key) ?? [];
+    this.#ends.set(key, [...ends, { atMs: this.#account.deps.nowMs(), result }]);
+  }
+
+  /** What is wrong with an outcome, by what receivers answered to this process. */
+  contradicts(process: string, line: Line, outcome: Outcome): string | undefined {
+    // It was claimed, and not sent as its stream was disabled meanwhile.
+    if ('error' in outcome && outcome.error === disabledMessage) return undefined;
+    if (outcome.result === 'parked') return undefined;
+    const ends = this.#ends.get(`${process} ${line.id} ${outcome.event.id}`) ?? [];
+    const { settings, nowMs } = this.#account.deps;
+    if (ends.some((end) => isOutcomeOf(end, outcome, settings, nowMs()))) return undefined;
+    const { event, attempt, result } = outcome;
+    const what = result === 'retry' ? `retried in ${outcome.delayMs} ms` : result;
+    return `attempt ${attempt} of ${event.id} of ${line.label} is ${what}`;
   }
 
   /** Its attempts are over; a store that goes back may give its incarnation to the next process. */
@@ -182,6 +204,34 @@ export class Attempts {
     }
   }
 }
+
+/** An attempt as its sender saw it end. */
+interface AttemptEnd {
+  readonly atMs: number;
+  readonly result: PostResult;
+}
+
+/** The rules of retries, said a second time: statuses, waits and attempts of a cycle. */
+function isOutcomeOf(
+  { atMs, result }: AttemptEnd,
+  outcome: Exclude<Outcome, { readonly result: 'parked' }>,
+  { retryDelaysMs, retry4xx }: DeliverySettings,
+  nowMs: number,
+): boolean {
+  const status = result.kind === 'answered' ? result.status : 0;
+  if (status >= 200 && status < 300) return outcome.result === 'delivered';
+  const isFinal = status >= 300 && status < 500 && !retry4xx.includes(status);
+  const delayMs = retryDelaysMs[outcome.attempt - 1];
+  if (isFinal || delayMs === undefined) return outcome.result === 'failed';
+  if (outcome.result !== 'retry') return false;
+  const asked = result.kind === 'answered' ? Number(result.retryAfter ?? 0) * 1000 : 0;
+  const waitMs = Math.max(delayMs, asked);
+  // What it waits for is counted from its end, some of which has passed.
+  return outcome.delayMs <= waitMs && outcome.delayMs >= waitMs - (nowMs - atMs) - roundingMs;
+}
+
+/** The clocks of processes count fractions. */
+const roundingMs = 1;
 
 /** Of the first number that is not below `from`. */
 function firstIndex(sorted: readonly number[], from: number): number {

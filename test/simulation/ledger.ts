@@ -28,7 +28,7 @@ export class Ledger extends Account {
   readonly tables = new Tables(this);
   readonly leases = new Leases(this, this.tables);
   readonly attempts = new Attempts(this, this.tables, this.leases);
-  readonly results = new Results(this, this.tables);
+  readonly results = new Results(this, this.tables, this.attempts);
   readonly replays = new Replays(this, this.tables);
   /** How often the store went back. */
   #term = 0;
@@ -155,19 +155,33 @@ export class Ledger extends Account {
 
   // Streams
 
-  created(stream: Stream, types: readonly string[]): void {
+  /** `start`: the offset after which it was asked to begin. */
+  created(stream: Stream, types: readonly string[], start: number | undefined): void {
     const counts = model.newModelStream(this.world, '');
-    const line = newLine(stream, types, { counts, head: this.head });
+    const begins = Math.min(start ?? this.head, this.head);
+    counts.cursor = begins;
+    const line = newLine(stream, types, counts);
     this.lines.set(stream.id, line);
     this.world.streams.set(stream.id, line.counts);
     this.tables.look(line);
+    if (counts.cursor !== begins) {
+      this.break('asked', `${line.label} begins after ${counts.cursor}, not after ${begins}`);
+    }
   }
 
-  /** A PATCH took effect. */
-  updated(after: Stream, isHeld: boolean, now: number): void {
+  /** A PATCH took effect; `resume` is what it asked for. */
+  updated(
+    after: Stream,
+    asked: { readonly resume: 'latest' | 'held' | undefined; readonly isHeld: boolean },
+    now: number,
+  ): void {
     const line = this.lines.get(after.id);
     if (line === undefined) return;
     const { counts, spans } = line;
+    const isHeld = asked.resume === 'held';
+    if (after.status === 'enabled' && !counts.enabled && isHeld !== asked.isHeld) {
+      this.break('asked', `${line.label} was to resume from ${asked.resume ?? 'latest'}`);
+    }
     const types = after.subscriptions.at(-1)?.types ?? [];
     if (after.status === 'disabled' && counts.enabled) model.disable(counts, now);
     else if (after.status === 'enabled' && !counts.enabled) this.#enable(line, isHeld);

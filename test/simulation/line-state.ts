@@ -10,15 +10,24 @@ export type LineState = Pick<Line, (typeof replaced)[number]> & {
 /** Values that go back with the store. */
 const replaced = ['endpoint', 'owner', 'toldVersion', 'isDeleted'] as const;
 /** The same for collections, which are filled again. */
-const refilled = ['spans', 'recorded', 'leftOut', 'cycles', 'tests', 'handedOut'] as const;
+const refilled = [
+  'spans',
+  'recorded',
+  'deliveredAt',
+  'leftOut',
+  'cycles',
+  'tests',
+  'handedOut',
+] as const;
 
 export function stateOf(line: Line): LineState {
   const { endpoint, owner, toldVersion, isDeleted } = line;
-  const { spans, recorded, leftOut, cycles, tests, handedOut } = line;
+  const { spans, recorded, deliveredAt, leftOut, cycles, tests, handedOut } = line;
   const counts = structuredClone(line.counts);
   const collections = {
     spans: [...spans],
     recorded: [...recorded],
+    deliveredAt: [...deliveredAt],
     leftOut: [...leftOut],
     cycles: [...cycles],
     tests: [...tests],

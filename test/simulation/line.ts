@@ -15,6 +15,8 @@ export interface Line {
   owner: { readonly process: string; readonly epoch: number } | undefined;
   /** Ids of events recorded as delivered. */
   readonly recorded: Set<string>;
+  /** When the attempt began that delivered an event, by its offset, or by its id for a test. */
+  readonly deliveredAt: Map<number | string, number>;
   /** Ids of events that a receiver has accepted. */
   readonly accepted: Set<string>;
   /** Offsets that `latest` left out, or that were pruned while the stream was disabled. */
@@ -38,21 +40,18 @@ export interface Line {
   isDeleted: boolean;
 }
 
-/** A stream that was just created with these types, when the log ended there. */
-export function newLine(
-  stream: Stream,
-  types: readonly string[],
-  { counts, head }: { readonly counts: ModelStream; readonly head: number },
-): Line {
+/** A stream that was just created with these types and begins at its cursor. */
+export function newLine(stream: Stream, types: readonly string[], counts: ModelStream): Line {
   return {
     label: labelOf(stream.id),
     id: stream.id,
     counts,
-    spans: [{ after: head, types }],
+    spans: [{ after: counts.cursor, types }],
     endpoint: stream.destination.endpoint,
     tokens: new Set([tokenOf(stream)]),
     owner: undefined,
     recorded: new Set(),
+    deliveredAt: new Map(),
     accepted: new Set(),
     leftOut: new Set(),
     cycles: new Map(),

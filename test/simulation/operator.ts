@@ -31,6 +31,8 @@ const secret = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=';
 /** How often a publisher sends an event again that was not acknowledged. */
 const publishTriesMax = 4;
 const publishPauseMs = 120;
+/** Every so-many-th redelivery is asked for whatever event. */
+const anyEvent = 4;
 
 export function createOperator(world: World, processes: () => readonly Process[]): Operator {
   const { ledger, site, timeline, plan } = world;
@@ -126,7 +128,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       if (former !== undefined) events.push(former);
       publish(events, 1);
     },
-    create: ({ types }) => create(types),
+    create: ({ types, start }) => create(types, start),
     subscribe: ({ stream, types }) => {
       const line = lineOf(stream);
       if (line !== undefined) patch(line, { types });
@@ -161,14 +163,16 @@ export function createOperator(world: World, processes: () => readonly Process[]
     },
     redeliver: ({ stream, pick }) => {
       const line = lineOf(stream);
-      const failed = [...(line?.counts.rows.values() ?? [])].filter(
-        ({ state }) => state === 'failed',
-      );
-      const row = failed[pick % Math.max(1, failed.length)];
-      if (line === undefined || row === undefined) return;
+      if (line === undefined) return;
+      const failed = [...line.counts.rows.values()].filter(({ state }) => state === 'failed');
+      // One that is no failure, delivered or not, is asked for now and then.
+      const isAny = pick % anyEvent === 0;
+      const ids = isAny ? ledger.log.map((event) => event.id) : failed.map((row) => row.eventId);
+      const eventId = ids[pick % Math.max(1, ids.length)];
+      if (eventId === undefined) return;
       hinderOthers(line);
-      request(`is asked to redeliver ${world.label(row.eventId)} of ${line.label}`, (process) =>
-        process.store.deliveries.redeliver(tenant, line.id, row.eventId),
+      request(`is asked to redeliver ${world.label(eventId)} of ${line.label}`, (process) =>
+        process.store.deliveries.redeliver(tenant, line.id, eventId),
       );
     },
     redeliverAll: ({ stream }) => {
@@ -261,14 +265,21 @@ export function createOperator(world: World, processes: () => readonly Process[]
     },
     suspend: ({ node, ms }) => nodeOf(node)?.suspend(ms),
   };
-  const create = (types: readonly string[]): void => {
+  /** Begins at an event that the log has, or had a moment ago; at the head without `start`. */
+  const create = (types: readonly string[], start?: number): void => {
     const streamId = id('est');
     const signingSecrets = [{ secret, createdAt: 0, expiresAt: undefined }];
     const given = newStream(tenant, 0, { id: streamId, types: [...types], signingSecrets });
-    request(`is asked to create ${world.label(streamId)} for ${types.join(', ')}`, ({ store }) =>
-      store.streams.create(given, { streamsMax: 100 }),
-    );
+    const from = start === undefined ? '' : ', from an earlier event on';
+    const what = `is asked to create ${world.label(streamId)} for ${types.join(', ')}${from}`;
+    request(what, async ({ store }) => {
+      const cursor = start === undefined ? undefined : await startOf(store.log, start);
+      await store.streams.create({ ...given, cursor }, { streamsMax: 100 });
+    });
   };
+  /** As the management API does: not before the oldest event. */
+  const startOf = async (log: Process['store']['log'], start: number): Promise<number> =>
+    Math.max(start % (ledger.head + 1), (await log.firstSince(tenant, 0)) - 1);
   const test = (line: Line): void => {
     const event = newEvent({ id: id('evt'), type: 'a.made', time: timeline.nowMs });
     request(`is asked for the test ${world.label(event.id)} of ${line.label}`, (process) =>

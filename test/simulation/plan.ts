@@ -54,7 +54,12 @@ export type Mood =
 /** Streams and nodes are meant by their number, modulo how many there are. */
 export type Step = { readonly at: number } & (
   | { readonly do: 'publish'; readonly types: readonly string[]; readonly repeats: boolean }
-  | { readonly do: 'create'; readonly types: readonly string[] }
+  | {
+      readonly do: 'create';
+      readonly types: readonly string[];
+      /** Which event it begins after, modulo those there are; the head of the log when absent. */
+      readonly start?: number;
+    }
   | { readonly do: 'subscribe'; readonly stream: number; readonly types: readonly string[] }
   | { readonly do: 'move' | 'disable' | 'delete'; readonly stream: number }
   | { readonly do: 'enable'; readonly stream: number; readonly resume: 'latest' | 'held' }
@@ -297,7 +302,7 @@ export function planOf(seed: number): Plan {
   // The disk is that of one server: a power cut and a change of servers exclude each other.
   const isCut = failOvers.some((step) => step.do === 'powerCut');
   const clocks = clocksOf(seed, lengthMs).filter((step) => !isCut || !isOfFailOver(step));
-  steps.push(...replaysOf(seed, lengthMs), ...failOvers, ...clocks);
+  steps.push(...replaysOf(seed, lengthMs), ...startsOf(seed, lengthMs), ...failOvers, ...clocks);
   const settings = settingsOf(dice);
   const plan: Plan = {
     seed,
@@ -418,6 +423,16 @@ const failOverTo = (at: number, ms: number): Step[] => [
   { at: at + 1, do: 'storeJump', ms },
   { at: at + 1, do: 'goBack', awayMs: 0 },
 ];
+
+/** In a quarter of the histories streams are created that begin at an earlier event. */
+function startsOf(seed: number, lengthMs: number): Step[] {
+  const dice = createDice(seed, 'starts');
+  if (!dice.chance(1 / 4)) return [];
+  return Array.from({ length: dice.between(1, 2) }, (): Step => {
+    const at = dice.between(0, lengthMs);
+    return { at, do: 'create', types: dice.some(types), start: number(dice) };
+  });
+}
 
 /** In half of the histories some stream is sent again what it was sent. */
 function replaysOf(seed: number, lengthMs: number): Step[] {

@@ -51,6 +51,19 @@ export function storeOf(
     world.note(name, `settles ${batch.batch}: ${outcomes.join(', ')}`);
     return answer;
   };
+  type Update = Store['streams']['update'];
+  const update: Update = (tenant, id, decide) => {
+    let resume: 'latest' | 'held' | undefined;
+    const deciding: Parameters<Update>[2] = (before, present) => {
+      const decision = decide(before, present);
+      resume = 'after' in decision ? decision.resume : undefined;
+      return decision;
+    };
+    return inTurn('update', streams.update, (answer: Awaited<ReturnType<Update>>) => {
+      if (!('updated' in answer)) return;
+      ledger.updated(answer.updated, { resume, isHeld: answer.held !== undefined }, now());
+    })(tenant, id, deciding);
+  };
   return {
     ...site.store,
     log: {
@@ -73,12 +86,10 @@ export function storeOf(
     },
     streams: {
       ...streams,
-      create: inTurn('create', streams.create, (answer, { types }) => {
-        if ('created' in answer) ledger.created(answer.created, types);
+      create: inTurn('create', streams.create, (answer, { types, cursor }) => {
+        if ('created' in answer) ledger.created(answer.created, types, cursor);
       }),
-      update: inTurn('update', streams.update, (answer) => {
-        if ('updated' in answer) ledger.updated(answer.updated, answer.held !== undefined, now());
-      }),
+      update,
       delete: inTurn('delete', streams.delete, (isDeleted, _, id) => {
         if (isDeleted) ledger.deleted(id);
       }),
@@ -86,6 +97,7 @@ export function storeOf(
     deliveries: {
       ...deliveries,
       redeliver: inTurn('redeliver', deliveries.redeliver, (answer, _, stream, eventId) => {
+        ledger.results.askedAgain(stream, eventId, answer);
         if (answer === 'accepted') ledger.results.redelivered(stream, [eventId], now());
       }),
       redeliverMany: inTurn('redeliverMany', deliveries.redeliverMany, (count, _, stream) =>
@@ -100,9 +112,10 @@ export function storeOf(
         if (rows.length > 0) world.note(name, `claims rows: ${rows.map(world.label).join(', ')}`);
       }),
       settle: inTurn('settle', settle),
-      pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts, () =>
-        ledger.tables.checkKept(),
-      ),
+      pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts, (_, { olderThanMs }) => {
+        ledger.results.historyPruned(now() - olderThanMs);
+        ledger.tables.checkKept();
+      }),
     },
     replays: {
       create: inTurn('createReplay', replays.create, (answer, asked) =>

@@ -39,7 +39,7 @@ export function transportOf(
       const end = (result: PostResult, how: string): void => {
         if (isOver) return;
         isOver = true;
-        if (line !== undefined) ledger.attempts.ends(process, line);
+        if (line !== undefined) ledger.attempts.ends(process, line, eventId, result);
         world.note(name, `${line?.label ?? streamId} ${world.label(eventId)}: ${how}`);
         resolve(result);
       };

@@ -14,6 +14,10 @@ export const promises = {
   secrets: 'no secret gets into a history or a report',
   destination: 'an attempt goes to the destination that the stream has, with an event it wants',
   truth: 'what is recorded as delivered was accepted by a receiver',
+  schedule:
+    'an attempt counts as what the receiver answered, and a cycle has the attempts and the waits of its schedule',
+  recorded: 'every attempt is in the history, and every end of a delivery in the statistics',
+  asked: 'a stream begins, resumes and is sent again what was asked for, and the answer says so',
   late: 'what can be sent arrives within the stated time, in whatever state its node has been',
   rest: 'once faults stop, everything arrives and comes to rest',
   explained: 'every row that is left is explained by its history',

@@ -1,5 +1,6 @@
 import type { Health } from '../../src/core/types.ts';
 import type {
+  DeliveryStore,
   DueAnswer,
   DueAsk,
   DueRules,
@@ -9,8 +10,14 @@ import type {
 } from '../../src/store/port.ts';
 import * as model from '../store/contract/model.ts';
 import { type Account, processOf } from './account.ts';
+import type { Attempts } from './attempts.ts';
 import type { Line } from './line.ts';
 import type { Tables } from './tables.ts';
+
+type RedeliverAnswer = Awaited<ReturnType<DeliveryStore['redeliver']>>;
+
+const asOpen = ({ state }: model.ModelRow): RedeliverAnswer =>
+  state === 'failed' ? 'accepted' : 'retrying';
 
 /** Rows of deliveries: handed out, settled, and made again. */
 export class Results {
@@ -19,10 +26,14 @@ export class Results {
   readonly settledAt: number[] = [];
   readonly #account: Account;
   readonly #tables: Tables;
+  readonly #attempts: Attempts;
+  /** Days before this one may have left the history. */
+  #historyBefore = -Infinity;
 
-  constructor(account: Account, tables: Tables) {
+  constructor(account: Account, tables: Tables, attempts: Attempts) {
     this.#account = account;
     this.#tables = tables;
+    this.#attempts = attempts;
   }
 
   settled(batch: SettleBatch, answer: SettleAnswer, attemptsBefore: number): void {
@@ -36,10 +47,24 @@ export class Results {
     }
     this.batches.add(key);
     this.settledAt.push(this.#account.deps.nowMs());
+    const entriesBefore = this.#entries();
     batch.settlements.forEach((settlement, index) => {
       if (answer.streams[index]?.result === 'recorded') this.#record(batch, settlement);
       else this.#tables.lookAt(settlement.stream);
     });
+    const expected = this.#entries() - entriesBefore;
+    const found = this.#tables.attemptsRecorded() - attemptsBefore;
+    if (found !== expected) {
+      this.#account.break(
+        'recorded',
+        `batch ${key} has ${found} entries of history, not ${expected}`,
+      );
+    }
+  }
+
+  /** Entries of the histories of all streams. */
+  #entries(): number {
+    return [...this.#account.lines.values()].reduce((sum, { counts }) => sum + counts.entries, 0);
   }
 
   #record(batch: SettleBatch, settlement: Settlement): void {
@@ -56,7 +81,10 @@ export class Results {
     const now = this.#account.deps.now();
     settlement.outcomes.forEach((outcome, index) => {
       const { event, result } = outcome;
+      const wrong = this.#attempts.contradicts(process, line, outcome);
+      if (wrong !== undefined) this.#account.break('schedule', wrong);
       if (result === 'delivered') {
+        line.deliveredAt.set(event.offset ?? event.id, Math.floor(now - outcome.agoMs));
         if (!line.accepted.has(event.id))
           this.#account.break('truth', `${event.id} of ${line.label}`);
         line.recorded.add(event.id);
@@ -116,7 +144,14 @@ export class Results {
       }
       const { taken } = model.claimDue(line.counts, now, rules, ask.take);
       const got = rows.map(({ event }) => event.id);
-      for (const { event, kind } of rows) line.handedOut.set(event.id, kind);
+      for (const { event, kind, attempt } of rows) {
+        line.handedOut.set(event.id, kind);
+        const expected = line.counts.rows.get(event.id)?.attempt;
+        if (attempt !== expected) {
+          const what = `attempt ${attempt} of ${event.id}, not ${expected}`;
+          this.#account.break('schedule', `${line.label} hands out ${what}`);
+        }
+      }
       if (got.join(' ') !== taken.join(' ')) {
         this.#account.break(
           'counters',
@@ -124,6 +159,30 @@ export class Results {
         );
       }
     });
+  }
+
+  /** Entries of whole days before this instant may have left the history. */
+  historyPruned(before: number): void {
+    this.#historyBefore = Math.max(this.#historyBefore, before);
+  }
+
+  /** Redelivering an event was answered so. */
+  askedAgain(stream: string, eventId: string, answer: RedeliverAnswer): void {
+    const line = this.#account.lines.get(stream);
+    if (line === undefined || line.isDeleted) return;
+    const row = line.counts.rows.get(eventId);
+    const expected = row === undefined ? this.#asDelivered(line, eventId) : asOpen(row);
+    if (expected !== undefined && answer !== expected) {
+      this.#account.break('asked', `${eventId} of ${line.label} is ${expected}, not ${answer}`);
+    }
+  }
+
+  /** Whether the history has a success; `undefined` when that may have been pruned. */
+  #asDelivered(line: Line, eventId: string): RedeliverAnswer | undefined {
+    const logged = this.#account.world.log.findLast(({ id }) => id === eventId);
+    const at = line.deliveredAt.get(logged?.offset ?? eventId);
+    if (at === undefined) return 'unknown';
+    return at < this.#historyBefore ? undefined : 'delivered';
   }
 
   redelivered(stream: string, eventIds: readonly string[], now: number): void {

@@ -2,6 +2,7 @@ import type { Replay } from '../../src/core/types.ts';
 import * as model from '../store/contract/model.ts';
 import type { Account } from './account.ts';
 import type { Line } from './line.ts';
+import { wallStart } from './clocks.ts';
 import { labelOf } from './world.ts';
 
 /** Compares the tables of the store with what is known. */
@@ -9,6 +10,8 @@ export class Tables {
   /** As last seen in the table. */
   readonly cursors = new Map<Line, number>();
   readonly #account: Account;
+  /** The clock of the store was so far ahead once that hours may have left the statistics. */
+  #hoursLeft = false;
 
   constructor(account: Account) {
     this.#account = account;
@@ -65,7 +68,11 @@ export class Tables {
         (select count(*) from deliveries d
           where d.tenant = r.tenant and d.stream = r.stream and d.failed_at is not null) as open,
         (select count(*) from deliveries d
-          where d.tenant = r.tenant and d.stream = r.stream) as rows
+          where d.tenant = r.tenant and d.stream = r.stream) as rows,
+        (select coalesce(sum(delivered), 0) from stream_stats h
+          where h.tenant = r.tenant and h.stream = r.stream) as delivered,
+        (select coalesce(sum(failed), 0) from stream_stats h
+          where h.tenant = r.tenant and h.stream = r.stream) as failed
       from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
       where r.tenant = ${this.#account.deps.site.tenant} and r.stream = ${line.id}`;
     if (row === undefined) return this.#account.break('lost', `${line.label} is gone`);
@@ -98,7 +105,7 @@ export class Tables {
 
   #checkCounts({ label, counts }: Line, row: RunRow): void {
     const health = model.healthOf(counts);
-    const expected: Omit<RunRow, 'cursor'> = {
+    const expected: Omit<RunRow, 'cursor' | 'delivered' | 'failed'> = {
       run: counts.run,
       epoch: counts.epoch,
       ...health,
@@ -111,6 +118,18 @@ export class Tables {
       const found = row[name as keyof RunRow];
       if (found !== value)
         this.#account.break('counters', `${name} of ${label} is ${found}, not ${value}`);
+    }
+    this.#checkStats(label, counts, row);
+  }
+
+  /** Hours leave the statistics only when the clock of the store is set ahead by more. */
+  #checkStats(label: string, counts: model.ModelStream, row: RunRow): void {
+    this.#hoursLeft ||= this.#account.deps.now() - wallStart > statsKeptMs;
+    if (this.#hoursLeft) return;
+    for (const name of ['delivered', 'failed'] as const) {
+      if (row[name] === counts[name]) continue;
+      const what = `${name} deliveries of ${label}: ${row[name]}, not ${counts[name]}`;
+      this.#account.break('recorded', what);
     }
   }
 
@@ -183,4 +202,9 @@ interface RunRow {
   readonly version: number;
   readonly open: number;
   readonly rows: number;
+  readonly delivered: number;
+  readonly failed: number;
 }
+
+/** Somewhat less than the 90 days for which hours are kept. */
+const statsKeptMs = 85 * 86_400_000;

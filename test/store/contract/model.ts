@@ -35,6 +35,11 @@ export interface ModelStream {
   readonly firstAt: Map<number, number>;
   /** By id, in the order of their creation. */
   readonly replays: Map<string, ModelReplay>;
+  /** Entries of all histories so far. */
+  entries: number;
+  /** What the statistics have: successes, and cycles that were exhausted. */
+  delivered: number;
+  failed: number;
 }
 
 export interface ModelRow {
@@ -64,6 +69,9 @@ export function newModelStream(model: Model, type: string): ModelStream {
     history: new Map(),
     firstAt: new Map(),
     replays: new Map(),
+    entries: 0,
+    delivered: 0,
+    failed: 0,
   };
 }
 
@@ -110,6 +118,7 @@ function remember(
   now: number,
 ): void {
   stream.history.set(id, [...(stream.history.get(id) ?? []), outcome]);
+  stream.entries += 1;
   if (offset !== undefined && !stream.firstAt.has(offset)) stream.firstAt.set(offset, now);
 }
 
@@ -146,6 +155,7 @@ function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): void 
   const row = stream.rows.get(event.id);
   if (result === 'delivered') {
     remember(stream, event, 'delivered', now);
+    stream.delivered += 1;
     stream.consecutive = 0;
     if (outcome.hasRow) progressOf(stream, row, 'sent');
     if (outcome.hasRow) stream.rows.delete(event.id);
@@ -157,6 +167,7 @@ function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): void 
   const fails =
     result === 'failed' || (result === 'retry' && !stream.enabled && endsWithStream(kind));
   if (fails) stream.consecutive += 1;
+  if (fails) stream.failed += 1;
   if (fails) progressOf(stream, row, 'failed');
   stream.rows.set(event.id, {
     eventId: event.id,
@@ -185,6 +196,7 @@ function failRows(stream: ModelStream, state: DeliveryState, now: number): void 
     if (row.state !== state || !endsWithStream(row.kind)) continue;
     Object.assign(row, { state: 'failed', dueAt: undefined, failedAt: now });
     stream.consecutive += 1;
+    stream.failed += 1;
     remember(stream, { ...row, id: row.eventId }, 'failed', now);
   }
 }
