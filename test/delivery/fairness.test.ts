@@ -120,6 +120,29 @@ describe('streams that hang', () => {
     assert.equal(sentTo(own), 103);
   });
 
+  test('may have every slot of the node when they are quick, and count as slow once they hang', async (t) => {
+    const { scene, hanging, addStreams, publish, sentTo } = await neighbours(t);
+    // A tenant that is alone on the node.
+    const streams = await addStreams(scene.tenant, 64, 'a.made');
+    const [quick] = await addStreams(scene.tenant, 1, 'b.made');
+    assert.ok(quick);
+    await publish(scene.tenant, 1, 'a.made');
+    await publish(scene.tenant, 1, 'b.made');
+    for (const { id } of streams) hanging.add(id);
+    await publish(scene.tenant, 5, 'a.made');
+    assert.equal(scene.transport.open.length, 64);
+    await scene.clock.advance(1500);
+    for (const post of scene.transport.open.slice(0, 8)) post.end(ok);
+    await scene.clock.advance(100);
+    assert.equal(
+      scene.transport.open.length,
+      56,
+      'no slow stream takes a slot of the last quarter',
+    );
+    await publish(scene.tenant, 8, 'b.made');
+    assert.equal(sentTo(quick), 9);
+  });
+
   test('have few slots each, and all again when they are quick again', async (t) => {
     const { scene, hanging, addStreams, publish } = await neighbours(t);
     const [stream] = await addStreams(scene.tenant, 1, 'a.made');

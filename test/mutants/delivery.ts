@@ -90,4 +90,104 @@ export const deliveryMutants: readonly Mutant[] = [
     before: `if (resume !== 'held') {`,
     after: `if (resume !== undefined || resume !== 'held') {`,
   },
+  {
+    name: 'a stream that keeps its turn while others wait',
+    file: 'delivery/fair-queue.ts',
+    before:
+      'for (let item = queue.items.shift(); item !== undefined; item = queue.items.shift()) {',
+    after: `const newest = (): T | undefined => {
+      for (let left = queue.items.length; left > 1; left -= 1) {
+        queue.items.push(queue.items.shift() as T);
+      }
+      return queue.items.shift();
+    };
+    for (let item = newest(); item !== undefined; item = newest()) {`,
+    killedBy: {
+      file: 'test/delivery/fair-queue.test.ts',
+      title: 'takes turns over tenants, then over the items of each',
+    },
+  },
+  {
+    name: 'a tenant that keeps its turn while others wait',
+    file: 'delivery/fair-queue.ts',
+    before: `if (answer === 'dropped') continue;`,
+    after: `if (answer === 'dropped' || answer === 'taken') continue;`,
+    killedBy: {
+      file: 'test/delivery/fair-queue.test.ts',
+      title: 'takes turns over tenants, then over the items of each',
+    },
+  },
+  {
+    name: 'a last slot that is never used',
+    file: 'delivery/shares.ts',
+    before: 'return this.slots >= slots || this.bytes >= bytes;',
+    after: 'return this.slots >= slots - 1 || this.bytes >= bytes;',
+    killedBy: {
+      file: 'test/delivery/fairness.test.ts',
+      title:
+        'may have every slot of the node when they are quick, and count as slow once they hang',
+    },
+  },
+  {
+    name: 'a tenant that may take every slot while others have streams',
+    file: 'delivery/shares.ts',
+    before: 'return isShared ? Math.floor((3 * left - own) / 4) : left;',
+    after: 'return left;',
+    killedBy: {
+      file: 'test/delivery/shares.test.ts',
+      title: 'a tenant that shares the node has three quarters at most',
+    },
+  },
+  {
+    name: 'no quarter of the slots for quick streams',
+    file: 'delivery/shares.ts',
+    before: 'const unprovenPart = { probe: 7 / 8, slow: 3 / 4 } as const;',
+    after: 'const unprovenPart = { probe: 1, slow: 1 } as const;',
+    killedBy: {
+      file: 'test/delivery/shares.test.ts',
+      title: 'slow streams leave a quarter to quick ones',
+    },
+  },
+  {
+    name: 'a slow receiver that keeps all slots of its stream',
+    file: 'delivery/pace.ts',
+    before:
+      'return Math.max(few, Math.floor((streamConcurrency * parkAfterMs) / this.#latencyMs));',
+    after: 'return streamConcurrency;',
+    killedBy: {
+      file: 'test/delivery/pace.test.ts',
+      title: 'a receiver that answers after 9.5 s has few slots although it never fails',
+    },
+  },
+  {
+    name: 'bodies under way that are not counted',
+    file: 'delivery/shares.ts',
+    before: 'usage.bytes += sign * bytes;',
+    after: '',
+    killedBy: {
+      file: 'test/delivery/shares.test.ts',
+      title: 'bodies of one tenant leave room for those of another',
+    },
+  },
+  {
+    name: 'an attempt that hangs and counts as quick until it ends',
+    file: 'delivery/scheduler.ts',
+    before: `this.#shares.change(slot, { expectation: 'slow' });`,
+    after: '',
+    killedBy: {
+      file: 'test/delivery/fairness.test.ts',
+      title:
+        'may have every slot of the node when they are quick, and count as slow once they hang',
+    },
+  },
+  {
+    name: 'a tenant that was at its share and is never asked again',
+    file: 'delivery/scheduler.ts',
+    before: 'this.#queues.quick.resume(tenant);',
+    after: '',
+    killedBy: {
+      file: 'test/delivery/fairness.test.ts',
+      title: 'leave others what they need after all began to hang in the same moment',
+    },
+  },
 ];

@@ -167,8 +167,8 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const failed = [...line.counts.rows.values()].filter(({ state }) => state === 'failed');
       // One that is no failure, delivered or not, is asked for now and then.
       const isAny = pick % anyEvent === 0;
-      const ids = isAny ? ledger.log.map((event) => event.id) : failed.map((row) => row.eventId);
-      const eventId = ids[pick % Math.max(1, ids.length)];
+      const among = isAny ? ledger.log.map((event) => event.id) : failed.map((row) => row.eventId);
+      const eventId = among[pick % Math.max(1, among.length)];
       if (eventId === undefined) return;
       hinderOthers(line);
       request(`is asked to redeliver ${world.label(eventId)} of ${line.label}`, (process) =>

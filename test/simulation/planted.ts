@@ -91,8 +91,8 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'attempts that begin without a lease',
     file: 'delivery/workshop.ts',
-    before: 'mayBegin: () => lease.isHeld && settler.unsettled < unsettledMax,',
-    after: 'mayBegin: () => settler.unsettled < unsettledMax,',
+    before: 'mayBegin: () => parts().lease.isHeld && parts().settler.unsettled < unsettledMax,',
+    after: 'mayBegin: () => parts().settler.unsettled < unsettledMax,',
   },
   {
     name: 'a lease regained without looking who owns the streams',
@@ -232,14 +232,14 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'queues that are filled without a bound',
     file: 'delivery/feed.ts',
-    before: 'if (runner.queue.length < this.#deps.settings.pageEvents && this.#room() > 0) {',
+    before: 'if (runner.queue.length < this.#queueMax(runner) && this.#room(runner) > 0) {',
     after: 'if (runner.queue.length >= 0) {',
   },
   {
     name: 'attempts that go on while no result can be recorded',
     file: 'delivery/workshop.ts',
-    before: 'mayBegin: () => lease.isHeld && settler.unsettled < unsettledMax,',
-    after: 'mayBegin: () => lease.isHeld,',
+    before: 'mayBegin: () => parts().lease.isHeld && parts().settler.unsettled < unsettledMax,',
+    after: 'mayBegin: () => parts().lease.isHeld,',
   },
   {
     name: 'a window without a bound',
