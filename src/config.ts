@@ -565,7 +565,6 @@ export const limits = {
   },
   /** One name lookup. */
   resolver: {
-    timeoutMs: 5000,
     /** Taken of an answer, of each family. */
     addressesMax: 8,
   },
@@ -575,8 +574,10 @@ export const limits = {
     atOnce: { quick: 64, new: 48, slow: 16 },
     /** The same for one tenant, and for what the service itself looks up. */
     atOncePerOwner: { quick: 8, new: 6, slow: 2 },
-    /** A lookup that takes longer is slow. */
+    /** A lookup that takes longer is slow: it gives its place up, for one of slow names. */
     quickMs: 1000,
+    /** A lookup in a place of slow names. */
+    timeoutMs: 5000,
     /** Addresses are valid this long, failures that long. */
     keptMs: 5000,
     failureKeptMs: 1000,

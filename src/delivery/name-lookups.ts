@@ -18,7 +18,7 @@ export interface NameLookups {
   usable(name: string): NameAnswer | undefined;
   /**
    * Returns true when an attempt can begin: the name has a valid answer, or its lookup waits for a
-   * place and the addresses of before are usable. Otherwise begins or queues the lookup, and resolves
+   * place or is slow, and the addresses of before are usable. Otherwise begins or queues the lookup, and resolves
    * when it has ended; never rejects.
    */
   prepare(owner: LookupOwner, name: string): true | Promise<void>;
@@ -30,8 +30,10 @@ export interface NameLookups {
 export interface LookupRequest {
   /** Goes to the front of its owner's queue. */
   readonly first?: boolean;
-  /** Called once when the lookup has its place; within {@link NameLookups.find} when it has one. */
+  /** Called when the lookup has a place; within {@link NameLookups.find} when it has one. */
   readonly begun?: () => void;
+  /** Called when it had to give its place up and waits for another one; `begun` is called again. */
+  readonly putBack?: () => void;
   /** Called once, never within {@link NameLookups.find}. */
   readonly ended: (answer: NameAnswer) => void;
 }
@@ -45,8 +47,11 @@ export interface LookupCount {
 
 export interface NameLookupsDeps {
   readonly clock: Pick<Clock, 'elapsedMs'>;
-  /** Resolves to the addresses of a name; must end in time by itself, and rejects with a `code`. */
-  readonly resolve: (name: string) => Promise<readonly string[]>;
+  /**
+   * Resolves to the addresses of a name; else rejects with a `code`, which is {@link timedOut} when
+   * no name server has answered within the time.
+   */
+  readonly resolve: (name: string, timeoutMs: number) => Promise<readonly string[]>;
   readonly limits: NameLimits;
 }
 
@@ -54,8 +59,10 @@ export interface NameLimits {
   /** Lookups at once: in all, of one owner. */
   readonly atOnce: Shares;
   readonly atOncePerOwner: Shares;
-  /** A lookup that takes this long is slow. */
+  /** A lookup that takes this long is slow: it gives its place up, and waits for one of slow names. */
   readonly quickMs: number;
+  /** A lookup in a place of slow names has this long. */
+  readonly timeoutMs: number;
   /** Addresses are valid this long, failures that long. */
   readonly keptMs: number;
   readonly failureKeptMs: number;
@@ -76,6 +83,9 @@ export type Shares = Readonly<Record<LookupClass, number>>;
  * lookup was slow or timed out.
  */
 export type LookupClass = 'quick' | 'new' | 'slow';
+
+/** The code of a lookup that took too long. */
+export const timedOut = 'ETIMEOUT';
 
 const classes: readonly LookupClass[] = ['quick', 'new', 'slow'];
 const slowestFirst: readonly LookupClass[] = classes.toReversed();
@@ -104,7 +114,11 @@ interface Name {
   isUnderWay: boolean;
   /** In whose queues it waits. */
   readonly owners: Set<Owner>;
-  requests: LookupRequest[];
+  requests: Request[];
+}
+
+interface Request extends LookupRequest {
+  readonly owner: LookupOwner;
 }
 
 interface Owner {
@@ -147,15 +161,21 @@ class FairLookups implements NameLookups {
 
   prepare(owner: LookupOwner, text: string): true | Promise<void> {
     if (this.kept(text) !== undefined) return true;
+    const isUsable = this.usable(text) !== undefined;
+    const asked = this.#asked.get(text);
+    // Called for each attempt, so nothing is added to a lookup that nobody has to wait for.
+    if (isUsable && asked !== undefined && isForLater(asked)) return true;
     const { promise, resolve } = Promise.withResolvers<void>();
-    let isUnderWay = false;
-    this.find(owner, text, { begun: () => (isUnderWay = true), ended: () => resolve() });
-    return !isUnderWay && this.usable(text) !== undefined ? true : promise;
+    this.find(owner, text, {
+      putBack: () => this.usable(text) !== undefined && resolve(),
+      ended: () => resolve(),
+    });
+    return isUsable && isForLater(this.#nameOf(text)) ? true : promise;
   }
 
   find(ownerId: LookupOwner, text: string, request: LookupRequest): void {
     const name = this.#nameOf(text);
-    name.requests.push(request);
+    name.requests.push({ ...request, owner: ownerId });
     if (name.isUnderWay) {
       request.begun?.();
       return;
@@ -271,22 +291,32 @@ class FairLookups implements NameLookups {
   }
 
   async #run(owner: Owner, name: Name, lookupClass: LookupClass): Promise<void> {
-    const { clock } = this.#deps;
+    const { clock, limits } = this.#deps;
     const begunMs = clock.elapsedMs();
-    const answer = await this.#ask(name.name);
+    const answer = await this.#ask(
+      name.name,
+      lookupClass === 'slow' ? limits.timeoutMs : limits.quickMs,
+    );
     this.#underWay[lookupClass] -= 1;
     owner.underWay[lookupClass] -= 1;
-    this.#forget(owner);
-    this.#remember(name, answer, clock.elapsedMs() - begunMs);
+    name.isUnderWay = false;
+    classify(name, clock.elapsedMs() - begunMs < limits.quickMs);
+    const isPutBack =
+      lookupClass !== 'slow' && answer.kind === 'failed' && answer.code === timedOut;
     const { requests } = name;
-    name.requests = [];
+    for (const each of isPutBack ? requests : []) {
+      each.putBack?.();
+      this.#enqueue(this.#ownerOf(each.owner), name, each.first === true);
+    }
+    if (!isPutBack) this.#remember(name, answer);
+    this.#forget(owner);
     this.#startWhatMay();
-    for (const { ended } of requests) ended(answer);
+    for (const each of isPutBack ? [] : requests) each.ended(answer);
   }
 
-  async #ask(name: string): Promise<NameAnswer> {
+  async #ask(name: string, timeoutMs: number): Promise<NameAnswer> {
     try {
-      const addresses = await this.#deps.resolve(name);
+      const addresses = await this.#deps.resolve(name, timeoutMs);
       if (addresses.length > 0) return { kind: 'found', addresses };
       return { kind: 'failed', code: 'ENODATA' };
     } catch (error) {
@@ -295,14 +325,11 @@ class FairLookups implements NameLookups {
     }
   }
 
-  #remember(name: Name, answer: NameAnswer, tookMs: number): void {
-    const { quickMs, namesMax } = this.#deps.limits;
-    name.isUnderWay = false;
+  #remember(name: Name, answer: NameAnswer): void {
+    const { namesMax } = this.#deps.limits;
     name.answer = answer;
     name.answeredMs = this.#deps.clock.elapsedMs();
-    name.quickInARow = tookMs < quickMs ? name.quickInARow + 1 : 0;
-    name.wasSlow = name.quickInARow < (name.wasSlow ? quickAgainAfter : 1);
-    name.class = name.quickInARow === 0 ? 'slow' : name.wasSlow ? 'new' : 'quick';
+    name.requests = [];
     this.#asked.delete(name.name);
     this.#remembered.set(name.name, name);
     for (const oldest of this.#remembered.keys()) {
@@ -317,6 +344,17 @@ class FairLookups implements NameLookups {
     );
     if (isIdle) this.#owners.delete(owner.id);
   }
+}
+
+/** It has no place, or had to give its first one up: an answer is not to be expected soon. */
+function isForLater({ isUnderWay, class: present }: Name): boolean {
+  return !isUnderWay || present === 'slow';
+}
+
+function classify(name: Name, isQuick: boolean): void {
+  name.quickInARow = isQuick ? name.quickInARow + 1 : 0;
+  name.wasSlow = name.quickInARow < (name.wasSlow ? quickAgainAfter : 1);
+  name.class = isQuick ? (name.wasSlow ? 'new' : 'quick') : 'slow';
 }
 
 function newName(name: string): Name {

@@ -1,6 +1,7 @@
 import { Resolver as Channel } from 'node:dns';
 import { isIP } from 'node:net';
 import type { Clock, Timer } from '../core/clock.ts';
+import { timedOut } from './name-lookups.ts';
 import { candidatesOf, parseHosts, parseSearchRules } from './name-files.ts';
 import { watchFile } from './watched-file.ts';
 
@@ -8,9 +9,9 @@ import { watchFile } from './watched-file.ts';
 export interface Resolver {
   /**
    * Resolves to the addresses of a name, IPv4 first; an address resolves to itself. Rejects with
-   * {@link ResolveFailed}, within {@link ResolverDeps.timeoutMs} whatever the name servers do.
+   * {@link ResolveFailed}, in time whatever the name servers do.
    */
-  resolve(name: string): Promise<readonly string[]>;
+  resolve(this: void, name: string, timeoutMs: number): Promise<readonly string[]>;
   /** Ends all lookups under way as failed. */
   close(): void;
 }
@@ -29,8 +30,6 @@ export class ResolveFailed extends Error {
 
 export interface ResolverDeps {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
-  /** For one name, whatever is asked for it. */
-  readonly timeoutMs: number;
   /** Taken of an answer, of each family. */
   readonly addressesMax: number;
   /** `address[:port]`; those of the system when there is none. */
@@ -59,13 +58,14 @@ export function createResolver(deps: ResolverDeps): Resolver {
   const rules = watchFile({ ...watched, path: resolvConf, parse: parseSearchRules });
   const underWay = new Set<Lookup>();
   return {
-    resolve: async (text) => {
+    resolve: async (text, timeoutMs) => {
       if (isIP(text) !== 0) return [text];
       const name = text.toLowerCase();
       const bare = name.replace(/\.$/, '');
       const local = hosts().get(bare) ?? (isLocalhost(bare) ? loopback : undefined);
       if (local !== undefined) return local;
-      const lookup = new Lookup(deps, servers.length > 0 ? servers : new Channel().getServers());
+      const present = servers.length > 0 ? servers : new Channel().getServers();
+      const lookup = new Lookup(deps, present, timeoutMs);
       underWay.add(lookup);
       try {
         return await lookup.addressesOf(candidatesOf(name, rules()));
@@ -98,6 +98,9 @@ const otherFamilyMs = 250;
 /** When the name servers are asked, the first one first, as long as none has answered. */
 const askAtMs: readonly number[] = [0, 700, 1700, 3000];
 
+/** The lookup ends the channel. */
+const neverEnding = { timeout: 60_000, maxTimeout: 60_000, tries: 1 };
+
 /** As many as glibc asks. */
 const serversMax = 3;
 
@@ -113,10 +116,10 @@ class Lookup {
   readonly #ended = Promise.withResolvers<Reply>();
   #isOver = false;
 
-  constructor(deps: ResolverDeps, servers: readonly string[]) {
+  constructor(deps: ResolverDeps, servers: readonly string[], timeoutMs: number) {
     this.#deps = deps;
     this.#servers = servers.slice(0, serversMax);
-    this.#after(deps.timeoutMs, () => this.end('ETIMEOUT'));
+    this.#after(timeoutMs, () => this.end(timedOut));
   }
 
   /** Ends what is under way with a code. */
@@ -146,7 +149,7 @@ class Lookup {
     const first = await Promise.race([four, six]);
     if ('addresses' in first) {
       const patience = Promise.withResolvers<Reply>();
-      this.#after(otherFamilyMs, () => patience.resolve({ code: 'ETIMEOUT' }));
+      this.#after(otherFamilyMs, () => patience.resolve({ code: timedOut }));
       const both = [Promise.race([four, patience.promise]), Promise.race([six, patience.promise])];
       return joined(await Promise.all(both));
     }
@@ -181,8 +184,8 @@ class Lookup {
   }
 
   #query(server: string, name: string, family: Family, ended: (reply: Reply) => void): void {
-    const { timeoutMs, addressesMax } = this.#deps;
-    const channel = new Channel({ timeout: timeoutMs, tries: 1 });
+    const { addressesMax } = this.#deps;
+    const channel = new Channel(neverEnding);
     channel.setServers([server]);
     this.#channels.add(channel);
     const report = (error: NodeJS.ErrnoException | null, addresses: readonly string[]): void => {

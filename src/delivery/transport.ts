@@ -94,11 +94,16 @@ export function createTransport(deps: TransportDeps): HttpTransport {
   const lookUp: LookUp = (tenant, name, exchange, ended) => {
     const known = names.usable(name);
     if (known !== undefined) return queueMicrotask(() => ended(known));
-    const sinceMs = clock.elapsedMs();
-    exchange?.pause();
+    let sinceMs = 0;
+    const pause = (): void => {
+      sinceMs = clock.elapsedMs();
+      exchange?.pause();
+    };
+    pause();
     names.find(tenant, name, {
       first: true,
       begun: () => exchange?.resume(clock.elapsedMs() - sinceMs),
+      putBack: pause,
       ended,
     });
   };

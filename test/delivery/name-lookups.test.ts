@@ -7,47 +7,52 @@ import {
   type NameAnswer,
   type NameLimits,
   type NameLookups,
+  timedOut,
 } from '../../src/delivery/name-lookups.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 
 /** Lookups whose answers the test gives, on a clock that it moves. */
 interface Scene {
   readonly names: NameLookups;
+  /** How long each lookup may take, in the order in which they began. */
+  readonly times: readonly number[];
   readonly clock: ManualClock;
   /** Names under way, in the order in which they began. */
   underWay(): string[];
-  /** Ends the lookup of a name; without addresses it fails. */
-  end(name: string, addresses?: readonly string[]): Promise<void>;
+  /** Ends the lookup of a name: with its addresses, or with the code of a failure. */
+  end(name: string, answer: readonly string[] | string): Promise<void>;
   /** Looks a name up and ends it after some time. */
   teach(name: string, tookMs: number): Promise<void>;
 }
 
 const someone = 99;
 
-function sceneOf(given: Partial<NameLimits> = {}): Scene {
+function sceneOf(changed: Partial<NameLimits> = {}): Scene {
   const clock = createManualClock();
+  const times: number[] = [];
   const open = new Map<string, PromiseWithResolvers<readonly string[]>>();
   const names = createNameLookups({
     clock,
-    limits: { ...limits.names, ...given },
-    resolve: (name) => {
+    limits: { ...limits.names, ...changed },
+    resolve: (name, timeoutMs) => {
+      times.push(timeoutMs);
       assert.ok(!open.has(name), `${name} is looked up twice at once`);
       const answer = Promise.withResolvers<readonly string[]>();
       open.set(name, answer);
       return answer.promise;
     },
   });
-  const end: Scene['end'] = async (name, addresses) => {
+  const end: Scene['end'] = async (name, given) => {
     const answer = open.get(name);
     assert.ok(answer, `${name} is not under way`);
     open.delete(name);
-    if (addresses === undefined)
-      answer.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' }));
-    else answer.resolve(addresses);
+    if (typeof given === 'string') answer.reject(Object.assign(new Error('x'), { code: given }));
+    else answer.resolve(given);
     await clock.advance(0);
   };
   return {
     names,
+    times,
     clock,
     underWay: () => [...open.keys()],
     end,
@@ -101,7 +106,7 @@ describe('the answer of a lookup', () => {
   test('is valid for a shorter time when the name could not be resolved', async () => {
     const { names, clock, end } = sceneOf();
     ask(names, 1, ['a.test']);
-    await end('a.test');
+    await end('a.test', 'ENOTFOUND');
     assert.deepEqual(names.kept('a.test'), { kind: 'failed', code: 'ENOTFOUND' });
     assert.equal(names.prepare(1, 'a.test'), true);
     await clock.advance(failureKeptMs);
@@ -133,6 +138,57 @@ describe('the answer of a lookup', () => {
     assert.notEqual(names.prepare(1, 'a.test'), true);
     await end('quick0', ['192.0.2.1']);
     assert.equal(names.count().waiting, 0);
+  });
+});
+
+describe('a lookup that takes long', () => {
+  test('gives its place up, and gets one of slow names with more time', async () => {
+    const { names, clock, underWay, end, times } = sceneOf();
+    const seen: string[] = [];
+    names.find(1, 'silent', {
+      begun: () => seen.push('begun'),
+      putBack: () => seen.push('put back'),
+      ended: ({ kind }) => seen.push(kind),
+    });
+    ask(names, 1, ['silent0', 'silent1']);
+    await clock.advance(slowMs);
+    for (const name of ['silent0', 'silent1', 'silent']) await end(name, timedOut);
+    assert.deepEqual(underWay(), ['silent0', 'silent1']);
+    assert.deepEqual(seen, ['begun', 'put back']);
+    await end('silent1', timedOut);
+    assert.deepEqual(seen, ['begun', 'put back', 'begun']);
+    await end('silent', timedOut);
+    assert.deepEqual(seen, ['begun', 'put back', 'begun', 'failed']);
+    const { quickMs, timeoutMs } = limits.names;
+    assert.deepEqual(times, [quickMs, quickMs, quickMs, timeoutMs, timeoutMs, timeoutMs]);
+    assert.deepEqual(names.kept('silent'), { kind: 'failed', code: timedOut });
+  });
+
+  test('holds up unknown names of its tenant for a moment only', async () => {
+    const { names, clock, underWay, end } = sceneOf();
+    ask(names, 1, [...many('silent', 20), 'healthy']);
+    for (let round = 0; round < 3; round += 1) {
+      await clock.advance(slowMs);
+      for (const name of underWay()) await end(name, timedOut);
+    }
+    await clock.advance(slowMs);
+    assert.ok(underWay().includes('healthy'));
+  });
+
+  test('is waited for by nobody while the addresses of before are usable', async () => {
+    const { names, clock, teach, underWay, end } = sceneOf();
+    await teach('flapping', 0);
+    await clock.advance(keptMs);
+    const prepared = names.prepare(1, 'flapping');
+    assert.notEqual(prepared, true);
+    await clock.advance(slowMs);
+    await end('flapping', timedOut);
+    assert.equal(await prepared, undefined);
+    assert.deepEqual(underWay(), ['flapping']);
+    for (let n = 0; n < 10; n += 1) assert.equal(names.prepare(1, 'flapping'), true);
+    assert.equal(names.usable('flapping')?.kind, 'found');
+    await end('flapping', ['192.0.2.2']);
+    assert.deepEqual(names.kept('flapping'), { kind: 'found', addresses: ['192.0.2.2'] });
   });
 });
 

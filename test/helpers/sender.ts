@@ -32,7 +32,7 @@ export interface SenderOptions {
   /** The name servers to ask instead of those of this machine; its hosts file is not read then. */
   readonly servers?: readonly string[];
   /** Instead of the resolver. */
-  readonly resolve?: (name: string) => Promise<readonly string[]>;
+  readonly resolve?: (name: string, timeoutMs: number) => Promise<readonly string[]>;
 }
 
 /** Ends with the test. Addresses of loopback are allowed unless `allow` says otherwise. */
