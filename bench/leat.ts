@@ -151,7 +151,11 @@ export async function startLeat(
     ...place.settings,
     ...settings,
   });
-  const { port, url, token, child, kill } = leat;
+  return endedWithBench(leat);
+}
+
+/** A server of `test/helpers/leat.ts`, ended with this process at the latest. */
+export function endedWithBench({ port, url, token, child, kill }: program.Running): Running {
   living.add(child);
   child.once('exit', () => living.delete(child));
   return { port, url, pid: child.pid ?? 0, token, end: kill };

@@ -10,6 +10,7 @@ import { backlog } from './backlog.ts';
 import type { Bench, Figure, RunOptions } from './bench.ts';
 import { drainPostgres } from './drain-postgres.ts';
 import { drain } from './drain.ts';
+import { hostileRequests } from './hostile-requests.ts';
 import { idle } from './idle.ts';
 import { isolation } from './isolation.ts';
 import { latencyPostgres } from './latency-postgres.ts';
@@ -32,6 +33,7 @@ const benches: readonly Bench[] = [
   fanOut,
   backlog,
   isolation,
+  hostileRequests,
   idle,
   pull,
   management,

@@ -15,7 +15,10 @@ export function twoTenantsSettings(port: number): Record<string, string> {
  * Creates a second tenant of a server with {@link twoTenantsSettings} and its own SQLite file; its host
  * is named by a proxy.
  */
-export async function createTenant(leat: Running, file: string): Promise<Leat> {
+export async function createTenant(
+  leat: Running,
+  file: string,
+): Promise<Leat & { readonly token: string }> {
   const env = { LEAT_STORE: `sqlite:${file}`, LEAT_SECRET_KEY: secretKey.toString('base64') };
   const { code, output } = await runLeat(['tenants', 'create', 'two', 'two.test'], env);
   assert.equal(code, 0, output);
@@ -43,6 +46,7 @@ export async function createTenant(leat: Running, file: string): Promise<Leat> {
   return {
     url: leat.url,
     port: leat.port,
+    token,
     send: (method, path, body) => send(method, path, body, { authorization }),
   };
 }

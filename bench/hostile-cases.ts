@@ -1,0 +1,119 @@
+import { type Request, rawRequest } from './hostile-request.ts';
+
+/** What a hostile client does over and over. */
+export interface Case {
+  readonly name: string;
+  /** Connections that send at once. */
+  readonly connections: number;
+  /** Sent by turns. */
+  readonly requests: readonly Request[];
+  /** Pause of a connection between two requests. */
+  readonly pauseMs: number;
+  /** The answers are never read. */
+  readonly silent?: boolean;
+}
+
+const MIB = 1024 * 1024;
+const KIB = 1024;
+const publishMax = 4 * MIB;
+
+/** Two connections that send 1.4 MiB a second each, as bodies of this length allow. */
+const slowly = (bytes: number): Pick<Case, 'connections' | 'pauseMs'> => ({
+  connections: 2,
+  pauseMs: (bytes / (1.4 * MIB)) * 1000,
+});
+
+/** Every case; `stream` is one whose failures are asked for. */
+export function hostileCases(host: Parameters<typeof rawRequest>[0]): Case[] {
+  const bodies: [name: string, path: string, body: string][] = [
+    ['4 MiB of inexact numbers', '/events', event(items('1.0', publishMax - 100))],
+    ['4 MiB of 1.0 and {}', '/events', event(`1.0,${items('{}', publishMax - 100)}`)],
+    ['16 events of 1.0 and {}', '/events', sixteen('{}')],
+    ['16 events of 1.0', '/events', sixteen('1.0')],
+    ['4 MiB of []', '/events', `[${items('[]', publishMax - 10)}]`],
+    ['4 MiB of {}', '/events', `[${items('{}', publishMax - 10)}]`],
+    ['4 MiB of depth', '/events', '['.repeat(publishMax / 2) + ']'.repeat(publishMax / 2)],
+    ['200,000 members', '/events', event(`{${members(200_000)}}`)],
+    ['repeated members', '/events', event(`{${items('"a":1.0', publishMax - 100)}}`)],
+    ['escapes, half pairs', '/events', event(`"${'\\ud800\\u00e9'.repeat(publishMax / 13)}"`)],
+    ['1,000 small events', '/events', `[${Array(1000).fill(event('1.0')).join(',')}]`],
+    ['16 KiB of 1.0 and {}', '/events', event(`1.0,${items('{}', 16 * KIB - 100)}`)],
+    ['test event of {}', '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/test', testEvent()],
+    ['user of many parts', '/users', user(`{"x":[${items('{}', MIB - 500)}]}`)],
+    ['user of 19,000 parts', '/users', user(`{"x":[${Array(19_000).fill('{}').join(',')}]}`)],
+    ['user of escapes', '/users', user(`{"x":"${'\\u00e9\\\\'.repeat(MIB / 9)}"}`)],
+    ['many subscriptions', '/event-streams', `{"subscriptions":[${items('{"a":1}', MIB - 100)}]}`],
+    ['many scopes', '/resource-servers', `{"scopes":[${items('"a"', MIB - 100)}]}`],
+  ];
+  const lists: [name: string, ...paths: string[]][] = [
+    ['users of 1 MiB', '/users?take=100'],
+    ['users, sorted', ...['email', 'updated_at', 'username'].map(sorted), '/users?per_page=100'],
+    ['users, no index', '/users?sort=name:1', '/users?sort=user_metadata:-1&per_page=100'],
+    ['streams of 130 KB', '/event-streams?take=100'],
+    ['long queries', `/users?fields=${'a,'.repeat(500)}`, `/users?${'sort=email:1&'.repeat(600)}`],
+  ];
+  return [
+    ...bodies.map(([name, path, body]) => ({
+      name,
+      ...slowly(body.length),
+      requests: [rawRequest(host, 'POST', path, body)],
+    })),
+    ...lists.map(([name, ...paths]) => ({
+      name,
+      connections: 2,
+      pauseMs: 100,
+      requests: paths.map((path) => rawRequest(host, 'GET', path)),
+    })),
+    {
+      name: 'never reads',
+      connections: 25,
+      pauseMs: 1000,
+      silent: true,
+      requests: [rawRequest(host, 'GET', '/users?take=7')],
+    },
+    {
+      name: 'at the byte limit',
+      connections: 4,
+      pauseMs: 0,
+      requests: [rawRequest(host, 'POST', '/events', `[${Array(4).fill(large()).join(',')}]`)],
+    },
+  ];
+}
+
+function event(value: string): string {
+  return `{"type":"hostile.event","data":{"x":[${value}]}}`;
+}
+
+/** Sixteen events of 255 KiB. */
+function sixteen(item: string): string {
+  return `[${Array(16)
+    .fill(event(`1.0,${items(item, 255 * KIB)}`))
+    .join(',')}]`;
+}
+
+function testEvent(): string {
+  return `{"event_type":"hostile.event","data":{"x":[1.0,${items('{}', 255 * KIB)}]}}`;
+}
+
+function large(): string {
+  return event(`"${'x'.repeat(250 * KIB)}"`);
+}
+
+function user(metadata: string): string {
+  return `{"connection":"Username-Password-Authentication","email":"h@example.com","password":"Quiet-River-42","user_metadata":${metadata}}`;
+}
+
+function sorted(field: string): string {
+  return `/users?per_page=7&sort=${field}:-1&include_totals=true`;
+}
+
+/** So many bytes of an item. */
+function items(item: string, bytes: number): string {
+  return Array(Math.floor(bytes / (item.length + 1)))
+    .fill(item)
+    .join(',');
+}
+
+function members(count: number): string {
+  return Array.from({ length: count }, (_, n) => `"k${n.toString(36)}":1.0`).join(',');
+}

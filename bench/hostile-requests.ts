@@ -1,0 +1,211 @@
+import type { ChildProcess } from 'node:child_process';
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Pool } from 'undici';
+import { systemClock, systemRandom } from '../src/clock.ts';
+import { makeId } from '../src/core/ids.ts';
+import type { Store } from '../src/store/port.ts';
+import * as program from '../test/helpers/leat.ts';
+import { freePort } from '../test/helpers/ports.ts';
+import { createTenant, twoTenantsSettings } from '../test/helpers/tenants.ts';
+import type { Bench, Figure } from './bench.ts';
+import { endChild, message, startChild } from './child.ts';
+import type { Statuses } from './hostile-client.ts';
+import { endedWithBench, makeEvent, makePlace, orderData, withStore } from './leat.ts';
+import { median, quantile } from './rounds.ts';
+
+const perSecond = 100;
+const seconds = 3;
+/** The second tenant of a store. */
+const hostileTenant = 2;
+const KIB = 1024;
+
+/** The limits of a server that nobody has set up, which the tests do without. */
+const usualLimits = {
+  LEAT_RATE_LIMIT_BURST: '100',
+  LEAT_RATE_LIMIT_PER_SECOND: '50',
+  LEAT_TENANT_RATE_BURST: '1000',
+  LEAT_TENANT_RATE_PER_SECOND: '500',
+  LEAT_PUBLISH_LIMIT_BYTES_PER_SECOND: String(64 * KIB * KIB),
+  LEAT_LOG_LEVEL: 'error',
+};
+
+/** How long hostile bodies and lists hold the event loop, and what another tenant notices of them. */
+export const hostileRequests: Bench = {
+  name: 'hostile-requests',
+  what: `longest hold of the event loop for each hostile body and list, and the p99 of another tenant that publishes ${perSecond} events a second beside them, against alone`,
+  run: async (progress, { rounds }) => {
+    const place = await makePlace();
+    const loopFile = join(place.folder, 'loop.json');
+    const port = await freePort();
+    const settings = { ...usualLimits, ...twoTenantsSettings(port) };
+    const first = await program.startLeat(place, settings);
+    const { token } = await createTenant(first, place.file);
+    await endedWithBench(first).end();
+    progress('filling the lists');
+    await withStore(place, fillLists);
+    const leat = endedWithBench(
+      await program.startLeat(place, {
+        ...settings,
+        NODE_OPTIONS: `--import=${new URL('./loop-probe.ts', import.meta.url).pathname}`,
+        BENCH_LOOP_FILE: loopFile,
+      }),
+    );
+    const client = startChild('./hostile-client.ts');
+    client.send({ host: { port, token, forwarded: 'two.test' } });
+    const { names } = await message<{ names: readonly string[] }>(client);
+    const innocent = { url: leat.url, token: leat.token };
+    const probe = createProbe(leat.pid, loopFile);
+    await publishDelays(innocent);
+
+    const figures: Figure[] = [];
+    for (const name of names) {
+      const seen: Round[] = [];
+      for (let round = 0; round < rounds; round += 1) {
+        progress(`${name}, round ${round + 1} of ${rounds}`);
+        seen.push(await measure(name, { innocent, probe, client }));
+      }
+      figures.push(...figuresOf(name, seen));
+    }
+    await endChild(client);
+    await leat.end();
+    await place.remove();
+    return figures;
+  },
+};
+
+/** What one round of a case has shown, in milliseconds. */
+interface Round {
+  readonly p99: { readonly alone: number; readonly beside: number };
+  readonly hold: { readonly alone: number; readonly beside: number };
+  readonly statuses: Statuses;
+}
+
+async function measure(
+  name: string,
+  deps: {
+    readonly innocent: Parameters<typeof publishDelays>[0];
+    readonly probe: ReturnType<typeof createProbe>;
+    readonly client: ChildProcess;
+  },
+): Promise<Round> {
+  const { innocent, probe, client } = deps;
+  await probe.longestMs();
+  const alone = quantile(await publishDelays(innocent), 0.99);
+  const aloneHold = await probe.longestMs();
+  client.send({ start: name });
+  const beside = quantile(await publishDelays(innocent), 0.99);
+  const answer = message<Statuses>(client);
+  client.send({ stop: true });
+  const statuses = await answer;
+  const hold = { alone: aloneHold, beside: await probe.longestMs() };
+  // What the case began has ended before the next one is alone.
+  await sleep(500);
+  return { p99: { alone, beside }, hold, statuses };
+}
+
+function figuresOf(name: string, rounds: readonly Round[]): Figure[] {
+  const middle = (of: (round: Round) => number): string => median(rounds.map(of)).toFixed(1);
+  const statuses = JSON.stringify(rounds.at(-1)?.statuses).replaceAll('"', '');
+  return [
+    {
+      name: `${name}: hold`,
+      detail: `against ${middle(({ hold }) => hold.alone)} ms alone; answers ${statuses}`,
+      values: rounds.map(({ hold }) => hold.beside),
+      unit: 'ms',
+      must: { kind: 'most', value: 50 },
+      goal: undefined,
+    },
+    {
+      name: `${name}: p99`,
+      detail: `${middle(({ p99 }) => p99.beside)} against ${middle(({ p99 }) => p99.alone)} ms`,
+      values: rounds.map(({ p99 }) => p99.beside / p99.alone),
+      unit: '×',
+      must: { kind: 'most', value: 2 },
+      goal: undefined,
+    },
+  ];
+}
+
+/** 60 users of nearly 1 MiB, of texts and of many parts, and 100 streams as long as they can be. */
+async function fillLists(store: Store): Promise<void> {
+  const now = systemClock.now();
+  const parts = { x: Array.from({ length: 19_000 }, (_, n) => ({ [n]: n })) };
+  const text = { x: 'x'.repeat(1000 * KIB) };
+  for (let index = 0; index < 60; index += 1) {
+    const user = {
+      tenant: hostileTenant,
+      id: `leat|${index}`,
+      connection: 'Username-Password-Authentication',
+      email: `user-${index}@example.com`,
+      username: undefined,
+      passwordHash: '',
+      profile: { user_metadata: index % 2 === 0 ? text : { ...parts, y: 'x'.repeat(600 * KIB) } },
+      createdAt: now,
+      updatedAt: now,
+    };
+    await store.users.create(user, makeEvent());
+  }
+  for (let index = 0; index < 100; index += 1) {
+    await store.streams.create(
+      {
+        tenant: hostileTenant,
+        id: makeId('est_', now, systemRandom),
+        name: `stream-${index}`,
+        status: 'disabled',
+        types: Array.from({ length: 1000 }, (_, n) => `a.${'b'.repeat(110)}${n}`),
+        destination: {
+          type: 'webhook',
+          endpoint: 'http://127.0.0.1:9/',
+          authorization: { method: 'bearer', token: 'token-of-the-bench' },
+        },
+        signingSecrets: [],
+        createdAt: now,
+        updatedAt: now,
+      },
+      { streamsMax: 1000 },
+    );
+  }
+}
+
+/** Delays of single publishes at a steady rate, in milliseconds; a refusal counts as ten seconds. */
+async function publishDelays(to: {
+  readonly url: string;
+  readonly token: string;
+}): Promise<number[]> {
+  const headers = { authorization: `Bearer ${to.token}`, 'content-type': 'application/json' };
+  const pool = new Pool(to.url, { connections: 16, pipelining: 1 });
+  const body = JSON.stringify({ type: 'order.paid', data: orderData(1) });
+  const publish = async (): Promise<number> => {
+    const sentMs = performance.now();
+    const answer = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
+    await answer.body.dump();
+    return answer.statusCode === 202 ? performance.now() - sentMs : 10_000;
+  };
+  const sending: Promise<number>[] = [];
+  const beganMs = performance.now();
+  while (sending.length < perSecond * seconds) {
+    const due = ((performance.now() - beganMs) / 1000) * perSecond;
+    while (sending.length < Math.min(due, perSecond * seconds)) sending.push(publish());
+    await sleep(2);
+  }
+  const delays = await Promise.all(sending);
+  await pool.close();
+  return delays;
+}
+
+/** Asks the server for the longest hold since it was asked before. */
+function createProbe(pid: number, file: string): { longestMs(): Promise<number> } {
+  return {
+    longestMs: async () => {
+      await rm(file, { force: true });
+      process.kill(pid, 'SIGUSR2');
+      for (;;) {
+        const text = await readFile(file, 'utf8').catch(() => undefined);
+        if (text !== undefined) return (JSON.parse(text) as { longestMs: number }).longestMs;
+        await sleep(5);
+      }
+    },
+  };
+}
