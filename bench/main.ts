@@ -23,6 +23,7 @@ import { publishPostgres } from './publish-postgres.ts';
 import { fanOut, publishHundred, publishOne } from './publish.ts';
 import { holds, line } from './report.ts';
 import { median } from './rounds.ts';
+import { sizes } from './sizes.ts';
 import { upkeep } from './upkeep.ts';
 
 const benches: readonly Bench[] = [
@@ -43,6 +44,7 @@ const benches: readonly Bench[] = [
   publishPostgres,
   peerPostgres,
   upkeep,
+  sizes,
 ];
 
 const program = new Command('bench')
