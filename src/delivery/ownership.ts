@@ -1,5 +1,7 @@
+import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
 import type { LogStore, Node, OwnedStream, OwnershipStore, StreamRef } from '../store/port.ts';
+import { ClaimSweep } from './claim-sweep.ts';
 import type { Claims } from './claims.ts';
 import type { Due } from './due.ts';
 import type { Feed } from './feed.ts';
@@ -24,6 +26,11 @@ export interface Ownership {
   readonly isBusy: boolean;
   /** Claims streams that are free. */
   claim(): void;
+  /**
+   * Events of a tenant were published, none of whose streams is here. While very many streams are
+   * being claimed, those of the tenant come next.
+   */
+  heard(tenant: number): void;
   /** A stream was created, changed or deleted, or got rows: nothing of it begins until it is read. */
   changed(ref: StreamRef): void;
   /** The same for what the store has not seen this node read again. */
@@ -51,7 +58,7 @@ export interface Ownership {
 
 export interface OwnershipDeps {
   readonly ownership: OwnershipStore;
-  readonly log: Pick<LogStore, 'head'>;
+  readonly log: Pick<LogStore, 'heads'>;
   readonly node: Node;
   readonly clock: Clock;
   readonly lane: Lane;
@@ -85,6 +92,7 @@ class StreamOwnership implements Ownership {
   readonly #announced = new Set<string>();
   #atWork = 0;
   #claimIsPlanned = false;
+  readonly #sweep = new ClaimSweep();
   /** Number of the last claim of this incarnation of the node. */
   #claims = 0;
   #lookIsPlanned = false;
@@ -99,9 +107,18 @@ class StreamOwnership implements Ownership {
   }
 
   claim(): void {
+    this.#sweep.again();
+    this.#planClaim();
+  }
+
+  #planClaim(): void {
     if (this.#claimIsPlanned || this.#isClosed) return;
     this.#claimIsPlanned = true;
     void this.#inLane(() => this.#claimSome());
+  }
+
+  heard(tenant: number): void {
+    this.#sweep.heard(tenant);
   }
 
   changed({ tenant, stream }: StreamRef): void {
@@ -109,6 +126,7 @@ class StreamOwnership implements Ownership {
     const runner = this.runners.get(key);
     if (runner !== undefined) return this.look(runner);
     this.#announced.add(key);
+    this.heard(tenant);
     this.claim();
   }
 
@@ -195,20 +213,25 @@ class StreamOwnership implements Ownership {
     this.#claimIsPlanned = false;
     this.#announced.clear();
     const take = Math.min(chunk, lease.share - this.runners.size);
-    if (this.#isClosed || take <= 0) return;
+    if (this.#isClosed || take <= 0) return this.#sweep.end();
     this.#claims += 1;
-    const ask = { claim: this.#claims, take, longestWaitMs: longestWaitMs(settings) };
+    const among = this.#sweep.next();
+    const ask = { claim: this.#claims, take, longestWaitMs: longestWaitMs(settings), among };
     const { term } = lease;
     const claimed = await patience.keepTrying(() => ownership.claim(node, ask));
-    for (const owned of claimed) this.#adopt(owned, await this.#tailOf(owned.stream.tenant), term);
-    if (claimed.length < chunk) return;
+    await this.#openTails(claimed);
+    for (const owned of claimed) this.#adopt(owned, term);
+    const streams = claimed.map(({ stream }) => stream);
+    if (!this.#sweep.claimed(among, streams, claimed.length === take)) return;
     await breathe(clock);
-    this.claim();
+    this.#planClaim();
   }
 
   /** `term` is that of the lease when the stream was claimed. */
-  #adopt(owned: OwnedStream, tail: Tail<Runner>, term: number): void {
+  #adopt(owned: OwnedStream, term: number): void {
     const { tenant, id: stream } = owned.stream;
+    const tail = this.tails.get(tenant);
+    assert(tail !== undefined, 'the tail of a tenant is opened before its first stream');
     const key = keyOf(tenant, stream);
     const former = this.runners.get(key);
     if (former !== undefined) this.lose(former);
@@ -223,15 +246,19 @@ class StreamOwnership implements Ownership {
   }
 
   /** A new one hears of events before the head is asked for, so that none is missed. */
-  async #tailOf(tenant: number): Promise<Tail<Runner>> {
-    const known = this.tails.get(tenant);
-    if (known !== undefined) return known;
+  async #openTails(claimed: readonly OwnedStream[]): Promise<void> {
     const { settings, patience, log } = this.#deps;
-    const tail = new Tail<Runner>(settings, 0);
-    this.tails.set(tenant, tail);
-    const head = await patience.keepTrying(() => log.head(tenant));
-    if (head > tail.head) tail.skipTo(head);
-    return tail;
+    const tenants = [...new Set(claimed.map(({ stream }) => stream.tenant))].filter(
+      (tenant) => !this.tails.has(tenant),
+    );
+    if (tenants.length === 0) return;
+    for (const tenant of tenants) this.tails.set(tenant, new Tail<Runner>(settings, 0));
+    const heads = await patience.keepTrying(() => log.heads(tenants));
+    for (const [index, tenant] of tenants.entries()) {
+      const tail = this.tails.get(tenant);
+      const head = heads[index] ?? 0;
+      if (tail !== undefined && head > tail.head) tail.skipTo(head);
+    }
   }
 
   #wake(runner: Runner, { nextDueInMs }: OwnedStream): void {
@@ -289,7 +316,7 @@ class StreamOwnership implements Ownership {
   /** Heard of a change too late: back to the cursor, which the store kept before the change. */
   #beginAnew(runner: Runner, owned: OwnedStream): void {
     this.lose(runner);
-    this.#adopt(owned, runner.tail, this.#deps.lease.term);
+    this.#adopt(owned, this.#deps.lease.term);
   }
 
   // Leaving

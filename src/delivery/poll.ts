@@ -9,9 +9,12 @@ import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 import type { Tail } from './tail.ts';
 
-/** Looks until every stream was read again; few streams are read again at each. */
+/**
+ * Looks until every stream was read again; few streams are read again at each. More than the most
+ * would keep a node busy that has nothing to do: with very many streams a round takes longer.
+ */
 const looksPerRound = 60;
-const streamsPerLookMin = 16;
+const streamsPerLook = { min: 16, max: 256 };
 /** Cursors in one statement. */
 const cursorsMax = 1000;
 
@@ -24,7 +27,7 @@ export interface Poll {
 }
 
 export interface PollDeps {
-  readonly log: Pick<LogStore, 'head'>;
+  readonly log: Pick<LogStore, 'heads'>;
   readonly clock: Clock;
   readonly patience: Patience;
   readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'look' | 'raise'>;
@@ -57,14 +60,15 @@ export function createPoll(deps: PollDeps): Poll {
   const hearOfHeads = async (
     tell: (tenant: number, tail: Tail<Runner>, head: number) => void,
   ): Promise<void> => {
-    for (const [tenant, tail] of ownership.tails) {
-      const head = await patience.keepTrying(() => deps.log.head(tenant));
-      tell(tenant, tail, head);
-    }
+    const tails = [...ownership.tails];
+    const tenants = tails.map(([tenant]) => tenant);
+    const heads = await patience.keepTrying(() => deps.log.heads(tenants));
+    for (const [index, [tenant, tail]] of tails.entries()) tell(tenant, tail, heads[index] ?? 0);
   };
   const lookAtNext = (): void => {
     const { size } = ownership.runners;
-    const count = Math.min(size, Math.max(streamsPerLookMin, Math.ceil(size / looksPerRound)));
+    const { min, max } = streamsPerLook;
+    const count = Math.min(size, max, Math.max(min, Math.ceil(size / looksPerRound)));
     for (let looked = 0; looked < count; looked += 1) {
       let next = round.next();
       if (next.done === true) {

@@ -248,7 +248,7 @@ function hear({ ownership, feed, scheduler, poll }: Parts, hint: Hint): void {
   if (hint.kind !== 'appended' && hint.kind !== 'head') return;
   const { tenant } = hint;
   const tail = ownership.tails.get(tenant);
-  if (tail === undefined) return;
+  if (tail === undefined) return ownership.heard(tenant);
   if (hint.kind === 'head') return feed.reached(tenant, tail, hint.head);
   feed.appended(tenant, tail, hint.events);
   scheduler.dispatch();

@@ -79,6 +79,9 @@ interface Kept {
 
 const nothingKept: Kept = { version: 1, alarm: nothingTold, recent: {}, outbox: {} };
 
+/** Rounds over all tenants in the time from one look at a tenant to the next. */
+const roundsMax = 60;
+
 export function createMonitor(deps: MonitorDeps): Monitor {
   const { store, clock, courier, settings, system, report } = deps;
   const steps = createSteps(clock);
@@ -89,6 +92,7 @@ export function createMonitor(deps: MonitorDeps): Monitor {
     const tenants = await store.tenants.list();
     const tour = courier.begin(signal);
     first = (first + 1) % Math.max(1, tenants.length);
+    const rest = createBreaks(clock);
     let waitMs = settings.everyMs;
     for (const tenant of [...tenants.slice(first), ...tenants.slice(0, first)]) {
       if (signal.aborted) break;
@@ -100,8 +104,10 @@ export function createMonitor(deps: MonitorDeps): Monitor {
         },
       );
       waitMs = Math.min(waitMs, dueMs);
+      await rest(signal);
     }
-    return waitMs;
+    // Each round reads the state of every tenant, so tenants that are due soon share one.
+    return Math.max(waitMs, settings.everyMs / roundsMax);
   };
 
   return {
@@ -132,7 +138,7 @@ async function attend(
   const waitMs = waitOf(before, clock.now(), settings, raised.length > 0);
   if (waitMs > 0) return waitMs;
   const hold = createHold(deps, tenant, last?.at);
-  if (!(await hold.keep(before))) return settings.everyMs;
+  if (!(await hold.take(before))) return settings.everyMs;
 
   const lookedAt = clock.now();
   const setBackMs = setBackOf(before, lookedAt, steps.backMs(tenant.id), settings);
@@ -167,7 +173,7 @@ async function attend(
     steps.looked(tenant.id, steadyFrom);
   };
   if (Object.keys(outbox).length === 0) {
-    if (await hold.leave(after)) written();
+    if (await hold.leave(after, before)) written();
   } else if (await hold.keep(after)) {
     written();
     const left = await tour.deliver(outbox, tenant.domain, (so) =>
@@ -244,12 +250,17 @@ function setBackOf(
 // Being the one node that looks
 
 interface Hold {
+  /** Takes the tenant for this node. A crash of the store may undo it. */
+  take(kept: Kept): Promise<boolean>;
   /** Writes and goes on holding. False when another node has taken over. */
   keep(kept: Kept): Promise<boolean>;
   /** The same, if a good part of the time is over since it was written last. */
   renew(kept: Kept): Promise<boolean>;
-  /** Writes and gives up. */
-  leave(kept: Kept): Promise<boolean>;
+  /**
+   * Writes and gives up. When nothing but the time of the look differs from `before`, a crash of the
+   * store may undo it: the next look then only reads a longer time again.
+   */
+  leave(kept: Kept, before?: Kept): Promise<boolean>;
   /** The same, again and again while the store is away: what it says was sent is sent. */
   leaveSurely(kept: Kept): Promise<void>;
 }
@@ -262,20 +273,22 @@ function createHold(
 ): Hold {
   let at = readAt;
   let writtenMs = clock.elapsedMs();
-  const write = async (kept: Kept): Promise<boolean> => {
+  const write = async (kept: Kept, mustLast: boolean): Promise<boolean> => {
     const next = Math.max(clock.now(), (at ?? 0) + 1);
     const state = JSON.stringify(kept);
-    const written = await store.looks.record(tenant.id, at, { at: next, state });
+    const written = await store.looks.record(tenant.id, at, { at: next, state }, mustLast);
     if (!written) return false;
     at = next;
     writtenMs = clock.elapsedMs();
     return true;
   };
-  const keep = (kept: Kept): Promise<boolean> =>
-    write({ ...kept, busyUntil: clock.now() + settings.leaseMs });
-  const leave = ({ busyUntil: _free, ...kept }: Kept): Promise<boolean> => write(kept);
+  const held = (kept: Kept): Kept => ({ ...kept, busyUntil: clock.now() + settings.leaseMs });
+  const keep = (kept: Kept): Promise<boolean> => write(held(kept), true);
+  const leave = ({ busyUntil: _free, ...kept }: Kept, before?: Kept): Promise<boolean> =>
+    write(kept, before === undefined || contentOf(kept) !== contentOf(before));
   const heldMs = (): number => clock.elapsedMs() - writtenMs;
   return {
+    take: (kept) => write(held(kept), false),
     keep,
     leave,
     renew: async (kept) => heldMs() < settings.leaseMs / 3 || keep(kept),
@@ -291,6 +304,11 @@ function createHold(
       }
     },
   };
+}
+
+/** What a state says apart from times. */
+function contentOf({ alarm, recent, outbox, reported = {} }: Kept): string {
+  return JSON.stringify([alarm, recent, outbox, reported]);
 }
 
 /** What cannot be read was written by a later version; a look then begins anew. */

@@ -109,6 +109,8 @@ export interface LogStore {
   append(tenant: number, events: readonly NewEvent[]): Promise<Appended[]>;
   /** Last offset given out, 0 when the log is empty. */
   head(tenant: number): Promise<Offset>;
+  /** The heads of several logs, in the order asked for. */
+  heads(tenants: readonly number[]): Promise<readonly Offset[]>;
   /**
    * Events after `after` of the wanted types (all types when absent), oldest first, until `take`
    * events or `bytesMax` characters of bodies are reached (at least one event when any matches). Reads
@@ -452,7 +454,19 @@ export interface ClaimAsk extends WaitRule {
   readonly claim: number;
   /** Streams to take at most. */
   readonly take: number;
+  /** Which of the free streams are meant; all of them when absent. */
+  readonly among?: ClaimFilter | undefined;
 }
+
+/** Part of the streams that are free, for a node that claims very many of them. */
+export type ClaimFilter =
+  /** Streams of these tenants. */
+  | { readonly tenants: readonly number[] }
+  /**
+   * Streams after this one, in the order of tenant and id; `behind`: only those whose log goes on
+   * after their cursor.
+   */
+  | { readonly after: StreamRef | undefined; readonly behind: boolean };
 
 export interface StreamRef {
   readonly tenant: number;
@@ -633,9 +647,15 @@ export interface LookStore {
   last(tenant: number): Promise<Look | undefined>;
   /**
    * Leaves behind what the next look has to know, unless another process did so since: `after` is
-   * the instant of the look that was read. False then, and nothing is written.
+   * the instant of the look that was read. False then, and nothing is written. Without `mustLast` a
+   * crash of the store or of its machine may undo it.
    */
-  record(tenant: number, after: Millis | undefined, look: Look): Promise<boolean>;
+  record(
+    tenant: number,
+    after: Millis | undefined,
+    look: Look,
+    mustLast: boolean,
+  ): Promise<boolean>;
   /**
    * Streams that somebody may have to be told of, in order of id: with failures that are open or in
    * a row, or disabled by a limit within the window.

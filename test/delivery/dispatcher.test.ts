@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, headerOf, ok, timedOut } from '../helpers/transport.ts';
-import { newEvent } from '../store/contract/scene.ts';
+import { addTenant, newEvent } from '../store/contract/scene.ts';
 import { createDeliveryScene, secret, settings, type DeliveryScene } from './scene.ts';
 
 const busy = answered(503, 'busy');
@@ -994,25 +994,46 @@ describe('ending', () => {
 });
 
 describe('many streams', () => {
-  test('are owned without delay, some at a time', async (t) => {
-    const takes: number[] = [];
-    const scene = await createDeliveryScene(t, {
+  /** A scene that notes which streams each claim took. */
+  async function claiming(t: TestContext, claims: string[][]): Promise<DeliveryScene> {
+    return createDeliveryScene(t, {
       through: (store) => ({
         ...store,
         ownership: {
           ...store.ownership,
           claim: async (...args) => {
             const answer = await store.ownership.claim(...args);
-            takes.push(answer.length);
+            claims.push(answer.map(({ stream }) => stream.id));
             return answer;
           },
         },
       }),
     });
+  }
+
+  test('are owned without delay, some at a time', async (t) => {
+    const claims: string[][] = [];
+    const scene = await claiming(t, claims);
     for (let count = 0; count < 600; count += 1) await scene.addStream({ types: [] });
     await scene.start();
     assert.equal(scene.dispatcher.state().streams, 600);
-    assert.deepEqual(takes.slice(0, 3), [256, 256, 88]);
+    assert.ok(claims.every((ids) => ids.length <= 256));
+    assert.equal(new Set(claims.flat()).size, 600);
+    assert.equal(claims.flat().length, 600, 'each is claimed once');
+  });
+
+  test('those with events after their cursor are claimed first', async (t) => {
+    const claims: string[][] = [];
+    const scene = await claiming(t, claims);
+    for (let count = 0; count < 600; count += 1) await scene.addStream({ types: [] });
+    const other = await addTenant(scene.store, 'other');
+    const waiting = await scene.addStream({ tenant: other.id });
+    await scene.store.log.append(other.id, [newEvent()]);
+    await scene.start();
+    const claim = claims.findIndex((ids) => ids.includes(waiting.id));
+    assert.equal(claim, 1, 'next after the first, which takes what comes first');
+    assert.equal(scene.dispatcher.state().streams, 601);
+    assert.equal(scene.transport.posts.length, 1);
   });
 });
 
@@ -1085,7 +1106,7 @@ describe('a store that fails', () => {
         log: {
           ...store.log,
           page: (...args) => (away ? fail() : store.log.page(...args)),
-          head: (...args) => (away ? fail() : store.log.head(...args)),
+          heads: (...args) => (away ? fail() : store.log.heads(...args)),
         },
         deliveries: {
           ...store.deliveries,

@@ -78,6 +78,7 @@ export function storeOf(
           return answers;
         }),
       head: inTurn('head', log.head),
+      heads: inTurn('heads', log.heads),
       page: inTurn('page', log.page),
       firstSince: inTurn('firstSince', log.firstSince),
       prune: inTurn('prune', log.prune, (count, _, { olderThanMs, take }) =>

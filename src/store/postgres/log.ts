@@ -34,6 +34,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     appender,
     append: appender.append,
     head: async (tenant) => (await comparedTip(deps, tenant)).head,
+    heads: (tenants) => comparedHeads(deps, tenants),
     page: (tenant, query) => identity.compared((known) => page(deps, known, tenant, query)),
     firstSince: (tenant, since) => firstSince(deps, tenant, since),
     prune: (tenant, query) => prune(deps, tenant, query),
@@ -143,6 +144,25 @@ async function comparedTip({ db, identity }: LogDeps, tenant: number): Promise<T
     const tip = await knownTip(db, known, tenant);
     identity.sawHead(tenant, tip.head);
     return tip;
+  });
+}
+
+async function comparedHeads(
+  { db, identity }: LogDeps,
+  tenants: readonly number[],
+): Promise<Offset[]> {
+  if (tenants.length === 0) return [];
+  return identity.compared(async ({ generation, identity: own, flushed, seen }) => {
+    const rows = await db.all<{ tenant: number; head: Offset; flushed: number | null }>`
+      with compared as materialized (
+        select leat_compare(${generation}, ${own}, ${flushed}) as flushed)
+      select ask.tenant, coalesce(head, 0) as head, flushed
+      from compared
+      cross join unnest(${numbers(tenants)}::int[]) with ordinality as ask(tenant, n)
+      left join tenants on id = ask.tenant order by n`;
+    seen(rows[0]?.flushed);
+    for (const { tenant, head } of rows) identity.sawHead(tenant, head);
+    return rows.map(({ head }) => head);
   });
 }
 

@@ -6,8 +6,8 @@ import type { Database } from './database.ts';
 export function createLookStore({ db }: { readonly db: Database }): LookStore {
   return {
     last: (tenant) => db.get<Look>`select at, state from looks where tenant = ${tenant}`,
-    record: (tenant, after, look) =>
-      db.transact('durable', async (tx) => {
+    record: (tenant, after, look, mustLast) =>
+      db.transact(mustLast ? 'durable' : 'relaxed', async (tx) => {
         const { at, state } = look;
         const written =
           after === undefined

@@ -18,7 +18,7 @@ import { numbers, type Database, type Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import type { StoreIdentity } from './identity.ts';
 import { isPresent } from './nodes.ts';
-import { keyOf, lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
+import { lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
 import type { ServerTime } from './time.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
 
@@ -124,13 +124,14 @@ async function heartbeat(
     tx.get<{ count: number; right: number }>`
       select count(*) as count, count(*) filter (where abs(skew_ms) <= ${skewMaxMs}) as right
       from nodes where lease_until > clock_timestamp()`,
-    // Streams that somebody has to own.
+    // Streams that somebody has to own; a node that is alone has them all.
     tx.get<{ count: number }>`
       select count(*) as count from streams s
-      where status = 'enabled' or exists (
-        select 1 from deliveries d
-        where d.tenant = s.tenant and d.stream = s.id and d.due_at is not null
-          and d.kind <> 'replay')`,
+      where (select count(*) > 1 from nodes where lease_until > clock_timestamp())
+        and (status = 'enabled' or exists (
+          select 1 from deliveries d
+          where d.tenant = s.tenant and d.stream = s.id and d.due_at is not null
+            and d.kind <> 'replay'))`,
     tx.all<StreamRef>`select tenant, stream from runs where owner = ${node.id} and unseen`,
   ]);
   if (renewed === undefined) return undefined;
@@ -185,27 +186,65 @@ async function buryDead(tx: Queries): Promise<void> {
   await tx.run`delete from nodes where freed and lease_until < clock_timestamp() - interval '1 day'`;
 }
 
-/** What others are taking at this moment is skipped. */
-async function takeFree(
+/** What others are taking at this moment is skipped. In the order of tenant and id. */
+async function takeFree(tx: Queries, node: Node, ask: ClaimAsk): Promise<StreamRef[]> {
+  const { among } = ask;
+  const taken =
+    among !== undefined && 'tenants' in among
+      ? await takeOfTenants(tx, node, ask, among.tenants)
+      : await takeInOrder(tx, node, ask, among);
+  return taken.toSorted(
+    (one, other) => one.tenant - other.tenant || (one.stream < other.stream ? -1 : 1),
+  );
+}
+
+function takeInOrder(
   tx: Queries,
   node: Node,
-  { claim: number, take }: ClaimAsk,
+  { claim, take }: ClaimAsk,
+  { after, behind = false }: { after?: StreamRef | undefined; behind?: boolean } = {},
 ): Promise<StreamRef[]> {
-  const taken = await tx.all<StreamRef>`
+  const { tenant, stream } = after ?? { tenant: 0, stream: '' };
+  return tx.all<StreamRef>`
     with free as (
       select r.tenant, r.stream
       from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
-      where r.owner is null and (
-        s.status = 'enabled' or exists (
+      where r.owner is null and (r.tenant, r.stream) > (${tenant}::int, ${stream}::text collate "C")
+        -- A merge join begins both sides there.
+        and (s.tenant, s.id) > (${tenant}::int, ${stream}::text collate "C")
+        and (not ${behind}::boolean
+          or r.cursor < (select head from tenants where id = r.tenant))
+        and (s.status = 'enabled' or exists (
           select 1 from deliveries d
           where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null
             and d.kind <> 'replay'))
       order by r.tenant, r.stream limit ${take} for no key update of r skip locked
     )
-    update runs r set owner = ${node.id}, epoch = r.epoch + 1, claim = ${number}, unseen = false
+    update runs r set owner = ${node.id}, epoch = r.epoch + 1, claim = ${claim}, unseen = false
     from free where r.tenant = free.tenant and r.stream = free.stream
     returning r.tenant, r.stream`;
-  return taken.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+}
+
+function takeOfTenants(
+  tx: Queries,
+  node: Node,
+  { claim, take }: ClaimAsk,
+  tenants: readonly number[],
+): Promise<StreamRef[]> {
+  return tx.all<StreamRef>`
+    with free as (
+      select r.tenant, r.stream
+      from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
+      where r.owner is null and r.tenant = any(${numbers(tenants)}::int[])
+        and (s.status = 'enabled' or exists (
+          select 1 from deliveries d
+          where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null
+            and d.kind <> 'replay'))
+      order by r.tenant, r.stream limit ${take} for no key update of r skip locked
+    )
+    update runs r set owner = ${node.id}, epoch = r.epoch + 1, claim = ${claim}, unseen = false
+    from free where r.tenant = free.tenant and r.stream = free.stream
+    returning r.tenant, r.stream`;
 }
 
 /** The attempts that parked these rows ended with the former owner. */

@@ -30,6 +30,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     appender,
     append: appender.append,
     head: async (tenant) => headOf(db, tenant),
+    heads: async (tenants) => headsOf(db, tenants),
     page: async (tenant, query) => page(db, tenant, query),
     firstSince: async (tenant, since) => firstSince(db, tenant, since),
     prune: async (tenant, query) => db.transact('relaxed', () => prune(deps, tenant, query)),
@@ -102,6 +103,14 @@ function offsetOf(db: Database, tenant: number, id: string): Offset | undefined 
 export function headOf(db: Database, tenant: number): Offset {
   const row = db.get<{ head: Offset }>`select head from tenants where id = ${tenant}`;
   return row?.head ?? 0;
+}
+
+/** Reads the heads of many logs with one statement. */
+function headsOf(db: Database, tenants: readonly number[]): Offset[] {
+  if (tenants.length < 100) return tenants.map((tenant) => headOf(db, tenant));
+  const rows = db.all<{ id: number; head: Offset }>`select id, head from tenants`;
+  const heads = new Map(rows.map(({ id, head }) => [id, head]));
+  return tenants.map((tenant) => heads.get(tenant) ?? 0);
 }
 
 /** The oldest retained offset after `after`; one past the head when there is none. */

@@ -9,8 +9,8 @@ export function createLookStore({ db }: { readonly db: Database }): LookStore {
       const row = db.get<Look>`select at, state from looks where tenant = ${tenant}`;
       return row && { at: row.at, state: row.state };
     },
-    record: async (tenant, after, look) =>
-      db.transact('durable', () => record(db, tenant, after, look)),
+    record: async (tenant, after, look, mustLast) =>
+      db.transact(mustLast ? 'durable' : 'relaxed', () => record(db, tenant, after, look)),
     troubled: async (tenant, { since, upTo }) => {
       const rows = db.all<TroubledRow>`
         select s.id, s.name, s.status, r.consecutive_failures as consecutive,

@@ -122,16 +122,35 @@ function claim(deps: Deps, node: Node, ask: ClaimAsk, now: Millis): OwnedStream[
   if (self.lease_until <= nowMs) return [];
   db.run`update nodes set last_claim = ${ask.claim} where id = ${node.id}`;
   buryDead(db, nowMs);
-  const free = db.all<StreamRef>`
+  const free = freeStreams(db, ask);
+  return free.flatMap((ref) => claimOne(deps, node, ask, ref, now) ?? []);
+}
+
+/** Those that somebody has to own, in the order of tenant and id. */
+function freeStreams(db: Database, { take, among }: ClaimAsk): StreamRef[] {
+  if (among !== undefined && 'tenants' in among) {
+    return db.all<StreamRef>`
+      select runs.tenant, runs.stream
+      from runs join streams on streams.tenant = runs.tenant and streams.id = runs.stream
+      where runs.owner is null and runs.tenant in (select value from json_each(${JSON.stringify(among.tenants)}))
+        and (streams.status = 'enabled' or exists (
+          select 1 from deliveries d
+          where d.tenant = runs.tenant and d.stream = runs.stream and d.due_at is not null
+            and d.kind <> 'replay'))
+      order by runs.tenant, runs.stream limit ${take}`;
+  }
+  const { tenant, stream } = among?.after ?? { tenant: 0, stream: '' };
+  return db.all<StreamRef>`
     select runs.tenant, runs.stream
     from runs join streams on streams.tenant = runs.tenant and streams.id = runs.stream
-    where runs.owner is null and (
-      streams.status = 'enabled' or exists (
+    where runs.owner is null and (runs.tenant, runs.stream) > (${tenant}, ${stream})
+      and (${among?.behind !== true}
+        or runs.cursor < (select head from tenants where id = runs.tenant))
+      and (streams.status = 'enabled' or exists (
         select 1 from deliveries d
         where d.tenant = runs.tenant and d.stream = runs.stream and d.due_at is not null
           and d.kind <> 'replay'))
-    order by runs.tenant, runs.stream limit ${ask.take}`;
-  return free.flatMap((ref) => claimOne(deps, node, ask, ref, now) ?? []);
+    order by runs.tenant, runs.stream limit ${take}`;
 }
 
 /** Frees what nodes without a lease own; done once for each lease that has ended. */

@@ -75,6 +75,12 @@ function appendContract(engine: Engine): void {
     const [first] = await store.log.append(other.id, [newEvent()]);
     assert.equal(first?.offset, 1);
     assert.equal(await store.log.head(other.id), 1);
+    const asked = [other.id, 999, tenant];
+    assert.deepEqual(await store.log.heads(asked), [1, 0, await store.log.head(tenant)]);
+    // So many that an engine reads them in another way.
+    const many = Array.from({ length: 200 }, (_, index) => asked[index] ?? 1000 + index);
+    assert.deepEqual((await store.log.heads(many)).slice(0, 3), await store.log.heads(asked));
+    assert.deepEqual(await store.log.heads([]), []);
     assert.equal((await store.log.page(other.id, everything)).events.length, 1);
   });
 

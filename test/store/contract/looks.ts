@@ -17,7 +17,7 @@ function recordContract(engine: Engine): void {
     const other = await addTenant(store, 'other');
     const look = { at: start, state: '{"told": "ä𝄞"}' };
     assert.equal(await store.looks.last(tenant), undefined);
-    assert.equal(await store.looks.record(tenant, undefined, look), true);
+    assert.equal(await store.looks.record(tenant, undefined, look, false), true);
     assert.deepEqual(await store.looks.last(tenant), look);
     assert.equal(await store.looks.last(other.id), undefined);
   });
@@ -30,7 +30,7 @@ function recordContract(engine: Engine): void {
     ] as const) {
       const looks = ['a', 'b', 'c'].map((state) => ({ at, state }));
       const written = await Promise.all(
-        looks.map((look) => store.looks.record(tenant, after, look)),
+        looks.map((look) => store.looks.record(tenant, after, look, true)),
       );
       assert.deepEqual(
         looks.filter((_, index) => written[index]),
@@ -41,10 +41,16 @@ function recordContract(engine: Engine): void {
 
   test('what another has gone on from is out of date', async (t) => {
     const { store, tenant } = await createScene(engine, t);
-    await store.looks.record(tenant, undefined, { at: start, state: 'one' });
-    await store.looks.record(tenant, start, { at: start + 1, state: 'two' });
-    assert.equal(await store.looks.record(tenant, start, { at: start + 2, state: 'late' }), false);
-    assert.equal(await store.looks.record(tenant, undefined, { at: start, state: 'no' }), false);
+    await store.looks.record(tenant, undefined, { at: start, state: 'one' }, true);
+    await store.looks.record(tenant, start, { at: start + 1, state: 'two' }, true);
+    assert.equal(
+      await store.looks.record(tenant, start, { at: start + 2, state: 'late' }, true),
+      false,
+    );
+    assert.equal(
+      await store.looks.record(tenant, undefined, { at: start, state: 'no' }, true),
+      false,
+    );
     assert.deepEqual(await store.looks.last(tenant), { at: start + 1, state: 'two' });
   });
 }

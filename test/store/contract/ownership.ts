@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { withTypes } from '../../../src/core/subscription.ts';
-import type { Node, OwnedStream } from '../../../src/store/port.ts';
+import type { ClaimFilter, Node, OwnedStream } from '../../../src/store/port.ts';
 import type { Engine } from './engine.ts';
 import {
   addTenant,
@@ -10,6 +10,7 @@ import {
   failed,
   failuresOf,
   leaseMs,
+  newEvent,
   nextClaim,
   parked,
   raiseOf,
@@ -330,6 +331,26 @@ function leaseContract(engine: Engine): void {
     assert.deepEqual(await claim(scene, other), []);
     await leave(node);
     assert.equal((await claim(scene, other)).length, 1);
+  });
+
+  test('a claim can be narrowed to tenants, to what follows a stream, and to streams that are behind', async (t) => {
+    const scene = await createScene(engine, t);
+    const node = await scene.node();
+    const other = await addTenant(scene.store, 'other');
+    const [a, b, c] = [await scene.addStream(), await scene.addStream(), await scene.addStream()];
+    await scene.store.log.append(scene.tenant, [newEvent()]);
+    const d = await scene.addStream();
+    const e = await scene.addStream({ tenant: other.id });
+    const taken = async (among: ClaimFilter, take = 10): Promise<string[]> => {
+      const ask = { claim: nextClaim(), take, ...waitRule, among };
+      return (await scene.store.ownership.claim(node, ask)).map(({ stream }) => stream.id);
+    };
+    assert.deepEqual(await taken({ tenants: [other.id, 999] }), [e.id]);
+    assert.deepEqual(await taken({ after: undefined, behind: true }, 1), [a.id]);
+    const after = { tenant: scene.tenant, stream: b.id };
+    assert.deepEqual(await taken({ after, behind: true }), [c.id]);
+    assert.deepEqual(await taken({ after, behind: false }), [d.id]);
+    assert.deepEqual(await taken({ after: undefined, behind: false }), [b.id]);
   });
 
   test('a claim that is repeated takes nothing new and answers what it took', async (t) => {
