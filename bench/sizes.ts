@@ -91,7 +91,7 @@ async function measure(
     await delivered;
     const seconds = (performance.now() - began) / 1000;
     progress(`${engine}: delivered after ${seconds.toFixed(1)} s; waiting for rest`);
-    await allOwned(place, () => {
+    await allOwned(`http://127.0.0.1:${port}`, () => {
       if (child.exitCode !== null) throw new Error(output());
     });
     const owned = (performance.now() - began) / 1000;
@@ -237,24 +237,14 @@ async function readySince(began: number, url: string, check: () => void): Promis
   }
 }
 
-/** Waits until a node works for every stream. */
-async function allOwned(place: Place, check: () => void): Promise<void> {
-  const count = 'select count(*) as free from runs where owner is null';
-  const isOver = async (): Promise<boolean> => {
-    if (place.location.engine === 'sqlite') {
-      const db = new DatabaseSync(place.file, { readOnly: true });
-      const row = db.prepare(count).get();
-      db.close();
-      return Number(row?.['free']) === 0;
-    }
-    return withClient(place.location.url, async (client) => {
-      const { rows } = await client.query<{ free: string }>(count);
-      return Number(rows[0]?.free) === 0;
-    });
-  };
-  while (!(await isOver())) {
+/** Waits until the node works for every stream. */
+async function allOwned(url: string, check: () => void): Promise<void> {
+  for (;;) {
     check();
-    await wait(1);
+    const answer = await request(`${url}/readyz`);
+    const { nodes = [] } = (await answer.body.json()) as { nodes?: { streams: number }[] };
+    if ((nodes[0]?.streams ?? 0) >= tenants * streamsPerTenant) return;
+    await wait(2);
   }
 }
 

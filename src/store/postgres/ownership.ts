@@ -201,7 +201,7 @@ async function takeFree(tx: Queries, node: Node, ask: ClaimAsk): Promise<StreamR
 function takeInOrder(
   tx: Queries,
   node: Node,
-  { claim, take }: ClaimAsk,
+  { claim: number, take }: ClaimAsk,
   { after, behind = false }: { after?: StreamRef | undefined; behind?: boolean } = {},
 ): Promise<StreamRef[]> {
   const { tenant, stream } = after ?? { tenant: 0, stream: '' };
@@ -220,7 +220,7 @@ function takeInOrder(
             and d.kind <> 'replay'))
       order by r.tenant, r.stream limit ${take} for no key update of r skip locked
     )
-    update runs r set owner = ${node.id}, epoch = r.epoch + 1, claim = ${claim}, unseen = false
+    update runs r set owner = ${node.id}, epoch = r.epoch + 1, claim = ${number}, unseen = false
     from free where r.tenant = free.tenant and r.stream = free.stream
     returning r.tenant, r.stream`;
 }
@@ -228,7 +228,7 @@ function takeInOrder(
 function takeOfTenants(
   tx: Queries,
   node: Node,
-  { claim, take }: ClaimAsk,
+  { claim: number, take }: ClaimAsk,
   tenants: readonly number[],
 ): Promise<StreamRef[]> {
   return tx.all<StreamRef>`
@@ -242,7 +242,7 @@ function takeOfTenants(
             and d.kind <> 'replay'))
       order by r.tenant, r.stream limit ${take} for no key update of r skip locked
     )
-    update runs r set owner = ${node.id}, epoch = r.epoch + 1, claim = ${claim}, unseen = false
+    update runs r set owner = ${node.id}, epoch = r.epoch + 1, claim = ${number}, unseen = false
     from free where r.tenant = free.tenant and r.stream = free.stream
     returning r.tenant, r.stream`;
 }
