@@ -37,7 +37,7 @@ export const postgresMutants: readonly Mutant[] = [
     file: 'store/postgres/ownership.ts',
     before: 'limit ${take} for no key update of r skip locked',
     after: 'limit ${take}',
-    killedBy: shared('a stream that is free is claimed by one of those that ask at once'),
+    killedBy: shared('a stream that another process is claiming is passed over at once'),
   },
   {
     name: 'PostgreSQL: a cursor that passes a change its owner has not seen',

@@ -1,13 +1,12 @@
-import type { LogEvent } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { Node } from '../../src/store/port.ts';
-import * as model from '../store/contract/model.ts';
 import type { Line } from './line.ts';
 import type { Broken, PromiseName } from './promises.ts';
 import type { Site } from './site.ts';
+import { TenantLog } from './tenant-log.ts';
 
 export interface AccountDeps {
-  readonly site: Pick<Site, 'db' | 'tenant'>;
+  readonly site: Pick<Site, 'db' | 'tenants'>;
   readonly settings: DeliverySettings;
   /** Whether the plan has nothing that may hold a process or the store up for long. */
   readonly isPunctual: boolean;
@@ -18,29 +17,33 @@ export interface AccountDeps {
   readonly now: () => number;
 }
 
-/** What is known of the log and of the streams, and the first promise that was broken. */
+/** What is known of the logs and of the streams, and the first promise that was broken. */
 export class Account {
   readonly deps: AccountDeps;
   readonly lines = new Map<string, Line>();
-  readonly world = model.createModel();
-  readonly log: LogEvent[] = [];
+  /** One for each tenant. */
+  readonly logs: readonly TenantLog[];
   broken: Broken | undefined;
 
   constructor(deps: AccountDeps) {
     this.deps = deps;
+    this.logs = deps.site.tenants.map((tenant) => new TenantLog(tenant));
   }
 
   break(promise: PromiseName, how: string): void {
     this.broken ??= { promise, atMs: this.deps.nowMs(), how };
   }
 
-  /** Offset of the last event. */
-  get head(): number {
-    return this.log.length;
+  /** Events of all logs. */
+  get eventCount(): number {
+    return this.logs.reduce((sum, { head }) => sum + head, 0);
   }
 
-  event(offset: number): LogEvent | undefined {
-    return this.log[offset - 1];
+  /** Throws for a tenant that there is not. */
+  logOf(tenant: number): TenantLog {
+    const log = this.logs.find((one) => one.tenant === tenant);
+    if (log === undefined) throw new Error(`There is no tenant ${tenant}.`);
+    return log;
   }
 
   /** Streams that are there, oldest first. */
@@ -49,17 +52,12 @@ export class Account {
   }
 
   wants(line: Line, offset: number): boolean {
-    const type = this.event(offset)?.type ?? '';
+    const type = line.log.event(offset)?.type ?? '';
     return line.spans.findLast(({ after }) => after < offset)?.types.includes(type) ?? false;
   }
 
-  /** The last one: an id may come again once its event was pruned. */
-  offsetOf(eventId: string): number | undefined {
-    return this.log.findLast(({ id }) => id === eventId)?.offset;
-  }
-
   attemptKey(line: Line, eventId: string, attempt: number): string {
-    return `${eventId} ${this.offsetOf(eventId)} ${line.cycles.get(eventId) ?? 0} ${attempt}`;
+    return `${eventId} ${line.log.offsetOf(eventId)} ${line.cycles.get(eventId) ?? 0} ${attempt}`;
   }
 }
 

@@ -104,8 +104,8 @@ export class Attempts {
       .filter(({ kind }) => counts.enabled || kind === 'redelivery')
       .map(({ eventId }) => `${eventId}, cycle ${cycles.get(eventId) ?? 0},`);
     if (!counts.enabled) return rows;
-    for (let offset = counts.cursor + 1; offset <= this.#account.head; offset += 1) {
-      const event = this.#account.event(offset);
+    for (let offset = counts.cursor + 1; offset <= line.log.head; offset += 1) {
+      const event = line.log.event(offset);
       if (event === undefined || leftOut.has(offset) || !this.#account.wants(line, offset))
         continue;
       if (!accepted.has(event.id) && !counts.rows.has(event.id)) rows.push(event.id);
@@ -143,6 +143,10 @@ export class Attempts {
   }
 
   #checkContent(line: Line, eventId: string, endpoint: string): void {
+    const isOwn = line.tests.has(eventId) || line.log.offsetOf(eventId) !== undefined;
+    if (!isOwn && !line.isDeleted) {
+      this.#account.break('tenant', `${eventId} is not of the tenant of ${line.label}`);
+    }
     const row = line.counts.rows.get(eventId);
     if (!line.isDeleted && this.#tables.mustHold(line)) {
       // Its row may be gone: settled by an attempt that outlived the lease of the row.
@@ -157,7 +161,7 @@ export class Attempts {
         );
       }
     }
-    const offset = this.#account.offsetOf(eventId);
+    const offset = line.log.offsetOf(eventId);
     const isTest = line.tests.has(eventId);
     const isReplayed = line.handedOut.get(eventId) === 'replay';
     const isWanted =
@@ -195,7 +199,7 @@ export class Attempts {
       unsettled: settleMax + 3 * concurrency,
       // Of each stream half a page is left when a page, or what the tail has, is added.
       queuedBytes: Math.max(1, state.streams) * (1.5 * pageEvents + tailEventsMax) * bodyMax,
-      tailBytes: tailBytesMax,
+      tailBytes: tailBytesMax * this.#account.logs.length,
     };
     for (const [name, bound] of Object.entries(bounds)) {
       const value = Number(state[name as keyof DispatcherState]);

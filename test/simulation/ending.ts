@@ -44,10 +44,10 @@ async function comesToRest(world: World, processes: readonly Process[]): Promise
 /** In calm surroundings all has come to rest after so long, or never will. */
 function restMaxMs({ ledger, plan, clockDelayMs }: World): number {
   const { recoverMs, perEventMs } = boundsOf(plan.settings);
-  const events = ledger.living().reduce((sum, { counts }) => {
+  const events = ledger.living().reduce((sum, { counts, log }) => {
     const replay = runningOf(counts);
     const replayed = replay === undefined ? 0 : replay.to - replay.position;
-    return sum + counts.rows.size + (ledger.head - counts.cursor) + replayed;
+    return sum + counts.rows.size + (log.head - counts.cursor) + replayed;
   }, 0);
   return recoverMs + clockDelayMs(recoverMs) + events * perEventMs;
 }
@@ -61,8 +61,8 @@ function restlessLines({ ledger, site, timeline }: World): string[] {
     if (row.status === 'enabled' && row.replays > 0) return [`${line.label} is replaying`];
     if (row.status === 'enabled' && !ledger.leases.isOwned(line))
       return [`nobody works for ${line.label}`];
-    const isBehind = row.status === 'enabled' && row.cursor < ledger.head;
-    return isBehind ? [`${line.label} is at ${row.cursor} of ${ledger.head}`] : [];
+    const isBehind = row.status === 'enabled' && row.cursor < line.log.head;
+    return isBehind ? [`${line.label} is at ${row.cursor} of ${line.log.head}`] : [];
   });
 }
 
@@ -74,7 +74,7 @@ interface RunNow {
   readonly replays: number;
 }
 
-function runOf({ db, tenant }: Site, nowMs: number, { id }: Line): RunNow | undefined {
+function runOf({ db }: Site, nowMs: number, { id, log: { tenant } }: Line): RunNow | undefined {
   return db.get`
     select r.cursor, s.status, r.unseen and exists (
         select 1 from nodes where id = r.owner and lease_until > ${nowMs}) as unseen, (select count(*) from deliveries d
@@ -113,9 +113,9 @@ function checkRows({ ledger, site }: World): void {
 }
 
 function checkArrived({ ledger, label }: World, line: Line): void {
-  const upTo = line.counts.enabled ? ledger.head : line.counts.cursor;
+  const upTo = line.counts.enabled ? line.log.head : line.counts.cursor;
   for (let offset = 1; offset <= upTo; offset += 1) {
-    const event = ledger.event(offset);
+    const event = line.log.event(offset);
     const isDue = ledger.wants(line, offset) && !line.leftOut.has(offset);
     if (event !== undefined && isDue && !line.accepted.has(event.id)) {
       ledger.break('lost', `${label(event.id)} at ${offset} never reached ${line.label}`);

@@ -136,8 +136,8 @@ export class Leases {
     const { parkAfterEvents, streamConcurrency, settleMax, concurrency } =
       this.#account.deps.settings;
     let above = 0;
-    for (let offset = line.counts.cursor + 1; offset <= this.#account.head; offset += 1) {
-      const event = this.#account.event(offset);
+    for (let offset = line.counts.cursor + 1; offset <= line.log.head; offset += 1) {
+      const event = line.log.event(offset);
       if (event === undefined || line.counts.rows.has(event.id)) continue;
       if (
         line.begun.has(this.#account.attemptKey(line, event.id, 1)) &&

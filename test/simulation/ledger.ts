@@ -9,11 +9,12 @@ import { type LineState, putBack, refill, stateOf } from './line-state.ts';
 import { Replays } from './replays.ts';
 import { Results } from './results.ts';
 import { Tables } from './tables.ts';
+import type { TenantLogState } from './tenant-log.ts';
 
 /** What the store knows at one moment, as the ledger has it. */
 export interface LedgerState {
-  readonly head: number;
-  readonly log: model.LoggedEvent[];
+  /** In the order of the tenants. */
+  readonly logs: readonly TenantLogState[];
   readonly lines: ReadonlyMap<Line, LineState>;
   readonly batches: ReadonlySet<string>;
   readonly claims: ReadonlyMap<string, number>;
@@ -22,6 +23,10 @@ export interface LedgerState {
   /** How many settlements were recorded. */
   readonly settlements: number;
 }
+
+/** Events of all logs. */
+export const eventsOf = ({ logs }: LedgerState): number =>
+  logs.reduce((sum, { head }) => sum + head, 0);
 
 /** Keeps account of everything that happens, and notices the first promise that is broken. */
 export class Ledger extends Account {
@@ -34,15 +39,12 @@ export class Ledger extends Account {
   #term = 0;
   /** In which term appends were committed. */
   readonly #committed = new WeakMap<readonly Appended[], number>();
-  /** The last offset that a client was told of. */
-  #acknowledgedTo = 0;
 
   // The store goes back
 
   snapshot(): LedgerState {
     return {
-      head: this.head,
-      log: [...this.world.log],
+      logs: this.logs.map((log) => log.snapshot()),
       lines: new Map([...this.lines.values()].map((line) => [line, stateOf(line)])),
       batches: new Set(this.results.batches),
       claims: new Map(this.leases.claims),
@@ -57,9 +59,12 @@ export class Ledger extends Account {
    * was recorded not more than the stated time is lost. No lease outlives it.
    */
   cut(state: LedgerState): void {
-    if (state.head < this.#acknowledgedTo) {
-      this.break('lost', `the disk ends at ${state.head}, not at ${this.#acknowledgedTo}`);
-    }
+    this.logs.forEach(({ acknowledgedTo }, index) => {
+      const head = state.logs[index]?.head ?? 0;
+      if (head < acknowledgedTo) {
+        this.break('lost', `the disk ends at ${head}, not at ${acknowledgedTo}`);
+      }
+    });
     for (const [line, { counts }] of state.lines) {
       if (counts.version < line.toldVersion) this.break('lost', `a change of ${line.label}`);
     }
@@ -78,17 +83,15 @@ export class Ledger extends Account {
   restore(state: LedgerState, leaseMs: number): void {
     this.#term += 1;
     for (const [process, untilMs] of this.leases.leases) this.leases.unaware.set(process, untilMs);
-    this.log.length = state.head;
     this.results.settledAt.length = state.settlements;
-    this.#acknowledgedTo = Math.min(this.#acknowledgedTo, state.head);
-    this.world.head = state.head;
-    this.world.log.splice(0, Infinity, ...state.log);
-    this.world.streams.clear();
-    const isThere = (eventId: string): boolean => this.offsetOf(eventId) !== undefined;
+    for (const [index, log] of this.logs.entries()) {
+      const then = state.logs[index];
+      if (then !== undefined) log.restore(then);
+    }
     for (const line of this.lines.values()) if (!state.lines.has(line)) this.lines.delete(line.id);
     for (const [line, then] of state.lines) {
-      putBack(line, then, isThere);
-      if (!line.isDeleted) this.world.streams.set(line.id, line.counts);
+      putBack(line, then, (eventId) => line.log.offsetOf(eventId) !== undefined);
+      if (!line.isDeleted) line.log.model.streams.set(line.id, line.counts);
     }
     refill(this.results.batches, [...state.batches]);
     refill(this.leases.claims, [...state.claims]);
@@ -107,44 +110,48 @@ export class Ledger extends Account {
     this.#committed.set(answers, this.#term);
   }
 
-  appended(events: readonly LogEvent[]): void {
+  appended(tenant: number, events: readonly LogEvent[]): void {
     const now = this.deps.now();
+    const log = this.logOf(tenant);
     for (const event of events) {
-      const before = this.log.at(-1)?.publishedAt ?? 0;
+      const before = log.events.at(-1)?.publishedAt ?? 0;
       if (event.publishedAt !== Math.max(before, now)) {
         this.break('time', `${event.id} is published at ${event.publishedAt} and not at ${now}`);
       }
-      if (event.offset !== this.head + 1) {
-        this.break('log', `offset ${event.offset} follows ${this.head}`);
+      if (event.offset !== log.head + 1) {
+        this.break('log', `offset ${event.offset} follows ${log.head}`);
       }
-      this.log.push(event);
-      this.world.head = event.offset;
-      const { id, type, offset, publishedAt } = event;
-      this.world.log.push({ id, type, offset, publishedAt });
+      log.append(event);
     }
   }
 
   /** The client has its answer. */
-  acknowledged(answers: readonly Appended[]): void {
+  acknowledged(tenant: number, answers: readonly Appended[]): void {
     if (this.#committed.get(answers) !== this.#term) return;
+    const log = this.logOf(tenant);
     for (const { id, offset } of answers) {
-      const event = this.event(offset);
-      this.#acknowledgedTo = Math.max(this.#acknowledgedTo, offset);
+      const event = log.event(offset);
+      log.acknowledgedTo = Math.max(log.acknowledgedTo, offset);
       if (event?.id !== id)
         this.break('lost', `${id} was acknowledged at ${offset} and is not there`);
     }
   }
 
-  pruned(olderThanMs: number, take: number, count: number): void {
+  pruned(
+    tenant: number,
+    { olderThanMs, take }: { readonly olderThanMs: number; readonly take: number },
+    count: number,
+  ): void {
+    const log = this.logOf(tenant);
     // Ages are measured by the clock of the store, and not from later than its newest event.
-    const newest = this.world.log.at(-1)?.publishedAt ?? Infinity;
-    const before = Math.min(this.deps.now(), newest) - olderThanMs;
-    const cursors = [...this.lines.values()];
-    const expected = model.prune(this.world, before, take);
+    const newest = Math.max(...this.logs.map(({ events }) => events.at(-1)?.publishedAt ?? 0));
+    const before = Math.min(this.deps.now(), newest > 0 ? newest : Infinity) - olderThanMs;
+    const cursors = [...this.lines.values()].filter((line) => line.log === log);
+    const expected = model.prune(log.model, before, take);
     if (count !== expected)
       this.break('lost', `${count} events were pruned instead of ${expected}`);
     this.tables.checkKept();
-    const oldest = this.world.log[0]?.offset ?? this.head + 1;
+    const oldest = log.model.log[0]?.offset ?? log.head + 1;
     for (const line of cursors) {
       if (line.counts.enabled) continue;
       for (let offset = line.counts.cursor + 1; offset < oldest; offset += 1) {
@@ -157,12 +164,13 @@ export class Ledger extends Account {
 
   /** `start`: the offset after which it was asked to begin. */
   created(stream: Stream, types: readonly string[], start: number | undefined): void {
-    const counts = model.newModelStream(this.world, '');
-    const begins = Math.min(start ?? this.head, this.head);
+    const log = this.logOf(stream.tenant);
+    const counts = model.newModelStream(log.model, '');
+    const begins = Math.min(start ?? log.head, log.head);
     counts.cursor = begins;
-    const line = newLine(stream, types, counts);
+    const line = newLine(stream, types, { counts, log });
     this.lines.set(stream.id, line);
-    this.world.streams.set(stream.id, line.counts);
+    log.model.streams.set(stream.id, line.counts);
     this.tables.look(line);
     if (counts.cursor !== begins) {
       this.break('asked', `${line.label} begins after ${counts.cursor}, not after ${begins}`);
@@ -177,7 +185,7 @@ export class Ledger extends Account {
   ): void {
     const line = this.lines.get(after.id);
     if (line === undefined) return;
-    const { counts, spans } = line;
+    const { counts, spans, log } = line;
     const isHeld = asked.resume === 'held';
     if (after.status === 'enabled' && !counts.enabled && isHeld !== asked.isHeld) {
       this.break('asked', `${line.label} was to resume from ${asked.resume ?? 'latest'}`);
@@ -186,25 +194,25 @@ export class Ledger extends Account {
     if (after.status === 'disabled' && counts.enabled) model.disable(counts, now);
     else if (after.status === 'enabled' && !counts.enabled) this.#enable(line, isHeld);
     else if (after.version > counts.version) counts.version += 1;
-    if (types.join(' ') !== spans.at(-1)?.types.join(' ')) spans.push({ after: this.head, types });
+    if (types.join(' ') !== spans.at(-1)?.types.join(' ')) spans.push({ after: log.head, types });
     line.endpoint = after.destination.endpoint;
     line.tokens.add(tokenOf(after));
     this.tables.look(line);
   }
 
   #enable(line: Line, isHeld: boolean): void {
-    const { counts, leftOut } = line;
+    const { counts, leftOut, log } = line;
     if (!isHeld) {
-      for (let offset = counts.cursor + 1; offset <= this.head; offset += 1) leftOut.add(offset);
+      for (let offset = counts.cursor + 1; offset <= log.head; offset += 1) leftOut.add(offset);
     }
-    model.enable(this.world, counts, isHeld ? 'held' : 'latest');
+    model.enable(log.model, counts, isHeld ? 'held' : 'latest');
   }
 
   deleted(id: string): void {
     const line = this.lines.get(id);
     if (line === undefined) return;
     line.isDeleted = true;
-    this.world.streams.delete(id);
+    line.log.model.streams.delete(id);
   }
 
   /** A stream was disabled because its oldest event that is not settled is too old. */
@@ -212,7 +220,7 @@ export class Ledger extends Account {
     const line = this.lines.get(stream);
     if (line === undefined) return;
     const { lagMaxMs } = this.deps;
-    const publishedAt = this.event(line.counts.cursor + 1)?.publishedAt ?? Infinity;
+    const publishedAt = line.log.event(line.counts.cursor + 1)?.publishedAt ?? Infinity;
     if (this.deps.now() - publishedAt < lagMaxMs) {
       this.break('disabled', `${line.label} is disabled for a lag that it does not have`);
     }

@@ -1,5 +1,6 @@
 import type { DeliveryKind, Stream } from '../../src/core/types.ts';
 import type { ModelStream } from '../store/contract/model.ts';
+import type { TenantLog } from './tenant-log.ts';
 import { labelOf } from './world.ts';
 
 /** A stream as the simulation knows it: what was asked of Leat, and what Leat did. */
@@ -7,6 +8,8 @@ export interface Line {
   /** Short, for people: `s12`. */
   readonly label: string;
   readonly id: string;
+  /** Of its tenant. */
+  readonly log: TenantLog;
   readonly counts: ModelStream;
   /** Types wanted after an offset, oldest first. */
   readonly spans: { readonly after: number; readonly types: readonly string[] }[];
@@ -41,10 +44,15 @@ export interface Line {
 }
 
 /** A stream that was just created with these types and begins at its cursor. */
-export function newLine(stream: Stream, types: readonly string[], counts: ModelStream): Line {
+export function newLine(
+  stream: Stream,
+  types: readonly string[],
+  { counts, log }: Pick<Line, 'counts' | 'log'>,
+): Line {
   return {
     label: labelOf(stream.id),
     id: stream.id,
+    log,
     counts,
     spans: [{ after: counts.cursor, types }],
     endpoint: stream.destination.endpoint,

@@ -5,19 +5,21 @@ import type { NewEvent } from '../../src/core/types.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { newEvent, newStream } from '../store/contract/scene.ts';
 import { createDice } from './dice.ts';
-import type { LedgerState } from './ledger.ts';
+import { eventsOf, type LedgerState } from './ledger.ts';
 import type { Line } from './line.ts';
 import type { Mood, Step, StepOf } from './plan.ts';
 import type { Process } from './process.ts';
+import type { TenantLog } from './tenant-log.ts';
 import type { World } from './world.ts';
 
 /** Those who use Leat: publishers and operators, each through one process and over its faults. */
 export interface Operator {
   /** Does what a step says, unless it does not apply; the rest of it goes on by itself. */
   act(step: Step): void;
-  create(types: readonly string[]): void;
-  /** Publishes an event of each of these types. */
-  publish(types: readonly string[]): void;
+  /** `tenant` is a number, modulo how many there are. */
+  create(types: readonly string[], tenant: number): void;
+  /** Publishes an event of each of these types in the log of a tenant. */
+  publish(types: readonly string[], log: TenantLog): void;
   /** Asks for a test event. */
   test(line: Line): void;
   /** Starts a new cycle of every failure. */
@@ -36,11 +38,10 @@ const anyEvent = 4;
 
 export function createOperator(world: World, processes: () => readonly Process[]): Operator {
   const { ledger, site, timeline, plan } = world;
-  const { tenant } = site;
   const dice = createDice(plan.seed, 'operator');
   const moods = new Map<Line, Mood>();
   /** Published so far, for repeating one of them. */
-  const published: NewEvent[] = [];
+  const published = new Map(ledger.logs.map((log) => [log, [] as NewEvent[]]));
   let ids = 0;
   let moved = 0;
   let kept: { readonly tables: Uint8Array; readonly state: LedgerState } | undefined;
@@ -54,6 +55,11 @@ export function createOperator(world: World, processes: () => readonly Process[]
   const anyProcess = (): Process | undefined => {
     const up = processes().filter(({ state }) => state === 'up');
     return up[dice.between(0, Math.max(0, up.length - 1))];
+  };
+  const logOf = (number = 0): TenantLog => {
+    const log = ledger.logs[number % ledger.logs.length];
+    if (log === undefined) throw new Error('There is no tenant.');
+    return log;
   };
   const nodeOf = (number: number): Process | undefined => processes()[number % processes().length];
   const lineOf = (number: number): Line | undefined => {
@@ -70,10 +76,10 @@ export function createOperator(world: World, processes: () => readonly Process[]
     });
   };
 
-  const publish = (events: readonly NewEvent[], tries: number): void => {
+  const publish = (tenant: number, events: readonly NewEvent[], tries: number): void => {
     const again = (): void => {
       if (tries < publishTriesMax) {
-        timeline.after(publishPauseMs, () => publish(events, tries + 1));
+        timeline.after(publishPauseMs, () => publish(tenant, events, tries + 1));
       }
     };
     const process = anyProcess();
@@ -81,7 +87,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
     const labels = events.map((event) => `${world.label(event.id)} ${event.type}`);
     world.note(process.name, `is sent ${labels.join(', ')}`);
     process.store.log.append(tenant, events).then(
-      (answers) => ledger.acknowledged(answers),
+      (answers) => ledger.acknowledged(tenant, answers),
       (error: unknown) => {
         if (!(error instanceof StoreUnavailable)) ledger.break('log', String(error));
         world.note(process.name, `answers 503 to ${labels.join(', ')}`);
@@ -94,7 +100,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const now = process.clock.now();
       const totalLimit = plan.settings.disable.total;
       const answer = await process.store.streams.update(
-        tenant,
+        line.log.tenant,
         line.id,
         (before, { health, head }) => {
           const decision = applyPatch(before, change, { health, head, totalLimit, now });
@@ -107,28 +113,29 @@ export function createOperator(world: World, processes: () => readonly Process[]
     });
   /** As the management API answers: once nobody works by what was before. */
   const isSeen = async (process: Process, line: Line, version: number): Promise<void> => {
-    await whenSeen(process, { tenant, stream: line.id });
+    await whenSeen(process, { tenant: line.log.tenant, stream: line.id });
     line.toldVersion = Math.max(line.toldVersion, version);
   };
 
-  const made = (types: readonly string[]): NewEvent[] => {
+  const made = (types: readonly string[], log: TenantLog): NewEvent[] => {
     const events = types.map((type) =>
       newEvent({ id: id('evt'), type, chosen: true, time: timeline.nowMs }),
     );
-    published.push(...events);
+    published.get(log)?.push(...events);
     return events;
   };
 
   const doings: { [Name in Step['do']]: (step: StepOf<Name>) => void } = {
-    publish: ({ types, repeats }) => {
-      const events = made(types);
+    publish: ({ types, repeats, tenant }) => {
+      const log = logOf(tenant);
+      const events = made(types, log);
       // Of the very same batch, or of any before.
-      const choices = dice.chance(0.5) ? events : published;
+      const choices = dice.chance(0.5) ? events : (published.get(log) ?? []);
       const former = repeats ? choices[dice.between(0, choices.length - 1)] : undefined;
       if (former !== undefined) events.push(former);
-      publish(events, 1);
+      publish(log.tenant, events, 1);
     },
-    create: ({ types, start }) => create(types, start),
+    create: ({ types, tenant, start }) => create(types, tenant, start),
     subscribe: ({ stream, types }) => {
       const line = lineOf(stream);
       if (line !== undefined) patch(line, { types });
@@ -158,7 +165,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       if (line === undefined || ledger.living().length < 2) return;
       line.isLeaving = true;
       request(`is asked to delete ${line.label}`, (process) =>
-        removeStream(process, { tenant, stream: line.id }),
+        removeStream(process, { tenant: line.log.tenant, stream: line.id }),
       );
     },
     redeliver: ({ stream, pick }) => {
@@ -167,12 +174,14 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const failed = [...line.counts.rows.values()].filter(({ state }) => state === 'failed');
       // One that is no failure, delivered or not, is asked for now and then.
       const isAny = pick % anyEvent === 0;
-      const among = isAny ? ledger.log.map((event) => event.id) : failed.map((row) => row.eventId);
+      const among = isAny
+        ? line.log.events.map((event) => event.id)
+        : failed.map((row) => row.eventId);
       const eventId = among[pick % Math.max(1, among.length)];
       if (eventId === undefined) return;
       hinderOthers(line);
       request(`is asked to redeliver ${world.label(eventId)} of ${line.label}`, (process) =>
-        process.store.deliveries.redeliver(tenant, line.id, eventId),
+        process.store.deliveries.redeliver(line.log.tenant, line.id, eventId),
       );
     },
     redeliverAll: ({ stream }) => {
@@ -188,6 +197,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       if (line === undefined) return;
       replays += 1;
       const replay = `rpl_${replays}`;
+      const { tenant } = line.log;
       request(`is asked for ${replay} of ${line.label}`, async ({ store }) => {
         const to = await store.log.head(tenant);
         const range = { from: from % (to + 1), to, types: undefined };
@@ -199,12 +209,12 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const replay = line && runningOf(line.counts)?.id;
       if (line === undefined || replay === undefined) return;
       request(`is asked to cancel ${replay} of ${line.label}`, async (process) => {
-        await process.store.replays.cancel(tenant, line.id, replay);
+        await process.store.replays.cancel(line.log.tenant, line.id, replay);
       });
     },
-    pruneLog: ({ agoMs }) =>
+    pruneLog: ({ agoMs, tenant }) =>
       request('prunes the log', (process) =>
-        process.store.log.prune(tenant, { olderThanMs: agoMs, take: 10 }),
+        process.store.log.prune(logOf(tenant).tenant, { olderThanMs: agoMs, take: 10 }),
       ),
     pruneHistory: ({ agoMs }) =>
       request('prunes the history', (process) =>
@@ -226,7 +236,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
     keep: () => {
       void site.inTurn(() => {
         kept = { tables: site.snapshot(), state: ledger.snapshot() };
-        world.note('store', `is kept with ${ledger.head} events`);
+        world.note('store', `is kept with ${ledger.eventCount} events`);
         return Promise.resolve();
       });
     },
@@ -237,7 +247,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       operator.storeAwayUntilMs = Math.max(operator.storeAwayUntilMs, timeline.nowMs + awayMs);
       void site.inTurn(() => {
         const { leaseMs } = plan.settings;
-        world.note('store', `goes back from ${ledger.head} to ${state.head} events`);
+        world.note('store', `goes back from ${ledger.eventCount} to ${eventsOf(state)} events`);
         site.restore(tables, leaseMs);
         ledger.restore(state, leaseMs);
         world.disturb();
@@ -266,30 +276,31 @@ export function createOperator(world: World, processes: () => readonly Process[]
     suspend: ({ node, ms }) => nodeOf(node)?.suspend(ms),
   };
   /** Begins at an event that the log has, or had a moment ago; at the head without `start`. */
-  const create = (types: readonly string[], start?: number): void => {
+  const create = (types: readonly string[], number = 0, start?: number): void => {
+    const log = logOf(number);
     const streamId = id('est');
     const signingSecrets = [{ secret, createdAt: 0, expiresAt: undefined }];
-    const given = newStream(tenant, 0, { id: streamId, types: [...types], signingSecrets });
+    const given = newStream(log.tenant, 0, { id: streamId, types: [...types], signingSecrets });
     const from = start === undefined ? '' : ', from an earlier event on';
     const what = `is asked to create ${world.label(streamId)} for ${types.join(', ')}${from}`;
     request(what, async ({ store }) => {
-      const cursor = start === undefined ? undefined : await startOf(store.log, start);
+      const cursor = start === undefined ? undefined : await startOf(store, log, start);
       await store.streams.create({ ...given, cursor }, { streamsMax: 100 });
     });
   };
   /** As the management API does: not before the oldest event. */
-  const startOf = async (log: Process['store']['log'], start: number): Promise<number> =>
-    Math.max(start % (ledger.head + 1), (await log.firstSince(tenant, 0)) - 1);
+  const startOf = async (store: Process['store'], log: TenantLog, start: number): Promise<number> =>
+    Math.max(start % (log.head + 1), (await store.log.firstSince(log.tenant, 0)) - 1);
   const test = (line: Line): void => {
     const event = newEvent({ id: id('evt'), type: 'a.made', time: timeline.nowMs });
     request(`is asked for the test ${world.label(event.id)} of ${line.label}`, (process) =>
-      process.store.deliveries.addTest(tenant, line.id, event),
+      process.store.deliveries.addTest(line.log.tenant, line.id, event),
     );
   };
   const redeliverAll = (line: Line): void => {
     hinderOthers(line);
     request(`is asked to redeliver all failures of ${line.label}`, (process) =>
-      process.store.deliveries.redeliverMany(tenant, line.id, {}),
+      process.store.deliveries.redeliverMany(line.log.tenant, line.id, {}),
     );
   };
   /**
@@ -302,7 +313,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
   const operator: Operator = {
     act: (step) => (doings[step.do] as (given: Step) => void)(step),
     create,
-    publish: (types) => publish(made(types), 1),
+    publish: (types, log) => publish(log.tenant, made(types, log), 1),
     test,
     redeliverAll,
     moods,

@@ -9,7 +9,9 @@ export interface Plan {
   readonly settings: DeliverySettings;
   /** Processes that share the store. */
   readonly nodes: number;
-  /** Event types of the streams that are there from the start. */
+  /** Absent: one. */
+  readonly tenants?: number | undefined;
+  /** Event types of the streams that are there from the start, dealt to the tenants in turns. */
   readonly streams: readonly (readonly string[])[];
   readonly weather: Weather;
   /** Absent when nobody keeps the store within its retention. */
@@ -51,12 +53,18 @@ export type Mood =
   /** Refuses the first attempt of each event. */
   | 'hesitant';
 
-/** Streams and nodes are meant by their number, modulo how many there are. */
+/** Streams, nodes and tenants are meant by their number, modulo how many there are. */
 export type Step = { readonly at: number } & (
-  | { readonly do: 'publish'; readonly types: readonly string[]; readonly repeats: boolean }
+  | {
+      readonly do: 'publish';
+      readonly types: readonly string[];
+      readonly repeats: boolean;
+      readonly tenant?: number;
+    }
   | {
       readonly do: 'create';
       readonly types: readonly string[];
+      readonly tenant?: number;
       /** Which event it begins after, modulo those there are; the head of the log when absent. */
       readonly start?: number;
     }
@@ -67,7 +75,8 @@ export type Step = { readonly at: number } & (
   | { readonly do: 'redeliverAll' | 'test'; readonly stream: number }
   | { readonly do: 'replay'; readonly stream: number; readonly from: number }
   | { readonly do: 'cancelReplay'; readonly stream: number }
-  | { readonly do: 'pruneLog' | 'pruneHistory'; readonly agoMs: number }
+  | { readonly do: 'pruneLog'; readonly agoMs: number; readonly tenant?: number }
+  | { readonly do: 'pruneHistory'; readonly agoMs: number }
   | { readonly do: 'mood'; readonly stream: number; readonly mood: Mood }
   | { readonly do: 'storeAway'; readonly ms: number }
   | {
@@ -313,7 +322,19 @@ export function planOf(seed: number): Plan {
     upkeep: upkeepOf(seed),
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
-  return withLull(plan, lengthMs);
+  return withTenants(withLull(plan, lengthMs));
+}
+
+/** In half of the histories several tenants share the store, and its nodes. */
+function withTenants(plan: Plan): Plan {
+  const dice = createDice(plan.seed, 'tenants');
+  const tenants = dice.pick([1, 1, 2, 3]);
+  if (tenants === 1) return plan;
+  const steps = plan.steps.map((step): Step => {
+    const isOfTenant = step.do === 'publish' || step.do === 'create' || step.do === 'pruneLog';
+    return isOfTenant ? { ...step, tenant: dice.between(0, tenants - 1) } : step;
+  });
+  return { ...plan, tenants, steps };
 }
 
 /** Steps that are no faults: what goes on in a lull. */

@@ -3,7 +3,7 @@ import { calm, labelOf, type Entry, type World } from './world.ts';
 import { Deadlines } from './deadlines.ts';
 import { createDice } from './dice.ts';
 import { createDisk, type Disk } from './disk.ts';
-import { Ledger } from './ledger.ts';
+import { eventsOf, Ledger } from './ledger.ts';
 import { checkEnd } from './ending.ts';
 import { createOperator } from './operator.ts';
 import type { Mood, Plan, Step, StepOf } from './plan.ts';
@@ -41,6 +41,7 @@ export async function play(
   const site = await createSite(
     { elapsedMs: () => timeline.nowMs, now: storeWall.now },
     disk.attach,
+    plan.tenants ?? 1,
   );
   const now = (): number => {
     const time = site.store.time.now();
@@ -79,7 +80,7 @@ export async function play(
     now,
   });
   site.store.watch((hint) => {
-    if (hint.kind === 'appended') ledger.appended(hint.events);
+    if (hint.kind === 'appended') ledger.appended(hint.tenant, hint.events);
   });
   const processes: Process[] = [];
   const world: World = {
@@ -111,7 +112,7 @@ export async function play(
   const starts = createStarts(world, processes, () => isCalm);
 
   for (let node = 0; node < plan.nodes; node += 1) starts.start(node, `n${node + 1}`);
-  for (const types of plan.streams) operator.create(types);
+  plan.streams.forEach((types, index) => operator.create(types, index));
   for (const step of plan.steps) {
     await timeline.runTo(step.at);
     if (ledger.broken !== undefined) break;
@@ -134,7 +135,7 @@ export async function play(
   return {
     broken: ledger.broken,
     history,
-    events: ledger.head,
+    events: ledger.eventCount,
     attempts: ledger.attempts.count,
     virtualMs: timeline.nowMs,
   };
@@ -145,7 +146,10 @@ function cutPower(world: World, disk: Disk, processes: readonly Process[]): void
   const { site, ledger } = world;
   const left = disk.cut();
   if (left === undefined) return;
-  world.note('store', `the power is cut: ${ledger.head} events, ${left.state.head} on the disk`);
+  world.note(
+    'store',
+    `the power is cut: ${ledger.eventCount} events, ${eventsOf(left.state)} on the disk`,
+  );
   for (const process of processes) process.crash(0, 'before');
   void site.inTurn(() => {
     site.reopen(left.tables);

@@ -81,8 +81,8 @@ export function storeOf(
       heads: inTurn('heads', log.heads),
       page: inTurn('page', log.page),
       firstSince: inTurn('firstSince', log.firstSince),
-      prune: inTurn('prune', log.prune, (count, _, { olderThanMs, take }) =>
-        ledger.pruned(olderThanMs, take, count),
+      prune: inTurn('prune', log.prune, (count, tenant, query) =>
+        ledger.pruned(tenant, query, count),
       ),
     },
     streams: {

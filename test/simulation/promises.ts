@@ -12,6 +12,7 @@ export const promises = {
   synced: 'a settlement is on the disk a second after it was recorded',
   bounds: 'attempts, results and bodies in memory, and waiting retries, stay within their bounds',
   secrets: 'no secret gets into a history or a report',
+  tenant: 'an event is sent to streams of its own tenant alone',
   destination: 'an attempt goes to the destination that the stream has, with an event it wants',
   truth: 'what is recorded as delivered was accepted by a receiver',
   schedule:

@@ -28,7 +28,7 @@ export async function checkPrompt(
   const { promptMs, perEventMs } = boundsOf(plan.settings);
   const boundMs = promptMs + (types.length + 1) * enabled.length * perEventMs;
 
-  operator.publish(types);
+  for (const log of ledger.logs) operator.publish(types, log);
   await allArrive(world, boundMs, 'a fresh event');
   world.setLullMood('hesitant');
   // Wall clocks that are an hour ahead while retries are planned change nothing.
@@ -36,7 +36,7 @@ export async function checkPrompt(
   timeline.after(wellMaxMs + plan.settings.settleMs, () => {
     for (const process of processes) process.jump(-wrongMs);
   });
-  operator.publish([types[0]]);
+  for (const log of ledger.logs) operator.publish([types[0]], log);
   // The first attempt, its settlement, and the retry.
   await allArrive(world, 2 * boundMs + (retryDelaysMs[0] ?? 0) * stretchOf(plan), 'a retry');
   world.setLullMood('well');

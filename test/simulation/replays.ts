@@ -22,7 +22,7 @@ export class Replays {
   ): void {
     const line = this.#account.lines.get(asked.stream);
     if (line === undefined || line.isDeleted) return;
-    const expected = replays.createReplay(this.#account.world, line.counts, asked, now);
+    const expected = replays.createReplay(line.log.model, line.counts, asked, now);
     const isRefused = 'refused' in expected;
     if (isRefused !== 'refused' in answer)
       this.#account.break('counters', `${asked.id} of ${line.label}`);
@@ -56,7 +56,7 @@ export class Replays {
     const firstAt = (offset: number): number | undefined => this.#tables.firstAt(line, offset);
     const { take, waitingMax } = ask;
     const asked = { cursor, take, waitingMax, wanted, firstAt };
-    const { ids, result } = replays.feed(this.#account.world, counts, asked, now);
+    const { ids, result } = replays.feed(line.log.model, counts, asked, now);
     for (const id of ids) line.cycles.set(id, (line.cycles.get(id) ?? 0) + 1);
     if (answer.fed !== ids.length || answer.result !== result) {
       this.#account.break(

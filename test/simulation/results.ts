@@ -179,7 +179,7 @@ export class Results {
 
   /** Whether the history has a success; `undefined` when that may have been pruned. */
   #asDelivered(line: Line, eventId: string): RedeliverAnswer | undefined {
-    const logged = this.#account.world.log.findLast(({ id }) => id === eventId);
+    const logged = line.log.model.log.findLast(({ id }) => id === eventId);
     const at = line.deliveredAt.get(logged?.offset ?? eventId);
     if (at === undefined) return 'unknown';
     return at < this.#historyBefore ? undefined : 'delivered';
@@ -189,7 +189,7 @@ export class Results {
     const line = this.#account.lines.get(stream);
     if (line === undefined) return;
     for (const eventId of eventIds) {
-      model.redeliver(this.#account.world, line.counts, eventId, now);
+      model.redeliver(line.log.model, line.counts, eventId, now);
       line.cycles.set(eventId, (line.cycles.get(eventId) ?? 0) + 1);
     }
     this.#tables.lookAt(stream);

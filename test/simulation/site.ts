@@ -8,12 +8,13 @@ import { prepareSchema } from '../../src/store/sqlite/schema.ts';
 import type { WalSync } from '../../src/store/sqlite/wal-sync.ts';
 import { createSqliteStore } from '../../src/store/sqlite/store.ts';
 
-/** The store that all nodes share: the real one, in memory, empty but for one tenant. */
+/** The store that all nodes share: the real one, in memory, empty but for its tenants. */
 export interface Site {
   readonly store: Store;
   /** The same tables, for reading past the store. */
   readonly db: Database;
-  readonly tenant: number;
+  /** Their ids. */
+  readonly tenants: readonly number[];
   /** Rises each time the store is put back. */
   readonly generation: number;
   /** Runs one command at a time: what is noted right after one sees no other. */
@@ -47,6 +48,7 @@ let emptyTables: Promise<Uint8Array> | undefined;
 export async function createSite(
   clock: { now(): number; elapsedMs(): number },
   attach: (connection: DatabaseSync) => WalSync,
+  tenantCount: number,
 ): Promise<Site> {
   emptyTables ??= makeTables();
   const hints = createHints({ report: raise });
@@ -60,15 +62,20 @@ export async function createSite(
   };
   let generation = 1;
   const store: Store = { ...forwarding(() => opened.store), watch: hints.watch };
-  const answer = await store.tenants.create({ name: 'main', domain: 'main.example.com' }, 0);
-  if (!('created' in answer)) throw new Error('An empty store refused its first tenant.');
+  const tenants: number[] = [];
+  while (tenants.length < tenantCount) {
+    const name = `tenant-${tenants.length + 1}`;
+    const answer = await store.tenants.create({ name, domain: `${name}.example.com` }, 0);
+    if (!('created' in answer)) throw new Error('An empty store refused a tenant.');
+    tenants.push(answer.created.id);
+  }
   let last: Promise<unknown> = Promise.resolve();
   return {
     store,
     get db() {
       return opened.db;
     },
-    tenant: answer.created.id,
+    tenants,
     get generation() {
       return generation;
     },

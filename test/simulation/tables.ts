@@ -19,10 +19,10 @@ export class Tables {
 
   /** Bodies and entries of the history were removed: open deliveries keep theirs. */
   checkKept(): void {
-    const { db, tenant } = this.#account.deps.site;
+    const { db } = this.#account.deps.site;
     const bodiless = db.all<{ stream: string; event: string }>`
       select d.stream, d.event_id as event from deliveries d
-      where d.tenant = ${tenant} and d.body is null
+      where d.body is null
         and not exists (select 1 from events e where e.tenant = d.tenant and e.offset = d.offset)
         and not exists (
           select 1 from kept_events k where k.tenant = d.tenant and k.offset = d.offset)`;
@@ -35,7 +35,7 @@ export class Tables {
     const silent = db.all<{ stream: string; event: string }>`
       select d.stream, d.event_id as event
       from deliveries d join runs r on r.tenant = d.tenant and r.stream = d.stream
-      where d.tenant = ${tenant} and d.failed_at is not null and d.offset is not null
+      where d.failed_at is not null and d.offset is not null
         and not exists (
           select 1 from attempts a where a.stream_key = r.key and a.event_key = d.offset)
         and not exists (
@@ -74,20 +74,20 @@ export class Tables {
         (select coalesce(sum(failed), 0) from stream_stats h
           where h.tenant = r.tenant and h.stream = r.stream) as failed
       from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
-      where r.tenant = ${this.#account.deps.site.tenant} and r.stream = ${line.id}`;
+      where r.tenant = ${line.log.tenant} and r.stream = ${line.id}`;
     if (row === undefined) return this.#account.break('lost', `${line.label} is gone`);
     this.#checkCounts(line, row);
     this.checkReplays(line);
     this.#checkCursor(line, row.cursor, by, to);
   }
 
-  checkReplays({ id, label, counts }: Line): void {
+  checkReplays({ id, label, counts, log }: Line): void {
     for (const expected of counts.replays.values()) {
       const row = this.#account.deps.site.db.get<
         Pick<Replay, 'status' | 'matched' | 'sent' | 'failed'>
       >`
         select status, matched, sent, failed from replays
-        where tenant = ${this.#account.deps.site.tenant} and stream = ${id} and id = ${expected.id}`;
+        where tenant = ${log.tenant} and stream = ${id} and id = ${expected.id}`;
       for (const name of ['status', 'matched', 'sent', 'failed'] as const) {
         const [found, value] = [row?.[name], expected[name]];
         const what = `${name} of ${expected.id} of ${label}`;
@@ -155,28 +155,28 @@ export class Tables {
   }
 
   #checkPassed(line: Line, offset: number): void {
-    const event = this.#account.event(offset);
+    const event = line.log.event(offset);
     if (event === undefined)
       return this.#account.break('passed', `${line.label} passed ${offset}, ahead of the log`);
     if (!this.#account.wants(line, offset) || line.leftOut.has(offset)) return;
     const hasRow = this.#account.deps.site.db.get`
       select 1 from deliveries
-      where tenant = ${this.#account.deps.site.tenant} and stream = ${line.id} and event_id = ${event.id}`;
+      where tenant = ${line.log.tenant} and stream = ${line.id} and event_id = ${event.id}`;
     if (hasRow === undefined && !line.recorded.has(event.id)) {
       this.#account.break('passed', `the cursor of ${line.label} passed ${event.id} at ${offset}`);
     }
   }
 
-  cursorNow({ id }: Line): number {
-    const { db, tenant } = this.#account.deps.site;
+  cursorNow({ id, log: { tenant } }: Line): number {
+    const { db } = this.#account.deps.site;
     const row = db.get<{ cursor: number }>`
       select cursor from runs where tenant = ${tenant} and stream = ${id}`;
     return row?.cursor ?? 0;
   }
 
   /** The history is pruned, and the model's is not. */
-  firstAt({ id }: Line, offset: number): number | undefined {
-    const { db, tenant } = this.#account.deps.site;
+  firstAt({ id, log: { tenant } }: Line, offset: number): number | undefined {
+    const { db } = this.#account.deps.site;
     const row = db.get<{ at: number | null }>`
       select min(a.at) as at from attempts a join runs r on r.key = a.stream_key
       where r.tenant = ${tenant} and r.stream = ${id} and a.event_key = ${offset}`;
@@ -185,7 +185,8 @@ export class Tables {
 
   /** A change holds once its owner has seen it, and anyway once an operator was told so. */
   mustHold(line: Line): boolean {
-    const { db, tenant } = this.#account.deps.site;
+    const { db } = this.#account.deps.site;
+    const { tenant } = line.log;
     const row = db.get<{ unseen: number }>`
       select unseen from runs where tenant = ${tenant} and stream = ${line.id}`;
     return row?.unseen === 0 || line.toldVersion >= line.counts.version;

@@ -103,6 +103,23 @@ describe('PostgreSQL: many processes on one database', () => {
     assert.equal(new Set(ids).size, 40);
   });
 
+  test('a stream that another process is claiming is passed over at once', async (t) => {
+    const { first, tenant, connect } = await openShared(t, 1);
+    const claiming = newStream(tenant, start);
+    const free = newStream(tenant, start);
+    for (const stream of [claiming, free]) await first.streams.create(stream, { streamsMax: 9 });
+    const other = await connect();
+    await other.query('begin');
+    await other.query(`update runs set owner = 'node-b' where stream = $1`, [claiming.id]);
+    const node = await first.ownership.join('node-a', 60_000);
+    const claimed = await first.ownership.claim(node, { claim: 1, take: 100, ...waitRule });
+    await other.query('commit');
+    assert.deepEqual(
+      claimed.map(({ stream }) => stream.id),
+      [free.id],
+    );
+  });
+
   test('hints reach the others, not oneself, and a break in between is told', async (t) => {
     const { first: one, tenant, openBehind } = await openShared(t, 1);
     const proxy = await startTcpProxy((await sharedPostgres()).port);

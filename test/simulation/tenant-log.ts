@@ -1,0 +1,58 @@
+import type { LogEvent } from '../../src/core/types.ts';
+import * as model from '../store/contract/model.ts';
+
+/** The log of one tenant as it was acknowledged, and the model of what its store holds. */
+export class TenantLog {
+  /** Id of the tenant. */
+  readonly tenant: number;
+  /** Every event so far, pruned ones included. */
+  readonly events: LogEvent[] = [];
+  readonly model = model.createModel();
+  /** The last offset that a client was told of. */
+  acknowledgedTo = 0;
+
+  constructor(tenant: number) {
+    this.tenant = tenant;
+  }
+
+  /** Offset of the last event. */
+  get head(): number {
+    return this.events.length;
+  }
+
+  event(offset: number): LogEvent | undefined {
+    return this.events[offset - 1];
+  }
+
+  /** The last one: an id may come again once its event was pruned. */
+  offsetOf(eventId: string): number | undefined {
+    return this.events.findLast(({ id }) => id === eventId)?.offset;
+  }
+
+  append(event: LogEvent): void {
+    this.events.push(event);
+    this.model.head = event.offset;
+    const { id, type, offset, publishedAt } = event;
+    this.model.log.push({ id, type, offset, publishedAt });
+  }
+
+  snapshot(): TenantLogState {
+    return { head: this.head, retained: [...this.model.log] };
+  }
+
+  /** Goes back; streams are put back by who knows them. */
+  restore({ head, retained }: TenantLogState): void {
+    this.events.length = head;
+    this.acknowledgedTo = Math.min(this.acknowledgedTo, head);
+    this.model.head = head;
+    this.model.log.splice(0, Infinity, ...retained);
+    this.model.streams.clear();
+  }
+}
+
+/** A log at one moment. */
+export interface TenantLogState {
+  readonly head: number;
+  /** Events that were not pruned. */
+  readonly retained: readonly model.LoggedEvent[];
+}
