@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { search } from '../simulation/search.ts';
 import { mutants } from './all.ts';
 import { mutated, requireFit } from './mutant.ts';
 import { runTest } from './run-test.ts';
+import { cellsOf, rowsIn } from './table.ts';
 
 describe('mutants', () => {
   for (const mutant of mutants) {
@@ -30,6 +31,17 @@ describe('mutants', () => {
       const path = fileURLToPath(new URL(`../../${killedBy.file}`, import.meta.url));
       assert.ok(existsSync(path), killedBy.file);
     }
+  });
+
+  test('the table of docs/simulation.md is that of this list', () => {
+    const document = readFileSync(new URL('../../docs/simulation.md', import.meta.url), 'utf8');
+    const rows = rowsIn(document);
+    assert.deepEqual(
+      rows.map((cells) => cells.slice(0, 3)),
+      mutants.map(cellsOf),
+      'npm run mutants writes it',
+    );
+    for (const [name = '', , , how = ''] of rows) assert.match(how, /\w/, name);
   });
 
   // All of them take some ten minutes: npm run mutants
