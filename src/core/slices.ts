@@ -4,7 +4,7 @@
 const sliceMax = 128 * 1024;
 
 /** Lets everything else that is ready go first. */
-function yieldToEventLoop(): Promise<void> {
+export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });

@@ -1,3 +1,5 @@
+import { yieldToEventLoop } from '../../core/slices.ts';
+
 /** Bytes that a row takes in an answer besides those of its long columns. */
 export const rowBytes = 1024;
 
@@ -31,6 +33,35 @@ export function readBounded<Row>(
     read.push(row);
   }
   return { rows: read, isCut: false, hasMore: false };
+}
+
+/** Bytes that a synchronous engine reads without a break: about a millisecond. */
+const pieceBytes = 512 * 1024;
+
+/**
+ * Reads the same in pieces, so that everything else has its turn between two of them. What is changed
+ * meanwhile may be missing or be there twice only where pages are read by number.
+ *
+ * @param readFrom reads rows one by one, `take` at most, after those that were read already
+ */
+export async function readPieces<Row>(
+  readFrom: (read: readonly Row[], take: number) => Iterable<Row>,
+  { take, bytesMax = Infinity }: { readonly take: number; readonly bytesMax?: number | undefined },
+  bytesOf: (row: Row) => number,
+): Promise<BoundedRows<Row>> {
+  const read: Row[] = [];
+  let leftBytes = bytesMax;
+  for (;;) {
+    const bounds = { take: take - read.length, bytesMax: Math.min(pieceBytes, leftBytes) };
+    const piece = readBounded(readFrom(read, bounds.take + 1), bounds, bytesOf);
+    const bytes = piece.rows.reduce((sum, row) => sum + bytesOf(row) + rowBytes, 0);
+    if (bytes > leftBytes && read.length > 0) return { rows: read, isCut: true, hasMore: true };
+    read.push(...piece.rows);
+    leftBytes -= bytes;
+    if (!piece.isCut) return { ...piece, rows: read };
+    if (leftBytes <= 0) return { rows: read, isCut: true, hasMore: true };
+    await yieldToEventLoop();
+  }
 }
 
 /** A row of a statement that leaves out rows itself, and says how many there were. */

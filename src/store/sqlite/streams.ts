@@ -18,7 +18,7 @@ import { headOf, oldestAfter } from './log.ts';
 import { noteChange, readRun, writeRun } from './runs.ts';
 import { countSkipped, passedOverBy } from './skipped.ts';
 import { listStats } from './stats.ts';
-import { readBounded } from '../rows/bounded.ts';
+import { readPieces } from '../rows/bounded.ts';
 import { streamBytes, streamOf, type StreamRow, streamsOf } from '../rows/streams.ts';
 
 export interface StreamDeps {
@@ -77,12 +77,13 @@ async function list(
   tenant: number,
   page: Parameters<StreamStore['list']>[1],
 ): Promise<Page<Stream>> {
-  const { after, take } = page;
-  const found = db.each<StreamRow>`
+  const { after = '' } = page;
+  const found = (read: readonly StreamRow[], take: number): Iterable<StreamRow> => db.each`
     select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
       created_at, updated_at
-    from streams where tenant = ${tenant} and id > ${after ?? ''} order by id limit ${take + 1}`;
-  const { rows, hasMore } = readBounded(found, page, streamBytes);
+    from streams where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
+    order by id limit ${take}`;
+  const { rows, hasMore } = await readPieces(found, page, streamBytes);
   const items = await streamsOf(seal, rows);
   return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }

@@ -6,7 +6,7 @@ import { orderedPage } from '../user-order.ts';
 import type { StoreTime } from '../port-time.ts';
 import type { Database } from './database.ts';
 import { appendWithin } from './log.ts';
-import { readBounded } from '../rows/bounded.ts';
+import { readPieces } from '../rows/bounded.ts';
 import { profileBytes, userOf, type UserRow, usersOf } from '../rows/users.ts';
 
 export interface UserDeps {
@@ -60,21 +60,21 @@ async function listFrom(
   tenant: number,
   page: Parameters<UserStore['listFrom']>[1],
 ): Promise<Page<User>> {
-  const { after, take } = page;
-  const found = db.each<UserRow>`
+  const { after = '' } = page;
+  const found = (read: readonly UserRow[], take: number): Iterable<UserRow> => db.each`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
-    from users where tenant = ${tenant} and id > ${after ?? ''}
-    order by id limit ${take + 1}`;
-  const { rows, hasMore } = readBounded(found, page, profileBytes);
+    from users where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
+    order by id limit ${take}`;
+  const { rows, hasMore } = await readPieces(found, page, profileBytes);
   const items = await usersOf(tenant, rows);
   return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
 async function list(db: Database, tenant: number, query: UserQuery): ReturnType<UserStore['list']> {
+  const { bytesMax, perPage } = query;
   const found = pageOf(db, tenant, query);
   if (found === undefined) return { refused: 'too_many_to_sort' };
-  const { bytesMax, perPage: take } = query;
-  const { rows, isCut } = readBounded(found, { take, bytesMax }, profileBytes);
+  const { rows, isCut } = await readPieces(found, { take: perPage, bytesMax }, profileBytes);
   if (isCut) return { refused: 'too_large' };
   const count = query.counted
     ? db.get<{ total: number }>`select count(*) as total from users where tenant = ${tenant}`
@@ -87,12 +87,16 @@ function pageOf(
   db: Database,
   tenant: number,
   { page, perPage, sort }: UserQuery,
-): Iterable<UserRow> | undefined {
+): ((read: readonly UserRow[], take: number) => Iterable<UserRow>) | undefined {
   const { field, descending, max } = sort ?? byId;
   const ordered = orderedPage(field, { descending });
-  if (ordered !== undefined) return db.each<UserRow>(ordered, tenant, perPage, page * perPage);
+  if (ordered !== undefined)
+    return (read, take) =>
+      db.each(ordered, tenant, Math.min(take, perPage - read.length), page * perPage + read.length);
   if (max === undefined || isLarger(db, tenant, max)) return undefined;
-  return sorted(db, { tenant, take: perPage, skip: page * perPage }, { field, descending });
+  // Sorting costs more than reading, and the profiles of all users are few bytes.
+  const rows = sorted(db, { tenant, take: perPage, skip: page * perPage }, { field, descending });
+  return (read) => rows.slice(read.length);
 }
 
 const byId = { field: 'user_id', descending: false, max: undefined };

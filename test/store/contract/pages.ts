@@ -35,6 +35,40 @@ export function pagesContract(engine: Engine): void {
       await assertCut(list, ({ id }) => id, users);
     });
 
+    test('users: a page of many large ones is read whole', async (t) => {
+      const { store, tenant } = await createScene(engine, t);
+      const profile = { user_metadata: { long: '€'.repeat(100_000) } };
+      const many = Array.from({ length: 9 }, (_, index) =>
+        newUser(tenant, `${index}`, { profile }),
+      );
+      for (const user of many) await store.users.create(user, newEvent());
+      const expected = many.map(({ id }) => id);
+      const bounds = { take: 9, bytesMax: 8 * KIB * KIB };
+      const page = await store.users.listFrom(tenant, { ...bounds, after: undefined });
+      assert.deepEqual(
+        page.items.map(({ id }) => id),
+        expected,
+      );
+      assert.equal(page.next, undefined);
+      const byNumber = { page: 0, perPage: 9, counted: false };
+      const answer = await store.users.list(tenant, { ...byNumber, bytesMax: bounds.bytesMax });
+      assert.ok('items' in answer);
+      assert.deepEqual(
+        answer.items.map(({ id }) => id),
+        expected,
+      );
+      const cut = await store.users.listFrom(tenant, {
+        after: undefined,
+        take: 9,
+        bytesMax: 2 * KIB * KIB,
+      });
+      assert.deepEqual(
+        cut.items.map(({ id }) => id),
+        expected.slice(0, 6),
+      );
+      assert.equal(cut.next, expected[5]);
+    });
+
     test('grants: ends before the one that is too much', async (t) => {
       const scene = await createScene(engine, t);
       const { store, tenant } = scene;
