@@ -115,11 +115,18 @@ function operatorDeps(): OperatorDeps {
       const { createAdmin } = await import('./admin.ts');
       return createAdmin({ config, clock: systemClock, random: systemRandom });
     },
+    addressesOf: async ({ config }) => {
+      const { openNetwork } = await import('./network.ts');
+      return openNetwork({ config, clock: systemClock }).addressesOf;
+    },
     alertSenders: async ({ config }) => {
       const { alertSendersOf } = await import('./ops/alert-senders.ts');
+      const { openNetwork } = await import('./network.ts');
+      const { fetch, lookup } = openNetwork({ config, clock: systemClock });
       const log = await openLog(config.logLevel);
       return alertSendersOf(config, {
         fetch,
+        lookup,
         log,
         clock: systemClock,
         userAgent: `Leat/${version}`,

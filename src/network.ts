@@ -18,6 +18,8 @@ export interface Network {
   /** As `dns.lookup`, for the same. */
   readonly lookup: LookupFunction;
   readonly names: Pick<NameLookups, 'count'>;
+  /** Resolves a name once, outside the queue; for commands of the operator. */
+  addressesOf(this: void, name: string): Promise<readonly string[]>;
   /** Cuts off what is under way. */
   close(): Promise<void>;
 }
@@ -49,6 +51,7 @@ export function openNetwork({
     fetch: own.fetch,
     lookup,
     names,
+    addressesOf: (name) => resolve(name, limits.names.timeoutMs),
     close: async () => {
       await transport.close();
       resolver.close();

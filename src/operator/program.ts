@@ -15,6 +15,8 @@ export interface OperatorDeps {
   /** Opens the way to the store: what it needs is loaded by the commands that use it. */
   readonly openAdmin: (loaded: Loaded) => Promise<Admin>;
   readonly alertSenders: (loaded: Loaded) => Promise<readonly AlertSender[]>;
+  /** Returns what resolves names as the server does. */
+  readonly addressesOf: (loaded: Loaded) => Promise<(host: string) => Promise<readonly string[]>>;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly nodeVersion: string;
@@ -194,7 +196,7 @@ async function doctor(deps: OperatorDeps, { testAlert, json }: DoctorOptions): P
   const admin = await deps.openAdmin(loaded);
   const { examine } = await import('./doctor.ts');
   const { findingLines } = await import('./finding.ts');
-  const { lookup } = await import('node:dns/promises');
+  const addressesOf = await deps.addressesOf(loaded);
   const { clock, random, nodeVersion, terminal } = deps;
   const findings = await followed(deps, async ({ signal }) =>
     examine({
@@ -204,8 +206,7 @@ async function doctor(deps: OperatorDeps, { testAlert, json }: DoctorOptions): P
       random,
       nodeVersion,
       signal,
-      addressesOf: async (host) =>
-        (await lookup(host, { all: true })).map(({ address }) => address),
+      addressesOf,
       testAlert: testAlert === true ? await deps.alertSenders(loaded) : undefined,
     }),
   );

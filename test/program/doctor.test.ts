@@ -3,6 +3,7 @@ import { chmod, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
+import { startDns } from '../helpers/dns.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import {
   makePlace,
@@ -55,6 +56,20 @@ describe('leat doctor', () => {
     assert.match(said.get('tls')?.said ?? '', /^plain HTTP on 192\.0\.2\.1$/);
     assert.match(said.get('egress')?.said ?? '', /^127\.0\.0\.1 is at 127\.0\.0\.1, where nothing/);
     assert.match(said.get('egress')?.next ?? '', /add 127\.0\.0\.1 to LEAT_EGRESS_ALLOW/);
+  });
+
+  test('asks the name servers that the server asks', async (t) => {
+    const { place, leat } = await running(t);
+    const dns = await startDns((name) => (name === 'known.test' ? ['127.0.0.1'] : 'no such name'));
+    t.after(() => dns.close());
+    await createStream(leat, 'http://known.test:9', 'known');
+    await createStream(leat, 'http://unknown.test:9', 'unknown');
+    const { findings } = await doctor(place, { LEAT_DNS_SERVERS: dns.servers.join(',') });
+    const said = findings.filter(({ check }) => check === 'egress').map((finding) => finding.said);
+    assert.deepEqual(said.toSorted(), [
+      'known.test is at 127.0.0.1, where nothing may be sent',
+      'unknown.test has no address (ENOTFOUND)',
+    ]);
   });
 
   test('a wrong key is a finding, and the other checks are made', async (t) => {
