@@ -19,7 +19,7 @@ import { listStats } from './stats.ts';
 import { storeNow } from './time.ts';
 import { takeTurn } from './turns.ts';
 import { boundedRows, boundOf, type CountedRow, rowBytes } from '../rows/bounded.ts';
-import { streamOf, type StreamRow, streamsOf } from '../rows/streams.ts';
+import { streamOf, type StreamRow, streamsOf, typeNamesBytes } from '../rows/streams.ts';
 
 export interface StreamDeps {
   readonly db: Database;
@@ -82,7 +82,7 @@ async function list(
       created_at, updated_at, found
     from (
       select page.*, count(*) over () as found, row_number() over (order by id) as number,
-        sum(octet_length(subscriptions) + octet_length(destination) + ${rowBytes}::integer)
+        sum(octet_length(subscriptions) + octet_length(destination) + ${rowBytes + typeNamesBytes}::integer)
           over (order by id) as bytes
       from (
         select tenant, id, name, status, subscriptions, destination, signing_secrets, version,

@@ -44,9 +44,12 @@ export function streamsOf(seal: Seal, rows: readonly StreamRow[]): Promise<Strea
   return mapInSlices(rows, (row) => streamOf(seal, row), streamBytes);
 }
 
+/** What a response adds to the types of a stream, 15 bytes each: of 1,000 types at the most. */
+export const typeNamesBytes = 15_000;
+
 /** What counts of a row in a page that is bounded in bytes. */
 export function streamBytes({ subscriptions, destination }: StreamRow): number {
-  return Buffer.byteLength(subscriptions) + destination.length;
+  return Buffer.byteLength(subscriptions) + destination.length + typeNamesBytes;
 }
 
 /** JSON drops a member that is undefined. */
