@@ -34,7 +34,9 @@ export interface Receiver {
   end(): Promise<void>;
 }
 
-export async function startReceiver(...flags: ('--hang' | '--seq')[]): Promise<Receiver> {
+export async function startReceiver(
+  ...flags: ('--hang' | '--seq' | '--slow' | '--close')[]
+): Promise<Receiver> {
   const child = startChild('./receiver.ts', flags);
   const { port } = await message<{ port: number }>(child);
   const ask = async (kind: 'reset' | 'hold' | 'open' | 'report'): Promise<ReceiverReport> => {

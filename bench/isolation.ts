@@ -1,43 +1,247 @@
-import type { Bench } from './bench.ts';
-import { arrivalRate, startReceiver, type Receiver } from './child.ts';
-import { addStream, fill, makePlace, startLeat, withStore } from './leat.ts';
+import type { ChildProcess } from 'node:child_process';
+import { startDns } from '../test/helpers/dns.ts';
+import { freePort } from '../test/helpers/leat.ts';
+import { createStream } from '../test/helpers/story.ts';
+import { createTenant, type Tenant, twoTenantsSettings } from '../test/helpers/tenants.ts';
+import type { Bench, Figure } from './bench.ts';
+import {
+  arrivalRate,
+  endChild,
+  message,
+  startChild,
+  startReceiver,
+  type Receiver,
+} from './child.ts';
+import {
+  addStream,
+  fill,
+  makePlace,
+  type Running,
+  startLeat,
+  withStore,
+} from './leat.ts';
 import { rateFigure } from './report.ts';
-import { alternate } from './rounds.ts';
+import { alternate, quantile } from './rounds.ts';
+import { createSteady, type Steady } from './steady.ts';
 
-const healthy = 49;
-const events = 1000;
+/** What a tenant has that may harm others, and itself. */
+interface Neighbour {
+  readonly name: string;
+  /** Streams whose receiver never answers. */
+  readonly hanging?: number;
+  /** Streams whose receiver answers 204 after 9.5 s. */
+  readonly slow?: number;
+  /** Streams whose names no server answers for. */
+  readonly silent?: number;
+  /** Beside it, a third tenant publishes large events as fast as it may. */
+  readonly floods?: boolean;
+  /** Receivers end each connection, so that every attempt needs a name. */
+  readonly closes?: boolean;
+}
 
-/** Whether one endpoint that hangs takes anything from the others. */
+const neighbours: readonly Neighbour[] = [
+  { name: 'hanging', hanging: 100 },
+  { name: 'slow', slow: 100 },
+  { name: 'silent names', silent: 20, closes: true },
+  { name: 'byte limit', floods: true },
+  { name: 'together', hanging: 100, slow: 100, silent: 20, floods: true, closes: true },
+];
+
+const perSecond = 200;
+const measuredSeconds = 10;
+/** Longer than a time-out, so that attempts that hang have begun to end. */
+const warmUpSeconds = 15;
+/** Each goes to every stream of the neighbour. */
+const neighbourPerSecond = 20;
+const types = { neighbour: 'neighbour.made', own: 'own.made', other: 'other.made' };
+
+/** What a quick stream notices of slow, silent and greedy neighbours. */
 export const isolation: Bench = {
   name: 'isolation',
-  what: `throughput of ${healthy} healthy streams while a 50th hangs, against without it`,
-  run: async (progress, options) => {
-    const receiver = await startReceiver();
-    const hanging = await startReceiver('--hang');
-    const rounds = await alternate(
-      options.rounds,
-      () => throughput(receiver, hanging),
-      () => throughput(receiver, undefined),
-      progress,
-    );
-    await receiver.end();
-    await hanging.end();
-    return [rateFigure('isolation', rounds, { least: 0.95, goal: 1 })];
+  what:
+    'throughput and p99 from publishing to arrival of quick streams, of the same tenant and of ' +
+    'another one, beside 100 receivers that hang, 100 that take 9.5 s, 20 silent names and a ' +
+    'publisher at its byte limit; against without them',
+  run: async (progress, { rounds }) => {
+    const bad = { hanging: await startReceiver('--hang'), slow: await startReceiver('--slow') };
+    const dns = await startDns((name) => (name.startsWith('silent') ? 'silence' : ['127.0.0.1']));
+    const world: World = { ...bad, dnsServers: dns.servers };
+    const figures: Figure[] = [];
+    figures.push(await throughputFigure(world, rounds, progress));
+    for (const neighbour of neighbours) {
+      figures.push(...(await latencyFigures(world, neighbour, rounds, progress)));
+    }
+    await bad.hanging.end();
+    await bad.slow.end();
+    await dns.close();
+    return figures;
   },
 };
 
-async function throughput(receiver: Receiver, hanging: Receiver | undefined): Promise<number> {
-  const place = await makePlace();
-  await withStore(place, async (store) => {
-    if (hanging !== undefined) await addStream(store, hanging.port, { name: 'hanging' });
-    for (let i = 0; i < healthy; i++)
-      await addStream(store, receiver.port, { name: `healthy-${i}` });
-    await fill(store, events, () => undefined);
+interface World {
+  readonly hanging: Receiver;
+  readonly slow: Receiver;
+  readonly dnsServers: readonly string[];
+}
+
+const healthy = 49;
+const backlogEvents = 1000;
+
+/** Draining what waits for 49 streams, with 100 streams that hang and 100 slow ones, and without. */
+async function throughputFigure(
+  world: World,
+  rounds: number,
+  progress: (text: string) => void,
+): Promise<Figure> {
+  const receiver = await startReceiver();
+  const drain = async (isBeside: boolean): Promise<number> => {
+    const place = await makePlace();
+    await withStore(place, async (store) => {
+      for (let i = 0; i < (isBeside ? 100 : 0); i += 1) {
+        await addStream(store, world.hanging.port, { name: `hanging-${i}` });
+        await addStream(store, world.slow.port, { name: `slow-${i}` });
+      }
+      for (let i = 0; i < healthy; i += 1)
+        await addStream(store, receiver.port, { name: `healthy-${i}` });
+      await fill(store, backlogEvents, () => undefined);
+    });
+    await receiver.reset();
+    const leat = await startLeat(place);
+    const report = await receiver.received(healthy * backlogEvents);
+    await leat.end();
+    await place.remove();
+    return arrivalRate(report);
+  };
+  const figures = await alternate(
+    rounds,
+    () => drain(true),
+    () => drain(false),
+    progress,
+  );
+  await receiver.end();
+  return rateFigure('throughput', figures, { least: 0.95, goal: 1 });
+}
+
+async function latencyFigures(
+  world: World,
+  neighbour: Neighbour,
+  rounds: number,
+  progress: (text: string) => void,
+): Promise<Figure[]> {
+  const closes = neighbour.closes === true ? (['--close'] as const) : [];
+  const receivers = {
+    own: await startReceiver('--seq', ...closes),
+    other: await startReceiver('--seq', ...closes),
+  };
+  const values = { own: [] as number[], other: [] as number[] };
+  const details = { own: '', other: '' };
+  for (let round = 0; round < rounds; round += 1) {
+    progress(`${neighbour.name}, round ${round + 1} of ${rounds}`);
+    const alone = await delays(world, receivers, { name: 'nobody' });
+    const beside = await delays(world, receivers, neighbour);
+    for (const side of ['own', 'other'] as const) {
+      const [ours, theirs] = [quantile(beside[side], 0.99), quantile(alone[side], 0.99)];
+      values[side].push(ours / theirs);
+      details[side] = `p99 ${ours.toFixed(2)} against ${theirs.toFixed(2)} ms`;
+    }
+  }
+  await receivers.own.end();
+  await receivers.other.end();
+  const figure = (side: 'own' | 'other', whose: string): Figure => ({
+    name: `${neighbour.name}: ${whose}`,
+    detail: details[side],
+    values: values[side],
+    unit: '×',
+    must: { kind: 'most', value: 2 },
+    goal: 1,
   });
-  await receiver.reset();
-  const leat = await startLeat(place);
-  const report = await receiver.received(healthy * events);
+  return [figure('other', 'other tenant'), figure('own', 'same tenant')];
+}
+
+interface Receivers {
+  readonly own: Receiver;
+  readonly other: Receiver;
+}
+
+/** Milliseconds from publishing to arrival of each event, of a stream of either tenant. */
+async function delays(
+  world: World,
+  receivers: Receivers,
+  neighbour: Neighbour,
+): Promise<Record<'own' | 'other', number[]>> {
+  const place = await makePlace();
+  const leat = await startLeat(place, {
+    ...twoTenantsSettings(await freePort()),
+    LEAT_DNS_SERVERS: world.dnsServers.join(','),
+    LEAT_PUBLISH_LIMIT_BYTES_PER_SECOND: String(64 * 1024 * 1024),
+    // Nothing of the neighbour's is disabled while it is measured.
+    LEAT_DISABLE_CONSECUTIVE: '1000000',
+    LEAT_DISABLE_TOTAL: '10000000',
+  });
+  const two = await createTenant(leat, place.file);
+  const main = tenantOf(leat);
+  await createStream(main, endpoint('own', receivers.own), { types: [types.own] });
+  await createStream(two, endpoint('other', receivers.other), { types: [types.other] });
+  await addNeighbour(world, main, neighbour);
+  // A tenant of its own: who is at the byte limit is refused further events, which is not measured.
+  const greedy = neighbour.floods === true && (await createTenant(leat, place.file, 'three'));
+  const flood = greedy === false ? undefined : await startFlood(greedy);
+  const beside = createSteady(main, types.neighbour, neighbourPerSecond);
+  const own = createSteady(main, types.own, perSecond);
+  const other = createSteady(two, types.other, perSecond);
+  await Promise.all([receivers.own.reset(), receivers.other.reset()]);
+  const seconds = warmUpSeconds + measuredSeconds;
+  const sent = await Promise.all([own.run(seconds), other.run(seconds), beside.run(seconds)]);
+  const measured = {
+    own: await arrivalsOf(receivers.own, own, sent[0]),
+    other: await arrivalsOf(receivers.other, other, sent[1]),
+  };
+  if (flood !== undefined) await endChild(flood);
   await leat.end();
   await place.remove();
-  return arrivalRate(report);
+  return measured;
+}
+
+/** Names, so that the name servers of the benchmark are asked where a connection is made. */
+function endpoint(name: string, { port }: Receiver): string {
+  return `http://${name}.test:${port}/`;
+}
+
+function tenantOf({ url, port, token }: Running): Tenant {
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+  return {
+    url,
+    port,
+    token,
+    headers,
+    send: (method, path, body) =>
+      fetch(url + path, { method, headers, body: JSON.stringify(body) }),
+  };
+}
+
+async function addNeighbour(world: World, tenant: Tenant, neighbour: Neighbour): Promise<void> {
+  const { hanging = 0, slow = 0, silent = 0 } = neighbour;
+  const wish = { types: [types.neighbour] };
+  for (let i = 0; i < hanging; i += 1) {
+    await createStream(tenant, endpoint('hanging', world.hanging), wish);
+  }
+  for (let i = 0; i < slow; i += 1) await createStream(tenant, endpoint('slow', world.slow), wish);
+  for (let i = 0; i < silent; i += 1) {
+    await createStream(tenant, `http://silent-${i}.test/`, wish);
+  }
+}
+
+async function startFlood({ url, headers }: Tenant): Promise<ChildProcess> {
+  const child = startChild('./flood.ts', [url, JSON.stringify(headers)]);
+  await message(child);
+  return child;
+}
+
+/** Delays of what was published after the warm-up. */
+async function arrivalsOf(receiver: Receiver, steady: Steady, count: number): Promise<number[]> {
+  const { arrivals } = await receiver.received(count);
+  const from = warmUpSeconds * perSecond;
+  return arrivals
+    .filter(([seq]) => seq >= from)
+    .map(([seq, atMs]) => atMs - (steady.sentAtMs(seq) ?? NaN));
 }

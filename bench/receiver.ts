@@ -18,8 +18,13 @@ export interface ReceiverReport {
 }
 
 const hangs = process.argv.includes('--hang');
+/** Answers after 9.5 s: slow, and never a failure. */
+const isSlow = process.argv.includes('--slow');
+/** Each request needs a connection of its own. */
+const closes = process.argv.includes('--close');
 const watchesSeq = process.argv.includes('--seq');
-const answer = 'HTTP/1.1 204 No Content\r\n\r\n';
+const answer = `HTTP/1.1 204 No Content\r\n${closes ? 'Connection: close\r\n' : ''}\r\n`;
+const slowMs = 9500;
 
 let count = 0;
 let firstAtMs = 0;
@@ -40,7 +45,13 @@ function receive(body: string): void {
 
 function take(socket: Socket, body: string): void {
   receive(body);
-  if (!hangs) socket.write(answer);
+  if (isSlow) setTimeout(() => respond(socket), slowMs);
+  else if (!hangs) respond(socket);
+}
+
+function respond(socket: Socket): void {
+  if (closes) socket.end(answer);
+  else socket.write(answer);
 }
 
 /** What was held counts from now on. */

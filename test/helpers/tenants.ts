@@ -2,6 +2,13 @@ import assert from 'node:assert/strict';
 import { runLeat, type Running, secretKey } from './leat.ts';
 import type { Leat } from './story.ts';
 
+/** A tenant besides the first one. */
+export interface Tenant extends Leat {
+  readonly token: string;
+  /** Of a request in its name, with a token that has every scope. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 /** Settings of a server that has two tenants, each with a host of its own. */
 export function twoTenantsSettings(port: number): Record<string, string> {
   return {
@@ -12,27 +19,28 @@ export function twoTenantsSettings(port: number): Record<string, string> {
 }
 
 /**
- * Creates a second tenant of a server with {@link twoTenantsSettings} and its own SQLite file; its host
+ * Creates another tenant of a server with {@link twoTenantsSettings} and its own SQLite file; its host
  * is named by a proxy.
  */
 export async function createTenant(
-  leat: Running,
+  leat: Pick<Running, 'url' | 'port'>,
   file: string,
-): Promise<Leat & { readonly token: string }> {
+  name = 'two',
+): Promise<Tenant> {
   const env = { LEAT_STORE: `sqlite:${file}`, LEAT_SECRET_KEY: secretKey.toString('base64') };
-  const { code, output } = await runLeat(['tenants', 'create', 'two', 'two.test'], env);
+  const { code, output } = await runLeat(['tenants', 'create', name, `${name}.test`], env);
   assert.equal(code, 0, output);
   const credential = (label: string): string =>
     new RegExp(`${label} +(?<value>\\S+)`).exec(output)?.groups?.['value'] ?? '';
+  const host = {
+    'content-type': 'application/json',
+    'x-forwarded-host': `${name}.test`,
+    'x-forwarded-proto': 'https',
+  };
   const send = (method: string, path: string, body?: unknown, headers = {}): Promise<Response> =>
     fetch(leat.url + path, {
       method,
-      headers: {
-        'content-type': 'application/json',
-        'x-forwarded-host': 'two.test',
-        'x-forwarded-proto': 'https',
-        ...headers,
-      },
+      headers: { ...host, ...headers },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
   const answer = await send('POST', '/oauth/token', {
@@ -47,6 +55,7 @@ export async function createTenant(
     url: leat.url,
     port: leat.port,
     token,
+    headers: { ...host, authorization },
     send: (method, path, body) => send(method, path, body, { authorization }),
   };
 }

@@ -1,0 +1,33 @@
+/**
+ * Publishes large events of a type that no stream wants, as fast as the server accepts them, until
+ * it is killed; it waits as long as each 429 says. Tells its parent when the first was accepted.
+ * Arguments: the URL of the server and the headers of a request as JSON.
+ */
+import { setPriority } from 'node:os';
+import { Pool } from 'undici';
+
+const [, , url = '', headersText = '{}'] = process.argv;
+const headers = JSON.parse(headersText) as Record<string, string>;
+const connections = 4;
+/** 15 events of 255 KiB, just below what a request may have. */
+const events = Array.from({ length: 15 }, (_, index) => ({
+  type: 'flood.made',
+  data: { index, text: 'x'.repeat(255 * 1024) },
+}));
+const body = JSON.stringify(events);
+
+// What it costs to make the load is not what is measured.
+setPriority(19);
+const pool = new Pool(url, { connections, pipelining: 1 });
+await Promise.all(Array.from({ length: connections }, publishOn));
+
+async function publishOn(): Promise<never> {
+  for (;;) {
+    const answer = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
+    const text = await answer.body.text();
+    if (answer.statusCode === 202) process.send?.('accepted');
+    else if (answer.statusCode !== 429) throw new Error(text);
+    const waitSeconds = Number(answer.headers['retry-after'] ?? 0);
+    await new Promise((resolve) => setTimeout(resolve, waitSeconds * 1000));
+  }
+}
