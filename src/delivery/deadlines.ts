@@ -23,6 +23,9 @@ export interface DeadlinesDeps<T> {
   readonly passed: (item: T) => void;
 }
 
+/** Items pass for so long before others of the process have their turn. */
+const turnMs = 5;
+
 /**
  * Because all have the same time, the order of adding is the order of passing; the timer waits for
  * the oldest and is left alone when that one ends: with thousands of attempts a second it fires
@@ -36,9 +39,13 @@ export function createDeadlines<T extends object>(deps: DeadlinesDeps<T>): Deadl
 
   const look = (): void => {
     timer = undefined;
+    const lookedMs = clock.elapsedMs();
     for (const [item, atMs] of startedMs) {
-      const leftMs = atMs + afterMs - clock.elapsedMs();
-      if (leftMs > 0) {
+      const nowMs = clock.elapsedMs();
+      // Items that were added at the same moment pass by the hundred: others have their turn between.
+      const isOut = nowMs - lookedMs > turnMs;
+      const leftMs = isOut ? 0 : atMs + afterMs - nowMs;
+      if (isOut || leftMs > 0) {
         timer ??= clock.after(leftMs, look);
         return;
       }

@@ -184,7 +184,7 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
 
 /** The parts that it calls are made after it. */
 function schedulerOf(
-  { settings }: WorkshopDeps,
+  { settings, clock }: WorkshopDeps,
   around: {
     readonly isShared: () => boolean;
     readonly parts: () => Parts;
@@ -195,6 +195,7 @@ function schedulerOf(
   /** Results may wait for the store in the number that may be under way, and no more. */
   const unsettledMax = settings.settleMax + settings.concurrency;
   return createScheduler({
+    clock,
     settings,
     isShared,
     dispatched: () => {
