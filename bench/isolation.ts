@@ -12,14 +12,7 @@ import {
   startReceiver,
   type Receiver,
 } from './child.ts';
-import {
-  addStream,
-  fill,
-  makePlace,
-  type Running,
-  startLeat,
-  withStore,
-} from './leat.ts';
+import { addStream, fill, makePlace, type Running, startLeat, withStore } from './leat.ts';
 import { rateFigure } from './report.ts';
 import { alternate, quantile } from './rounds.ts';
 import { createSteady, type Steady } from './steady.ts';
