@@ -133,20 +133,12 @@ export const deliveryMutants: readonly Mutant[] = [
     file: 'delivery/shares.ts',
     before: 'return isShared ? Math.floor((3 * left - own) / 4) : left;',
     after: 'return left;',
-    killedBy: {
-      file: 'test/delivery/shares.test.ts',
-      title: 'a tenant that shares the node has three quarters at most',
-    },
   },
   {
     name: 'no quarter of the slots for quick streams',
     file: 'delivery/shares.ts',
     before: 'const unprovenPart = { probe: 7 / 8, slow: 3 / 4 } as const;',
     after: 'const unprovenPart = { probe: 1, slow: 1 } as const;',
-    killedBy: {
-      file: 'test/delivery/shares.test.ts',
-      title: 'slow streams leave a quarter to quick ones',
-    },
   },
   {
     name: 'a slow receiver that keeps all slots of its stream',
@@ -185,9 +177,5 @@ export const deliveryMutants: readonly Mutant[] = [
     file: 'delivery/scheduler.ts',
     before: 'this.#queues.quick.resume(tenant);',
     after: '',
-    killedBy: {
-      file: 'test/delivery/fairness.test.ts',
-      title: 'leave others what they need after all began to hang in the same moment',
-    },
   },
 ];

@@ -2,6 +2,7 @@ import type { ModelRow } from '../store/contract/model.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { boundsOf } from './deadlines.ts';
 import type { Line } from './line.ts';
+import { checkNeighbours } from './neighbours.ts';
 import type { Operator } from './operator.ts';
 import type { Process } from './process.ts';
 import { checkPrompt } from './prompt.ts';
@@ -21,6 +22,8 @@ export async function checkEnd(
   if (!(await comesToRest(world, processes))) return;
   checkRows(world);
   await checkPrompt(world, operator, processes);
+  if (!(await comesToRest(world, processes))) return;
+  await checkNeighbours(world, operator);
   if (!(await comesToRest(world, processes))) return;
   for (const line of ledger.living()) operator.redeliverAll(line);
   if (!(await comesToRest(world, processes))) return;

@@ -4,6 +4,7 @@ import { Deadlines } from './deadlines.ts';
 import { createDice } from './dice.ts';
 import { createDisk, type Disk } from './disk.ts';
 import { eventsOf, Ledger } from './ledger.ts';
+import type { Line } from './line.ts';
 import { checkEnd } from './ending.ts';
 import { createOperator } from './operator.ts';
 import type { Mood, Plan, Step, StepOf } from './plan.ts';
@@ -70,6 +71,7 @@ export async function play(
   let isCalm = false;
   let lullUntilMs = 0;
   let lullMood: Mood = 'well';
+  let hangs = (_: Line): boolean => false;
   const isLull = (): boolean => isCalm || timeline.nowMs < lullUntilMs;
   const ledger = new Ledger({
     site,
@@ -93,7 +95,13 @@ export async function play(
     clockDelayMs: (waitMs) => waitMs * (stretch - 1) + Math.min(timeCheck.setBackMs, waitMaxMs),
     weather: () => (isLull() ? calm : plan.weather),
     isStoreAway: () => !isLull() && timeline.nowMs < operator.storeAwayUntilMs,
-    moodOf: (line) => (isLull() ? lullMood : (operator.moods.get(line) ?? 'well')),
+    moodOf: (line) => {
+      if (hangs(line)) return 'hanging';
+      return isLull() ? lullMood : (operator.moods.get(line) ?? 'well');
+    },
+    setHanging: (which) => {
+      hangs = which;
+    },
     setLullMood: (mood) => {
       lullMood = mood;
     },

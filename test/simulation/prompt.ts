@@ -1,5 +1,6 @@
 import { stretchOf } from './clocks.ts';
 import { wellMaxMs, boundsOf } from './deadlines.ts';
+import type { Line } from './line.ts';
 import type { Operator } from './operator.ts';
 import { types } from './plan.ts';
 import type { Process } from './process.ts';
@@ -28,8 +29,10 @@ export async function checkPrompt(
   const { promptMs, perEventMs } = boundsOf(plan.settings);
   const boundMs = promptMs + (types.length + 1) * enabled.length * perEventMs;
 
+  const arrives = (withinMs: number, what: string): Promise<void> =>
+    allArrive(world, { lines: ledger.living(), withinMs, what });
   for (const log of ledger.logs) operator.publish(types, log);
-  await allArrive(world, boundMs, 'a fresh event');
+  await arrives(boundMs, 'a fresh event');
   world.setLullMood('hesitant');
   // Wall clocks that are an hour ahead while retries are planned change nothing.
   for (const process of processes) process.jump(wrongMs);
@@ -38,21 +41,25 @@ export async function checkPrompt(
   });
   for (const log of ledger.logs) operator.publish([types[0]], log);
   // The first attempt, its settlement, and the retry.
-  await allArrive(world, 2 * boundMs + (retryDelaysMs[0] ?? 0) * stretchOf(plan), 'a retry');
+  await arrives(2 * boundMs + (retryDelaysMs[0] ?? 0) * stretchOf(plan), 'a retry');
   world.setLullMood('well');
   for (const line of enabled) operator.test(line);
-  await allArrive(world, boundMs, 'a test event');
+  await arrives(boundMs, 'a test event');
 }
 
-async function allArrive(world: World, withinMs: number, what: string): Promise<void> {
+/** Lets the time go on until all has arrived that can be sent to these streams, in the given time. */
+export async function allArrive(
+  world: World,
+  given: { readonly lines: readonly Line[]; readonly withinMs: number; readonly what: string },
+): Promise<void> {
   const { timeline, ledger } = world;
+  const { lines, withinMs, what } = given;
   if (ledger.broken !== undefined) return;
   const endMs = timeline.nowMs + withinMs;
-  const isOwed = (): boolean =>
-    ledger.living().some((line) => ledger.attempts.owed(line).length > 0);
+  const isOwed = (): boolean => lines.some((line) => ledger.attempts.owed(line).length > 0);
   do await timeline.runTo(Math.min(endMs, timeline.nowMs + stepMs));
   while (timeline.nowMs < endMs && isOwed());
-  for (const line of ledger.living()) {
+  for (const line of lines) {
     for (const key of ledger.attempts.owed(line)) {
       ledger.break('late', `${what} for ${line.label}, ${key} is not there after ${withinMs} ms`);
     }

@@ -22,6 +22,8 @@ export interface World {
   moodOf(line: Line): Mood;
   /** How every receiver responds while there are no faults; `well` at first. */
   setLullMood(mood: Mood): void;
+  /** Which receivers hang whatever their mood is. */
+  setHanging(hangs: (line: Line) => boolean): void;
   /** A fault has happened, whose consequences take a while; see `deadlines.ts`. */
   disturb(): void;
   /** A command or a hint takes long, or a hint is lost. */
