@@ -4,7 +4,7 @@ import { Deque } from './deque.ts';
 interface TenantQueue<T> {
   readonly tenant: number;
   readonly items: Deque<T>;
-  /** It is in the round of tenants, or will be again once {@link FairQueue.resume} is called. */
+  /** It is in the round of tenants; false while it is held. */
   inRound: boolean;
 }
 
@@ -14,7 +14,7 @@ export type Offer =
   | 'taken'
   /** It needs no turn any more; the next item of the tenant is offered. */
   | 'dropped'
-  /** The tenant may have nothing now; it waits for {@link FairQueue.resume}. */
+  /** The tenant may have nothing now; it waits until it is resumed. */
   | 'held'
   /** Nobody may have anything now; the round ends. */
   | 'full';
@@ -27,6 +27,8 @@ export type Offer =
 export class FairQueue<T> {
   readonly #tenants = new Map<number, TenantQueue<T>>();
   readonly #round = new Deque<TenantQueue<T>>();
+  /** Those that left the round; the first one has waited longest. */
+  readonly #held = new Set<TenantQueue<T>>();
   #length = 0;
 
   /** Items of all tenants. */
@@ -50,7 +52,7 @@ export class FairQueue<T> {
     for (let queue = this.#round.shift(); queue !== undefined; queue = this.#round.shift()) {
       const answer = this.#offerOf(queue, offer);
       if (queue.items.length === 0) this.#tenants.delete(queue.tenant);
-      else if (answer === 'held') queue.inRound = false;
+      else if (answer === 'held') this.#hold(queue);
       else this.#round.push(queue);
       if (answer === 'taken') return true;
       if (answer === 'full') return false;
@@ -61,9 +63,17 @@ export class FairQueue<T> {
   /** The tenant may have something again. */
   resume(tenant: number): void {
     const queue = this.#tenants.get(tenant);
-    if (queue === undefined || queue.inRound) return;
-    queue.inRound = true;
-    this.#round.push(queue);
+    if (queue !== undefined && !queue.inRound) this.#resume(queue);
+  }
+
+  /** Any of the tenants may have something again: resumes those that have waited longest. */
+  resumeOldest(count: number): void {
+    let left = count;
+    for (const queue of this.#held) {
+      if (left === 0) return;
+      left -= 1;
+      this.#resume(queue);
+    }
   }
 
   /** Removes and returns all items. */
@@ -74,8 +84,20 @@ export class FairQueue<T> {
     }
     this.#tenants.clear();
     this.#round.clear();
+    this.#held.clear();
     this.#length = 0;
     return all;
+  }
+
+  #hold(queue: TenantQueue<T>): void {
+    queue.inRound = false;
+    this.#held.add(queue);
+  }
+
+  #resume(queue: TenantQueue<T>): void {
+    queue.inRound = true;
+    this.#held.delete(queue);
+    this.#round.push(queue);
   }
 
   #open(tenant: number): TenantQueue<T> {

@@ -148,9 +148,10 @@ class FairScheduler implements Scheduler {
     this.#shares.release(slot);
     const { tenant, all } = slot.holding;
     if (all.slots === 0) this.#holdings.delete(tenant);
-    this.#queues.quick.resume(tenant);
-    this.#queues.probe.resume(tenant);
-    this.#queues.slow.resume(tenant);
+    for (const queue of Object.values(this.#queues)) {
+      queue.resume(tenant);
+      queue.resumeOldest(resumedMax);
+    }
   }
 
   close(): void {
@@ -252,6 +253,12 @@ class FairScheduler implements Scheduler {
 
 /** Attempts are begun for so long before others of the process have their turn. */
 const turnMs = 5;
+
+/**
+ * What a tenant may have grows with what others leave. Where more tenants than this are held, a slot
+ * that one of them gives back soon resumes the next.
+ */
+const resumedMax = 16;
 
 /** Of {@link Runner.entries}. */
 const bitOf = { quick: 1, probe: 2, slow: 4 } as const;

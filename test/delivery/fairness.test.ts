@@ -143,6 +143,27 @@ describe('streams that hang', () => {
     assert.equal(sentTo(quick), 9);
   });
 
+  test('leave a quick stream the slots that another tenant gives back', async (t) => {
+    const few = { concurrency: 4, streamConcurrency: 2 };
+    const { scene, other, hanging, addStreams, publish, sentTo } = await neighbours(t, few);
+    const [slow] = await addStreams(scene.tenant, 1, 'a.made');
+    const [quick] = await addStreams(scene.tenant, 1, 'b.made');
+    const [others] = await addStreams(other, 1, 'c.made');
+    assert.ok(slow && quick && others);
+    await publish(scene.tenant, 1, 'b.made');
+    await publish(other, 1, 'c.made');
+    for (const { id } of [slow, others]) hanging.add(id);
+    await publish(scene.tenant, 2, 'a.made');
+    await publish(other, 1, 'c.made');
+    assert.equal(scene.transport.open.length, 3);
+    // With two of four slots a tenant gets no third while one is left.
+    await publish(scene.tenant, 1, 'b.made');
+    assert.equal(sentTo(quick), 1);
+    scene.transport.open.at(-1)?.end(ok);
+    await scene.clock.advance(0);
+    assert.equal(sentTo(quick), 2);
+  });
+
   test('have few slots each, and all again when they are quick again', async (t) => {
     const { scene, hanging, addStreams, publish } = await neighbours(t);
     const [stream] = await addStreams(scene.tenant, 1, 'a.made');

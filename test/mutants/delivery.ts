@@ -175,7 +175,18 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a tenant that was at its share and is never asked again',
     file: 'delivery/scheduler.ts',
-    before: 'this.#queues.quick.resume(tenant);',
+    before: `queue.resume(tenant);
+      queue.resumeOldest(resumedMax);`,
     after: '',
+  },
+  {
+    name: 'a tenant that is asked again only when it gives back a slot itself',
+    file: 'delivery/scheduler.ts',
+    before: 'queue.resumeOldest(resumedMax);',
+    after: '',
+    killedBy: {
+      file: 'test/delivery/fairness.test.ts',
+      title: 'leave a quick stream the slots that another tenant gives back',
+    },
   },
 ];
