@@ -100,7 +100,10 @@ class LogFeed implements Feed {
     for (const event of events) {
       if (event.offset <= tail.head) continue;
       if (event.offset > tail.head + 1) this.skipped(tail, event.offset - 1);
-      for (const runner of tail.push(event)) this.#offer(runner, event);
+      const refused: Runner[] = [];
+      for (const runner of tail.push(event)) if (!this.#offer(runner, event)) refused.push(runner);
+      // One whose queue is empty ends no attempt after which it would read on.
+      for (const runner of refused) this.fill(runner);
     }
   }
 
@@ -184,14 +187,16 @@ class LogFeed implements Feed {
     return Math.min(pageEvents, 2 * runner.pace.slots(settings));
   }
 
-  #offer(runner: Runner, event: LogEvent): void {
+  /** Returns false when there is no room: the runner leaves the head of the log. */
+  #offer(runner: Runner, event: LogEvent): boolean {
     if (runner.queue.length < this.#queueMax(runner) && this.#room(runner) > 0) {
       this.#enqueue(runner, event);
-      return;
+      return true;
     }
     const scannedTo = Math.max(runner.scannedTo, event.offset - 1);
     runner.unfollow();
     runner.scannedTo = scannedTo;
+    return false;
   }
 
   #enqueue(runner: Runner, event: LogEvent): void {

@@ -46,6 +46,8 @@ describe('streams that are behind', () => {
     for (let count = 0; count < 100; count += 1) await scene.addStream();
     await publishBig(scene, 100, 1000);
     await scene.start();
+    // Known to be quick, so that it has a slot.
+    await scene.publish('idle.made');
     await publishBig(scene, 100, 1000);
     const { queuedBytes } = scene.dispatcher.state();
     // Sixteen full pages, and a small one for each stream beyond.
@@ -58,6 +60,26 @@ describe('streams that are behind', () => {
     assert.equal(scene.transport.posts.length, 100 * 200);
     assert.equal(scene.dispatcher.state().queuedBytes, 0);
     assert.equal(scene.dispatcher.state().behind, 0);
+  });
+
+  test('leave an idle stream its next event, however much they hold in memory', async (t) => {
+    const pageBytes = 2000;
+    const scene = await createDeliveryScene(t, {
+      settings: { pageBytes, tailBytesMax: 50_000 },
+      respond: ({ request }) => (request.body.includes('idle.made') ? ok : undefined),
+    });
+    for (let count = 0; count < 60; count += 1) await scene.addStream();
+    await scene.addStream({ types: ['idle.made'] });
+    await scene.start();
+    // Known to be quick, so that it has a slot.
+    await scene.publish('idle.made');
+    await publishBig(scene, 100, 1000);
+    const { queuedBytes } = scene.dispatcher.state();
+    assert.ok(queuedBytes >= 16 * pageBytes, `${queuedBytes} characters`);
+    const [first] = await scene.publish('idle.made');
+    assert.ok(first !== undefined && scene.sent().includes(first));
+    const [second] = await scene.publish('idle.made');
+    assert.ok(second !== undefined && scene.sent().includes(second));
   });
 
   test('pass a long stretch without a match, and the cursor follows', async (t) => {

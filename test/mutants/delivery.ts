@@ -189,4 +189,25 @@ export const deliveryMutants: readonly Mutant[] = [
       title: 'leave a quick stream the slots that another tenant gives back',
     },
   },
+  {
+    name: 'an idle stream whose event finds no room in memory and is found by polling',
+    file: 'delivery/feed.ts',
+    before: 'for (const runner of refused) this.fill(runner);',
+    after: '',
+    killedBy: {
+      file: 'test/delivery/feed.test.ts',
+      title: 'leave an idle stream its next event, however much they hold in memory',
+    },
+  },
+  {
+    name: 'an owner whose name lookups take every place',
+    file: 'delivery/name-lookups.ts',
+    before:
+      'if (hasPlace(owner.underWay, this.#deps.limits.atOncePerOwner, lookupClass)) return owner;',
+    after: 'return owner;',
+    killedBy: {
+      file: 'test/delivery/name-lookups.test.ts',
+      title: 'are bounded per tenant, also for the service itself',
+    },
+  },
 ];
