@@ -1,4 +1,5 @@
 import type { Line } from './line.ts';
+import { nameWaitMaxMs, nameWellMaxMs } from './names.ts';
 import type { Plan } from './plan.ts';
 import type { Process } from './process.ts';
 import type { World } from './world.ts';
@@ -35,12 +36,20 @@ export function boundsOf(settings: Plan['settings'], slowMs = 0): Bounds {
   const takeoverMs = leaseMs + heartbeatMs + pollMs;
   // A claimed row whose claimer was lost, and an attempt that hangs.
   const rowLeaseMs = attemptTimeoutMs + leaseGraceMs;
-  const waits = [storeRetryMaxMs, takeoverMs, rowLeaseMs, attemptTimeoutMs, retryMs, pollMs];
+  const waits = [
+    storeRetryMaxMs,
+    takeoverMs,
+    rowLeaseMs,
+    attemptTimeoutMs,
+    retryMs,
+    pollMs,
+    nameWaitMaxMs,
+  ];
   return {
     recoverMs: waits.reduce((sum, ms) => sum + ms, commandsMax * commandMs),
     // Two claims of rows gather for 10 ms each.
-    promptMs: 3 * settleMs + 2 * wellMaxMs,
-    perEventMs: wellMaxMs + settleMs + commandMs,
+    promptMs: 3 * settleMs + 2 * (wellMaxMs + nameWellMaxMs),
+    perEventMs: wellMaxMs + nameWellMaxMs + settleMs + commandMs,
   };
 }
 
@@ -124,13 +133,13 @@ export class Deadlines {
 
   /** Notes what waits now and since when. */
   #update(line: Line): void {
-    const { ledger, timeline, moodOf } = this.#world;
+    const { ledger, timeline, moodOf, nameMoodOf } = this.#world;
     const waiting = this.#waitingOf(line);
     const since = new Map<string, number>();
     for (const key of ledger.attempts.owed(line))
       since.set(key, waiting.since.get(key) ?? timeline.nowMs);
     waiting.since = since;
-    if (moodOf(line) !== 'well') this.unwell(line);
+    if (moodOf(line) !== 'well' || nameMoodOf(line) !== 'well') this.unwell(line);
   }
 
   #checkLine(line: Line, now: number, owed: number): void {

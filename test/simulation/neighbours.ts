@@ -1,6 +1,7 @@
 import { boundsOf } from './deadlines.ts';
 import { createDice } from './dice.ts';
 import type { Line } from './line.ts';
+import { nameUsableMs } from './names.ts';
 import type { Operator } from './operator.ts';
 import { types } from './plan.ts';
 import { allArrive } from './prompt.ts';
@@ -26,7 +27,14 @@ export async function checkNeighbours(world: World, operator: Operator): Promise
   const [greedy, ...others] = ledger.logs;
   if (greedy !== undefined && others.length > 0) {
     const isGreedy = ({ log }: Line): boolean => log === greedy;
-    await measure(world, operator, isGreedy, 'beside a tenant that hangs');
+    await measure(world, operator, isGreedy, { where: 'beside a tenant that hangs' });
+    await warmUp(world, operator);
+    // No name is known any more.
+    await world.timeline.runTo(world.timeline.nowMs + nameUsableMs);
+    await measure(world, operator, isGreedy, {
+      where: 'beside names that are silent',
+      what: 'name',
+    });
     await warmUp(world, operator);
   }
   const { concurrency, parkAfterMs, attemptTimeoutMs } = plan.settings;
@@ -35,13 +43,10 @@ export async function checkNeighbours(world: World, operator: Operator): Promise
   const [quick] = enabledLines(world);
   if (quick === undefined || concurrency < quarterSlotsMin || !isNoticed) return;
   const isSlow = (line: Line): boolean => line.log === quick.log && line !== quick;
-  await measure(
-    world,
-    operator,
-    isSlow,
-    'beside streams of its tenant that hang',
-    attemptTimeoutMs,
-  );
+  await measure(world, operator, isSlow, {
+    where: 'beside streams of its tenant that hang',
+    pauseMs: attemptTimeoutMs,
+  });
 }
 
 const enabledLines = ({ ledger }: World): Line[] =>
@@ -63,9 +68,14 @@ async function measure(
   world: World,
   operator: Operator,
   hangs: (line: Line) => boolean,
-  where: string,
-  pauseMs = 0,
+  given: {
+    readonly where: string;
+    readonly what?: 'receiver' | 'name';
+    /** Passes before the first event is measured. */
+    readonly pauseMs?: number;
+  },
 ): Promise<void> {
+  const { where, what, pauseMs = 0 } = given;
   const { timeline, ledger, plan } = world;
   const { promptMs, perEventMs } = boundsOf(plan.settings);
   const { attemptTimeoutMs, settleMs } = plan.settings;
@@ -73,7 +83,7 @@ async function measure(
   const lines = enabledLines(world).filter((line) => !hangs(line));
   if (hanging.length === 0 || lines.length === 0) return;
   world.note('world', `${hanging.map(({ label }) => label).join(', ')} hang`);
-  world.setHanging(hangs);
+  world.setHanging(hangs, what);
   const backlog = Array.from({ length: backlogEvents }, () => types).flat();
   for (const log of new Set(hanging.map((line) => line.log))) operator.publish(backlog, log);
   // What is published to those that hang is for the others of their tenant, too.

@@ -7,6 +7,7 @@ import { newEvent, newStream } from '../store/contract/scene.ts';
 import { createDice } from './dice.ts';
 import { eventsOf, type LedgerState } from './ledger.ts';
 import type { Line } from './line.ts';
+import { type NameMood, receiverOf } from './names.ts';
 import type { Mood, Step, StepOf } from './plan.ts';
 import type { Process } from './process.ts';
 import type { TenantLog } from './tenant-log.ts';
@@ -25,6 +26,8 @@ export interface Operator {
   /** Starts a new cycle of every failure. */
   redeliverAll(line: Line): void;
   readonly moods: Map<Line, Mood>;
+  /** Of the servers of the receivers' names. */
+  readonly nameMoods: Map<Line, NameMood>;
   storeAwayUntilMs: number;
 }
 
@@ -40,6 +43,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
   const { ledger, site, timeline, plan } = world;
   const dice = createDice(plan.seed, 'operator');
   const moods = new Map<Line, Mood>();
+  const nameMoods = new Map<Line, NameMood>();
   /** Published so far, for repeating one of them. */
   const published = new Map(ledger.logs.map((log) => [log, [] as NewEvent[]]));
   let ids = 0;
@@ -144,7 +148,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const line = lineOf(stream);
       if (line === undefined) return;
       moved += 1;
-      const endpoint = `https://hooks.example.net/${line.label}/${moved}`;
+      const endpoint = `https://${receiverOf(line.label, line.log.tenant)}/${moved}`;
       const authorization = { method: 'bearer', token: `token-of-${line.label}-${moved}` } as const;
       patch(line, { destination: { type: 'webhook', endpoint, authorization } });
     },
@@ -226,6 +230,12 @@ export function createOperator(world: World, processes: () => readonly Process[]
       moods.set(line, mood);
       world.note('receiver', `${line.label} is ${mood}`);
     },
+    names: ({ stream, mood }) => {
+      const line = lineOf(stream);
+      if (line === undefined) return;
+      nameMoods.set(line, mood);
+      world.note('names', `the server of ${line.label} is ${mood}`);
+    },
     storeAway: ({ ms }) => {
       operator.storeAwayUntilMs = timeline.nowMs + ms;
       world.note('store', `is away for ${ms} ms`);
@@ -280,7 +290,17 @@ export function createOperator(world: World, processes: () => readonly Process[]
     const log = logOf(number);
     const streamId = id('est');
     const signingSecrets = [{ secret, createdAt: 0, expiresAt: undefined }];
-    const given = newStream(log.tenant, 0, { id: streamId, types: [...types], signingSecrets });
+    const receiver = receiverOf(world.label(streamId), log.tenant);
+    const given = newStream(log.tenant, 0, {
+      id: streamId,
+      types: [...types],
+      signingSecrets,
+      destination: {
+        type: 'webhook',
+        endpoint: `https://${receiver}/leat`,
+        authorization: { method: 'bearer', token: 'kept-secret' },
+      },
+    });
     const from = start === undefined ? '' : ', from an earlier event on';
     const what = `is asked to create ${world.label(streamId)} for ${types.join(', ')}${from}`;
     request(what, async ({ store }) => {
@@ -317,6 +337,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
     test,
     redeliverAll,
     moods,
+    nameMoods,
     storeAwayUntilMs: 0,
   };
   return operator;

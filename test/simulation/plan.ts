@@ -2,6 +2,7 @@ import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { UpkeepSettings } from '../../src/ops/upkeep.ts';
 import { boundsOf } from './deadlines.ts';
 import { createDice, type Dice } from './dice.ts';
+import type { NameMood } from './names.ts';
 
 /** Everything that is decided before a history begins; the rest follows from its seed. */
 export interface Plan {
@@ -78,6 +79,7 @@ export type Step = { readonly at: number } & (
   | { readonly do: 'pruneLog'; readonly agoMs: number; readonly tenant?: number }
   | { readonly do: 'pruneHistory'; readonly agoMs: number }
   | { readonly do: 'mood'; readonly stream: number; readonly mood: Mood }
+  | { readonly do: 'names'; readonly stream: number; readonly mood: NameMood }
   | { readonly do: 'storeAway'; readonly ms: number }
   | {
       readonly do: 'crash';
@@ -217,6 +219,7 @@ const doings = {
   // They have dice of their own.
   replay: 0,
   cancelReplay: 0,
+  names: 0,
   keep: 0,
   goBack: 0,
   watchDisk: 0,
@@ -262,6 +265,10 @@ const makers: { [Name in Step['do']]: (dice: Dice) => Omit<StepOf<Name>, 'at' | 
   pruneLog: (dice) => ({ agoMs: dice.between(0, 2000) }),
   pruneHistory: (dice) => ({ agoMs: dice.between(0, 2000) }),
   mood: (dice) => ({ stream: number(dice), mood: dice.pick(moods) }),
+  names: (dice) => ({
+    stream: number(dice),
+    mood: dice.pick(['well', 'slow', 'silent', 'unknown', 'flapping']),
+  }),
   storeAway: (dice) => ({ ms: dice.pick([50, 400, 1200, 2500]) }),
   crash: (dice) => ({
     node: number(dice),
@@ -311,7 +318,13 @@ export function planOf(seed: number): Plan {
   // The disk is that of one server: a power cut and a change of servers exclude each other.
   const isCut = failOvers.some((step) => step.do === 'powerCut');
   const clocks = clocksOf(seed, lengthMs).filter((step) => !isCut || !isOfFailOver(step));
-  steps.push(...replaysOf(seed, lengthMs), ...startsOf(seed, lengthMs), ...failOvers, ...clocks);
+  steps.push(
+    ...replaysOf(seed, lengthMs),
+    ...startsOf(seed, lengthMs),
+    ...namesOf(seed, lengthMs),
+    ...failOvers,
+    ...clocks,
+  );
   const settings = settingsOf(dice);
   const plan: Plan = {
     seed,
@@ -453,6 +466,17 @@ function startsOf(seed: number, lengthMs: number): Step[] {
     const at = dice.between(0, lengthMs);
     return { at, do: 'create', types: dice.some(types), start: number(dice) };
   });
+}
+
+/** In a third of the histories servers of names are slow, silent or flapping. */
+function namesOf(seed: number, lengthMs: number): Step[] {
+  const dice = createDice(seed, 'names');
+  if (!dice.chance(1 / 3)) return [];
+  return Array.from({ length: dice.between(1, 6) }, (): Step => ({
+    at: dice.between(0, lengthMs),
+    do: 'names',
+    ...makers.names(dice),
+  }));
 }
 
 /** In half of the histories some stream is sent again what it was sent. */

@@ -71,7 +71,7 @@ export async function play(
   let isCalm = false;
   let lullUntilMs = 0;
   let lullMood: Mood = 'well';
-  let hangs = (_: Line): boolean => false;
+  let hanging = { isOf: (_: Line): boolean => false, what: 'receiver' };
   const isLull = (): boolean => isCalm || timeline.nowMs < lullUntilMs;
   const ledger = new Ledger({
     site,
@@ -96,11 +96,15 @@ export async function play(
     weather: () => (isLull() ? calm : plan.weather),
     isStoreAway: () => !isLull() && timeline.nowMs < operator.storeAwayUntilMs,
     moodOf: (line) => {
-      if (hangs(line)) return 'hanging';
+      if (hanging.what === 'receiver' && hanging.isOf(line)) return 'hanging';
       return isLull() ? lullMood : (operator.moods.get(line) ?? 'well');
     },
-    setHanging: (which) => {
-      hangs = which;
+    nameMoodOf: (line) => {
+      if (hanging.what === 'name' && hanging.isOf(line)) return 'silent';
+      return isLull() ? 'well' : (operator.nameMoods.get(line) ?? 'well');
+    },
+    setHanging: (isOf, what = 'receiver') => {
+      hanging = { isOf, what };
     },
     setLullMood: (mood) => {
       lullMood = mood;
@@ -211,6 +215,7 @@ function isPunctual({ steps, weather }: Plan): boolean {
     'storeAway',
     'storeJump',
     'storeStand',
+    'names',
   ];
   return weather.slowMs <= 30 && !steps.some((step) => delays.includes(step.do));
 }

@@ -1,9 +1,12 @@
 import type { PostResult } from '../../src/core/retry.ts';
+import type { Clock } from '../../src/core/clock.ts';
+import type { NameLookups } from '../../src/delivery/name-lookups.ts';
 import type { Transport } from '../../src/delivery/transport.ts';
 import { headerOf } from '../helpers/transport.ts';
 import { processOf } from './account.ts';
 import type { Dice } from './dice.ts';
 import type { Joined } from './process.ts';
+import { type Found, lookUp } from './names.ts';
 import { react } from './receivers.ts';
 import type { World } from './world.ts';
 
@@ -14,6 +17,8 @@ export function transportOf(
     readonly name: string;
     readonly joined: Joined;
     readonly dice: Dice;
+    readonly names: NameLookups;
+    readonly clock: Pick<Clock, 'elapsedMs'>;
     /** Runs an action after some time, whatever has become of the process. */
     readonly later: (delayMs: number, action: () => void) => void;
     /** Hands over what arrived for the process, once it runs. */
@@ -21,9 +26,9 @@ export function transportOf(
   },
 ): Pick<Transport, 'prepare' | 'post'> {
   const { timeline, ledger, plan } = world;
-  const { name, joined, dice, later, mail } = given;
+  const { name, joined, dice, names, clock, later, mail } = given;
   return {
-    prepare: () => true,
+    prepare: (tenant, origin) => names.prepare(tenant, new URL(origin).hostname),
     post: (request) => {
       const eventId = headerOf(request, 'webhook-id') ?? '';
       const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
@@ -53,19 +58,39 @@ export function transportOf(
         unstorable: world.weather().unstorable,
         attempt: line.counts.rows.get(eventId)?.attempt ?? 1,
       });
-      const timeoutMs = plan.settings.attemptTimeoutMs;
-      if (accepts) {
-        later(Math.min(afterMs, timeoutMs), () => ledger.attempts.accepts(line, eventId));
-      }
-      if (afterMs >= timeoutMs) {
-        const late: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
-        timeline.after(timeoutMs, () => mail(() => end(late, 'times out')));
-      } else {
-        const how = result.kind === 'answered' ? `answers ${result.status}` : result.cause;
-        later(afterMs, () => mail(() => end(result, how)));
-      }
+      const postedMs = clock.elapsedMs();
+      let waitedMs = 0;
+      const found = (about: Found): void => {
+        if (isOver) return;
+        ({ waitedMs } = about);
+        const { answer } = about;
+        if (answer.kind === 'failed') {
+          return end({ kind: 'broken', cause: 'dns', detail: answer.code }, answer.code);
+        }
+        // From the start of the lookup on.
+        const spentMs = clock.elapsedMs() - postedMs - waitedMs;
+        const timeoutMs = Math.max(0, plan.settings.attemptTimeoutMs - spentMs);
+        if (accepts) {
+          later(Math.min(afterMs, timeoutMs), () => ledger.attempts.accepts(line, eventId));
+        }
+        if (afterMs >= timeoutMs) {
+          const late: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
+          timeline.after(timeoutMs, () => mail(() => end(late, 'times out')));
+        } else {
+          const how = result.kind === 'answered' ? `answers ${result.status}` : result.cause;
+          later(afterMs, () => mail(() => end(result, how)));
+        }
+      };
+      const { hostname } = new URL(request.origin);
+      lookUp(names, { owner: line.log.tenant, name: hostname, nowMs: clock.elapsedMs }, found);
       const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
-      return { ended: promise, waitedMs: 0, cancel: () => end(cancelled, 'is cut off') };
+      return {
+        ended: promise,
+        get waitedMs() {
+          return waitedMs;
+        },
+        cancel: () => end(cancelled, 'is cut off'),
+      };
     },
   };
 }

@@ -5,6 +5,7 @@ import type { DeliveryReport } from '../../src/delivery/report.ts';
 import type { Hint, Node, Store } from '../../src/store/port.ts';
 import { createMonotonicClock, createWallClock } from './clocks.ts';
 import { createDice } from './dice.ts';
+import { namesOf } from './names.ts';
 import type { StepOf } from './plan.ts';
 import { storeOf } from './process-store.ts';
 import { transportOf } from './process-transport.ts';
@@ -205,7 +206,9 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     elapsedMs: monotonic.elapsedMs,
     after: (delayMs, action) => monotonic.after(delayMs, () => hand(timerBox, action)),
   };
-  const transport = transportOf(world, { name, joined, dice, later, mail });
+  const nameDice = createDice(plan.seed, `names of ${name}`);
+  const names = namesOf(world, { dice: nameDice, clock, later, mail });
+  const transport = transportOf(world, { name, joined, dice, names, clock, later, mail });
   const report = (event: DeliveryReport): void => {
     if (event.kind === 'unexpected' || event.kind === 'settle_stuck') {
       const { error } = event;

@@ -1,5 +1,6 @@
 import type { Ledger } from './ledger.ts';
 import type { Line } from './line.ts';
+import type { NameMood } from './names.ts';
 import type { Mood, Plan, Weather } from './plan.ts';
 import type { Site } from './site.ts';
 import type { UpkeepLease } from './upkeep.ts';
@@ -20,10 +21,11 @@ export interface World {
   weather(): Weather;
   isStoreAway(): boolean;
   moodOf(line: Line): Mood;
+  nameMoodOf(line: Line): NameMood;
   /** How every receiver responds while there are no faults; `well` at first. */
   setLullMood(mood: Mood): void;
-  /** Which receivers hang whatever their mood is. */
-  setHanging(hangs: (line: Line) => boolean): void;
+  /** Which receivers hang, or whose names are not found, whatever their mood is. */
+  setHanging(hangs: (line: Line) => boolean, what?: 'receiver' | 'name'): void;
   /** A fault has happened, whose consequences take a while; see `deadlines.ts`. */
   disturb(): void;
   /** A command or a hint takes long, or a hint is lost. */

@@ -1,0 +1,113 @@
+import type { Clock } from '../../src/core/clock.ts';
+import {
+  createNameLookups,
+  type NameAnswer,
+  type NameLookups,
+} from '../../src/delivery/name-lookups.ts';
+import type { Dice } from './dice.ts';
+import type { Line } from './line.ts';
+import type { World } from './world.ts';
+
+/** What the server of a receiver's name does. */
+export type NameMood = 'well' | 'slow' | 'silent' | 'unknown' | 'flapping';
+
+/** A server that is well responds within this. */
+export const nameWellMaxMs = 10;
+
+const limits = {
+  atOnce: { quick: 8, new: 6, slow: 3 },
+  atOncePerOwner: { quick: 6, new: 4, slow: 2 },
+  quickMs: 100,
+  timeoutMs: 500,
+  keptMs: 2000,
+  failureKeptMs: 200,
+  usableMs: 4000,
+  namesMax: 50,
+};
+
+/** So long after its last lookup a name has to be looked up before it is used. */
+export const nameUsableMs = limits.usableMs;
+
+/** The longest that a name may keep an attempt waiting once its server is well again. */
+export const nameWaitMaxMs = limits.failureKeptMs + 2 * limits.timeoutMs;
+
+/** The name of a stream's receiver. */
+export const receiverOf = (label: string, tenant: number): string =>
+  `${label}.tenant-${tenant}.example.net`;
+
+/** The stream whose receiver has this name. */
+export function lineOfName({ ledger }: Pick<World, 'ledger'>, name: string): Line | undefined {
+  const label = name.slice(0, name.indexOf('.'));
+  return ledger.lines.values().find((line) => line.label === label);
+}
+
+/** The queue of name lookups of a process, over servers that are played. */
+export function namesOf(
+  world: World,
+  given: {
+    readonly dice: Dice;
+    readonly clock: Pick<Clock, 'elapsedMs'>;
+    readonly later: (delayMs: number, action: () => void) => void;
+    readonly mail: (action: () => void) => void;
+  },
+): NameLookups {
+  const { dice, clock, later, mail } = given;
+  const moodOfName = (name: string): NameMood => {
+    const line = lineOfName(world, name);
+    const mood = line === undefined ? 'well' : world.nameMoodOf(line);
+    if (line !== undefined && mood !== 'well') world.unwell(line);
+    return mood;
+  };
+  const resolve = (name: string, timeoutMs: number): Promise<readonly string[]> => {
+    const { afterMs, code } = respond(moodOfName(name), dice);
+    const { promise, resolve: found, reject } = Promise.withResolvers<readonly string[]>();
+    const isLate = afterMs >= timeoutMs;
+    const failure = isLate ? 'ETIMEOUT' : code;
+    later(Math.min(afterMs, timeoutMs), () =>
+      mail(() => {
+        if (failure === undefined) found(['192.0.2.1']);
+        else reject(Object.assign(new Error(failure), { code: failure }));
+      }),
+    );
+    return promise;
+  };
+  return createNameLookups({ clock, resolve, limits });
+}
+
+function respond(mood: NameMood, dice: Dice): { afterMs: number; code: string | undefined } {
+  const soonMs = dice.between(0, nameWellMaxMs);
+  if (mood === 'flapping') return respond(dice.pick(['well', 'slow', 'silent', 'unknown']), dice);
+  if (mood === 'silent') return { afterMs: Infinity, code: undefined };
+  if (mood === 'slow') return { afterMs: dice.between(80, 450), code: undefined };
+  return { afterMs: soonMs, code: mood === 'unknown' ? 'ENOTFOUND' : undefined };
+}
+
+/** What an attempt found out about its receiver's name. */
+export interface Found {
+  readonly answer: NameAnswer;
+  /** How long the lookup had no place. */
+  readonly waitedMs: number;
+}
+
+/** Calls `ended` with what a name resolved to, at once when that is known; as the transport does. */
+export function lookUp(
+  names: NameLookups,
+  given: { readonly owner: number; readonly name: string; readonly nowMs: () => number },
+  ended: (found: Found) => void,
+): void {
+  const { owner, name, nowMs } = given;
+  const known = names.usable(name);
+  if (known !== undefined) return ended({ answer: known, waitedMs: 0 });
+  let waitedMs = 0;
+  let sinceMs = nowMs();
+  names.find(owner, name, {
+    first: true,
+    begun: () => {
+      waitedMs += nowMs() - sinceMs;
+    },
+    putBack: () => {
+      sinceMs = nowMs();
+    },
+    ended: (answer) => ended({ answer, waitedMs }),
+  });
+}
