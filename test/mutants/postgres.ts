@@ -35,8 +35,18 @@ export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: a claim that does not lock the streams it takes',
     file: 'store/postgres/ownership.ts',
-    before: 'limit ${take} for no key update of r skip locked',
-    after: 'limit ${take}',
+    before: `or r.cursor < (select head from tenants where id = r.tenant))
+        and (s.status = 'enabled' or exists (
+          select 1 from deliveries d
+          where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null
+            and d.kind <> 'replay'))
+      order by r.tenant, r.stream limit \${take} for no key update of r skip locked`,
+    after: `or r.cursor < (select head from tenants where id = r.tenant))
+        and (s.status = 'enabled' or exists (
+          select 1 from deliveries d
+          where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null
+            and d.kind <> 'replay'))
+      order by r.tenant, r.stream limit \${take}`,
     killedBy: shared('a stream that another process is claiming is passed over at once'),
   },
   {
