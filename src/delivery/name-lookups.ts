@@ -22,6 +22,8 @@ export interface NameLookups {
    * when it has ended; never rejects.
    */
   prepare(owner: LookupOwner, name: string): true | Promise<void>;
+  /** Returns true when an attempt can begin with what is kept; starts no lookup. */
+  isReady(name: string): boolean;
   /** Looks a name up, unless that is under way. */
   find(owner: LookupOwner, name: string, request: LookupRequest): void;
   count(): LookupCount;
@@ -171,6 +173,10 @@ class FairLookups implements NameLookups {
       ended: () => resolve(),
     });
     return isUsable && isForLater(this.#nameOf(text)) ? true : promise;
+  }
+
+  isReady(text: string): boolean {
+    return this.kept(text) !== undefined;
   }
 
   find(ownerId: LookupOwner, text: string, request: LookupRequest): void {

@@ -45,6 +45,11 @@ export interface Transport {
    * the tenant, and resolves when that has ended; never rejects. Cheap: it is called per attempt.
    */
   prepare(tenant: number, origin: string): true | Promise<void>;
+  /**
+   * Returns true when {@link Transport.prepare} would return true, and starts nothing: for a stream
+   * whose lookup is under way while one of its connections may have become idle.
+   */
+  isReady(origin: string): boolean;
   /** Begins an attempt. One whose name has to be looked up first waits, see {@link Post.waitedMs}. */
   post(request: WebhookRequest): Post;
   /** Cuts off all attempts and ends all connections; what is posted afterwards is cancelled. */
@@ -60,7 +65,7 @@ export interface HttpTransport extends Transport {
 export interface TransportDeps {
   readonly clock: Clock;
   readonly egress: EgressRule;
-  readonly names: Pick<NameLookups, 'usable' | 'find' | 'prepare'>;
+  readonly names: Pick<NameLookups, 'isReady' | 'usable' | 'find' | 'prepare'>;
   /** For one attempt, from the start of a name lookup to the end of the answer's body. */
   readonly timeoutMs: number;
   /** Read of an answer's body; then the connection is dropped and the status decides. */
@@ -118,6 +123,11 @@ export function createTransport(deps: TransportDeps): HttpTransport {
       if (lines.hasIdle(origin)) return true;
       const name = hostOf(origin);
       return isIP(name) === 0 ? names.prepare(tenant, name) : true;
+    },
+    isReady: (origin) => {
+      if (lines.hasIdle(origin)) return true;
+      const name = hostOf(origin);
+      return isIP(name) !== 0 || names.isReady(name);
     },
     post: (request) => {
       const exchange = new Exchange(exchangeDeps);

@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { limits } from '../../src/config.ts';
 import type { PostResult } from '../../src/core/retry.ts';
 import { startDns, type Zone } from '../helpers/dns.ts';
-import { hang, type Receiver, rawThenEnd, startReceiver } from '../helpers/receiver.ts';
+import { hang, type Receiver, rawThenEnd, startReceiver, type Wire } from '../helpers/receiver.ts';
 import { createSender, timeoutMs, type Sender } from '../helpers/sender.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -82,6 +82,31 @@ describe('preparing an attempt', () => {
     await clock.advance(failureKeptMs);
     assert.notEqual(transport.prepare(1, 'http://silent.test'), true);
   });
+});
+
+test('an origin is ready when it has an idle connection, an address or a valid answer', async (t) => {
+  const { transport, port, receiver, post, questions, clock } = await sceneOf(t, zone);
+  assert.equal(transport.isReady('http://192.0.2.1:8080'), true);
+  assert.equal(transport.isReady('https://[::1]'), true);
+  const origin = `http://kept.test:${port}`;
+  assert.equal(transport.isReady(origin), false);
+  assert.equal(questions.length, 0, 'no lookup is started');
+  await transport.prepare(1, origin);
+  assert.equal(transport.isReady(origin), true);
+  const wires: Wire[] = [];
+  receiver.answer = (wire) => void wires.push(wire);
+  const first = post(origin);
+  await waitFor('the request', () => wires.length === 1);
+  void wires.shift()?.write('HTTP/1.1 204 No Content\r\n\r\n');
+  await first.ended;
+  await clock.advance(usableMs);
+  assert.equal(transport.isReady(origin), true, 'over the idle connection');
+  const sent = post(origin);
+  assert.equal(transport.isReady(origin), false);
+  await waitFor('the request', () => wires.length === 1);
+  void wires[0]?.write('HTTP/1.1 204 No Content\r\n\r\n');
+  assert.deepEqual(await sent.ended, delivered);
+  assert.equal(transport.isReady(origin), true);
 });
 
 describe('an attempt that waits for the lookups of others', () => {

@@ -11,6 +11,8 @@ export interface ScriptedTransport extends Transport {
   respond: (post: ScriptedPost) => PostResult | undefined;
   /** As {@link Transport.prepare}; at once unless a test replaces it. */
   prepare: Transport['prepare'];
+  /** As {@link Transport.isReady}; true unless a test replaces it. */
+  isReady: Transport['isReady'];
   /** Milliseconds that each post says it waited for a name lookup. */
   waitedMs: number;
   /** The most posts that were open at once. */
@@ -56,6 +58,7 @@ export function createScriptedTransport(
     respond,
     waitedMs: 0,
     prepare: () => true,
+    isReady: () => true,
     post: (request) => {
       const { promise, resolve } = Promise.withResolvers<PostResult>();
       let cancelled = false;

@@ -24,11 +24,12 @@ export function transportOf(
     /** Hands over what arrived for the process, once it runs. */
     readonly mail: (action: () => void) => void;
   },
-): Pick<Transport, 'prepare' | 'post'> {
+): Pick<Transport, 'prepare' | 'isReady' | 'post'> {
   const { timeline, ledger, plan } = world;
   const { name, joined, dice, names, clock, later, mail } = given;
   return {
     prepare: (tenant, origin) => names.prepare(tenant, new URL(origin).hostname),
+    isReady: (origin) => names.isReady(new URL(origin).hostname),
     post: (request) => {
       const eventId = headerOf(request, 'webhook-id') ?? '';
       const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
