@@ -156,10 +156,6 @@ export const deliveryMutants: readonly Mutant[] = [
     file: 'delivery/shares.ts',
     before: 'usage.bytes += sign * bytes;',
     after: '',
-    killedBy: {
-      file: 'test/delivery/shares.test.ts',
-      title: 'bodies of one tenant leave room for those of another',
-    },
   },
   {
     name: 'an attempt that hangs and counts as quick until it ends',

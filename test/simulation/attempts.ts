@@ -6,6 +6,7 @@ import { disabledMessage } from '../../src/store/settling.ts';
 import { type Account, processOf } from './account.ts';
 import type { Leases } from './leases.ts';
 import type { Line } from './line.ts';
+import { eventBodyBytes } from './plan.ts';
 import type { Tables } from './tables.ts';
 
 /** Characters of the longest body. */
@@ -18,6 +19,8 @@ export class Attempts {
   readonly #account: Account;
   readonly #tables: Tables;
   readonly #leases: Leases;
+  /** Attempts under way, by process. */
+  readonly #inFlight = new Map<string, number>();
   /** Attempts that ended, by process, stream and event. */
   readonly #ends = new Map<string, AttemptEnd[]>();
   /** When receivers accepted events, in order. */
@@ -48,6 +51,12 @@ export class Attempts {
         `${process} sends for ${line.label} and never joined the store again`,
       );
     }
+    const inFlight = (this.#inFlight.get(process) ?? 0) + 1;
+    this.#inFlight.set(process, inFlight);
+    const { inflightBytesMax } = this.#account.deps.settings;
+    if (inFlight > 1 && inFlight * eventBodyBytes > inflightBytesMax) {
+      this.#account.break('bounds', `${inFlight} bodies of ${process} are under way`);
+    }
     const open = (line.open.get(process) ?? 0) + 1;
     line.open.set(process, open);
     if (open > this.#account.deps.settings.streamConcurrency) {
@@ -59,6 +68,7 @@ export class Attempts {
   /** The sender learns what came of an attempt. */
   ends(process: string, line: Line, eventId: string, result: PostResult): void {
     line.open.set(process, (line.open.get(process) ?? 0) - 1);
+    this.#inFlight.set(process, (this.#inFlight.get(process) ?? 0) - 1);
     const key = `${process} ${line.id} ${eventId}`;
     const ends = this.#ends.get(key) ?? [];
     this.#ends.set(key, [...ends, { atMs: this.#account.deps.nowMs(), result }]);
@@ -79,6 +89,7 @@ export class Attempts {
 
   /** Its attempts are over; a store that goes back may give its incarnation to the next process. */
   died(node: Node): void {
+    this.#inFlight.delete(processOf(node));
     for (const { open } of this.#account.lines.values()) open.delete(processOf(node));
   }
 

@@ -123,6 +123,13 @@ export type Step = { readonly at: number } & (
 /** The last one is rare: no stream wants it but by chance. */
 export const types = ['a.made', 'b.made', 'c.made'] as const;
 
+/** Every event has a body of this size. */
+export const eventBodyBytes = JSON.stringify({
+  id: `evt_${'0'.repeat(22)}`,
+  type: types[0],
+  data: {},
+}).length;
+
 const settingsOf = (dice: Dice): DeliverySettings => ({
   streamConcurrency: dice.pick([1, 2, 2, 4]),
   concurrency: dice.pick([2, 4, 8]),
@@ -335,8 +342,21 @@ export function planOf(seed: number): Plan {
     upkeep: upkeepOf(seed),
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
-  return withTenants(withLull(plan, lengthMs));
+  return withFewBodies(withTenants(withLull(plan, lengthMs)));
 }
+
+/** In a quarter of the histories fewer bodies may be under way than there are slots. */
+function withFewBodies(plan: Plan): Plan {
+  if (!createDice(plan.seed, 'bodies').chance(1 / 4)) return plan;
+  const inflightBytesMax = bodiesMin * eventBodyBytes;
+  return {
+    ...plan,
+    settings: { ...plan.settings, inflightBytesMax, claimedBytes: eventBodyBytes },
+  };
+}
+
+/** Enough for each of three tenants and for the quarter of quick streams; see `shares.ts`. */
+const bodiesMin = 6;
 
 /** In half of the histories several tenants share the store, and its nodes. */
 function withTenants(plan: Plan): Plan {
