@@ -17,6 +17,11 @@ export class ClaimSweep {
   #isAskedAgain = false;
   readonly #tenants = new Set<number>();
 
+  /** Whether streams may be free that were not looked at. */
+  get isUnderWay(): boolean {
+    return this.#isUnderWay;
+  }
+
   /** Which streams to claim next. */
   next(): ClaimFilter | undefined {
     if (!this.#isUnderWay) return undefined;

@@ -51,7 +51,7 @@ export interface DispatcherState {
 
 export interface DispatcherDeps {
   readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'time' | 'watch'>;
-  readonly transport: Pick<Transport, 'prepare' | 'post'>;
+  readonly transport: Pick<Transport, 'prepare' | 'isReady' | 'post'>;
   readonly clock: Clock;
   readonly settings: DeliverySettings;
   readonly report: (event: DeliveryReport) => void;

@@ -1,79 +1,93 @@
 import { Deque } from './deque.ts';
 
-/** The items of one tenant that wait for their turn. */
-interface TenantQueue<T> {
+/** The items of one tenant that wait for their turn: untried ones first, then refused ones. */
+class TenantQueue<T> {
   readonly tenant: number;
-  readonly items: Deque<T>;
-  /** It is in the round of tenants; false while it is held. */
-  inRound: boolean;
+  readonly items = new Deque<T>();
+  #refused = 0;
+  /** Of the queue, when the last item was refused. */
+  #term = 0;
+
+  constructor(tenant: number) {
+    this.tenant = tenant;
+  }
+
+  /** Items that were refused in this term. */
+  refusedIn(term: number): number {
+    return this.#term === term ? this.#refused : 0;
+  }
+
+  refuse(item: T, term: number): void {
+    this.items.push(item);
+    this.#refused = this.refusedIn(term) + 1;
+    this.#term = term;
+  }
+
+  push(item: T): void {
+    this.items.push(item);
+    this.#refused = 0;
+  }
 }
 
-/** What became of the item that a tenant's turn offered. */
+/** What became of an item that was offered. */
 export type Offer =
-  /** It used the tenant's turn. */
+  /** It used the turn of its tenant. */
   | 'taken'
-  /** It needs no turn any more; the next item of the tenant is offered. */
+  /** It waits no longer; the next item of the tenant is offered. */
   | 'dropped'
-  /** The tenant may have nothing now; it waits until it is resumed. */
-  | 'held'
-  /** Nobody may have anything now; the round ends. */
-  | 'full';
+  /** It may not have what it waits for now. */
+  | 'refused';
 
 /**
  * Items of many tenants in turns: round robin over the tenants, and over the items of each, so that
- * a tenant with a thousand streams gets no more turns than one with a single stream. Every
- * operation takes constant time, amortized.
+ * a tenant with a thousand streams gets no more turns than one with a single stream.
+ *
+ * A refused item is offered again after {@link renew}, in its turn. One call offers few items, so
+ * that it costs the same however many wait; {@link isUntried} says whether others are left.
  */
 export class FairQueue<T> {
   readonly #tenants = new Map<number, TenantQueue<T>>();
   readonly #round = new Deque<TenantQueue<T>>();
-  /** Those that left the round; the first one has waited longest. */
-  readonly #held = new Set<TenantQueue<T>>();
   #length = 0;
+  /** Items that were not refused in this term. */
+  #untried = 0;
+  #term = 0;
 
   /** Items of all tenants. */
   get length(): number {
     return this.#length;
   }
 
-  /** Whether the tenant has items. */
-  has(tenant: number): boolean {
-    return this.#tenants.has(tenant);
+  /** Whether items wait that were not refused since the last {@link renew}. */
+  get isUntried(): boolean {
+    return this.#untried > 0;
   }
 
   push(tenant: number, item: T): void {
     const queue = this.#tenants.get(tenant) ?? this.#open(tenant);
-    queue.items.push(item);
+    // Behind those that were refused: they are offered again before it.
+    this.#untried += queue.refusedIn(this.#term) + 1;
+    queue.push(item);
     this.#length += 1;
   }
 
-  /** Offers the next items until one is taken; returns whether one was. */
-  offerNext(offer: (item: T) => Offer): boolean {
-    for (let queue = this.#round.shift(); queue !== undefined; queue = this.#round.shift()) {
+  /** What was refused may be taken now. */
+  renew(): void {
+    this.#term += 1;
+    this.#untried = this.#length;
+  }
+
+  /** Offers the next items, so many at most, until one is taken; returns whether one was. */
+  offerNext(offer: (item: T) => Offer, itemsMax: number): boolean {
+    for (let left = itemsMax; left > 0 && this.isUntried; left -= 1) {
+      const queue = this.#round.shift();
+      if (queue === undefined) return false;
       const answer = this.#offerOf(queue, offer);
       if (queue.items.length === 0) this.#tenants.delete(queue.tenant);
-      else if (answer === 'held') this.#hold(queue);
       else this.#round.push(queue);
       if (answer === 'taken') return true;
-      if (answer === 'full') return false;
     }
     return false;
-  }
-
-  /** The tenant may have something again. */
-  resume(tenant: number): void {
-    const queue = this.#tenants.get(tenant);
-    if (queue !== undefined && !queue.inRound) this.#resume(queue);
-  }
-
-  /** Any of the tenants may have something again: resumes those that have waited longest. */
-  resumeOldest(count: number): void {
-    let left = count;
-    for (const queue of this.#held) {
-      if (left === 0) return;
-      left -= 1;
-      this.#resume(queue);
-    }
   }
 
   /** Removes and returns all items. */
@@ -84,41 +98,32 @@ export class FairQueue<T> {
     }
     this.#tenants.clear();
     this.#round.clear();
-    this.#held.clear();
     this.#length = 0;
+    this.#untried = 0;
     return all;
   }
 
-  #hold(queue: TenantQueue<T>): void {
-    queue.inRound = false;
-    this.#held.add(queue);
-  }
-
-  #resume(queue: TenantQueue<T>): void {
-    queue.inRound = true;
-    this.#held.delete(queue);
-    this.#round.push(queue);
-  }
-
   #open(tenant: number): TenantQueue<T> {
-    const queue = { tenant, items: new Deque<T>(), inRound: true };
+    const queue = new TenantQueue<T>(tenant);
     this.#tenants.set(tenant, queue);
     this.#round.push(queue);
     return queue;
   }
 
-  /** What cannot be taken now goes to the end: another item of the tenant may be smaller. */
+  /** The tenant's next item that was not refused and is not dropped, if it has one. */
   #offerOf(queue: TenantQueue<T>, offer: (item: T) => Offer): Offer {
-    for (let item = queue.items.shift(); item !== undefined; item = queue.items.shift()) {
+    while (queue.refusedIn(this.#term) < queue.items.length) {
+      const item = queue.items.shift();
+      if (item === undefined) break;
       this.#length -= 1;
+      this.#untried -= 1;
       const answer = offer(item);
+      if (answer === 'taken') return answer;
       if (answer === 'dropped') continue;
-      if (answer !== 'taken') {
-        queue.items.push(item);
-        this.#length += 1;
-      }
+      queue.refuse(item, this.#term);
+      this.#length += 1;
       return answer;
     }
-    return 'dropped';
+    return 'refused';
   }
 }

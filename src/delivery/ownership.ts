@@ -22,6 +22,8 @@ const chunk = 256;
 export interface Ownership {
   readonly runners: ReadonlyMap<string, Runner>;
   readonly tails: ReadonlyMap<number, Tail<Runner>>;
+  /** Whether several tenants have streams here, or may have once all are claimed. */
+  readonly isShared: boolean;
   /** Whether streams are being claimed, read again or given up. */
   readonly isBusy: boolean;
   /** Claims streams that are free. */
@@ -87,6 +89,8 @@ class StreamOwnership implements Ownership {
   readonly runners = new Map<string, Runner>();
   readonly tails = new Map<number, Tail<Runner>>();
   readonly #deps: OwnershipDeps;
+  /** How many runners each tenant has. */
+  readonly #tenants = new Map<number, number>();
   readonly #stale = new Set<Runner>();
   /** Announced while streams were claimed: the answer may be older than that. */
   readonly #announced = new Set<string>();
@@ -100,6 +104,10 @@ class StreamOwnership implements Ownership {
 
   constructor(deps: OwnershipDeps) {
     this.#deps = deps;
+  }
+
+  get isShared(): boolean {
+    return this.#tenants.size > 1 || this.#claimIsPlanned || this.#sweep.isUnderWay;
   }
 
   get isBusy(): boolean {
@@ -237,6 +245,7 @@ class StreamOwnership implements Ownership {
     if (former !== undefined) this.lose(former);
     const runner = new Runner(owned, tail);
     this.runners.set(key, runner);
+    this.#tenants.set(tenant, (this.#tenants.get(tenant) ?? 0) + 1);
     this.#deps.report({ kind: 'stream_owned', tenant, stream, cursor: owned.cursor });
     // Changed, or taken by others, since it was claimed.
     const isOld = this.#announced.has(key) || this.#deps.lease.term !== term;
@@ -326,12 +335,18 @@ class StreamOwnership implements Ownership {
     runner.state = 'gone';
     runner.changes += 1;
     runner.unfollow();
-    this.runners.delete(keyOfRunner(runner));
+    if (this.runners.delete(keyOfRunner(runner))) this.#leave(runner.tenant);
     this.#stale.delete(runner);
     feed.empty(runner);
     due.forget(runner);
     claims.resume(runner);
     report({ kind: 'stream_lost', tenant: runner.tenant, stream: runner.id });
+  }
+
+  #leave(tenant: number): void {
+    const left = (this.#tenants.get(tenant) ?? 0) - 1;
+    if (left > 0) this.#tenants.set(tenant, left);
+    else this.#tenants.delete(tenant);
   }
 
   async #giveUp(runner: Runner): Promise<void> {

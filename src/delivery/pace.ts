@@ -20,16 +20,20 @@ export class Pace {
   #latencyMs: number | undefined;
   /** Duration of the last slow attempt. */
   #slowMs: number | undefined;
+  /** Slow attempts under way. */
+  #slowNow = 0;
 
   /** Counts an attempt under way that became slow; until it ends it counts as long as the last. */
   becameSlow(attemptTimeoutMs: number): void {
+    this.#slowNow += 1;
     this.#add(this.#slowMs ?? attemptTimeoutMs);
   }
 
   /** Counts an attempt that ended; `wasSlow` if {@link becameSlow} has counted it already. */
   ended(durationMs: number, wasSlow: boolean): void {
-    if (wasSlow) this.#slowMs = durationMs;
-    else this.#add(durationMs);
+    if (!wasSlow) return this.#add(durationMs);
+    this.#slowMs = durationMs;
+    this.#slowNow -= 1;
   }
 
   /** Whether no attempt has ended or become slow so far. */
@@ -45,14 +49,18 @@ export class Pace {
   /**
    * Returns how many attempts may be under way at once: all slots of a stream while its receiver is
    * quick, then in inverse proportion to the latency, so that a receiver which answers 204 after
-   * 9.5 s occupies few although it never fails. A stream without a result begins with the few.
+   * 9.5 s occupies few although it never fails. A stream without a result begins with the few, and
+   * has no more while an unusual part of its attempts is slow: else a receiver that is quick but for
+   * some requests, which it never answers, would fill its slots with those.
    */
   slots(limits: PaceLimits): number {
     const { streamConcurrency, slowSlots, parkAfterMs } = limits;
-    if (this.isQuick(limits)) return streamConcurrency;
     const few = Math.min(slowSlots, streamConcurrency);
     if (this.#latencyMs === undefined) return few;
-    return Math.max(few, Math.floor((streamConcurrency * parkAfterMs) / this.#latencyMs));
+    const share = Math.min(1, parkAfterMs / this.#latencyMs);
+    const slots = Math.max(few, Math.floor(streamConcurrency * share));
+    // Of attempts that take twice the limit half are slow at any time; a quarter is for chance.
+    return this.#slowNow < Math.max(few, slots * (1 - 0.75 * share)) ? slots : few;
   }
 
   #add(durationMs: number): void {

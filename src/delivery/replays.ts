@@ -6,8 +6,8 @@ import type { Scheduler } from './scheduler.ts';
 import type { PaceLimits } from './pace.ts';
 import { replaySlots, type Runner } from './runner.ts';
 
-/** Tenants without room for a replay are passed over, so many at a time. */
-const tenantsTried = 8;
+/** Streams without room for a replay are passed over, so many at a time. */
+const offersAtOnce = 8;
 
 /** Goes on with replays, where streams have slots that nothing else needs. */
 export interface Replays {
@@ -55,16 +55,15 @@ export function createReplays(deps: ReplayDeps): Replays {
   };
   /** A quarter of a tenant's slots is left to what is fresh, as it is of each stream's. */
   const offer = (runner: Runner): Offer => {
-    if (!scheduler.hasSpare(runner)) return 'full';
+    if (!scheduler.hasSpare(runner)) return 'refused';
     isAsking = true;
     void feedNext(runner);
     return 'taken';
   };
   const pump = (): void => {
-    for (let tries = 0; tries < tenantsTried && turns.length > 0; tries += 1) {
-      if (closed || isAsking) return;
-      turns.offerNext(offer);
-    }
+    if (closed || isAsking) return;
+    turns.renew();
+    turns.offerNext(offer, offersAtOnce);
   };
   const feedNext = async (runner: Runner): Promise<void> => {
     const more = await lane(() => feed(runner));

@@ -55,6 +55,8 @@ export interface SchedulerDeps {
    * resolves when that is so.
    */
   readonly prepare: (runner: Runner) => true | Promise<void>;
+  /** Returns whether {@link prepare} would return `true`; starts nothing. */
+  readonly isReady: (runner: Runner) => boolean;
   /** Uses the slot; it is given back by {@link Scheduler.release}. */
   readonly begin: (runner: Runner, work: Work, slot: Slot) => void;
   /** Called after each {@link Scheduler.dispatch}. */
@@ -84,9 +86,10 @@ class FairScheduler implements Scheduler {
   #isClosed = false;
 
   constructor(deps: SchedulerDeps) {
-    const { concurrency, inflightBytesMax } = deps.settings;
+    const { concurrency, inflightBytesMax, slowSlots } = deps.settings;
+    const capacity = { slots: concurrency, bytes: inflightBytesMax };
     this.#deps = deps;
-    this.#shares = new Shares({ slots: concurrency, bytes: inflightBytesMax }, deps.isShared);
+    this.#shares = new Shares(capacity, slowSlots, deps.isShared);
   }
 
   get inFlight(): number {
@@ -107,7 +110,8 @@ class FairScheduler implements Scheduler {
 
   enqueue(runner: Runner): void {
     const { settings } = this.#deps;
-    if (runner.preparing || runner.nextWork(settings) === undefined) return;
+    if (runner.nextWork(settings) === undefined) return;
+    if (runner.preparing && !this.#deps.isReady(runner)) return;
     const expectation = expectationOf(runner, settings);
     if (runner.waitsAs === expectation) return;
     if (runner.waitsAs === undefined) this.#waiting += 1;
@@ -119,25 +123,18 @@ class FairScheduler implements Scheduler {
   }
 
   dispatch(): void {
-    let idleTurns = 0;
-    while (idleTurns < 2 && this.#mayBegin()) {
-      this.#isTurnOfQuick = !this.#isTurnOfQuick;
-      const began = this.#isTurnOfQuick
-        ? this.#offerTo('quick')
-        : this.#offerTo('probe') || this.#offerTo('slow');
-      idleTurns = began ? 0 : idleTurns + 1;
-    }
+    this.#dispatch(offersAtOnce);
     this.#deps.dispatched();
   }
 
   hasSpare(runner: Runner): boolean {
-    if (this.#queues.quick.has(runner.tenant)) return false;
     const holding = this.#holdings.get(runner.tenant) ?? nothingHeld;
     return this.#shares.room(holding) * 3 > holding.all.slots;
   }
 
   resize(slot: Slot, bytes: number): void {
     this.#shares.change(slot, { bytes });
+    this.#renew();
   }
 
   markSlow(slot: Slot): void {
@@ -148,15 +145,37 @@ class FairScheduler implements Scheduler {
     this.#shares.release(slot);
     const { tenant, all } = slot.holding;
     if (all.slots === 0) this.#holdings.delete(tenant);
-    for (const queue of Object.values(this.#queues)) {
-      queue.resume(tenant);
-      queue.resumeOldest(resumedMax);
-    }
+    this.#renew();
   }
 
   close(): void {
     this.#isClosed = true;
     this.#turn?.end.cancel();
+  }
+
+  /** Offers slots to the streams that wait; to the rest of them in the next turn. */
+  #dispatch(offersMax: number): void {
+    let idleTurns = 0;
+    while (idleTurns < 2 && this.#mayBegin()) {
+      this.#isTurnOfQuick = !this.#isTurnOfQuick;
+      const began = this.#isTurnOfQuick
+        ? this.#offerTo('quick', offersMax)
+        : this.#offerTo('probe', offersMax) || this.#offerTo('slow', offersMax);
+      idleTurns = began ? 0 : idleTurns + 1;
+    }
+    if (idleTurns === 2 && this.#isUntried()) this.#startTurn().isOver = true;
+  }
+
+  #isUntried(): boolean {
+    const { quick, probe, slow } = this.#queues;
+    return quick.isUntried || probe.isUntried || slow.isUntried;
+  }
+
+  /** Something has become free: whoever was refused may have it. */
+  #renew(): void {
+    this.#queues.quick.renew();
+    this.#queues.probe.renew();
+    this.#queues.slow.renew();
   }
 
   #mayBegin(): boolean {
@@ -174,23 +193,29 @@ class FairScheduler implements Scheduler {
     return !turn.isOver;
   }
 
-  #startTurn(): void {
+  #startTurn(): Turn {
     const { clock } = this.#deps;
     this.#turn ??= {
       startedMs: clock.elapsedMs(),
       isOver: false,
-      end: clock.after(0, () => {
-        const isOver = this.#turn?.isOver;
-        this.#turn = undefined;
-        if (isOver === true) this.dispatch();
-      }),
+      end: clock.after(0, () => this.#endTurn()),
     };
+    return this.#turn;
   }
 
-  #offerTo(expectation: Expectation): boolean {
+  #endTurn(): void {
+    const isOver = this.#turn?.isOver;
+    this.#turn = undefined;
+    if (isOver !== true) return;
+    this.#dispatch(offersPerTurn);
+    this.#deps.dispatched();
+  }
+
+  #offerTo(expectation: Expectation, offersMax: number): boolean {
     const queue = this.#queues[expectation];
     // Without work there is no closure to be made for each attempt.
-    return queue.length > 0 && queue.offerNext((runner) => this.#offer(runner, expectation));
+    if (!queue.isUntried) return false;
+    return queue.offerNext((runner) => this.#offer(runner, expectation), offersMax);
   }
 
   #offer(runner: Runner, expectation: Expectation): Offer {
@@ -206,13 +231,15 @@ class FairScheduler implements Scheduler {
       return 'dropped';
     }
     const holding = this.#holdings.get(runner.tenant) ?? new Holding(runner.tenant);
-    if (expectation === 'quick' && !this.#leavesRoom(runner, holding)) return 'dropped';
     const bytes = work === 'fresh' ? runner.nextBytes() : settings.claimedBytes;
-    if (!this.#shares.admits(holding, expectation, bytes)) {
+    const mayBegin =
+      this.#shares.admits(holding, expectation, bytes) &&
+      (expectation !== 'quick' || this.#leavesRoom(runner, holding));
+    if (!mayBegin) {
       runner.waitsAs = expectation;
       runner.entries |= bitOf[expectation];
       this.#waiting += 1;
-      return holding.all.slots === 0 ? 'full' : 'held';
+      return 'refused';
     }
     if (!this.#isPrepared(runner)) return 'dropped';
     this.#startTurn();
@@ -224,16 +251,16 @@ class FairScheduler implements Scheduler {
   }
 
   /**
-   * A stream leaves as many slots to others of its tenant as it takes, beyond the few that each may
-   * have: when many quick streams begin to hang in the same second, a few slots are left for those
-   * that do not. It is enqueued again when one of its attempts ends.
+   * The last slots of a tenant are for streams that have none: when many quick streams begin to hang in
+   * the same second, something is left for those that do not.
    */
   #leavesRoom(runner: Runner, holding: Holding): boolean {
-    const { slowSlots } = this.#deps.settings;
-    return runner.inFlight < slowSlots || runner.inFlight < this.#shares.room(holding);
+    const kept = Math.floor(this.#deps.settings.concurrency / 16);
+    return runner.inFlight === 0 || this.#shares.room(holding) > kept;
   }
 
   #isPrepared(runner: Runner): boolean {
+    if (runner.preparing) return this.#deps.isReady(runner);
     const prepared = this.#deps.prepare(runner);
     if (prepared === true) return true;
     void this.#awaitPrepared(runner, prepared);
@@ -251,14 +278,12 @@ class FairScheduler implements Scheduler {
   }
 }
 
+/** Streams that are offered a slot at each call, and in each further turn, of each queue. */
+const offersAtOnce = 4;
+const offersPerTurn = 64;
+
 /** Attempts are begun for so long before others of the process have their turn. */
 const turnMs = 5;
-
-/**
- * What a tenant may have grows with what others leave. Where more tenants than this are held, a slot
- * that one of them gives back soon resumes the next.
- */
-const resumedMax = 16;
 
 /** Of {@link Runner.entries}. */
 const bitOf = { quick: 1, probe: 2, slow: 4 } as const;

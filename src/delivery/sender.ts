@@ -24,13 +24,15 @@ export interface Sender {
    * what resolves when that has ended.
    */
   prepare(runner: Runner): true | Promise<void>;
+  /** Returns whether {@link prepare} would return true; starts nothing. */
+  isReady(runner: Runner): boolean;
   /** Cuts off every attempt of the runner. */
   cutOff(runner: Runner): void;
   close(): void;
 }
 
 export interface SenderDeps {
-  readonly transport: Pick<Transport, 'prepare' | 'post'>;
+  readonly transport: Pick<Transport, 'prepare' | 'isReady' | 'post'>;
   readonly clock: Clock;
   /** Of the store, which knows when events were accepted. */
   readonly time: Pick<StoreTime, 'now'>;
@@ -95,6 +97,10 @@ class WebhookSender implements Sender {
       return true;
     }
     return transport.prepare(runner.tenant, runner.target.origin);
+  }
+
+  isReady({ target }: Runner): boolean {
+    return target === undefined || this.#deps.transport.isReady(target.origin);
   }
 
   cutOff(runner: Runner): void {

@@ -52,14 +52,19 @@ export function roomFor(own: number, left: number, isShared: boolean): number {
 
 /** The slots and body bytes of a node, and what each tenant may have of them. */
 export class Shares {
+  readonly #few: number;
   readonly #capacity: Readonly<Usage>;
   readonly #unproven: Readonly<Record<'probe' | 'slow', Readonly<Usage>>>;
   readonly #used = new Account();
   readonly #isShared: () => boolean;
 
-  /** `isShared` returns whether several tenants have streams on this node. */
-  constructor(capacity: Readonly<Usage>, isShared: () => boolean) {
+  /**
+   * @param few slots that each tenant has for streams that are not known to be quick
+   * @param isShared returns whether several tenants have streams on this node
+   */
+  constructor(capacity: Readonly<Usage>, few: number, isShared: () => boolean) {
     this.#capacity = capacity;
+    this.#few = few;
     this.#unproven = {
       probe: partOf(capacity, unprovenPart.probe),
       slow: partOf(capacity, unprovenPart.slow),
@@ -87,6 +92,8 @@ export class Shares {
   admits(holding: Holding, expectation: Expectation, bytes: number): boolean {
     if (!this.#fits(this.#capacity, this.#used.all, holding.all, bytes)) return false;
     if (expectation === 'quick') return true;
+    // What others hold of this part may exceed it: quick attempts that began to hang count then.
+    if (holding.unproven.slots < this.#few) return true;
     return this.#fits(this.#unproven[expectation], this.#used.unproven, holding.unproven, bytes);
   }
 

@@ -135,7 +135,7 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
       if (grew) ownership.claim();
     },
   });
-  const isShared = (): boolean => ownership.tails.size > 1;
+  const isShared = (): boolean => ownership.isShared;
   const scheduler = schedulerOf(deps, { isShared, parts: () => parts, dispatched: pumped });
   const settler = createSettler({
     ...shared,
@@ -204,6 +204,7 @@ function schedulerOf(
     },
     mayBegin: () => parts().lease.isHeld && parts().settler.unsettled < unsettledMax,
     prepare: (runner) => parts().sender.prepare(runner),
+    isReady: (runner) => parts().sender.isReady(runner),
     begin: (runner, work, slot) => {
       if (work === 'fresh') parts().sender.beginFresh(runner, slot);
       else parts().claims.grant(runner, slot);

@@ -14,8 +14,8 @@ function fill(shares: Shares, holding: Holding, expectation: Expectation, bytes 
   return count;
 }
 
-const shared = (): Shares => new Shares(capacity, () => true);
-const alone = (): Shares => new Shares(capacity, () => false);
+const shared = (): Shares => new Shares(capacity, 4, () => true);
+const alone = (): Shares => new Shares(capacity, 4, () => false);
 
 describe('what a tenant may have of the slots of a node', () => {
   test('a tenant alone may have all, if its streams are quick', () => {
@@ -65,10 +65,10 @@ describe('what a tenant may have of the slots of a node', () => {
 
   test('the last slot can be used', () => {
     for (const slots of [1, 2, 3, 4]) {
-      const few = new Shares({ slots, bytes: 1000 }, () => false);
+      const few = new Shares({ slots, bytes: 1000 }, 4, () => false);
       assert.equal(fill(few, new Holding(1), 'quick', 1), slots);
     }
-    const one = new Shares({ slots: 1, bytes: 1000 }, () => true);
+    const one = new Shares({ slots: 1, bytes: 1000 }, 4, () => true);
     assert.equal(fill(one, new Holding(1), 'slow', 1), 1);
   });
 });
@@ -116,7 +116,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
 test('shares: within their bounds and without a remainder after any history', () => {
   fc.assert(
     fc.property(steps, fc.integer({ min: 1, max: 40 }), (history, slots) => {
-      const shares = new Shares({ slots, bytes: 300 }, () => true);
+      const shares = new Shares({ slots, bytes: 300 }, 4, () => true);
       const holdings = Array.from({ length: 5 }, (_, tenant) => new Holding(tenant));
       let held: Slot[] = [];
       for (const step of history) {

@@ -93,15 +93,11 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a stream that keeps its turn while others wait',
     file: 'delivery/fair-queue.ts',
-    before:
-      'for (let item = queue.items.shift(); item !== undefined; item = queue.items.shift()) {',
-    after: `const newest = (): T | undefined => {
-      for (let left = queue.items.length; left > 1; left -= 1) {
+    before: 'const item = queue.items.shift();',
+    after: `for (let left = queue.items.length; left > 1; left -= 1) {
         queue.items.push(queue.items.shift() as T);
       }
-      return queue.items.shift();
-    };
-    for (let item = newest(); item !== undefined; item = newest()) {`,
+      const item = queue.items.shift();`,
     killedBy: {
       file: 'test/delivery/fair-queue.test.ts',
       title: 'takes turns over tenants, then over the items of each',
@@ -110,8 +106,9 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a tenant that keeps its turn while others wait',
     file: 'delivery/fair-queue.ts',
-    before: `if (answer === 'dropped') continue;`,
-    after: `if (answer === 'dropped' || answer === 'taken') continue;`,
+    before: `if (answer === 'taken') return answer;
+      if (answer === 'dropped') continue;`,
+    after: `if (answer !== 'refused') continue;`,
     killedBy: {
       file: 'test/delivery/fair-queue.test.ts',
       title: 'takes turns over tenants, then over the items of each',
@@ -143,9 +140,8 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a slow receiver that keeps all slots of its stream',
     file: 'delivery/pace.ts',
-    before:
-      'return Math.max(few, Math.floor((streamConcurrency * parkAfterMs) / this.#latencyMs));',
-    after: 'return streamConcurrency;',
+    before: 'const share = Math.min(1, parkAfterMs / this.#latencyMs);',
+    after: 'const share = 1;',
     killedBy: {
       file: 'test/delivery/pace.test.ts',
       title: 'a receiver that answers after 9.5 s has few slots although it never fails',
@@ -171,15 +167,9 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a tenant that was at its share and is never asked again',
     file: 'delivery/scheduler.ts',
-    before: `queue.resume(tenant);
-      queue.resumeOldest(resumedMax);`,
-    after: '',
-  },
-  {
-    name: 'a tenant that is asked again only when it gives back a slot itself',
-    file: 'delivery/scheduler.ts',
-    before: 'queue.resumeOldest(resumedMax);',
-    after: '',
+    before: `this.#holdings.delete(tenant);
+    this.#renew();`,
+    after: 'this.#holdings.delete(tenant);',
     killedBy: {
       file: 'test/delivery/fairness.test.ts',
       title: 'leave a quick stream the slots that another tenant gives back',

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Stream } from '../../src/core/types.ts';
+import { answered, ok, timedOut } from '../helpers/transport.ts';
+import { addTenant, newEvent } from '../store/contract/scene.ts';
+import { createDeliveryScene } from './scene.ts';
+
+/** Random receivers, names, changes and limits: at the end everything was sent and nothing is kept. */
+function randomOf(seed: number) {
+  let state = seed;
+  return (max: number) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return Math.floor((state / 2 ** 32) * max);
+  };
+}
+
+for (let seed = 1; seed <= 20; seed += 1) {
+  test(`slots and bytes are all given back, and nothing is stuck: history ${seed}`, async (t) => {
+    const random = randomOf(seed * 7919);
+    const pick = <T>(all: readonly T[]): T => all[random(all.length)] as T;
+    let isCalm = false;
+    const concurrency = pick([1, 2, 3, 4, 8, 16]);
+    const streamConcurrency = pick([1, 2, 3, 8]);
+    const inflightBytesMax = pick([1000, 20_000, 1_000_000]);
+    const scene = await createDeliveryScene(t, {
+      settings: {
+        concurrency,
+        streamConcurrency,
+        inflightBytesMax,
+        claimedBytes: 500,
+        retryDelaysMs: [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_000],
+        disable: { consecutive: 100_000, total: 1_000_000 },
+        pageEvents: 20,
+      },
+      respond: (post) => {
+        const dice = isCalm ? 0 : random(10);
+        if (dice < 5) return ok;
+        if (dice < 6) return answered(503);
+        const ms = dice < 8 ? random(900) : dice < 9 ? 1000 + random(5000) : 10_000;
+        scene.clock.after(ms, () => post.end(ms === 10_000 ? timedOut : ok));
+        return undefined;
+      },
+    });
+    const tenants = [
+      scene.tenant,
+      (await addTenant(scene.store, 'two')).id,
+      (await addTenant(scene.store, 'three')).id,
+    ];
+    scene.transport.prepare = () => {
+      if (isCalm || random(5) > 0) return true;
+      return new Promise((resolve) => void scene.clock.after(random(3000), () => resolve()));
+    };
+    await scene.start();
+    const streams: Stream[] = [];
+    for (let n = 0; n < 6; n += 1) {
+      const tenant = pick(tenants);
+      streams.push(await scene.addStream({ tenant, types: [`t${n}.made`] }));
+    }
+    const wanted = new Set<string>();
+    for (let step = 0; step < 40; step += 1) {
+      const n = random(streams.length);
+      const stream = streams[n];
+      assert.ok(stream);
+      const time = scene.clock.now();
+      const body = JSON.stringify({ data: 'x'.repeat(pick([1, 10, 400, 3000])) });
+      const events = Array.from({ length: 1 + random(12) }, () =>
+        newEvent({ type: `t${n}.made`, time, body }),
+      );
+      for (const { id } of events) wanted.add(id);
+      await scene.store.log.append(stream.tenant, events);
+      await scene.clock.advance(random(1500));
+      if (random(20) === 0) await scene.crash();
+      assert.ok(scene.dispatcher.state().inFlight <= concurrency);
+    }
+    isCalm = true;
+    await scene.clock.advance(120_000);
+    const state = scene.dispatcher.state();
+    const sent = new Set(scene.sent());
+    const missing = [...wanted].filter((id) => !sent.has(id)).length;
+    const about = JSON.stringify({ concurrency, streamConcurrency, inflightBytesMax, ...state });
+    assert.equal(missing, 0, about);
+    assert.equal(state.inFlight, 0, about);
+    assert.equal(state.inFlightBytes, 0, about);
+    assert.equal(state.waiting, 0, about);
+    assert.equal(state.queuedBytes, 0, about);
+    assert.equal(scene.transport.open.length, 0, about);
+    // And it goes on: a burst of each stream is sent within a second.
+    const more = new Set<string>();
+    for (const [n, stream] of streams.entries()) {
+      const time = scene.clock.now();
+      const events = Array.from({ length: 5 }, () => newEvent({ type: `t${n}.made`, time }));
+      for (const { id } of events) more.add(id);
+      await scene.store.log.append(stream.tenant, events);
+    }
+    await scene.clock.advance(1000);
+    const sentNow = new Set(scene.sent());
+    assert.equal([...more].filter((id) => !sentNow.has(id)).length, 0, about);
+  });
+}
