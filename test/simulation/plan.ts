@@ -152,7 +152,8 @@ const settingsOf = (dice: Dice): DeliverySettings => ({
   lagMs: dice.pick([500, 3000]),
   inflightBytesMax: 1_000_000,
   claimedBytes: 1000,
-  slowSlots: 4,
+  // In proportion to the few slots of these nodes: it is kept for slow streams of each tenant.
+  slowSlots: 1,
   leaseMs: 1000,
   leaseStopMs: 700,
   heartbeatMs: 250,
