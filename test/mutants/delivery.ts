@@ -136,6 +136,10 @@ export const deliveryMutants: readonly Mutant[] = [
     file: 'delivery/shares.ts',
     before: 'const unprovenPart = { probe: 7 / 8, slow: 3 / 4 } as const;',
     after: 'const unprovenPart = { probe: 1, slow: 1 } as const;',
+    killedBy: {
+      file: 'test/delivery/shares.test.ts',
+      title: 'slow streams leave a quarter to quick ones',
+    },
   },
   {
     name: 'a slow receiver that keeps all slots of its stream',
