@@ -171,6 +171,9 @@ export class Ledger extends Account {
     const line = newLine(stream, types, { counts, log });
     this.lines.set(stream.id, line);
     log.model.streams.set(stream.id, line.counts);
+    // Pruned between the choice of the start and the creation.
+    const oldest = log.model.log[0]?.offset ?? log.head + 1;
+    for (let offset = begins + 1; offset < oldest; offset += 1) line.leftOut.add(offset);
     this.tables.look(line);
     if (counts.cursor !== begins) {
       this.break('asked', `${line.label} begins after ${counts.cursor}, not after ${begins}`);
