@@ -570,18 +570,26 @@ export const limits = {
   },
   /** Name lookups of a node. */
   names: {
-    /** At once. Each number includes the ones after it: what is left is kept for quick names. */
-    atOnce: { quick: 64, new: 48, slow: 16 },
-    /** The same for one tenant, and for what the service itself looks up. */
-    atOncePerOwner: { quick: 8, new: 6, slow: 2 },
-    /** A lookup that takes longer is slow: it gives its place up, for one of slow names. */
-    quickMs: 1000,
-    /** A lookup in a place of slow names. */
+    /**
+     * By how long the lookups of a name take: how many may be under way on the node, and for one
+     * tenant or the service itself. Each number includes the ones after it.
+     */
+    classes: [
+      { belowMs: 50, atOnce: 64, atOncePerOwner: 8 },
+      { belowMs: 200, atOnce: 56, atOncePerOwner: 7 },
+      { belowMs: 400, atOnce: 48, atOncePerOwner: 6 },
+      // Here are all names when the first name server is away: the next one is asked after 700 ms.
+      { belowMs: 1000, atOnce: 32, atOncePerOwner: 4 },
+      { belowMs: Infinity, atOnce: 16, atOncePerOwner: 2 },
+    ],
+    /** Names that were never looked up begin in the second class. */
+    unknownClass: 1,
+    /** A lookup of the last class. */
     timeoutMs: 5000,
     /** Addresses are valid this long, failures that long. */
     keptMs: 5000,
     failureKeptMs: 1000,
-    /** Addresses this old are used where a lookup would have to wait for its turn. */
+    /** Addresses this old are used while they are refreshed, or cannot be. */
     usableMs: 60_000,
     /** Names remembered, some 300 bytes each. */
     namesMax: 50_000,

@@ -5,12 +5,12 @@ import type { LookupOwner, NameAnswer, NameLookups } from './name-lookups.ts';
 
 /** Returns a function like `dns.lookup` whose lookups are charged to an owner. */
 export function lookupFunction(
-  names: Pick<NameLookups, 'kept' | 'find'>,
+  names: Pick<NameLookups, 'prepare' | 'usable' | 'find'>,
   owner: LookupOwner,
 ): LookupFunction {
   return (name, options, callback) => {
     const ended = (answer: NameAnswer): void => giveAddresses(answer, options, callback);
-    const known = names.kept(name);
+    const known = names.prepare(owner, name) === true ? names.usable(name) : undefined;
     // Not at once: who asks may not expect it before the call has returned.
     if (known === undefined) names.find(owner, name, { ended });
     else queueMicrotask(() => ended(known));

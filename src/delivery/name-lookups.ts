@@ -12,17 +12,23 @@ export type NameAnswer =
 
 /** Looks names up within bounds, keeps what they resolved to, and shares it among all who ask. */
 export interface NameLookups {
-  /** Returns what a name resolved to, while that is valid. */
-  kept(name: string): NameAnswer | undefined;
-  /** Returns the same, and addresses that may still be used where a lookup would be in the way. */
+  /**
+   * Returns what a name resolved to: addresses for as long as they are usable, else a failure while
+   * that is valid.
+   */
   usable(name: string): NameAnswer | undefined;
   /**
-   * Returns true when an attempt can begin: the name has a valid answer, or its lookup waits for a
-   * place or is slow, and the addresses of before are usable. Otherwise begins or queues the lookup, and resolves
-   * when it has ended; never rejects.
+   * Returns the same, and also a failure as old as usable addresses: for an attempt that has begun,
+   * which should not wait for a lookup.
+   */
+  last(name: string): NameAnswer | undefined;
+  /**
+   * Returns true when an attempt can begin with what is {@link NameLookups.usable}; addresses that
+   * are not valid any more are refreshed meanwhile. Otherwise begins or queues the lookup, and
+   * resolves when it has ended; never rejects.
    */
   prepare(owner: LookupOwner, name: string): true | Promise<void>;
-  /** Returns true when an attempt can begin with what is kept; starts no lookup. */
+  /** Returns true when {@link NameLookups.prepare} would return true; starts no lookup. */
   isReady(name: string): boolean;
   /** Looks a name up, unless that is under way. */
   find(owner: LookupOwner, name: string, request: LookupRequest): void;
@@ -30,13 +36,14 @@ export interface NameLookups {
 }
 
 export interface LookupRequest {
-  /** Goes to the front of its owner's queue. */
+  /** Goes before those of its owner that are not. */
   readonly first?: boolean;
-  /** Called when the lookup has a place; within {@link NameLookups.find} when it has one. */
+  /** Called when the lookup gets a place, also a later one; within {@link NameLookups.find} when it has one. */
   readonly begun?: () => void;
-  /** Called when it had to give its place up and waits for another one; `begun` is called again. */
-  readonly putBack?: () => void;
-  /** Called once, never within {@link NameLookups.find}. */
+  /**
+   * Called once, never within {@link NameLookups.find}. Gets the addresses of before where these are
+   * usable and no name server could say.
+   */
   readonly ended: (answer: NameAnswer) => void;
 }
 
@@ -58,65 +65,74 @@ export interface NameLookupsDeps {
 }
 
 export interface NameLimits {
-  /** Lookups at once: in all, of one owner. */
-  readonly atOnce: Shares;
-  readonly atOncePerOwner: Shares;
-  /** A lookup that takes this long is slow: it gives its place up, and waits for one of slow names. */
-  readonly quickMs: number;
-  /** A lookup in a place of slow names has this long. */
+  /** By how long the lookups of a name take, quickest first; the last one takes all that are slower. */
+  readonly classes: readonly LookupClass[];
+  /** The index of the class of names that were never looked up. */
+  readonly unknownClass: number;
+  /** A lookup of the last class has this long. */
   readonly timeoutMs: number;
   /** Addresses are valid this long, failures that long. */
   readonly keptMs: number;
   readonly failureKeptMs: number;
-  /** Addresses this old are used where a lookup would have to wait for a place. */
+  /** Addresses this old are used while they are refreshed, or cannot be. */
   readonly usableMs: number;
   /** Names remembered; those looked up longest ago are forgotten first. */
   readonly namesMax: number;
 }
 
 /**
- * How many lookups of a class may be under way. The numbers include the classes that follow, so
- * what is left of `quick` is kept for names that are known to be quick.
+ * Names whose lookups take about as long. A name falls by one class after each quicker lookup and
+ * rises at once after a slower one.
  */
-export type Shares = Readonly<Record<LookupClass, number>>;
-
-/**
- * `quick`: recent lookups were. `new`: unknown, or quick again since a short while. `slow`: the last
- * lookup was slow or timed out.
- */
-export type LookupClass = 'quick' | 'new' | 'slow';
+export interface LookupClass {
+  /**
+   * Lookups of this class take less. One that takes longer gives its place up and waits for one of the
+   * next class; but none has less time than that of an unknown name.
+   */
+  readonly belowMs: number;
+  /**
+   * How many may be under way in all, and of one owner. The numbers include the classes that follow,
+   * so what they leave is kept for quicker names.
+   */
+  readonly atOnce: number;
+  readonly atOncePerOwner: number;
+}
 
 /** The code of a lookup that took too long. */
 export const timedOut = 'ETIMEOUT';
 
-const classes: readonly LookupClass[] = ['quick', 'new', 'slow'];
-const slowestFirst: readonly LookupClass[] = classes.toReversed();
+/** Returns true when the name does not exist or has no such address: no other server says more. */
+export function isDefinite(code: string): boolean {
+  return code === 'ENOTFOUND' || code === 'ENODATA';
+}
 
 /** Every so many starts the classes are served the other way round, so that none waits forever. */
 const reverseEvery = 8;
-
-/** A name that was slow is quick again after so many quick lookups in a row. */
-const quickAgainAfter = 3;
 
 /** See {@link NameLookups}. No I/O of its own: `resolve` and the clock are passed in. */
 export function createNameLookups(deps: NameLookupsDeps): NameLookups {
   return new FairLookups(deps);
 }
 
-/** One name: its last answer, and the lookup that waits or is under way. */
+/** One name: its last answers, and the lookup that waits or is under way. */
 interface Name {
   readonly name: string;
-  answer: NameAnswer | undefined;
-  answeredMs: number;
-  class: LookupClass;
-  /** Quick lookups since the last slow one. */
-  quickInARow: number;
-  /** A lookup was slow, and too few have been quick since. */
-  wasSlow: boolean;
+  found: Dated | undefined;
+  /** Since then. */
+  failed: Dated | undefined;
+  /** An index of {@link NameLimits.classes}. */
+  class: number;
   isUnderWay: boolean;
+  /** One of its requests is. */
+  isFirst: boolean;
   /** In whose queues it waits. */
   readonly owners: Set<Owner>;
   requests: Request[];
+}
+
+interface Dated {
+  readonly answer: NameAnswer;
+  readonly atMs: number;
 }
 
 interface Request extends LookupRequest {
@@ -125,10 +141,16 @@ interface Request extends LookupRequest {
 
 interface Owner {
   readonly id: LookupOwner;
-  readonly waiting: Record<LookupClass, Map<string, Name>>;
-  readonly underWay: Record<LookupClass, number>;
-  /** Stands in the turns of a class. */
-  readonly inTurns: Record<LookupClass, boolean>;
+  readonly classes: readonly OwnClass[];
+  /** By class. */
+  readonly underWay: number[];
+}
+
+/** What an owner has of a class. */
+interface OwnClass {
+  readonly waiting: Map<string, Name>;
+  /** Stands in the turns of the class. */
+  isInTurns: boolean;
 }
 
 class FairLookups implements NameLookups {
@@ -139,44 +161,53 @@ class FairLookups implements NameLookups {
   readonly #remembered = new Map<string, Name>();
   /** Those with something that waits or is under way. */
   readonly #owners = new Map<LookupOwner, Owner>();
-  /** Owners with a name of the class that waits, in turns. */
-  readonly #turns: Record<LookupClass, Deque<Owner>> = {
-    quick: new Deque(),
-    new: new Deque(),
-    slow: new Deque(),
-  };
-  readonly #underWay = { quick: 0, new: 0, slow: 0 };
+  /** Of each class: owners with a name that waits, in turns. */
+  readonly #turns: readonly Deque<Owner>[];
+  /** By class. */
+  readonly #underWay: number[];
+  readonly #atOnce: readonly number[];
+  readonly #atOncePerOwner: readonly number[];
+  readonly #quickestFirst: readonly number[];
+  readonly #slowestFirst: readonly number[];
   #waiting = 0;
   #starts = 0;
 
   constructor(deps: NameLookupsDeps) {
+    const { classes } = deps.limits;
     this.#deps = deps;
-  }
-
-  kept(text: string): NameAnswer | undefined {
-    return this.#answer(text, this.#deps.limits.keptMs);
+    this.#atOnce = classes.map(({ atOnce }) => atOnce);
+    this.#atOncePerOwner = classes.map(({ atOncePerOwner }) => atOncePerOwner);
+    this.#turns = classes.map(() => new Deque());
+    this.#underWay = classes.map(() => 0);
+    this.#quickestFirst = [...classes.keys()];
+    this.#slowestFirst = this.#quickestFirst.toReversed();
   }
 
   usable(text: string): NameAnswer | undefined {
-    return this.#answer(text, this.#deps.limits.usableMs);
+    const { usableMs, failureKeptMs } = this.#deps.limits;
+    return this.#answer(text, usableMs, failureKeptMs);
   }
 
-  prepare(owner: LookupOwner, text: string): true | Promise<void> {
-    if (this.kept(text) !== undefined) return true;
-    const isUsable = this.usable(text) !== undefined;
-    const asked = this.#asked.get(text);
-    // Called for each attempt, so nothing is added to a lookup that nobody has to wait for.
-    if (isUsable && asked !== undefined && isForLater(asked)) return true;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.find(owner, text, {
-      putBack: () => this.usable(text) !== undefined && resolve(),
-      ended: () => resolve(),
-    });
-    return isUsable && isForLater(this.#nameOf(text)) ? true : promise;
+  last(text: string): NameAnswer | undefined {
+    const { usableMs } = this.#deps.limits;
+    return this.#answer(text, usableMs, usableMs);
   }
 
   isReady(text: string): boolean {
-    return this.kept(text) !== undefined;
+    return this.usable(text) !== undefined;
+  }
+
+  prepare(owner: LookupOwner, text: string): true | Promise<void> {
+    const { keptMs, failureKeptMs } = this.#deps.limits;
+    if (this.isReady(text)) {
+      // Called for each attempt, so nothing is added to a lookup that nobody has to wait for.
+      const isValid = this.#answer(text, keptMs, failureKeptMs) !== undefined;
+      if (!isValid && !this.#asked.has(text)) this.find(owner, text, { ended: ignore });
+      return true;
+    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.find(owner, text, { ended: () => resolve() });
+    return promise;
   }
 
   find(ownerId: LookupOwner, text: string, request: LookupRequest): void {
@@ -186,31 +217,32 @@ class FairLookups implements NameLookups {
       request.begun?.();
       return;
     }
-    this.#enqueue(this.#ownerOf(ownerId), name, request.first === true);
+    name.isFirst ||= request.first === true;
+    this.#enqueue(this.#ownerOf(ownerId), name);
     this.#startWhatMay();
   }
 
   count(): LookupCount {
-    const { quick, new: unknown, slow } = this.#underWay;
     return {
       waiting: this.#waiting,
-      underWay: quick + unknown + slow,
+      underWay: sumOf(this.#underWay),
       names: this.#remembered.size,
     };
   }
 
-  #answer(text: string, foundMs: number): NameAnswer | undefined {
+  #answer(text: string, foundMs: number, failedMs: number): NameAnswer | undefined {
     const name = this.#remembered.get(text) ?? this.#asked.get(text);
-    if (name?.answer === undefined) return undefined;
-    const ageMs = this.#deps.clock.elapsedMs() - name.answeredMs;
-    const validMs = name.answer.kind === 'found' ? foundMs : this.#deps.limits.failureKeptMs;
-    return ageMs < validMs ? name.answer : undefined;
+    if (name === undefined) return undefined;
+    const nowMs = this.#deps.clock.elapsedMs();
+    if (name.found !== undefined && nowMs - name.found.atMs < foundMs) return name.found.answer;
+    if (name.failed !== undefined && nowMs - name.failed.atMs < failedMs) return name.failed.answer;
+    return undefined;
   }
 
   #nameOf(text: string): Name {
     const asked = this.#asked.get(text);
     if (asked !== undefined) return asked;
-    const name = this.#remembered.get(text) ?? newName(text);
+    const name = this.#remembered.get(text) ?? newName(text, this.#deps.limits.unknownClass);
     this.#remembered.delete(text);
     this.#asked.set(text, name);
     return name;
@@ -219,33 +251,36 @@ class FairLookups implements NameLookups {
   #ownerOf(id: LookupOwner): Owner {
     const known = this.#owners.get(id);
     if (known !== undefined) return known;
+    const { classes } = this.#deps.limits;
     const owner: Owner = {
       id,
-      waiting: { quick: new Map(), new: new Map(), slow: new Map() },
-      underWay: { quick: 0, new: 0, slow: 0 },
-      inTurns: { quick: false, new: false, slow: false },
+      classes: classes.map(() => ({ waiting: new Map(), isInTurns: false })),
+      underWay: classes.map(() => 0),
     };
     this.#owners.set(id, owner);
     return owner;
   }
 
-  #enqueue(owner: Owner, name: Name, first: boolean): void {
-    const queue = owner.waiting[name.class];
+  #enqueue(owner: Owner, name: Name): void {
+    const own = owner.classes[name.class];
+    if (own === undefined) return;
+    const { waiting } = own;
     if (name.owners.size === 0) this.#waiting += 1;
     name.owners.add(owner);
-    queue.set(name.name, name);
+    waiting.set(name.name, name);
     this.#takeTurns(owner, name.class);
-    if (!first || queue.size === 1) return;
+    if (!name.isFirst || waiting.size === 1) return;
     // Rare, and a Map has no front to add to.
-    const others = [...queue.values()].filter((other) => other !== name);
-    queue.clear();
-    for (const each of [name, ...others]) queue.set(each.name, each);
+    const all = [...waiting.values()].toSorted((a, b) => Number(b.isFirst) - Number(a.isFirst));
+    waiting.clear();
+    for (const each of all) waiting.set(each.name, each);
   }
 
-  #takeTurns(owner: Owner, lookupClass: LookupClass): void {
-    if (owner.inTurns[lookupClass] || owner.waiting[lookupClass].size === 0) return;
-    owner.inTurns[lookupClass] = true;
-    this.#turns[lookupClass].push(owner);
+  #takeTurns(owner: Owner, index: number): void {
+    const own = owner.classes[index];
+    if (own === undefined || own.isInTurns || own.waiting.size === 0) return;
+    own.isInTurns = true;
+    this.#turns[index]?.push(owner);
   }
 
   #startWhatMay(): void {
@@ -253,11 +288,12 @@ class FairLookups implements NameLookups {
   }
 
   #startOne(): boolean {
-    const order = this.#starts % reverseEvery === reverseEvery - 1 ? slowestFirst : classes;
+    const isReverse = this.#starts % reverseEvery === reverseEvery - 1;
+    const order = isReverse ? this.#slowestFirst : this.#quickestFirst;
     for (const each of order) {
-      if (!hasPlace(this.#underWay, this.#deps.limits.atOnce, each)) continue;
+      if (!hasPlace(this.#underWay, this.#atOnce, each)) continue;
       const owner = this.#nextOwner(each);
-      const next = owner?.waiting[each].values().next().value;
+      const next = owner?.classes[each]?.waiting.values().next().value;
       if (owner === undefined || next === undefined) continue;
       this.#start(owner, next);
       return true;
@@ -266,58 +302,61 @@ class FairLookups implements NameLookups {
   }
 
   /** At most as many owners are passed over as have lookups under way. */
-  #nextOwner(lookupClass: LookupClass): Owner | undefined {
-    const turns = this.#turns[lookupClass];
-    for (let left = turns.length; left > 0; left -= 1) {
-      const owner = turns.shift();
-      if (owner === undefined) return undefined;
-      owner.inTurns[lookupClass] = false;
-      this.#takeTurns(owner, lookupClass);
+  #nextOwner(index: number): Owner | undefined {
+    const turns = this.#turns[index];
+    for (let left = turns?.length ?? 0; left > 0; left -= 1) {
+      const owner = turns?.shift();
+      const own = owner?.classes[index];
+      if (owner === undefined || own === undefined) return undefined;
+      own.isInTurns = false;
+      this.#takeTurns(owner, index);
       // None waits when its names were started for another owner who waited for them as well.
-      if (owner.waiting[lookupClass].size === 0) continue;
-      if (hasPlace(owner.underWay, this.#deps.limits.atOncePerOwner, lookupClass)) return owner;
+      if (own.waiting.size === 0) continue;
+      if (hasPlace(owner.underWay, this.#atOncePerOwner, index)) return owner;
     }
     return undefined;
   }
 
   #start(owner: Owner, name: Name): void {
-    const lookupClass = name.class;
     for (const each of name.owners) {
-      each.waiting[lookupClass].delete(name.name);
+      each.classes[name.class]?.waiting.delete(name.name);
       if (each !== owner) this.#forget(each);
     }
     name.owners.clear();
     name.isUnderWay = true;
     this.#starts += 1;
     this.#waiting -= 1;
-    this.#underWay[lookupClass] += 1;
-    owner.underWay[lookupClass] += 1;
+    this.#count(owner, name.class, 1);
     for (const { begun } of name.requests) begun?.();
-    void this.#run(owner, name, lookupClass);
+    void this.#run(owner, name);
   }
 
-  async #run(owner: Owner, name: Name, lookupClass: LookupClass): Promise<void> {
-    const { clock, limits } = this.#deps;
-    const begunMs = clock.elapsedMs();
-    const answer = await this.#ask(
-      name.name,
-      lookupClass === 'slow' ? limits.timeoutMs : limits.quickMs,
-    );
-    this.#underWay[lookupClass] -= 1;
-    owner.underWay[lookupClass] -= 1;
-    name.isUnderWay = false;
-    classify(name, clock.elapsedMs() - begunMs < limits.quickMs);
-    const isPutBack =
-      lookupClass !== 'slow' && answer.kind === 'failed' && answer.code === timedOut;
-    const { requests } = name;
-    for (const each of isPutBack ? requests : []) {
-      each.putBack?.();
-      this.#enqueue(this.#ownerOf(each.owner), name, each.first === true);
+  #count(owner: Owner, index: number, change: 1 | -1): void {
+    for (const underWay of [this.#underWay, owner.underWay]) {
+      underWay[index] = (underWay[index] ?? 0) + change;
     }
-    if (!isPutBack) this.#remember(name, answer);
+  }
+
+  async #run(owner: Owner, name: Name): Promise<void> {
+    const { clock, limits } = this.#deps;
+    const present = name.class;
+    const isLast = present === limits.classes.length - 1;
+    const begunMs = clock.elapsedMs();
+    const answer = await this.#ask(name.name, timeLimitOf(present, limits));
+    this.#count(owner, present, -1);
+    name.isUnderWay = false;
+    const isPutBack = !isLast && answer.kind === 'failed' && answer.code === timedOut;
+    const tookMs = clock.elapsedMs() - begunMs;
+    const taken = limits.classes.findIndex(({ belowMs }) => tookMs < belowMs);
+    name.class = Math.max(taken, present + (isPutBack ? 1 : -1));
+    const { requests } = name;
+    if (isPutBack) for (const each of requests) this.#enqueue(this.#ownerOf(each.owner), name);
+    else this.#remember(name, answer);
     this.#forget(owner);
     this.#startWhatMay();
-    for (const each of isPutBack ? [] : requests) each.ended(answer);
+    if (isPutBack) return;
+    const known = this.usable(name.name) ?? answer;
+    for (const each of requests) each.ended(known);
   }
 
   async #ask(name: string, timeoutMs: number): Promise<NameAnswer> {
@@ -333,8 +372,12 @@ class FairLookups implements NameLookups {
 
   #remember(name: Name, answer: NameAnswer): void {
     const { namesMax } = this.#deps.limits;
-    name.answer = answer;
-    name.answeredMs = this.#deps.clock.elapsedMs();
+    const dated: Dated = { answer, atMs: this.#deps.clock.elapsedMs() };
+    name.failed = answer.kind === 'failed' ? dated : undefined;
+    if (answer.kind === 'found') name.found = dated;
+    // A name server that could not say does not make the addresses of before wrong.
+    else if (isDefinite(answer.code)) name.found = undefined;
+    name.isFirst = false;
     name.requests = [];
     this.#asked.delete(name.name);
     this.#remembered.set(name.name, name);
@@ -345,46 +388,41 @@ class FairLookups implements NameLookups {
   }
 
   #forget(owner: Owner): void {
-    const isIdle = classes.every(
-      (each) => owner.waiting[each].size === 0 && owner.underWay[each] === 0,
-    );
+    const isIdle =
+      sumOf(owner.underWay) === 0 && owner.classes.every(({ waiting }) => waiting.size === 0);
     if (isIdle) this.#owners.delete(owner.id);
   }
 }
 
-/** It has no place, or had to give its first one up: an answer is not to be expected soon. */
-function isForLater({ isUnderWay, class: present }: Name): boolean {
-  return !isUnderWay || present === 'slow';
+function timeLimitOf(index: number, { classes, unknownClass, timeoutMs }: NameLimits): number {
+  return Math.min(classes[Math.max(index, unknownClass)]?.belowMs ?? Infinity, timeoutMs);
 }
 
-function classify(name: Name, isQuick: boolean): void {
-  name.quickInARow = isQuick ? name.quickInARow + 1 : 0;
-  name.wasSlow = name.quickInARow < (name.wasSlow ? quickAgainAfter : 1);
-  name.class = isQuick ? (name.wasSlow ? 'new' : 'quick') : 'slow';
-}
-
-function newName(name: string): Name {
+function newName(name: string, unknownClass: number): Name {
   return {
     name,
-    answer: undefined,
-    answeredMs: 0,
-    class: 'new',
-    quickInARow: 0,
-    wasSlow: false,
+    found: undefined,
+    failed: undefined,
+    class: unknownClass,
     isUnderWay: false,
+    isFirst: false,
     owners: new Set(),
     requests: [],
   };
 }
 
-function hasPlace(
-  underWay: Readonly<Record<LookupClass, number>>,
-  max: Shares,
-  lookupClass: LookupClass,
-): boolean {
-  const slow = underWay.slow;
-  const unproven = slow + underWay.new;
-  if (unproven + underWay.quick >= max.quick) return false;
-  if (lookupClass === 'quick') return true;
-  return unproven < max.new && (lookupClass === 'new' || slow < max.slow);
+/** Both arrays are by class; each maximum is for its class and those that follow. */
+function hasPlace(underWay: readonly number[], max: readonly number[], index: number): boolean {
+  let sum = 0;
+  for (let each = max.length - 1; each >= 0; each -= 1) {
+    sum += underWay[each] ?? 0;
+    if (each <= index && sum >= (max[each] ?? 0)) return false;
+  }
+  return true;
 }
+
+function sumOf(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
+function ignore(): void {}

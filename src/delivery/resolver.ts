@@ -1,7 +1,7 @@
 import { Resolver as Channel } from 'node:dns';
 import { isIP } from 'node:net';
 import type { Clock, Timer } from '../core/clock.ts';
-import { timedOut } from './name-lookups.ts';
+import { isDefinite, timedOut } from './name-lookups.ts';
 import { candidatesOf, parseHosts, parseSearchRules } from './name-files.ts';
 import { watchFile } from './watched-file.ts';
 
@@ -206,11 +206,6 @@ class Lookup {
     });
     this.#timers.add(timer);
   }
-}
-
-/** The name exists without such an address, or does not exist: no other server says more. */
-function isDefinite(code: string): boolean {
-  return code === 'ENOTFOUND' || code === 'ENODATA';
 }
 
 function joined(replies: readonly Reply[]): Reply {

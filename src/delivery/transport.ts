@@ -8,7 +8,7 @@ import type { EgressRule } from './egress.ts';
 import { Exchange, type ExchangeLine } from './exchange.ts';
 import { createLines, type Line, type Lines } from './lines.ts';
 import { giveAddresses } from './lookup-function.ts';
-import type { NameAnswer, NameLookups } from './name-lookups.ts';
+import { type NameAnswer, type NameLookups, timedOut } from './name-lookups.ts';
 
 /** A webhook, ready to be sent. */
 export interface WebhookRequest {
@@ -40,8 +40,8 @@ export interface Post {
 export interface Transport {
   /**
    * Returns true when an attempt to this origin can begin without waiting for a name: a connection
-   * is idle, the host is an address, or what the name resolved to is still valid (also that it could
-   * not be resolved; the attempt ends as such then). Otherwise looks the name up at the expense of
+   * is idle, the host is an address, or what the name resolved to is usable (also that it could not be
+   * resolved, while that is valid; the attempt ends as such then). Otherwise looks the name up at the expense of
    * the tenant, and resolves when that has ended; never rejects. Cheap: it is called per attempt.
    */
   prepare(tenant: number, origin: string): true | Promise<void>;
@@ -65,7 +65,7 @@ export interface HttpTransport extends Transport {
 export interface TransportDeps {
   readonly clock: Clock;
   readonly egress: EgressRule;
-  readonly names: Pick<NameLookups, 'isReady' | 'usable' | 'find' | 'prepare'>;
+  readonly names: Pick<NameLookups, 'isReady' | 'last' | 'find' | 'prepare'>;
   /** For one attempt, from the start of a name lookup to the end of the answer's body. */
   readonly timeoutMs: number;
   /** Read of an answer's body; then the connection is dropped and the status decides. */
@@ -97,20 +97,27 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     passed: (exchange) => exchange.cutOff('timeout'),
   });
   const lookUp: LookUp = (tenant, name, exchange, ended) => {
-    const known = names.usable(name);
+    const known = names.last(name);
     if (known !== undefined) return queueMicrotask(() => ended(known));
-    let sinceMs = 0;
-    const pause = (): void => {
-      sinceMs = clock.elapsedMs();
-      exchange?.pause();
+    const sinceMs = clock.elapsedMs();
+    let isWaiting = true;
+    const begun = (): void => {
+      if (!isWaiting) return;
+      isWaiting = false;
+      timer.cancel();
+      exchange?.resume(clock.elapsedMs() - sinceMs);
     };
-    pause();
-    names.find(tenant, name, {
-      first: true,
-      begun: () => exchange?.resume(clock.elapsedMs() - sinceMs),
-      putBack: pause,
-      ended,
+    let isOver = false;
+    const endOnce = (answer: NameAnswer): void => {
+      if (!isOver) ended(answer);
+      isOver = true;
+    };
+    const timer = clock.after(placeWaitMaxMs, () => {
+      begun();
+      endOnce({ kind: 'failed', code: timedOut });
     });
+    exchange?.pause();
+    names.find(tenant, name, { first: true, begun, ended: endOnce });
   };
   const lines: Lines<HttpLine> = createLines({
     open: (origin) => openLine(origin, { connect, lookUp, lines }),
@@ -157,6 +164,12 @@ type LookUp = (
   exchange: Exchange | undefined,
   ended: (answer: NameAnswer) => void,
 ) => void;
+
+/**
+ * An attempt waits this long for the start of a lookup, then it fails: it holds a slot, and its row is
+ * claimed for little longer than the time of an attempt.
+ */
+const placeWaitMaxMs = 2000;
 
 /** The host of `scheme://host[:port]`, without the brackets of an IPv6 address. */
 function hostOf(origin: string): string {

@@ -13,7 +13,7 @@ import {
   type Receiver,
   type ReceiverOptions,
 } from '../helpers/receiver.ts';
-import { createSender } from '../helpers/sender.ts';
+import { createSender, silentLookupMs } from '../helpers/sender.ts';
 
 async function receiverOf(t: TestContext, options: ReceiverOptions = {}): Promise<Receiver> {
   const receiver = await startReceiver(options);
@@ -216,7 +216,7 @@ describe('a webhook at a name', () => {
     const { servers } = await dnsOf(t, () => 'silence');
     const { post, clock } = createSender(t, { servers });
     const slow = post('http://silent.example');
-    await clock.advance(limits.names.quickMs + limits.names.timeoutMs);
+    await clock.advance(silentLookupMs);
     assert.deepEqual(await slow.ended, { kind: 'broken', cause: 'dns', detail: 'ETIMEOUT' });
   });
 

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { limits } from '../../src/config.ts';
 import {
   createNameLookups,
+  type LookupClass,
   type LookupOwner,
   type NameAnswer,
   type NameLimits,
@@ -68,11 +69,17 @@ function many(prefix: string, count: number): string[] {
   return Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 }
 
+function withPlaces(places: Partial<LookupClass>): LookupClass[] {
+  return limits.names.classes.map((each) => ({ ...each, ...places }));
+}
+
 function ask(names: NameLookups, owner: LookupOwner, all: readonly string[]): void {
   for (const name of all) void names.prepare(owner, name);
 }
 
-const slowMs = limits.names.quickMs;
+const [quick, unknown, slower, slowest, silent] = limits.names.classes;
+/** A name that takes this long is like one that nobody answers for. */
+const silentMs = slowest.belowMs;
 const { keptMs, failureKeptMs, usableMs } = limits.names;
 
 describe('the answer of a lookup', () => {
@@ -90,105 +97,129 @@ describe('the answer of a lookup', () => {
     assert.equal(await prepared, undefined);
   });
 
-  test('is valid for its time, then the name is looked up again', async () => {
+  test('is valid for its time, then used for a while longer and refreshed', async () => {
     const { names, clock, underWay, end } = sceneOf();
     ask(names, 1, ['a.test']);
     await end('a.test', ['192.0.2.1']);
     await clock.advance(keptMs - 1);
     assert.equal(names.prepare(1, 'a.test'), true);
-    assert.equal(names.kept('a.test')?.kind, 'found');
+    assert.deepEqual(underWay(), []);
     await clock.advance(1);
-    assert.equal(names.kept('a.test'), undefined);
-    assert.notEqual(names.prepare(1, 'a.test'), true);
+    for (let n = 0; n < 10; n += 1) assert.equal(names.prepare(1, 'a.test'), true);
     assert.deepEqual(underWay(), ['a.test']);
+    await clock.advance(usableMs - keptMs - 1);
+    assert.equal(names.usable('a.test')?.kind, 'found');
+    await clock.advance(1);
+    assert.equal(names.usable('a.test'), undefined);
+    assert.equal(names.isReady('a.test'), false);
+    const prepared = names.prepare(1, 'a.test');
+    assert.notEqual(prepared, true);
+    await end('a.test', ['192.0.2.2']);
+    assert.equal(await prepared, undefined);
+    assert.deepEqual(names.usable('a.test'), { kind: 'found', addresses: ['192.0.2.2'] });
   });
 
   test('is valid for a shorter time when the name could not be resolved', async () => {
     const { names, clock, end } = sceneOf();
     ask(names, 1, ['a.test']);
     await end('a.test', 'ENOTFOUND');
-    assert.deepEqual(names.kept('a.test'), { kind: 'failed', code: 'ENOTFOUND' });
+    const failed = { kind: 'failed', code: 'ENOTFOUND' };
+    assert.deepEqual(names.usable('a.test'), failed);
+    assert.equal(names.isReady('a.test'), true);
     assert.equal(names.prepare(1, 'a.test'), true);
     await clock.advance(failureKeptMs);
-    assert.equal(names.kept('a.test'), undefined);
     assert.equal(names.usable('a.test'), undefined);
+    assert.equal(names.isReady('a.test'), false);
+    await clock.advance(usableMs - failureKeptMs - 1);
+    assert.deepEqual(names.last('a.test'), failed, 'for an attempt that has begun');
+    await clock.advance(1);
+    assert.equal(names.last('a.test'), undefined);
   });
 
   test('without addresses is a failure', async () => {
     const { names, end } = sceneOf();
     ask(names, 1, ['a.test']);
     await end('a.test', []);
-    assert.deepEqual(names.kept('a.test'), { kind: 'failed', code: 'ENODATA' });
+    assert.deepEqual(names.usable('a.test'), { kind: 'failed', code: 'ENODATA' });
   });
 
-  test('can be used for longer where the next lookup has no place', async () => {
-    const { names, clock, teach, end } = sceneOf();
-    await teach('a.test', 0);
-    await clock.advance(keptMs);
-    ask(names, 1, many('silent', limits.names.atOncePerOwner.new));
-    for (const name of many('quick', 2)) await teach(name, 0);
-    await clock.advance(keptMs);
-    ask(names, 1, many('quick', 2));
-    // The tenant has all its lookups under way, so this one waits, and nobody waits for it.
-    assert.equal(names.prepare(1, 'a.test'), true);
-    assert.equal(names.count().waiting, 1);
-    assert.equal(names.usable('a.test')?.kind, 'found');
-    await clock.advance(usableMs - 2 * keptMs);
-    assert.equal(names.usable('a.test'), undefined);
-    assert.notEqual(names.prepare(1, 'a.test'), true);
-    await end('quick0', ['192.0.2.1']);
-    assert.equal(names.count().waiting, 0);
-  });
+  for (const code of ['ESERVFAIL', 'ECONNREFUSED', timedOut]) {
+    test(`keeps the addresses of before when a name server fails (${code})`, async () => {
+      const { names, clock, teach, underWay, end } = sceneOf();
+      await teach('a.test', 0);
+      await clock.advance(keptMs);
+      const answers: NameAnswer[] = [];
+      names.find(1, 'a.test', { ended: (answer) => answers.push(answer) });
+      while (underWay().length > 0) await end('a.test', code);
+      const before = { kind: 'found', addresses: ['192.0.2.1'] };
+      assert.deepEqual(answers, [before]);
+      assert.deepEqual(names.usable('a.test'), before);
+      assert.equal(names.prepare(1, 'a.test'), true);
+      assert.deepEqual(underWay(), [], 'the failure is valid for a moment');
+      await clock.advance(failureKeptMs);
+      assert.equal(names.prepare(1, 'a.test'), true);
+      assert.deepEqual(underWay(), ['a.test']);
+    });
+  }
+
+  for (const code of ['ENOTFOUND', 'ENODATA']) {
+    test(`replaces the addresses of before when the name is gone (${code})`, async () => {
+      const { names, clock, teach, end } = sceneOf();
+      await teach('a.test', 0);
+      await clock.advance(keptMs);
+      ask(names, 1, ['a.test']);
+      await end('a.test', code);
+      assert.deepEqual(names.usable('a.test'), { kind: 'failed', code });
+    });
+  }
 });
 
 describe('a lookup that takes long', () => {
-  test('gives its place up, and gets one of slow names with more time', async () => {
+  test('gives its place up, and gets one of a slower class with more time', async () => {
     const { names, clock, underWay, end, times } = sceneOf();
     const seen: string[] = [];
     names.find(1, 'silent', {
       begun: () => seen.push('begun'),
-      putBack: () => seen.push('put back'),
       ended: ({ kind }) => seen.push(kind),
     });
-    ask(names, 1, ['silent0', 'silent1']);
-    await clock.advance(slowMs);
-    for (const name of ['silent0', 'silent1', 'silent']) await end(name, timedOut);
-    assert.deepEqual(underWay(), ['silent0', 'silent1']);
-    assert.deepEqual(seen, ['begun', 'put back']);
+    const all = ['silent', 'silent0', 'silent1'];
+    ask(names, 1, all.slice(1));
+    for (const { belowMs } of [unknown, slower, slowest]) {
+      await clock.advance(belowMs);
+      for (const name of all.toReversed()) await end(name, timedOut);
+    }
+    assert.deepEqual(underWay(), ['silent1', 'silent0']);
+    assert.deepEqual(seen, ['begun', 'begun', 'begun']);
     await end('silent1', timedOut);
-    assert.deepEqual(seen, ['begun', 'put back', 'begun']);
+    assert.deepEqual(seen, ['begun', 'begun', 'begun', 'begun']);
     await end('silent', timedOut);
-    assert.deepEqual(seen, ['begun', 'put back', 'begun', 'failed']);
-    const { quickMs, timeoutMs } = limits.names;
-    assert.deepEqual(times, [quickMs, quickMs, quickMs, timeoutMs, timeoutMs, timeoutMs]);
-    assert.deepEqual(names.kept('silent'), { kind: 'failed', code: timedOut });
+    assert.deepEqual(seen, ['begun', 'begun', 'begun', 'begun', 'failed']);
+    const ofClasses = [unknown, slower, slowest].map(({ belowMs }) => belowMs);
+    const limitsMs = [...ofClasses, limits.names.timeoutMs];
+    assert.deepEqual(
+      times,
+      limitsMs.flatMap((ms) => [ms, ms, ms]),
+    );
+    assert.deepEqual(names.usable('silent'), { kind: 'failed', code: timedOut });
+  });
+
+  test('has no less time for a quick name than for an unknown one', async () => {
+    const { names, clock, teach, times } = sceneOf();
+    await teach('quick.test', 0);
+    await clock.advance(keptMs);
+    ask(names, 1, ['quick.test']);
+    assert.deepEqual(times, [unknown.belowMs, unknown.belowMs]);
   });
 
   test('holds up unknown names of its tenant for a moment only', async () => {
     const { names, clock, underWay, end } = sceneOf();
     ask(names, 1, [...many('silent', 20), 'healthy']);
     for (let round = 0; round < 3; round += 1) {
-      await clock.advance(slowMs);
+      await clock.advance(silentMs);
       for (const name of underWay()) await end(name, timedOut);
     }
-    await clock.advance(slowMs);
+    await clock.advance(silentMs);
     assert.ok(underWay().includes('healthy'));
-  });
-
-  test('is waited for by nobody while the addresses of before are usable', async () => {
-    const { names, clock, teach, underWay, end } = sceneOf();
-    await teach('flapping', 0);
-    await clock.advance(keptMs);
-    const prepared = names.prepare(1, 'flapping');
-    assert.notEqual(prepared, true);
-    await clock.advance(slowMs);
-    await end('flapping', timedOut);
-    assert.equal(await prepared, undefined);
-    assert.deepEqual(underWay(), ['flapping']);
-    for (let n = 0; n < 10; n += 1) assert.equal(names.prepare(1, 'flapping'), true);
-    assert.equal(names.usable('flapping')?.kind, 'found');
-    await end('flapping', ['192.0.2.2']);
-    assert.deepEqual(names.kept('flapping'), { kind: 'found', addresses: ['192.0.2.2'] });
   });
 });
 
@@ -196,7 +227,7 @@ describe('lookups at once', () => {
   test('are bounded per tenant, also for the service itself', () => {
     const { names, underWay } = sceneOf();
     for (const owner of [1, 'system'] as const) ask(names, owner, many(`${owner}-`, 20));
-    const { new: places } = limits.names.atOncePerOwner;
+    const { atOncePerOwner: places } = unknown;
     assert.deepEqual(underWay(), [...many('1-', places), ...many('system-', places)]);
     assert.equal(names.count().waiting, 2 * (20 - places));
   });
@@ -206,7 +237,7 @@ describe('lookups at once', () => {
     await teach('quick.test', 0);
     await clock.advance(keptMs);
     for (let tenant = 1; tenant <= 20; tenant += 1) ask(names, tenant, many(`${tenant}-`, 20));
-    assert.equal(underWay().length, limits.names.atOnce.new);
+    assert.equal(underWay().length, unknown.atOnce);
     ask(names, 1, ['quick.test']);
     assert.equal(underWay().at(-1), 'quick.test');
   });
@@ -220,15 +251,15 @@ describe('lookups at once', () => {
       most = Math.max(most, all.length);
       const ofTenants = Map.groupBy(all, (name) => name.split('-')[0]);
       for (const each of ofTenants.values()) {
-        assert.ok(each.length <= limits.names.atOncePerOwner.quick);
+        assert.ok(each.length <= quick.atOncePerOwner);
       }
-      await clock.advance(round % 10 === 9 ? slowMs : 10);
+      await clock.advance(round % 10 === 9 ? silentMs : 10);
       for (const [n, name] of all.entries()) {
         if ((n + round) % 5 > 0) await end(name, ['192.0.2.1']);
       }
       await clock.advance(keptMs);
     }
-    assert.equal(most, limits.names.atOnce.quick);
+    assert.equal(most, quick.atOnce);
     while (underWay().length > 0) await end(underWay()[0] ?? '', ['192.0.2.1']);
     assert.deepEqual([names.count().waiting, names.count().underWay], [0, 0]);
   });
@@ -237,14 +268,13 @@ describe('lookups at once', () => {
 describe('silent names of a tenant', () => {
   test('leave places to its quick names', async () => {
     const { names, clock, teach, underWay, end } = sceneOf();
-    for (const name of many('silent', 20)) await teach(name, slowMs);
+    for (const name of many('silent', 20)) await teach(name, silentMs);
     await teach('quick.test', 0);
     await clock.advance(keptMs);
     ask(names, 1, many('silent', 20));
-    assert.equal(underWay().length, limits.names.atOncePerOwner.slow);
+    assert.equal(underWay().length, silent.atOncePerOwner);
     ask(names, 1, many('unknown', 20));
-    const { new: unproven } = limits.names.atOncePerOwner;
-    assert.equal(underWay().length, unproven, 'slow and unknown names together');
+    assert.equal(underWay().length, unknown.atOncePerOwner, 'slow and unknown names together');
     ask(names, 1, ['quick.test']);
     assert.equal(underWay().at(-1), 'quick.test');
     await end('quick.test', ['192.0.2.1']);
@@ -254,20 +284,18 @@ describe('silent names of a tenant', () => {
   test('leave all but a few places to other tenants', async () => {
     const { names, teach, clock, underWay } = sceneOf();
     for (let tenant = 1; tenant <= 10; tenant += 1) {
-      for (const name of many(`${tenant}-`, 4)) await teach(name, slowMs);
+      for (const name of many(`${tenant}-`, 4)) await teach(name, silentMs);
     }
     await clock.advance(keptMs);
     for (let tenant = 1; tenant <= 10; tenant += 1) ask(names, tenant, many(`${tenant}-`, 4));
-    assert.equal(underWay().length, limits.names.atOnce.slow);
+    assert.equal(underWay().length, silent.atOnce);
     ask(names, 11, many('unknown', 6));
     assert.deepEqual(underWay().slice(-6), many('unknown', 6));
   });
 
   test('are looked up in turns, and none is left out while quick ones keep coming', async () => {
-    const { names, clock, teach, underWay, end } = sceneOf({
-      atOnce: { quick: 1, new: 1, slow: 1 },
-    });
-    await teach('slow.test', slowMs);
+    const { names, clock, teach, underWay, end } = sceneOf({ classes: withPlaces({ atOnce: 1 }) });
+    await teach('slow.test', silentMs);
     for (const name of many('quick', 40)) await teach(name, 0);
     await clock.advance(keptMs);
     ask(names, 1, ['slow.test']);
@@ -286,27 +314,26 @@ describe('silent names of a tenant', () => {
   test('are trusted again after several quick lookups in a row', async () => {
     const { names, clock, teach, underWay } = sceneOf();
     const flapping = many('flapping', 8);
-    for (const tookMs of [0, slowMs, 0, slowMs, 0]) {
+    for (const tookMs of [0, silentMs, 0, silentMs, 0]) {
       for (const name of flapping) await teach(name, tookMs);
     }
     await clock.advance(keptMs);
     ask(names, 1, flapping);
-    assert.equal(underWay().length, limits.names.atOncePerOwner.new);
+    assert.equal(underWay().length, slowest.atOncePerOwner);
     const settled = sceneOf();
-    for (const tookMs of [slowMs, 0, 0, 0]) {
+    for (const tookMs of [silentMs, 0, 0, 0, 0]) {
       for (const name of flapping) await settled.teach(name, tookMs);
     }
     await settled.clock.advance(keptMs);
     ask(settled.names, 1, flapping);
-    assert.equal(settled.underWay().length, limits.names.atOncePerOwner.quick);
+    assert.equal(settled.underWay().length, quick.atOncePerOwner);
   });
 });
 
 describe('turns', () => {
   test('go round over the tenants', async () => {
     const { names, underWay, end } = sceneOf({
-      atOnce: { quick: 2, new: 2, slow: 2 },
-      atOncePerOwner: { quick: 2, new: 2, slow: 2 },
+      classes: withPlaces({ atOnce: 2, atOncePerOwner: 2 }),
     });
     ask(names, 1, many('a', 5));
     ask(names, 2, many('b', 2));
@@ -321,7 +348,7 @@ describe('turns', () => {
   });
 
   test('a request that is first goes before the others of its tenant', async () => {
-    const { names, underWay, end } = sceneOf({ atOnce: { quick: 1, new: 1, slow: 1 } });
+    const { names, underWay, end } = sceneOf({ classes: withPlaces({ atOnce: 1 }) });
     const begun: string[] = [];
     ask(names, 1, ['a', 'b', 'c']);
     const request = { first: true, begun: () => begun.push('c'), ended: () => undefined };
@@ -334,9 +361,22 @@ describe('turns', () => {
     assert.deepEqual(begun, ['c', 'joined'], 'it has its place already');
   });
 
+  test('requests that are first keep their order', async () => {
+    const { names, underWay, end } = sceneOf({ classes: withPlaces({ atOnce: 1 }) });
+    ask(names, 1, ['a', 'b', 'c', 'd']);
+    for (const name of ['d', 'c']) names.find(1, name, { first: true, ended: () => undefined });
+    const began: string[] = [];
+    while (underWay().length > 0) {
+      const [first = ''] = underWay();
+      began.push(first);
+      await end(first, ['192.0.2.1']);
+    }
+    assert.deepEqual(began, ['a', 'd', 'c', 'b']);
+  });
+
   test('a name that several tenants wait for is looked up at the expense of one', async () => {
     const { names, underWay, end } = sceneOf({
-      atOncePerOwner: { quick: 1, new: 1, slow: 1 },
+      classes: withPlaces({ atOncePerOwner: 1 }),
     });
     ask(names, 1, ['a', 'shared', 'b']);
     ask(names, 2, ['shared', 'c']);

@@ -4,7 +4,13 @@ import { limits } from '../../src/config.ts';
 import type { PostResult } from '../../src/core/retry.ts';
 import { startDns, type Zone } from '../helpers/dns.ts';
 import { hang, type Receiver, rawThenEnd, startReceiver, type Wire } from '../helpers/receiver.ts';
-import { createSender, timeoutMs, type Sender } from '../helpers/sender.ts';
+import {
+  createSender,
+  firstLookupMs,
+  silentLookupMs,
+  timeoutMs,
+  type Sender,
+} from '../helpers/sender.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 /** What attempts and lookups of names do to each other, through the resolver of production. */
@@ -13,9 +19,7 @@ const delivered: PostResult = { kind: 'answered', status: 204, text: '', retryAf
 const noAnswer: PostResult = { kind: 'broken', cause: 'dns', detail: 'ETIMEOUT' };
 const closing = rawThenEnd('HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n');
 
-const { keptMs, usableMs, failureKeptMs, quickMs } = limits.names;
-/** Of a name that nobody answers for: first in any place, then in one of slow names. */
-const lookupMs = quickMs + limits.names.timeoutMs;
+const { usableMs, failureKeptMs } = limits.names;
 
 async function sceneOf(
   t: TestContext,
@@ -65,7 +69,7 @@ describe('preparing an attempt', () => {
     assert.equal(transport.prepare(1, origin), true);
     assert.deepEqual(await send(origin), delivered);
     await waitFor('the connection to close', () => transport.count().lines === 0);
-    await clock.advance(keptMs);
+    await clock.advance(usableMs);
     assert.notEqual(transport.prepare(1, origin), true);
     assert.deepEqual(await send(origin), delivered);
   });
@@ -73,7 +77,7 @@ describe('preparing an attempt', () => {
   test('that ends without an address lets the attempt begin, which says so', async (t) => {
     const { transport, send, clock, questions } = await sceneOf(t, zone);
     const prepared = transport.prepare(1, 'http://silent.test');
-    await clock.advance(lookupMs);
+    await clock.advance(silentLookupMs);
     await prepared;
     const before = questions.length;
     assert.equal(transport.prepare(1, 'http://silent.test'), true);
@@ -114,21 +118,35 @@ describe('an attempt that waits for the lookups of others', () => {
     const { transport, post, port, clock } = await sceneOf(t, zone);
     for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
     const waiting = post(`http://name.test:${port}`);
-    await clock.advance(quickMs);
+    await clock.advance(firstLookupMs);
     assert.deepEqual(await waiting.ended, delivered);
-    assert.equal(waiting.waitedMs, quickMs);
+    assert.equal(waiting.waitedMs, firstLookupMs);
   });
 
-  test('loses no time either when its own name is slow, and waits among the slow ones', async (t) => {
+  test('fails when its lookup does not begin in time, so that its row stays claimed', async (t) => {
     const { transport, post, clock } = await sceneOf(t, zone);
-    for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
-    // By now all of them are known to be slow, and two of them are under way.
-    await clock.advance(8 * quickMs);
+    const slow = [...silentOrigins(2), 'http://silent.test'];
+    for (const origin of slow) void transport.prepare(1, origin);
+    await clock.advance(2 * silentLookupMs + usableMs);
+    for (const origin of silentOrigins(2)) void transport.prepare(1, origin);
     const waiting = post('http://silent.test');
-    // Far more than the time of an attempt; its lookup is the next one in its queue again.
-    await clock.advance(3 * timeoutMs);
+    const startedMs = clock.elapsedMs();
+    await clock.advance(limits.names.timeoutMs - 1);
     assert.deepEqual(await waiting.ended, noAnswer);
-    assert.ok(waiting.waitedMs >= quickMs, `${waiting.waitedMs} ms`);
+    assert.ok(waiting.waitedMs > 0 && waiting.waitedMs < clock.elapsedMs() - startedMs);
+  });
+
+  test('fails at once by a failure that was valid when it was prepared', async (t) => {
+    const { transport, post, clock, questions } = await sceneOf(t, zone);
+    void transport.prepare(1, 'http://silent.test');
+    await clock.advance(silentLookupMs);
+    assert.equal(transport.prepare(1, 'http://silent.test'), true);
+    await clock.advance(usableMs - 1);
+    const before = questions.length;
+    const late = post('http://silent.test');
+    assert.deepEqual(await late.ended, noAnswer);
+    assert.equal(late.waitedMs, 0);
+    assert.equal(questions.length, before);
   });
 
   test('has all of its time when the lookup begins', async (t) => {
@@ -136,7 +154,7 @@ describe('an attempt that waits for the lookups of others', () => {
     receiver.answer = hang;
     for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
     const waiting = post(`http://name.test:${port}`);
-    await clock.advance(quickMs);
+    await clock.advance(firstLookupMs);
     await waitFor('the request', () => receiver.requests.length === 1);
     let isOver = false;
     void waiting.ended.then(() => (isOver = true));

@@ -26,6 +26,15 @@ export interface Sender {
 
 export const timeoutMs = 10_000;
 
+const [, unknownClass, ...slowerClasses] = limits.names.classes;
+/** The first lookup of a name has this long. */
+export const firstLookupMs: number = unknownClass.belowMs;
+/** A lookup that nobody answers, when it gets a place at once in each class. */
+export const silentLookupMs = slowerClasses.reduce<number>(
+  (sum, { belowMs }) => sum + Math.min(belowMs, limits.names.timeoutMs),
+  firstLookupMs,
+);
+
 export interface SenderOptions {
   /** LEAT_EGRESS_ALLOW. */
   readonly allow?: readonly string[];

@@ -192,8 +192,7 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'an owner whose name lookups take every place',
     file: 'delivery/name-lookups.ts',
-    before:
-      'if (hasPlace(owner.underWay, this.#deps.limits.atOncePerOwner, lookupClass)) return owner;',
+    before: 'if (hasPlace(owner.underWay, this.#atOncePerOwner, index)) return owner;',
     after: 'return owner;',
     killedBy: {
       file: 'test/delivery/name-lookups.test.ts',

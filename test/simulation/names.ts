@@ -15,9 +15,13 @@ export type NameMood = 'well' | 'slow' | 'silent' | 'unknown' | 'flapping';
 export const nameWellMaxMs = 10;
 
 const limits = {
-  atOnce: { quick: 8, new: 6, slow: 3 },
-  atOncePerOwner: { quick: 6, new: 4, slow: 2 },
-  quickMs: 100,
+  classes: [
+    { belowMs: 20, atOnce: 8, atOncePerOwner: 6 },
+    { belowMs: 100, atOnce: 6, atOncePerOwner: 5 },
+    { belowMs: 250, atOnce: 4, atOncePerOwner: 3 },
+    { belowMs: Infinity, atOnce: 3, atOncePerOwner: 2 },
+  ],
+  unknownClass: 1,
   timeoutMs: 500,
   keptMs: 2000,
   failureKeptMs: 200,
@@ -89,25 +93,36 @@ export interface Found {
   readonly waitedMs: number;
 }
 
+/** An attempt waits this long for the start of a lookup. */
+const placeWaitMaxMs = 200;
+
 /** Calls `ended` with what a name resolved to, at once when that is known; as the transport does. */
 export function lookUp(
   names: NameLookups,
-  given: { readonly owner: number; readonly name: string; readonly nowMs: () => number },
+  given: {
+    readonly owner: number;
+    readonly name: string;
+    readonly nowMs: () => number;
+    readonly later: (delayMs: number, action: () => void) => void;
+  },
   ended: (found: Found) => void,
 ): void {
-  const { owner, name, nowMs } = given;
-  const known = names.usable(name);
+  const { owner, name, nowMs, later } = given;
+  const known = names.last(name);
   if (known !== undefined) return ended({ answer: known, waitedMs: 0 });
-  let waitedMs = 0;
-  let sinceMs = nowMs();
+  const sinceMs = nowMs();
+  let waitedMs: number | undefined;
+  const begun = (): void => {
+    waitedMs ??= nowMs() - sinceMs;
+  };
+  later(placeWaitMaxMs, () => {
+    if (waitedMs !== undefined) return;
+    begun();
+    ended({ answer: { kind: 'failed', code: 'ETIMEOUT' }, waitedMs: placeWaitMaxMs });
+  });
   names.find(owner, name, {
     first: true,
-    begun: () => {
-      waitedMs += nowMs() - sinceMs;
-    },
-    putBack: () => {
-      sinceMs = nowMs();
-    },
-    ended: (answer) => ended({ answer, waitedMs }),
+    begun,
+    ended: (answer) => ended({ answer, waitedMs: waitedMs ?? 0 }),
   });
 }

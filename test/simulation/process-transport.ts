@@ -83,7 +83,10 @@ export function transportOf(
         }
       };
       const { hostname } = new URL(request.origin);
-      lookUp(names, { owner: line.log.tenant, name: hostname, nowMs: clock.elapsedMs }, found);
+      const owner = line.log.tenant;
+      const soon = (delayMs: number, action: () => void): void =>
+        later(delayMs, () => mail(action));
+      lookUp(names, { owner, name: hostname, nowMs: clock.elapsedMs, later: soon }, found);
       const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
       return {
         ended: promise,

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../../src/config.ts';
+import { createEgressRule } from '../../src/delivery/egress.ts';
+import { createNameLookups, timedOut } from '../../src/delivery/name-lookups.ts';
+import { createTransport, type Transport } from '../../src/delivery/transport.ts';
+import { newEvent } from '../store/contract/scene.ts';
+import { createDeliveryScene } from './scene.ts';
+
+/**
+ * The dispatcher over the real transport and the real queue of lookups, of names that nobody answers
+ * for. Each claim takes a while, as it does under load or over a network.
+ */
+for (const claimMs of [50, 1100]) {
+  test(`no attempt for a silent name waits for its lookup while it holds a slot (claims take ${claimMs} ms)`, async (t) => {
+    let real: Transport | undefined;
+    const open = new Map<string, number>();
+    let twice = 0;
+    let longestMs = 0;
+    const scene = await createDeliveryScene(t, {
+      settings: {
+        concurrency: 1024,
+        inflightBytesMax: 268_435_456,
+        streamConcurrency: 64,
+        retryDelaysMs: [1300, 2700, 4100],
+        settleMax: 256,
+        parkAfterEvents: 256,
+        pageEvents: 1000,
+        claimedBytes: 1000,
+      },
+      through: (store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          claimDue: async (...args) => {
+            const rows = await store.deliveries.claimDue(...args);
+            const { promise, resolve } = Promise.withResolvers<void>();
+            scene.clock.after(claimMs, resolve);
+            await promise;
+            return rows;
+          },
+        },
+      }),
+      respond: (post) => {
+        const { clock } = scene;
+        const key = `${post.request.origin} ${post.eventId}`;
+        const startedMs = clock.elapsedMs();
+        const before = open.get(key) ?? 0;
+        if (before > 0) twice += 1;
+        open.set(key, before + 1);
+        const send = async (transport: Transport): Promise<void> => {
+          const result = await transport.post(post.request).ended;
+          longestMs = Math.max(longestMs, clock.elapsedMs() - startedMs);
+          open.set(key, (open.get(key) ?? 1) - 1);
+          post.end(result);
+        };
+        if (real !== undefined) void send(real);
+        return undefined;
+      },
+    });
+    const names = createNameLookups({
+      clock: scene.clock,
+      limits: limits.names,
+      resolve: (_, timeoutMs) =>
+        new Promise((_resolve, reject) => {
+          scene.clock.after(timeoutMs, () =>
+            reject(Object.assign(new Error('x'), { code: timedOut })),
+          );
+        }),
+    });
+    real = createTransport({
+      clock: scene.clock,
+      egress: createEgressRule({ allow: [] }),
+      names,
+      timeoutMs: 10_000,
+      bodyBytesMax: 65_536,
+      textBytesMax: 2048,
+    });
+    t.after(() => real?.close());
+    scene.transport.prepare = (tenant, origin) => real?.prepare(tenant, origin) ?? true;
+    await scene.start();
+    for (let n = 0; n < 100; n += 1) {
+      await scene.addStream({
+        types: ['a.made'],
+        destination: {
+          endpoint: `http://silent-${n}.test/hook`,
+          authorization: { method: 'bearer', token: 'x' },
+        },
+      } as never);
+    }
+    for (let tick = 0; tick < 240; tick += 1) {
+      if (tick % 8 === 0) {
+        await scene.store.log.append(scene.tenant, [
+          newEvent({ type: 'a.made', time: scene.clock.now() }),
+        ]);
+      }
+      await scene.clock.advance(470 + (tick % 7) * 11);
+    }
+    assert.ok(scene.transport.posts.length > 100);
+    assert.equal(twice, 0, 'an event was sent while an attempt for it was under way');
+    assert.equal(longestMs, 0);
+  });
+}
