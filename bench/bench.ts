@@ -12,6 +12,8 @@ export interface RunOptions {
   readonly rounds: number;
   /** Waiting events of a drain; absent for each benchmark's own number. */
   readonly events: number | undefined;
+  /** Part of the names of the cases to measure, where a benchmark has some; absent for all. */
+  readonly cases: string | undefined;
   /** Numbers of nodes to measure, where a store can be shared. */
   readonly nodes: readonly number[];
 }
