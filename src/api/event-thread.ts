@@ -1,3 +1,4 @@
+import { constants, setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Problem } from './problem.ts';
 import {
@@ -21,6 +22,10 @@ export type BodyRead =
 
 /** A `Problem` as it crosses threads. */
 export type ProblemParts = Pick<Problem, 'status' | 'message' | 'errorCode' | 'headers'>;
+
+// The event loop goes first where there are more threads than cores. On Linux each thread has a
+// priority of its own (sched(7)); elsewhere this would be that of the whole process.
+if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
 const readEvents = createEventReader(workerData as EventRules);
 parentPort?.on('message', (body: BodyToRead) => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
+import type { Worker } from 'node:worker_threads';
 import { openSite } from './site.ts';
 
 /** Reads from a socket until the text fits. */
@@ -51,5 +52,17 @@ describe('closing', () => {
     await site.app.close();
     await ended;
     assert.ok(socket.destroyed);
+  });
+
+  test('ends the thread that reads bodies', async (t) => {
+    const site = await openSite();
+    t.after(() => site.house.close());
+    const started = once(process, 'worker') as Promise<[Worker]>;
+    const event = { type: 'a.b', data: { x: 'x'.repeat(50_000) } };
+    assert.equal((await site.send('POST', '/events', event)).status, 202);
+    const [worker] = await started;
+    const ended = once(worker, 'exit');
+    await site.app.close();
+    await ended;
   });
 });
