@@ -3,11 +3,22 @@
 /** Characters or bytes of items that are worked on without a break: a few milliseconds. */
 const sliceMax = 128 * 1024;
 
-/** Lets everything else that is ready go first. */
+/** Who waits for a turn of the event loop: of the process, as the event loop is. */
+const waiting: (() => void)[] = [];
+
+/**
+ * Lets everything else that is ready go first. Only one of all who wait goes on in a turn of the event
+ * loop, so that slices of many requests together hold it no longer than one does.
+ */
 export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => {
-    setImmediate(resolve);
+    if (waiting.push(resolve) === 1) setImmediate(nextTurn);
   });
+}
+
+function nextTurn(): void {
+  waiting.shift()?.();
+  if (waiting.length > 0) setImmediate(nextTurn);
 }
 
 /**

@@ -1,5 +1,6 @@
 import { StoreContentRefused } from '../core/errors.ts';
 import type { Appended, NewEvent } from '../core/types.ts';
+import { yieldToEventLoop } from '../core/slices.ts';
 import type { LogStore } from './port.ts';
 
 /** Appends of many callers in few commits. */
@@ -23,12 +24,15 @@ export interface AppenderDeps {
   defer(action: () => void): void;
   /** A group takes no further call at this number of events, so that no commit takes long. */
   readonly groupEventsMax: number;
-  /** The same by characters of bodies. */
+  /**
+   * The same by characters of bodies. A call may have more by itself. A group that is full lets others
+   * go first: one of them is written in a turn of the event loop, whatever the tenant.
+   */
   readonly groupBodiesMax: number;
 }
 
-/** A thousand publishes, or the bodies of two of the largest, in one commit. */
-export const groupLimits = { groupEventsMax: 1000, groupBodiesMax: 8 * 1024 * 1024 };
+/** A thousand publishes, or bodies that SQLite writes in some 5 ms, in one commit. */
+export const groupLimits = { groupEventsMax: 1000, groupBodiesMax: 1024 * 1024 };
 
 /** One call of append that waits for its commit. */
 interface Call {
@@ -58,7 +62,11 @@ export function createAppender(deps: AppenderDeps): Appender {
     return lane;
   };
   const work = async (tenant: number, waiting: Call[]): Promise<void> => {
-    while (waiting.length > 0) await writeGroup(deps, tenant, nextGroup(deps, waiting));
+    while (waiting.length > 0) {
+      const { group, isFull } = nextGroup(deps, waiting);
+      if (isFull) await yieldToEventLoop();
+      await writeGroup(deps, tenant, group);
+    }
     lanes.delete(tenant);
   };
 
@@ -96,16 +104,18 @@ function afterBurst(
 }
 
 /** Takes calls off `waiting` in their order: at least one, then as many as the limits allow. */
-function nextGroup(limits: AppenderDeps, waiting: Call[]): Call[] {
+function nextGroup(limits: AppenderDeps, waiting: Call[]): { group: Call[]; isFull: boolean } {
+  const isFull = (): boolean => events >= limits.groupEventsMax || bodies >= limits.groupBodiesMax;
   let events = 0;
   let bodies = 0;
-  const end = waiting.findIndex((call) => {
-    const full = events >= limits.groupEventsMax || bodies >= limits.groupBodiesMax;
+  let end = 0;
+  for (const call of waiting) {
+    if (isFull()) break;
+    end += 1;
     events += call.events.length;
     for (const event of call.events) bodies += event.body.length;
-    return full;
-  });
-  return waiting.splice(0, end === -1 ? waiting.length : end);
+  }
+  return { group: waiting.splice(0, end), isFull: isFull() };
 }
 
 /** Never rejects: every outcome goes to the calls. */

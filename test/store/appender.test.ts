@@ -43,7 +43,10 @@ function createGate(given: Partial<AppenderDeps> = {}) {
   };
 }
 
-const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
+/** A full group lets a turn of the event loop pass. */
+const settled = async () => {
+  for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+};
 
 const answer = (events: readonly NewEvent[]): Appended[] =>
   events.map(({ id }, index) => ({ id, offset: index + 1, repeated: false }));
