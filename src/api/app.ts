@@ -93,6 +93,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     limiter,
     clock,
     log,
+    open,
     bodyBytesMax,
     unread: createUnreadAnswers({ bytesMax: settings.limits.unreadBytesMax }),
     lists: createTurnQueue((list) => list(), listsAtOnce),

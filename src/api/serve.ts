@@ -14,6 +14,7 @@ import { authorize, type Gate, type Visit } from './gate.ts';
 import type { Log } from './log.ts';
 import type { Answer, BodyRule, Call, LiveBody, Operation } from './operation.ts';
 import { badBody, type Problem, problemBody, problemOf, tooManyRequests } from './problem.ts';
+import { writePaced } from './paced-answer.ts';
 import { parseQuery, queryText } from './query.ts';
 import { slicedJson } from './sliced-json.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
@@ -29,6 +30,8 @@ export interface ServeDeps {
   readonly unread: Pick<UnreadAnswers, 'admit'>;
   /** Does lists, a few at once. */
   readonly lists: TurnQueue<() => Promise<TextAnswer>, TextAnswer>;
+  /** False from the moment the server is to end: then a connection ends with its answer. */
+  readonly open: () => boolean;
   /** Limit of bodies that have none of their own. */
   readonly bodyBytesMax: number;
 }
@@ -52,9 +55,12 @@ export function serve(deps: ServeDeps, operation: Operation): RouteHandler {
     }
     const status = answer.status ?? operation.success;
     if (answer.live !== undefined) return sendLive(reply, status, answer.headers, answer.live);
-    const bytes = answer.json === undefined ? 0 : Buffer.byteLength(answer.json);
-    const admitted = deps.unread.admit(clientOf(visit), bytes, reply.raw);
-    return admitted ? send(reply, status, answer) : reply.hijack();
+    const { json, ...rest } = answer;
+    const bytes = bytesOf(json);
+    if (!deps.unread.admit(clientOf(visit), bytes, reply.raw)) return reply.hijack();
+    return typeof json === 'object'
+      ? sendPieces(deps, reply, status, { ...rest, json, bytes })
+      : send(reply, status, { ...rest, json });
   });
 }
 
@@ -74,12 +80,37 @@ function answerOf(
   return operation.isList === true ? lists.run(tenant.id, handle) : handle();
 }
 
-type TextAnswer = Omit<Answer, 'body'>;
+type TextAnswer = Omit<Answer, 'body' | 'json'> & {
+  readonly json?: string | readonly Buffer[] | undefined;
+};
+
+function bytesOf(json: TextAnswer['json']): number {
+  if (json === undefined) return 0;
+  if (typeof json === 'string') return Buffer.byteLength(json);
+  return json.reduce((sum, piece) => sum + piece.length, 0);
+}
 
 /** Whoever reads the answer: only a verified token gets this far. */
 function clientOf({ tenant, authentication }: Visit): string {
   const client = authentication.kind === 'verified' ? authentication.token.bucket : '';
   return `${tenant.id}/${client}`;
+}
+
+/** Answers with a long body, which is written to the connection itself, part by part. */
+function sendPieces(
+  { open }: Pick<ServeDeps, 'open'>,
+  reply: FastifyReply,
+  status: number,
+  { headers, json, bytes }: { headers?: Answer['headers']; json: readonly Buffer[]; bytes: number },
+): FastifyReply {
+  const ending = open() ? undefined : { connection: 'close' };
+  const length = { 'content-length': String(bytes) };
+  const response = reply.headers({ ...jsonHeaders, ...headers, ...length, ...ending }).hijack().raw;
+  if (response.destroyed) return reply;
+  response.writeHead(status, reply.getHeaders() as OutgoingHttpHeaders);
+  if (reply.request.method === 'HEAD') response.end();
+  else void writePaced(response, json);
+  return reply;
 }
 
 /**

@@ -1,5 +1,5 @@
-import type { User } from '../core/types.ts';
-import { userObject } from '../core/users.ts';
+import { mapInSlices } from '../core/slices.ts';
+import type { ShownUser } from '../core/types.ts';
 import {
   type FieldsQuery,
   users,
@@ -14,6 +14,8 @@ import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
 import { badQuery, Problem } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
+import { showUser } from './show-user.ts';
+import type { JsonText } from './sliced-json.ts';
 
 interface Deps {
   readonly store: Pick<Store, 'users'>;
@@ -26,17 +28,6 @@ const lifecycle = 'Generally Available';
 /** The operations that answer more than one user (contract section 13). */
 export function userLists(deps: Deps): Operation[] {
   return [listUsers(deps), findUsersByEmail(deps)];
-}
-
-/** The user with the members that the query asks for; names that no user has choose nothing. */
-export function showUser(
-  of: User,
-  { fields, include_fields: include = true }: FieldsQuery,
-): object {
-  const object = userObject(of);
-  if (fields === undefined) return object;
-  const names = new Set(fields.split(',').map((name) => name.trim()));
-  return Object.fromEntries(Object.entries(object).filter(([name]) => names.has(name) === include));
 }
 
 function listUsers(deps: Deps): Operation {
@@ -90,7 +81,7 @@ async function pageByNumber(
     throw tooManyToSort(sort?.field ?? '', max.users);
   }
   const { items, total } = answer;
-  const shown = items.map((item) => showUser(item, query));
+  const shown = await showUsers(items, query);
   if (!counted) return shown;
   return { ...totalsOf(query, total), length: shown.length, users: shown };
 }
@@ -111,7 +102,7 @@ async function pageFrom(
   }
   const asked = pageOf(query, settings.limits, isUserId);
   const page = await store.users.listFrom(tenant, asked);
-  return { users: page.items.map((item) => showUser(item, query)), ...nextOf(page.next) };
+  return { users: await showUsers(page.items, query), ...nextOf(page.next) };
 }
 
 function isUserId(key: string): boolean {
@@ -134,9 +125,17 @@ function findUsersByEmail({ store }: Deps): Operation {
     errors: [400],
     handle: async ({ tenant, query }) => {
       const found = await store.users.byEmail(tenant.id, query.email.toLowerCase());
-      return { body: found.map((item) => showUser(item, query)) };
+      return { body: await showUsers(found, query) };
     },
   });
+}
+
+function showUsers(found: readonly ShownUser[], query: FieldsQuery): Promise<JsonText[]> {
+  return mapInSlices(
+    found,
+    (user) => showUser(user, query),
+    ({ profileJson }) => profileJson.length,
+  );
 }
 
 /** `field:1` or `field:-1`; the schema has made sure of the form. */

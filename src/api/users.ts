@@ -28,7 +28,8 @@ import type { Store } from '../store/port.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, notFound, Problem, quoted } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { showUser, userLists } from './user-lists.ts';
+import { showUser } from './show-user.ts';
+import { userLists } from './user-lists.ts';
 
 export interface UserDeps {
   readonly store: Pick<Store, 'users'>;

@@ -293,3 +293,6 @@ export interface User {
   readonly createdAt: Millis;
   readonly updatedAt: Millis;
 }
+
+/** A user as it is read to be shown: the profile is the text of a JSON object, as `JSON.stringify` writes it. */
+export type ShownUser = Omit<User, 'profile'> & { readonly profileJson: string };

@@ -98,16 +98,24 @@ const clashes = [
 
 /** The user as clients and receivers see it (contract section 13): everything but the password. */
 export function userObject(user: User): Readonly<Record<string, unknown>> {
-  const { id, connection, email, username, profile } = user;
+  const { before, after } = aroundProfile(user);
+  return { ...before, ...user.profile, ...after };
+}
+
+/** The members of the object that stand before and after those of the profile, which has others. */
+export function aroundProfile(user: Omit<User, 'profile'>): {
+  readonly before: Readonly<Record<string, unknown>>;
+  readonly after: Readonly<Record<string, unknown>>;
+} {
+  const { id, connection, email, username } = user;
   const [provider, localId] = idParts(id);
   return {
-    user_id: id,
-    email,
-    ...(username === undefined ? {} : { username }),
-    ...profile,
-    created_at: formatTime(user.createdAt),
-    updated_at: formatTime(user.updatedAt),
-    identities: [{ connection, user_id: localId, provider, isSocial: false }],
+    before: { user_id: id, email, ...(username === undefined ? {} : { username }) },
+    after: {
+      created_at: formatTime(user.createdAt),
+      updated_at: formatTime(user.updatedAt),
+      identities: [{ connection, user_id: localId, provider, isSocial: false }],
+    },
   };
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { countParts } from '../../src/api/json-parts.ts';
+import { countParts, membersOf } from '../../src/api/json-parts.ts';
 
 describe('countParts', () => {
   const cases: [text: string, parts: number][] = [
@@ -13,5 +13,23 @@ describe('countParts', () => {
   ];
   for (const [text, parts] of cases) {
     test(`finds ${parts} in ${text}`, () => assert.equal(countParts(text), parts));
+  }
+});
+
+describe('membersOf', () => {
+  const objects: object[] = [
+    {},
+    { a: 1 },
+    { a: '', 'b "\\': { c: [1, { d: '}],{"' }] }, e: [], f: {}, g: 'x\\', h: null },
+    { user_metadata: { list: [[], [{}], ','], text: '\u2028 \ud83e\uddd1,"' }, ['__proto__']: [1] },
+  ];
+  for (const [index, object] of objects.entries()) {
+    test(`cuts object ${index} into what JSON.stringify wrote of each member`, () => {
+      const expected = Object.entries(object).map(([name, value]) => ({
+        name,
+        text: `${JSON.stringify(name)}:${JSON.stringify(value)}`,
+      }));
+      assert.deepEqual(membersOf(JSON.stringify(object)), expected);
+    });
   }
 });

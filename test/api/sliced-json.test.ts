@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { slicedJson } from '../../src/api/sliced-json.ts';
+import { JsonText, slicedJson } from '../../src/api/sliced-json.ts';
 
 describe('slicedJson', () => {
   const bodies: unknown[] = [
@@ -17,9 +17,26 @@ describe('slicedJson', () => {
   ];
   for (const [index, body] of bodies.entries()) {
     test(`writes body ${index} as JSON.stringify does`, async () => {
-      assert.equal(await slicedJson(body), JSON.stringify(body));
+      assert.equal(await textOf(body), JSON.stringify(body));
     });
   }
+
+  test('takes in what is text already', async () => {
+    const user = new JsonText('{"id":', '1', '}');
+    assert.equal(await textOf(user), '{"id":1}');
+    assert.equal(await textOf([user]), '[{"id":1}]');
+    assert.equal(
+      await textOf({ users: [user, user], total: 2 }),
+      '{"users":[{"id":1},{"id":1}],"total":2}',
+    );
+    assert.equal(await textOf({ users: [user] }), '{"users":[{"id":1}]}');
+  });
+
+  test('makes pieces of what is long alone', async () => {
+    assert.equal(typeof (await slicedJson([{ a: 1 }, { a: 2 }])), 'string');
+    const pieces = await slicedJson([...Array(20).fill('é'.repeat(40_000))]);
+    assert.ok(Array.isArray(pieces) && pieces.length >= 10, typeof pieces);
+  });
 
   test('gives way between the items of a long list', async () => {
     const items = Array.from({ length: 20 }, () => 'x'.repeat(100_000));
@@ -35,3 +52,8 @@ describe('slicedJson', () => {
     assert.ok(turns >= 9, `${turns} turns`);
   });
 });
+
+async function textOf(body: unknown): Promise<string> {
+  const json = await slicedJson(body);
+  return typeof json === 'string' ? json : Buffer.concat(json).toString();
+}

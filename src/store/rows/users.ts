@@ -1,6 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import { mapInSlices } from '../../core/slices.ts';
-import type { User } from '../../core/types.ts';
+import type { ShownUser, User } from '../../core/types.ts';
 
 /** The columns of a user. */
 export interface UserRow {
@@ -14,8 +13,14 @@ export interface UserRow {
   readonly updated_at: Millis;
 }
 
-/** A user as the port has it. */
+/** A user as the port has it to be changed. */
 export function userOf(tenant: number, row: UserRow): User {
+  const { profileJson, ...user } = shownUser(tenant, row);
+  return { ...user, profile: JSON.parse(profileJson) as User['profile'] };
+}
+
+/** A user as the port has it to be shown. */
+export function shownUser(tenant: number, row: UserRow): ShownUser {
   return {
     tenant,
     id: row.id,
@@ -23,15 +28,10 @@ export function userOf(tenant: number, row: UserRow): User {
     email: row.email,
     username: row.username ?? undefined,
     passwordHash: row.password_hash,
-    profile: JSON.parse(row.profile) as User['profile'],
+    profileJson: row.profile,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
-}
-
-/** The same of a page, whose profiles may be large. */
-export function usersOf(tenant: number, rows: readonly UserRow[]): Promise<User[]> {
-  return mapInSlices(rows, (row) => userOf(tenant, row), profileBytes);
 }
 
 /** What counts of a row in a page that is bounded in bytes. */

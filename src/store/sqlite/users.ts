@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { LogEvent, NewEvent, User } from '../../core/types.ts';
+import type { LogEvent, NewEvent, ShownUser, User } from '../../core/types.ts';
 import type { Hint, Page } from '../port.ts';
 import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
 import { orderedPage } from '../user-order.ts';
@@ -7,7 +7,7 @@ import type { StoreTime } from '../port-time.ts';
 import type { Database } from './database.ts';
 import { appendWithin } from './log.ts';
 import { readPieces } from '../rows/bounded.ts';
-import { profileBytes, userOf, type UserRow, usersOf } from '../rows/users.ts';
+import { profileBytes, shownUser, userOf, type UserRow } from '../rows/users.ts';
 
 export interface UserDeps {
   readonly db: Database;
@@ -24,7 +24,10 @@ export function createUserStore({ db, hint, time }: UserDeps): UserStore {
     return answer;
   };
   return {
-    get: async (tenant, id) => get(db, tenant, id),
+    get: async (tenant, id) => {
+      const row = get(db, tenant, id);
+      return row && shownUser(tenant, row);
+    },
     byEmail: async (tenant, email) => byEmail(db, tenant, email.toLowerCase()),
     list: async (tenant, query) => list(db, tenant, query),
     listFrom: async (tenant, page) => listFrom(db, tenant, page),
@@ -41,32 +44,31 @@ interface Changed<T> {
   readonly written: readonly LogEvent[];
 }
 
-function get(db: Database, tenant: number, id: string): User | undefined {
-  const row = db.get<UserRow>`
+function get(db: Database, tenant: number, id: string): UserRow | undefined {
+  return db.get<UserRow>`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
     from users where tenant = ${tenant} and id = ${id}`;
-  return row && userOf(tenant, row);
 }
 
-function byEmail(db: Database, tenant: number, email: string): User[] {
+function byEmail(db: Database, tenant: number, email: string): ShownUser[] {
   const rows = db.all<UserRow>`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
     from users where tenant = ${tenant} and email = ${email} order by id`;
-  return rows.map((row) => userOf(tenant, row));
+  return rows.map((row) => shownUser(tenant, row));
 }
 
 async function listFrom(
   db: Database,
   tenant: number,
   page: Parameters<UserStore['listFrom']>[1],
-): Promise<Page<User>> {
+): Promise<Page<ShownUser>> {
   const { after = '' } = page;
   const found = (read: readonly UserRow[], take: number): Iterable<UserRow> => db.each`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
     from users where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
     order by id limit ${take}`;
   const { rows, hasMore } = await readPieces(found, page, profileBytes);
-  const items = await usersOf(tenant, rows);
+  const items = rows.map((row) => shownUser(tenant, row));
   return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
@@ -79,7 +81,7 @@ async function list(db: Database, tenant: number, query: UserQuery): ReturnType<
   const count = query.counted
     ? db.get<{ total: number }>`select count(*) as total from users where tenant = ${tenant}`
     : undefined;
-  return { items: await usersOf(tenant, rows), total: count?.total ?? 0 };
+  return { items: rows.map((row) => shownUser(tenant, row)), total: count?.total ?? 0 };
 }
 
 /** `undefined` where every user had to be read and there are too many. */
@@ -164,8 +166,9 @@ function update<R extends string>(
     now: Millis;
   },
 ): Changed<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }> {
-  const before = get(db, tenant, id);
-  if (before === undefined) return unchanged({ refused: 'unknown' });
+  const row = get(db, tenant, id);
+  if (row === undefined) return unchanged({ refused: 'unknown' });
+  const before = userOf(tenant, row);
   const decision = decide(before);
   if ('refused' in decision) return unchanged(decision);
   const { connection, createdAt } = before;
@@ -187,11 +190,11 @@ function remove(
   emit: (before: User) => NewEvent,
   now: Millis,
 ): Changed<boolean> {
-  const before = get(db, tenant, id);
-  if (before === undefined) return unchanged(false);
+  const row = get(db, tenant, id);
+  if (row === undefined) return unchanged(false);
   db.run`delete from users where tenant = ${tenant} and id = ${id}`;
   db.run`delete from role_users where tenant = ${tenant} and user = ${id}`;
-  const { written } = appendWithin(db, tenant, [emit(before)], now);
+  const { written } = appendWithin(db, tenant, [emit(userOf(tenant, row))], now);
   return { answer: true, written };
 }
 
