@@ -71,6 +71,8 @@ export function createScheduler(deps: SchedulerDeps): Scheduler {
 class FairScheduler implements Scheduler {
   readonly #deps: SchedulerDeps;
   readonly #shares: Shares;
+  /** Slots for streams that have none. */
+  readonly #kept: number;
   /** What tenants hold; one that holds nothing is forgotten. */
   readonly #holdings = new Map<number, Holding>();
   /** Streams wait apart by what is expected of them, as slow ones may have to wait for longer. */
@@ -88,8 +90,10 @@ class FairScheduler implements Scheduler {
   constructor(deps: SchedulerDeps) {
     const { concurrency, inflightBytesMax, slowSlots } = deps.settings;
     const capacity = { slots: concurrency, bytes: inflightBytesMax };
+    this.#kept = Math.floor(concurrency / 16);
     this.#deps = deps;
-    this.#shares = new Shares(capacity, slowSlots, deps.isShared);
+    const few = Math.max(1, Math.min(slowSlots, this.#kept));
+    this.#shares = new Shares(capacity, few, deps.isShared);
   }
 
   get inFlight(): number {
@@ -255,8 +259,7 @@ class FairScheduler implements Scheduler {
    * the same second, something is left for those that do not.
    */
   #leavesRoom(runner: Runner, holding: Holding): boolean {
-    const kept = Math.floor(this.#deps.settings.concurrency / 16);
-    return runner.inFlight === 0 || this.#shares.room(holding) > kept;
+    return runner.inFlight === 0 || this.#shares.room(holding) > this.#kept;
   }
 
   #isPrepared(runner: Runner): boolean {
