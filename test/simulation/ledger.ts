@@ -151,13 +151,7 @@ export class Ledger extends Account {
     if (count !== expected)
       this.break('lost', `${count} events were pruned instead of ${expected}`);
     this.tables.checkKept();
-    const oldest = log.model.log[0]?.offset ?? log.head + 1;
-    for (const line of cursors) {
-      if (line.counts.enabled) continue;
-      for (let offset = line.counts.cursor + 1; offset < oldest; offset += 1) {
-        line.leftOut.add(offset);
-      }
-    }
+    for (const line of cursors) if (!line.counts.enabled) leaveOutPruned(line);
   }
 
   // Streams
@@ -169,6 +163,8 @@ export class Ledger extends Account {
     const begins = Math.min(start ?? log.head, log.head);
     counts.cursor = begins;
     const line = newLine(stream, types, { counts, log });
+    // What it was to begin with may have been pruned between the question and the command.
+    leaveOutPruned(line);
     this.lines.set(stream.id, line);
     log.model.streams.set(stream.id, line.counts);
     // Pruned between the choice of the start and the creation.
@@ -230,4 +226,10 @@ export class Ledger extends Account {
     model.disable(line.counts, this.deps.now());
     this.tables.look(line);
   }
+}
+
+/** The log no longer has these events above the cursor, and nobody had to keep them. */
+function leaveOutPruned({ log, counts, leftOut }: Line): void {
+  const oldest = log.model.log[0]?.offset ?? log.head + 1;
+  for (let offset = counts.cursor + 1; offset < oldest; offset += 1) leftOut.add(offset);
 }
