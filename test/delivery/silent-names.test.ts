@@ -78,6 +78,7 @@ for (const claimMs of [50, 1100]) {
     });
     t.after(() => real?.close());
     scene.transport.prepare = (tenant, origin) => real?.prepare(tenant, origin) ?? true;
+    scene.transport.isReady = (origin) => real?.isReady(origin) ?? true;
     await scene.start();
     for (let n = 0; n < 100; n += 1) {
       await scene.addStream({
