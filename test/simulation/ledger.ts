@@ -163,13 +163,10 @@ export class Ledger extends Account {
     const begins = Math.min(start ?? log.head, log.head);
     counts.cursor = begins;
     const line = newLine(stream, types, { counts, log });
-    // What it was to begin with may have been pruned between the question and the command.
+    // Pruned between the choice of the start and the creation.
     leaveOutPruned(line);
     this.lines.set(stream.id, line);
     log.model.streams.set(stream.id, line.counts);
-    // Pruned between the choice of the start and the creation.
-    const oldest = log.model.log[0]?.offset ?? log.head + 1;
-    for (let offset = begins + 1; offset < oldest; offset += 1) line.leftOut.add(offset);
     this.tables.look(line);
     if (counts.cursor !== begins) {
       this.break('asked', `${line.label} begins after ${counts.cursor}, not after ${begins}`);
