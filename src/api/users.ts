@@ -11,6 +11,7 @@ import {
   makeLocalId,
   newUser,
   profileLengthMax,
+  profilePartsMax,
   userEvent,
   type UserEventFacts,
   userObject,
@@ -25,6 +26,7 @@ import {
   userQuery,
 } from '../schemas/users.ts';
 import type { Store } from '../store/port.ts';
+import { countParts } from './json-parts.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, notFound, Problem, quoted } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -155,7 +157,11 @@ async function update(
     // Its e-mail may have become the password meanwhile.
     if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
     const after = applyUserPatch(before, patch, now);
-    if (JSON.stringify(after.profile).length > profileLengthMax) return { refused: 'too_long' };
+    const profileJson = JSON.stringify(after.profile);
+    if (profileJson.length > profileLengthMax) return { refused: 'too_long' };
+    if (profileJson.length > profilePartsMax && countParts(profileJson) > profilePartsMax) {
+      return { refused: 'too_many_parts' };
+    }
     return {
       after,
       event: userEvent('updated', after, eventFacts(deps, { tenant, now, trace })),
@@ -251,6 +257,10 @@ const refusals = {
   duplicate,
   too_long: () => {
     const reason = `Metadata is too long, maximum ${profileLengthMax} characters`;
+    return badBody(reason, 'user_metadata', 'What the user may change');
+  },
+  too_many_parts: () => {
+    const reason = `Metadata has more than ${profilePartsMax} arrays, objects and members of objects`;
     return badBody(reason, 'user_metadata', 'What the user may change');
   },
 };

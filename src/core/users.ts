@@ -12,6 +12,9 @@ export const databaseConnection = 'Username-Password-Authentication';
  */
 export const profileLengthMax = 1_048_576;
 
+/** Arrays, objects and members of objects in it: parsing and writing that many takes some 20 ms. */
+export const profilePartsMax = 20_000;
+
 /**
  * Members of the user object that a client sets, by their wire names, besides e-mail, username and
  * password. `null` removes one.

@@ -474,6 +474,16 @@ describe('PATCH /users/{id}', () => {
     assert.equal((await patch(id, { user_metadata: { a: null } })).status, 200);
   });
 
+  test('lets metadata grow to 20,000 parts and no further', async () => {
+    const parts = Array(12_000).fill([]);
+    const { user_id: id } = await create({ user_metadata: { a: parts } });
+    const answer = await patch(id, { user_metadata: { b: parts } });
+    const reason = 'Metadata has more than 20000 arrays, objects and members of objects';
+    const message = invalid(reason, 'user_metadata', 'What the user may change');
+    assertRefused(answer, 400, message, 'invalid_body');
+    assert.equal((await patch(id, { user_metadata: { a: null, b: parts } })).status, 200);
+  });
+
   test('refuses another id, and a connection that the user is not of', async () => {
     const user = await create();
     const id = await patch(user.user_id, { user_id: 'x' });
