@@ -58,6 +58,7 @@ function listClients({ store }: ClientDeps): Operation {
     scopes: ['read:clients'],
     lifecycle,
     query: clientsQuery,
+    isList: true,
     success: 200,
     response: clients,
     errors: [400],
@@ -258,7 +259,13 @@ function checkIssuer(
   if (jwks !== undefined) throw noKeys();
 }
 
+/** Bytes of the keys of a client as JSON: 100 clients fit into a page of 8 MiB. */
+const keySetBytesMax = 64 * 1024;
+
 async function checkKeys(sent: KeySetSent | null | undefined): Promise<void> {
+  if (Buffer.byteLength(textOf(sent) ?? '') > keySetBytesMax) {
+    throw badBody(`Keys are too long, maximum ${keySetBytesMax} bytes`, 'jwks', 'Public keys');
+  }
   for (const [index, key] of (sent?.keys ?? []).entries()) {
     const fault = await faultOfKey(key);
     if (fault !== undefined) throw badBody(fault, `jwks.keys.${index}`, 'A public key');

@@ -138,6 +138,21 @@ describe('POST /clients', () => {
     });
   }
 
+  test('keeps at most 64 KiB of keys, so that the largest page is below 8 MiB', async () => {
+    // The most that each member may have; 0 at the left of a number changes nothing.
+    const long = (number: unknown): string => `${'A'.repeat(3600)}${String(number)}`;
+    const widest = { ...rsaKey, n: long(rsaKey.n), e: long(rsaKey.e), kid: '\u0001'.repeat(255) };
+    const keys = (count: number): object => ({ keys: Array.from({ length: count }, () => widest) });
+    const answer = await site.send('POST', '/clients', { name: 'x', jwks: keys(20) });
+    assertInvalid(answer, 'jwks');
+    const name = '\u0001'.repeat(255);
+    const kept = await site.send('POST', '/clients', { name, jwks: keys(6) });
+    assert.equal(kept.status, 201, kept.text);
+    assert.ok(Buffer.byteLength(kept.text) > 50 * 1024);
+    const { client_id: id } = await create();
+    assertInvalid(await site.send('PATCH', `/clients/${id}`, { jwks: keys(20) }), 'jwks');
+  });
+
   test('refuses no key, too many, and other shapes', async () => {
     const many = Array.from({ length: 21 }, () => ecKey);
     for (const keys of [[], many, {}, null]) {

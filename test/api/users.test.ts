@@ -475,7 +475,7 @@ describe('PATCH /users/{id}', () => {
   });
 
   test('lets metadata grow to 20,000 parts and no further', async () => {
-    const parts = Array(12_000).fill([]);
+    const parts = Array.from({ length: 12_000 }, () => []);
     const { user_id: id } = await create({ user_metadata: { a: parts } });
     const answer = await patch(id, { user_metadata: { b: parts } });
     const reason = 'Metadata has more than 20000 arrays, objects and members of objects';
