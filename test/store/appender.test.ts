@@ -43,9 +43,9 @@ function createGate(given: Partial<AppenderDeps> = {}) {
   };
 }
 
-/** A full group lets a turn of the event loop pass. */
+/** A full group lets some turns of the event loop pass. */
 const settled = async () => {
-  for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  for (let turn = 0; turn < 6; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 };
 
 const answer = (events: readonly NewEvent[]): Appended[] =>
