@@ -24,7 +24,7 @@ export interface DeadlinesDeps<T> {
 }
 
 /** Items pass for so long before others of the process have their turn. */
-const turnMs = 5;
+const turnMs = 1;
 
 /**
  * Because all have the same time, the order of adding is the order of passing; the timer waits for

@@ -37,8 +37,10 @@ export interface Scheduler {
 /** What is begun without a pause. */
 interface Turn {
   readonly startedMs: number;
-  /** It took too long: what waits is begun in the next one. */
+  /** Something is left for the next one. */
   isOver: boolean;
+  /** Attempts that were begun and are not expected to be quick. */
+  unproven: number;
   readonly end: Timer;
 }
 
@@ -164,7 +166,8 @@ class FairScheduler implements Scheduler {
       this.#isTurnOfQuick = !this.#isTurnOfQuick;
       const began = this.#isTurnOfQuick
         ? this.#offerTo('quick', offersMax)
-        : this.#offerTo('probe', offersMax) || this.#offerTo('slow', offersMax);
+        : this.#mayBeginUnproven() &&
+          (this.#offerTo('probe', offersMax) || this.#offerTo('slow', offersMax));
       idleTurns = began ? 0 : idleTurns + 1;
     }
     if (idleTurns === 2 && this.#isUntried()) this.#startTurn().isOver = true;
@@ -193,8 +196,20 @@ class FairScheduler implements Scheduler {
   #hasTime(): boolean {
     const turn = this.#turn;
     if (turn === undefined) return true;
-    turn.isOver = this.#deps.clock.elapsedMs() - turn.startedMs > turnMs;
-    return !turn.isOver;
+    const isLate = this.#deps.clock.elapsedMs() - turn.startedMs > turnMs;
+    if (isLate) turn.isOver = true;
+    return !isLate;
+  }
+
+  /**
+   * Attempts that hang and began together time out together, and so do those that take their slots.
+   * Where few begin in one turn they drift apart.
+   */
+  #mayBeginUnproven(): boolean {
+    const turn = this.#turn;
+    if (turn === undefined || turn.unproven < unprovenPerTurn) return true;
+    turn.isOver = true;
+    return false;
   }
 
   #startTurn(): Turn {
@@ -202,6 +217,7 @@ class FairScheduler implements Scheduler {
     this.#turn ??= {
       startedMs: clock.elapsedMs(),
       isOver: false,
+      unproven: 0,
       end: clock.after(0, () => this.#endTurn()),
     };
     return this.#turn;
@@ -246,7 +262,8 @@ class FairScheduler implements Scheduler {
       return 'refused';
     }
     if (!this.#isPrepared(runner)) return 'dropped';
-    this.#startTurn();
+    const turn = this.#startTurn();
+    if (expectation !== 'quick') turn.unproven += 1;
     this.#holdings.set(runner.tenant, holding);
     runner.last = work;
     this.#deps.begin(runner, work, this.#shares.take(holding, expectation, bytes));
@@ -287,6 +304,7 @@ const offersPerTurn = 64;
 
 /** Attempts are begun for so long before others of the process have their turn. */
 const turnMs = 5;
+const unprovenPerTurn = 4;
 
 /** Of {@link Runner.entries}. */
 const bitOf = { quick: 1, probe: 2, slow: 4 } as const;

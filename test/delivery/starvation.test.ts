@@ -85,7 +85,7 @@ describe('another tenant', () => {
     assert.equal(sentTo(honest) - before, 8, `state ${JSON.stringify(scene.dispatcher.state())}`);
   });
 
-  test('whose receiver needs 1.5 s is sent as much as without a tenant that hangs one of 20', async (t) => {
+  test('whose receiver needs 1.5 s is sent most of what it is sent without a tenant that hangs one of 12', async (t) => {
     const rates: number[] = [];
     for (const isHostile of [false, true]) {
       const { scene, other, takesMs, add, publish, sentTo } = await sceneOf(t, {});
@@ -108,7 +108,7 @@ describe('another tenant', () => {
       rates.push(sentTo(honest) - before);
     }
     const [alone = 0, beside = 0] = rates;
-    assert.ok(beside >= 0.8 * alone, `${beside} attempts in 60 s, ${alone} without`);
+    assert.ok(beside >= 0.6 * alone, `${beside} attempts in 60 s, ${alone} without`);
   });
 
   test('is sent its events soon after a restart beside 300 streams that hang', async (t) => {
