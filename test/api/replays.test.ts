@@ -212,7 +212,7 @@ describe('a replay is refused', () => {
   ];
   for (const [body, reason, property] of cases) {
     test(`with the body ${JSON.stringify(body)}`, async () => {
-      const of = await past(0);
+      const of = await past(1);
       const answer = await site.send('POST', of.path, body);
       assert.equal(answer.status, 400, answer.text);
       assert.equal(answer.body.errorCode, 'invalid_body');

@@ -31,7 +31,7 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.match(
       listed.stdout,
       new RegExp(
-        `^ID .*\n(?:.*\n)*${stream.id}  crm +enabled  user.created,order.paid  https://example`,
+        `^ID .*\n(?:.*\n)*${stream.id}  crm +enabled +user.created,order.paid +https://example`,
       ),
     );
     const shown = await shell.leat(['streams', 'show', 'crm']);

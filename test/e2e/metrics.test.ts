@@ -109,12 +109,14 @@ describe('the metrics of a running service', () => {
     const labels = { tenant: 'main', stream: stream.id };
     const held = Promise.withResolvers<void>();
     endpoint.answer((response) => void held.promise.then(() => response.writeHead(204).end()));
-    await publishAll(leat, eventsOf(type, 5));
-    await endpoint.arrival(1);
+    const arrived = endpoint.arrivals.length;
+    await publishAll(leat, eventsOf(type, 4));
+    await endpoint.arrival(arrived + 1);
     const late = await scrapeUntil('the lag', (text) => text.value('leat_lag_events') > 0);
-    assert.equal(late.value('leat_stream_lag_events', labels), 5);
+    assert.equal(late.value('leat_stream_lag_events', labels), 4);
     assert.ok(late.value('leat_stream_lag_seconds', labels) > 0);
-    assert.equal(late.value('leat_attempts_in_flight'), 5);
+    // As many as a stream has that is not known to be quick.
+    assert.equal(late.value('leat_attempts_in_flight'), 4);
     assert.ok(late.value('leat_streams_owned') >= 1);
     held.resolve();
     endpoint.answer(204);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
+import { type Answer, startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
 import {
   answered,
@@ -86,15 +86,21 @@ describe('the slots', () => {
   test('bound the attempts at once, per stream and in all', async (t) => {
     const type = freshType();
     const waiting: { stream: string; answer: () => void }[] = [];
-    const busy = await startEndpoint((response, { event }) => {
+    const hold: Answer = (response, { event }) => {
       const answer = (): unknown => response.writeHead(204).end();
       waiting.push({ stream: String(event['a0stream']), answer });
-    });
+    };
+    const busy = await startEndpoint(hold);
     t.after(() => busy.close());
     const streams = [
       await createStream(leat, busy.url, { types: [type] }),
       await createStream(leat, busy.url, { types: [type] }),
     ];
+    // All slots are for streams that are known to be quick.
+    busy.answer(204);
+    await publishAll(leat, eventsOf(type, 1));
+    for (const { id } of streams) await waitForStats(leat, id, { delivered: 1 });
+    busy.answer(hold);
     await publishAll(leat, eventsOf(type, 10));
     for (let left = 20; left > 0; left--) {
       const atOnce = Math.min(3, left);
@@ -106,7 +112,7 @@ describe('the slots', () => {
       });
       waiting.shift()?.answer();
     }
-    for (const { id } of streams) await waitForStats(leat, id, { delivered: 10 });
-    assert.equal(busy.arrivals.length, 20);
+    for (const { id } of streams) await waitForStats(leat, id, { delivered: 11 });
+    assert.equal(busy.arrivals.length, 22);
   });
 });
