@@ -50,14 +50,7 @@ async function neighbours(
       while (streams.length < count) streams.push(await scene.addStream({ tenant, types: [type] }));
       return streams;
     },
-    publish: async (tenant, count, type) => {
-      const time = scene.clock.now();
-      await scene.store.log.append(
-        tenant,
-        Array.from({ length: count }, () => newEvent({ type, time })),
-      );
-      await scene.clock.advance(0);
-    },
+    publish: scene.publishTo,
     sentTo: ({ id }) => sent.get(id) ?? 0,
   };
 }

@@ -71,7 +71,9 @@ export interface DeliveryScene {
   publishHanging(...types: string[]): Promise<readonly ScriptedPost[]>;
   /** Appends events of the types; answers their ids. */
   publish(...types: string[]): Promise<string[]>;
-  /** The same for a number of events of the type that streams want unless told otherwise. */
+  /** Appends events to the log of a tenant, with bodies of some `bytes` where that is given. */
+  publishTo(tenant: number, count: number, type: string, bytes?: number): Promise<void>;
+  /** Appends a number of events of the type that streams want unless told otherwise. */
   publishMany(count: number): Promise<string[]>;
   addStream(given?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
   update(
@@ -185,6 +187,15 @@ export async function createDeliveryScene(
       return transport.posts.slice(before);
     },
     publish: (...types) => append(types.map((type) => newEvent({ type, time: clock.now() }))),
+    publishTo: async (to, count, type, bytes = 0) => {
+      const time = clock.now();
+      const body = JSON.stringify({ data: 'x'.repeat(bytes) });
+      await store.log.append(
+        to,
+        Array.from({ length: count }, () => newEvent({ type, time, ...(bytes > 0 && { body }) })),
+      );
+      await clock.advance(0);
+    },
     publishMany: (count) =>
       append(Array.from({ length: count }, () => newEvent({ time: clock.now() }))),
     addStream: async (stream = {}) => {

@@ -4,7 +4,7 @@ import type { Stream } from '../../src/core/types.ts';
 import type { PostResult } from '../../src/core/retry.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, ok, type ScriptedPost } from '../helpers/transport.ts';
-import { addTenant, newEvent } from '../store/contract/scene.ts';
+import { addTenant } from '../store/contract/scene.ts';
 import { createDeliveryScene } from './scene.ts';
 
 type Behaviour = 'hang' | 'busy' | PostResult;
@@ -39,15 +39,7 @@ async function sceneOf(t: TestContext, given: Partial<DeliverySettings>) {
     third,
     behaviour,
     add: (tenant: number, type: string) => scene.addStream({ tenant, types: [type] }),
-    publish: async (tenant: number, count: number, type: string, bytes = 0) => {
-      const time = scene.clock.now();
-      const body = JSON.stringify({ data: 'x'.repeat(bytes) });
-      await scene.store.log.append(
-        tenant,
-        Array.from({ length: count }, () => newEvent({ type, time, ...(bytes > 0 && { body }) })),
-      );
-      await scene.clock.advance(0);
-    },
+    publish: scene.publishTo,
     sentTo: ({ id }: Stream) => sent.get(id) ?? 0,
     openOf: ({ id }: Stream) => scene.transport.open.filter((post) => idOf(post) === id),
   };

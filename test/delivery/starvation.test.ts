@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
-import { addTenant, newEvent } from '../store/contract/scene.ts';
+import { addTenant } from '../store/contract/scene.ts';
 import { createDeliveryScene } from './scene.ts';
 
 /** Receivers that answer after a time, or hang until the time-out, on the clock of the scene. */
@@ -49,15 +49,7 @@ async function sceneOf(t: TestContext, given: Partial<DeliverySettings>) {
       while (all.length < count) all.push(await scene.addStream({ tenant, types: [type] }));
       return all;
     },
-    publish: async (tenant: number, count: number, type: string, bytes = 0) => {
-      const time = scene.clock.now();
-      const body = JSON.stringify({ data: 'x'.repeat(bytes) });
-      await scene.store.log.append(
-        tenant,
-        Array.from({ length: count }, () => newEvent({ type, time, ...(bytes > 0 && { body }) })),
-      );
-      await scene.clock.advance(0);
-    },
+    publish: scene.publishTo,
     sentTo: ({ id }: Stream) => sent.get(id) ?? 0,
     openOf: ({ id }: Stream) => open.get(id)?.size ?? 0,
   };
