@@ -55,13 +55,15 @@ export const isolation: Bench = {
     'throughput and p99 from publishing to arrival of quick streams, of the same tenant and of ' +
     'another one, beside 100 receivers that hang, 100 that take 9.5 s, 20 silent names and a ' +
     'publisher at its byte limit; against without them',
-  run: async (progress, { rounds }) => {
+  run: async (progress, { rounds, cases = '' }) => {
     const bad = { hanging: await startReceiver('--hang'), slow: await startReceiver('--slow') };
     const dns = await startDns((name) => (name.startsWith('silent') ? 'silence' : ['127.0.0.1']));
     const world: World = { ...bad, dnsServers: dns.servers };
     const figures: Figure[] = [];
-    figures.push(await throughputFigure(world, rounds, progress));
-    for (const neighbour of neighbours) {
+    if ('throughput'.includes(cases)) {
+      figures.push(await throughputFigure(world, rounds, progress));
+    }
+    for (const neighbour of neighbours.filter(({ name }) => name.includes(cases))) {
       figures.push(...(await latencyFigures(world, neighbour, rounds, progress)));
     }
     await bad.hanging.end();

@@ -53,7 +53,10 @@ const program = new Command('bench')
   .option('--json', 'prints the figures for machines', false)
   .option('--nodes <counts>', 'how many servers those on PostgreSQL have', counts, [1])
   .option('--rounds <count>', 'how often each side is measured', count, 5)
-  .option('--cases <text>', 'measures the hostile requests with this in their names only')
+  .option(
+    '--cases <text>',
+    'measures the cases of isolation and hostile-requests with this in their names only',
+  )
   .option(
     '--events <count>',
     'how many events those that drain have, or rows of history upkeep has',
