@@ -14,7 +14,7 @@ import type { BodyRead, BodyToRead } from './event-thread.ts';
 export interface EventBodies {
   /** Reads and checks a body. Rejects with a 400 or 413. `bytes` is not to be used afterwards. */
   read(tenant: number, bytes: Uint8Array, form: EventForm): Promise<SentEvents>;
-  /** Ends the thread; a body that waits for it is rejected. */
+  /** Ends the threads; a body that waits for one is rejected. */
   close(): Promise<void>;
 }
 
@@ -25,23 +25,23 @@ const bytesReadHereMax = 16 * 1024;
 const bytesOfTurnMax = 64 * 1024;
 
 /**
- * Creates the reader. Small bodies are read at once; others go to a thread, which is started for the
- * first of them. The thread reads one body at a time, and tenants take turns.
+ * Creates the reader. Small bodies are read at once. Others go to a thread, which is started for the
+ * first of them; it reads one body at a time, and tenants take turns. Bodies that are longer than an
+ * event may be have a thread of their own: of 4 MiB one can take a second, for which no single event
+ * is to wait.
  */
 export function createEventBodies(rules: EventRules): EventBodies {
   const readHere = createEventReader(rules);
   const turn = createTurnBudget(bytesOfTurnMax);
-  const reader = createThreadReader(rules);
-  const queue = createTurnQueue<BodyToRead, SentEvents>((body) => reader.read(body), {
-    atOnce: 1,
-    ofOwner: 1,
-  });
+  const ofOneEvent = createThreadReader(rules);
+  const ofBatches = createThreadReader(rules);
   return {
-    read: async (tenant, bytes, form) =>
-      bytes.length <= bytesReadHereMax && turn.take(bytes.length)
-        ? readHere(bytes, form)
-        : queue.run(tenant, { bytes, form }),
-    close: () => reader.close(),
+    read: async (tenant, bytes, form) => {
+      if (bytes.length <= bytesReadHereMax && turn.take(bytes.length)) return readHere(bytes, form);
+      const reader = bytes.length <= rules.eventBytesMax ? ofOneEvent : ofBatches;
+      return reader.read(tenant, { bytes, form });
+    },
+    close: async () => void (await Promise.all([ofOneEvent.close(), ofBatches.close()])),
   };
 }
 
@@ -63,9 +63,9 @@ function createTurnBudget(max: number): { take(amount: number): boolean } {
   };
 }
 
-/** The thread, seen from here; one body is with it at a time. */
+/** A thread, seen from here; one body is with it at a time. */
 function createThreadReader(rules: EventRules): {
-  read(body: BodyToRead): Promise<SentEvents>;
+  read(tenant: number, body: BodyToRead): Promise<SentEvents>;
   close(): Promise<void>;
 } {
   let worker: Worker | undefined;
@@ -81,8 +81,12 @@ function createThreadReader(rules: EventRules): {
     worker = made;
     return made;
   };
+  const queue = createTurnQueue<BodyToRead, SentEvents>((body) => readBy(started(), body), {
+    atOnce: 1,
+    ofOwner: 1,
+  });
   return {
-    read: (body) => readBy(started(), body),
+    read: queue.run,
     close: async () => void (await worker?.terminate()),
   };
 }
