@@ -532,6 +532,8 @@ export const limits = {
     publishBodyBytesMax: 4 * MIB,
     testEventBodyBytesMax: 256 * KIB,
     tokenBodyBytesMax: 64 * KIB,
+    /** Bodies of a node that come, or wait for their turn. */
+    bodiesBytesMax: 256 * MIB,
     /** One published event as JSON. */
     eventBytesMax: 256 * KIB,
     /** Events in one request. */

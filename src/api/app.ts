@@ -5,6 +5,7 @@ import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port.ts';
+import { createBodyRoom } from './body-room.ts';
 import { createEventBodies } from './event-bodies.ts';
 import { boundForwarded } from './forwarded.ts';
 import { createGate } from './gate.ts';
@@ -95,6 +96,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     log,
     open,
     bodyBytesMax,
+    bodies: createBodyRoom({ bytesMax: settings.limits.bodiesBytesMax }),
     unread: createUnreadAnswers({ bytesMax: settings.limits.unreadBytesMax }),
     lists: createTurnQueue((list) => list(), listsAtOnce),
   });

@@ -1,8 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { BodyShare } from './body-room.ts';
 import type { BodyRule } from './operation.ts';
 import { countParts } from './json-parts.ts';
-import { badBody, tooLarge, unsupportedMediaType } from './problem.ts';
+import { badBody, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
 import { bodyText } from './validation.ts';
 
 /** A request body as it came: `undefined` when there is none, or an empty one. */
@@ -20,16 +21,24 @@ export interface BodyPayer {
   spend(bytes: number): void;
 }
 
+/** What bounds and pays for a body. */
+export interface BodyBounds {
+  /** Of this body alone. */
+  readonly bytesMax: number;
+  readonly payer?: BodyPayer | undefined;
+  /** Of its owner's bodies together; it stays taken when the body is read. */
+  readonly share?: Pick<BodyShare, 'take'> | undefined;
+}
+
 /**
- * Reads a body by its rule. Throws 415 for another media type, 413 for more than `bytesMax`, and what
- * the payer throws; an empty body counts as none whatever its type.
+ * Reads a body by its rule. Throws 415 for another media type, 413 for more than `bytesMax`, 429 where
+ * there is no room for it, and what the payer throws; an empty body counts as none whatever its type.
  */
 export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
   rule: Pick<BodyRule, 'mediaTypes'>,
-  bytesMax: number,
-  payer?: BodyPayer,
+  { bytesMax, payer, share }: BodyBounds,
 ): Promise<RawBody> {
   const { headers } = request;
   const mediaType = mediaTypeOf(headers['content-type']);
@@ -42,7 +51,10 @@ export async function readBody(
   if (Number(length ?? 0) > bytesMax) throw tooLarge();
   payer?.admit(chunked ? 0 : Number(length));
   if (headers.expect !== undefined) response.writeContinue();
-  const onBytes = chunked ? payer?.spend : undefined;
+  const onBytes = (count: number): boolean => {
+    if (chunked) payer?.spend(count);
+    return share?.take(count) ?? true;
+  };
   const bytes = await collect(request, wanted ? bytesMax : 0, onBytes);
   if (bytes === undefined) throw wanted ? tooLarge() : unsupportedMediaType();
   return { mediaType, bytes: bytes.length === 0 ? undefined : bytes };
@@ -67,20 +79,24 @@ function mediaTypeOf(header: string | undefined): string {
   return (at === -1 ? header : header.slice(0, at)).trim().toLowerCase();
 }
 
-/** The whole body; `undefined` when it is longer. What then still comes is let go by unread. */
+/**
+ * The whole body; `undefined` when it is longer, 429 when `onBytes` refuses more of it. What then
+ * still comes is let go by unread.
+ */
 function collect(
   request: IncomingMessage,
   bytesMax: number,
-  onBytes?: (count: number) => void,
+  onBytes: (count: number) => boolean,
 ): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
     const onData = (chunk: Buffer): void => {
       length += chunk.length;
-      onBytes?.(chunk.length);
-      if (length <= bytesMax) chunks.push(chunk);
-      else end(() => resolve(undefined));
+      const hasRoom = onBytes(chunk.length);
+      if (length > bytesMax) end(() => resolve(undefined));
+      else if (!hasRoom) end(() => reject(tooManyBodies()));
+      else chunks.push(chunk);
     };
     const onEnd = (): void => end(() => resolve(joined(chunks)));
     const onClose = (): void => end(() => reject(new ClientGone()));

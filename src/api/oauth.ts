@@ -89,8 +89,8 @@ async function issue(
   const now = deps.clock.now();
   const tenant = tenantOf(deps, request);
   const { authorization, 'content-type': contentType } = request.headers;
-  const { tokenBodyBytesMax } = deps.settings.limits;
-  const { bytes } = await readBody(request.raw, reply.raw, bodyRule, tokenBodyBytesMax);
+  const bytesMax = deps.settings.limits.tokenBodyBytesMax;
+  const { bytes } = await readBody(request.raw, reply.raw, bodyRule, { bytesMax });
   if (bytes !== undefined && !isUtf8(bytes)) {
     return refusalAnswer(invalidRequest('The body is not UTF-8'));
   }

@@ -165,6 +165,12 @@ export function tooManyRequests(retryAfterSeconds: number): Problem {
   );
 }
 
+/** 429 for a body that comes while too many others of its tenant do, or wait. */
+export function tooManyBodies(): Problem {
+  const message = 'Too many bodies of this tenant are under way.';
+  return new Problem(429, message, 'too_many_requests', { 'retry-after': '1' });
+}
+
 /** 503: the store is unreachable, or the process is about to end. */
 export function unavailable(message = 'Service Unavailable'): Problem {
   return new Problem(503, message, 'service_unavailable', { 'retry-after': '1' });

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
 import { traceOf } from '../core/trace.ts';
 import {
+  type BodyBounds,
   type BodyPayer,
   ClientGone,
   parseBody,
@@ -10,6 +11,7 @@ import {
   readBody,
   refuseLoneSurrogates,
 } from './body.ts';
+import type { BodyRoom, BodyShare } from './body-room.ts';
 import { authorize, type Gate, type Visit } from './gate.ts';
 import type { Log } from './log.ts';
 import type { Answer, BodyRule, Call, LiveBody, Operation } from './operation.ts';
@@ -28,6 +30,7 @@ export interface ServeDeps {
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Pick<Log, 'error'>;
   readonly unread: Pick<UnreadAnswers, 'admit'>;
+  readonly bodies: BodyRoom;
   /** Does lists, a few at once. */
   readonly lists: TurnQueue<() => Promise<TextAnswer>, TextAnswer>;
   /** False from the moment the server is to end: then a connection ends with its answer. */
@@ -47,8 +50,10 @@ export function serve(deps: ServeDeps, operation: Operation): RouteHandler {
   const checked = checkerOf(deps, operation);
   return answering(deps, async (request, reply) => {
     const visit = await deps.gate.admit(request, reply, operation);
-    const call = await checked(request, reply, visit);
-    const answer = await answerOf(deps, operation, visit, call, reply.raw);
+    const share = operation.body && deps.bodies.open(visit.tenant.id);
+    const answer = await checked(request, reply, visit, share)
+      .then((call) => answerOf(deps, operation, visit, call, reply.raw))
+      .finally(() => share?.close());
     if (answer.extraEvents !== undefined && answer.extraEvents > 0) {
       const rate = deps.limiter.spendOfTenant(visit.tenant.id, answer.extraEvents);
       reply.headers(rateHeaders(rate, visit.now));
@@ -179,7 +184,12 @@ const jsonHeaders = { 'content-type': 'application/json; charset=utf-8', ...comm
 /** Of a body: parsing that many takes some 10 ms. */
 const partsMax = 20_000;
 
-type Checker = (request: FastifyRequest, reply: FastifyReply, visit: Visit) => Promise<Call>;
+type Checker = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  visit: Visit,
+  share: BodyShare | undefined,
+) => Promise<Call>;
 
 /** Everything between admission and the handler; the validators are compiled once. */
 function checkerOf(deps: ServeDeps, operation: Operation): Checker {
@@ -187,11 +197,12 @@ function checkerOf(deps: ServeDeps, operation: Operation): Checker {
   const query = operation.query;
   const checkQuery = query && queryCheck(query);
   const bodyOf = operation.body && bodyReader(deps, operation.body);
-  return async (request, reply, visit) => {
+  return async (request, reply, visit, share) => {
     const caller = authorize(visit, operation);
     const { tenant, now } = visit;
     operation.admit?.({ tenant, caller });
-    const raw = await bodyOf?.read(request, reply, payerOf(deps, operation, reply, visit));
+    const payer = payerOf(deps, operation, reply, visit);
+    const raw = await bodyOf?.read(request, reply, { payer, share });
     checkPath?.(request.params);
     const sent = query === undefined ? {} : parseQuery(query, queryText(request.raw.url ?? ''));
     checkQuery?.(sent);
@@ -251,7 +262,7 @@ interface BodyReader {
   read(
     request: FastifyRequest,
     reply: FastifyReply,
-    payer: BodyPayer | undefined,
+    bounds: Pick<BodyBounds, 'payer' | 'share'>,
   ): Promise<RawBody>;
   parse(raw: RawBody): unknown;
 }
@@ -262,7 +273,8 @@ function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
   const checks = new Map(schemas.map(([type, schema]) => [type, bodyCheck(schema)]));
   const checkJson = bodyCheck(rule.schema);
   return {
-    read: (request, reply, payer) => readBody(request.raw, reply.raw, rule, bytesMax, payer),
+    read: (request, reply, bounds) =>
+      readBody(request.raw, reply.raw, rule, { ...bounds, bytesMax }),
     parse: ({ bytes, mediaType }) => {
       if (bytes === undefined) {
         if (rule.required) throw badBody('Missing body', 'body', bodyText);

@@ -39,6 +39,8 @@ export interface ApiLimits {
   readonly publishBodyBytesMax: number;
   readonly testEventBodyBytesMax: number;
   readonly tokenBodyBytesMax: number;
+  /** Bodies of a node that come, or wait: a tenant has at most as many bytes as it leaves. */
+  readonly bodiesBytesMax: number;
   /** One published event as JSON. */
   readonly eventBytesMax: number;
   /** Events of one request. */

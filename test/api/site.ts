@@ -46,6 +46,7 @@ export const limits: ApiSettings['limits'] = {
   publishBodyBytesMax: 4 * 1_048_576,
   testEventBodyBytesMax: 262_144,
   tokenBodyBytesMax: 65_536,
+  bodiesBytesMax: 256 * 1_048_576,
   eventBytesMax: 262_144,
   publishEventsMax: 1000,
   pageItems: 50,

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { connect, type Socket } from 'node:net';
+import { describe, test, type TestContext } from 'node:test';
+import { createBodyRoom } from '../../src/api/body-room.ts';
+import { waitFor } from '../helpers/wait.ts';
+import { limits, openSite, type Site } from './site.ts';
+
+describe('the room for bodies', () => {
+  test('gives an owner as much as it leaves to all others', () => {
+    const room = createBodyRoom({ bytesMax: 90 });
+    const one = room.open(1);
+    assert.equal(one.take(45), true);
+    assert.equal(one.take(1), false);
+    assert.equal(room.open(1).take(1), false);
+    const two = room.open(2);
+    assert.equal(two.take(22), true);
+    assert.equal(two.take(1), false);
+    assert.equal(room.open(3).take(11), true);
+  });
+
+  test('has what was taken again once the body is dealt with', () => {
+    const room = createBodyRoom({ bytesMax: 20 });
+    const first = room.open(1);
+    const second = room.open(1);
+    assert.equal(first.take(4), true);
+    assert.equal(first.take(2), true);
+    assert.equal(second.take(4), true);
+    assert.equal(second.take(1), false);
+    first.close();
+    first.close();
+    assert.equal(second.take(6), true);
+    assert.equal(second.take(1), false);
+  });
+});
+
+describe('bodies under way', () => {
+  const bytesMax = 256 * 1024;
+  const open = async (t: TestContext): Promise<Site> => {
+    const site = await openSite({ limits: { ...limits, bodiesBytesMax: bytesMax } });
+    t.after(() => site.close());
+    return site;
+  };
+
+  /** Sends a part of a body, which ends only when the rest of it is sent. */
+  const hang = (t: TestContext, site: Site, path: string, sent: string, more: number): Socket => {
+    const socket = connect(site.port, '127.0.0.1').on('error', () => {});
+    t.after(() => socket.destroy());
+    socket.write(
+      `POST /api/v2${path} HTTP/1.1\r\nhost: 127.0.0.1:${site.port}\r\n` +
+        `authorization: Bearer ${site.token}\r\ncontent-type: application/json\r\n` +
+        `content-length: ${sent.length + more}\r\n\r\n${sent}`,
+    );
+    return socket;
+  };
+  const event = { type: 'order.paid', data: { x: 'x'.repeat(100_000) } };
+
+  for (const path of ['/events', '/users']) {
+    test(`of POST ${path}: one above what its tenant may have is 429, until others have ended`, async (t) => {
+      const site = await open(t);
+      const socket = hang(t, site, path, '{'.padEnd(bytesMax / 2 - 60_000), 50_000);
+      const refused = await waitFor('a refusal', async () => {
+        const answer = await site.send('POST', '/events', event);
+        return answer.status === 429 && answer;
+      });
+      assert.deepEqual(refused.body, {
+        statusCode: 429,
+        error: 'Too Many Requests',
+        message: 'Too many bodies of this tenant are under way.',
+        errorCode: 'too_many_requests',
+      });
+      assert.equal(refused.headers.get('retry-after'), '1');
+      assert.equal((await site.send('POST', '/events', { type: 'a.b', data: {} })).status, 202);
+      socket.destroy();
+      await waitFor('room', async () => (await site.send('POST', '/events', event)).status === 202);
+    });
+  }
+
+  test('give their room back when their clients have gone meanwhile', async (t) => {
+    const site = await open(t);
+    const slow = `{"type":"a.b","data":{"x":[${Array(30_000).fill('1.0').join(',')}]}}`;
+    for (let i = 0; i < 20; i += 1) hang(t, site, '/events', slow, 0).end();
+    await waitFor('room', async () => (await site.send('POST', '/events', event)).status === 202);
+  });
+});
