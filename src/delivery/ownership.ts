@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
 import type { LogStore, Node, OwnedStream, OwnershipStore, StreamRef } from '../store/port.ts';
+import type { Backoffs } from './backoffs.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 import type { Claims } from './claims.ts';
 import type { Due } from './due.ts';
@@ -72,6 +73,7 @@ export interface OwnershipDeps {
   >;
   readonly feed: Pick<Feed, 'fill' | 'empty'>;
   readonly due: Pick<Due, 'note' | 'forget'>;
+  readonly backoffs: Pick<Backoffs, 'end'>;
   readonly claims: Pick<Claims, 'resume'>;
   readonly replays: Pick<Replays, 'tell'>;
   readonly sender: Pick<Sender, 'cutOff'>;
@@ -315,6 +317,8 @@ class StreamOwnership implements Ownership {
     }
     if (owned.stream.version !== runner.stream.version) {
       this.#deps.feed.empty(runner);
+      // It may have another receiver.
+      this.#deps.backoffs.end(runner);
       if (runner.misjudged(owned)) return this.#beginAnew(runner, owned);
     }
     runner.update(owned);
@@ -331,7 +335,7 @@ class StreamOwnership implements Ownership {
   // Leaving
 
   #forget(runner: Runner): void {
-    const { feed, due, claims, report } = this.#deps;
+    const { feed, due, backoffs, claims, report } = this.#deps;
     runner.state = 'gone';
     runner.changes += 1;
     runner.unfollow();
@@ -339,6 +343,7 @@ class StreamOwnership implements Ownership {
     this.#stale.delete(runner);
     feed.empty(runner);
     due.forget(runner);
+    backoffs.end(runner);
     claims.resume(runner);
     report({ kind: 'stream_lost', tenant: runner.tenant, stream: runner.id });
   }

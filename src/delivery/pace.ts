@@ -8,12 +8,18 @@ export interface PaceLimits {
   readonly parkAfterMs: number;
 }
 
+/**
+ * What came of an attempt: a response of any status; a failure without one, such as a refused
+ * connection or a name that cannot be resolved; or it took too long, or was cancelled.
+ */
+export type Answer = 'answered' | 'unanswered' | 'cut off';
+
 /** Weight of one attempt in the moving average: some 16 quick ones make up for a time-out. */
 const weight = 1 / 8;
 
 /**
- * How long the recent attempts of a stream took, as a moving average, and the slots that follow
- * from it. A class, as a node has one per stream.
+ * How long the recent attempts of a stream took, as a moving average, whether they got a response,
+ * and the slots that follow from it. A class, as a node has one per stream.
  */
 export class Pace {
   /** Milliseconds; `undefined` before the first result. */
@@ -22,6 +28,8 @@ export class Pace {
   #slowMs: number | undefined;
   /** Slow attempts under way. */
   #slowNow = 0;
+  /** Attempts in a row, in the order in which they ended, that failed without a response. */
+  #unanswered = 0;
 
   /** Counts an attempt under way that became slow; until it ends it counts as long as the last. */
   becameSlow(attemptTimeoutMs: number): void {
@@ -30,20 +38,36 @@ export class Pace {
   }
 
   /** Counts an attempt that ended; `wasSlow` if {@link becameSlow} has counted it already. */
-  ended(durationMs: number, wasSlow: boolean): void {
-    if (!wasSlow) return this.#add(durationMs);
-    this.#slowMs = durationMs;
-    this.#slowNow -= 1;
+  ended(durationMs: number, wasSlow: boolean, answer: Answer): void {
+    if (answer === 'answered') this.#unanswered = 0;
+    else if (answer === 'unanswered') this.#unanswered += 1;
+    if (wasSlow) {
+      this.#slowMs = durationMs;
+      this.#slowNow -= 1;
+    } else if (answer !== 'unanswered') {
+      // A connection that is refused at once says nothing about how quick the receiver is.
+      this.#add(durationMs);
+    }
   }
 
   /** Whether no attempt has ended or become slow so far. */
   get isUnknown(): boolean {
-    return this.#latencyMs === undefined;
+    return this.#latencyMs === undefined && this.#unanswered === 0;
   }
 
-  /** Whether recent attempts were quick; false while that is unknown. */
-  isQuick({ parkAfterMs }: Pick<PaceLimits, 'parkAfterMs'>): boolean {
-    return this.#latencyMs !== undefined && this.#latencyMs < parkAfterMs;
+  /** Whether recent attempts were quick; false while that is unknown, or none gets a response. */
+  isQuick(limits: PaceLimits): boolean {
+    const { parkAfterMs } = limits;
+    const isQuick = this.#latencyMs !== undefined && this.#latencyMs < parkAfterMs;
+    return isQuick && !this.#isUnanswered(limits);
+  }
+
+  /**
+   * Returns whether the stream must pause after the unanswered attempt that was counted last: as many
+   * in a row got no response as a slow stream has slots, or twice as many, and so on.
+   */
+  mustBackOff(limits: PaceLimits): boolean {
+    return this.#isUnanswered(limits) && this.#unanswered % limits.slowSlots === 0;
   }
 
   /**
@@ -51,16 +75,21 @@ export class Pace {
    * quick, then in inverse proportion to the latency, so that a receiver which answers 204 after
    * 9.5 s occupies few although it never fails. A stream without a result begins with the few, and
    * has no more while an unusual part of its attempts is slow: else a receiver that is quick but for
-   * some requests, which it never answers, would fill its slots with those.
+   * some requests, which it never answers, would fill its slots with those. Nor has a stream more
+   * whose last attempts all failed without a response.
    */
   slots(limits: PaceLimits): number {
     const { streamConcurrency, slowSlots, parkAfterMs } = limits;
     const few = Math.min(slowSlots, streamConcurrency);
-    if (this.#latencyMs === undefined) return few;
+    if (this.#latencyMs === undefined || this.#isUnanswered(limits)) return few;
     const share = Math.min(1, parkAfterMs / this.#latencyMs);
     const slots = Math.max(few, Math.floor(streamConcurrency * share));
     // Of attempts that take twice the limit half are slow at any time; a quarter is for chance.
     return this.#slowNow < Math.max(few, slots * (1 - 0.75 * share)) ? slots : few;
+  }
+
+  #isUnanswered({ slowSlots }: Pick<PaceLimits, 'slowSlots'>): boolean {
+    return this.#unanswered >= slowSlots;
   }
 
   #add(durationMs: number): void {

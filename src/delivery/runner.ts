@@ -95,8 +95,10 @@ export class Runner {
   /** The store is being asked to go on with it. */
   feeding = false;
 
-  /** How long its recent attempts took. */
+  /** How long its recent attempts took, and whether they got a response. */
   readonly pace = new Pace();
+  /** Its receiver does not respond, so nothing begins for a moment. */
+  isBackingOff = false;
   freshInFlight = 0;
   /** With those {@link granted}. */
   dueInFlight = 0;
@@ -150,7 +152,7 @@ export class Runner {
 
   /** What it begins next, `undefined` when it has nothing to do or may not. */
   nextWork(settings: RunnerLimits): Work | undefined {
-    if (this.state !== 'active' || this.leaving) return undefined;
+    if (this.state !== 'active' || this.leaving || this.isBackingOff) return undefined;
     return nextWork(
       {
         freshWaits: this.queue.length > 0 && this.takesFresh(settings),
@@ -190,10 +192,10 @@ export class Runner {
    * one's. A quarter of the slots is left to fresh events.
    */
   replayRoom(limits: PaceLimits): number {
-    const mayReplay = this.state === 'active' && this.enabled && !this.leaving;
+    const mayBegin = this.state === 'active' && !this.leaving && !this.isBackingOff;
     const hasWork = !this.following || this.queue.length > 0 || this.dueWaits;
     const isMixed = this.fedReplay !== this.replay && this.replayPending > 0;
-    if (this.replay === undefined || !mayReplay || hasWork || isMixed) return 0;
+    if (this.replay === undefined || !mayBegin || !this.enabled || hasWork || isMixed) return 0;
     const slots = this.pace.slots(limits);
     return Math.min(slots - this.inFlight, replaySlots(slots) - this.replayPending);
   }

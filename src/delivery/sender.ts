@@ -4,6 +4,8 @@ import type { PostResult } from '../core/retry.ts';
 import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port-time.ts';
 import { outcomeOf, prepareRequest, targetOf, type Ended } from './attempt.ts';
+import type { Backoffs } from './backoffs.ts';
+import type { Answer } from './pace.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { Flight, Runner } from './runner.ts';
@@ -39,6 +41,7 @@ export interface SenderDeps {
   readonly settings: DeliverySettings;
   readonly settler: Pick<Settler, 'add'>;
   readonly scheduler: Pick<Scheduler, 'resize' | 'markSlow' | 'release' | 'enqueue' | 'dispatch'>;
+  readonly backoffs: Pick<Backoffs, 'begin' | 'end'>;
   /** The runner's queue has become shorter. */
   readonly taken: (runner: Runner, bodyBytes: number) => void;
   readonly report: (event: DeliveryReport) => void;
@@ -175,7 +178,7 @@ class WebhookSender implements Sender {
     this.#flights.delete(flight);
     flight.ended = true;
     flight.startedMs += flight.post?.waitedMs ?? 0;
-    runner.pace.ended(this.#deps.clock.elapsedMs() - flight.startedMs, flight.isSlow);
+    this.#pace(flight, answerOf(result));
     if (flight.fresh) runner.freshInFlight -= 1;
     else runner.dueInFlight -= 1;
     if (runner.state === 'gone') flight.settled = true;
@@ -183,6 +186,13 @@ class WebhookSender implements Sender {
     scheduler.release(flight.slot);
     scheduler.enqueue(runner);
     scheduler.dispatch();
+  }
+
+  #pace({ runner, startedMs, isSlow }: Flight, answer: Answer): void {
+    const { clock, settings, backoffs } = this.#deps;
+    runner.pace.ended(clock.elapsedMs() - startedMs, isSlow, answer);
+    if (answer === 'answered') backoffs.end(runner);
+    if (answer === 'unanswered' && runner.pace.mustBackOff(settings)) backoffs.begin(runner);
   }
 
   #settle(flight: Flight, result: PostResult): void {
@@ -208,6 +218,12 @@ type Begun = Pick<
   Flight,
   'event' | 'publishedAt' | 'kind' | 'attempt' | 'fresh' | 'hasRow' | 'slot'
 >;
+
+function answerOf(result: PostResult): Answer {
+  if (result.kind === 'answered') return 'answered';
+  const isCutOff = result.cause === 'timeout' || result.cause === 'cancelled';
+  return isCutOff ? 'cut off' : 'unanswered';
+}
 
 function reportOf(
   { tenant, id: stream }: Runner,

@@ -12,6 +12,8 @@ export interface DeliverySettings {
   readonly claimedBytes: number;
   /** Attempts at once of a stream whose receiver is slow, at least. */
   readonly slowSlots: number;
+  /** A stream pauses for so long after as many attempts in a row that failed without a response. */
+  readonly unansweredBackoffMs: number;
   /** The waits between the attempts of a cycle, which has one attempt more than these. */
   readonly retryDelaysMs: readonly number[];
   /** The 4xx statuses that are tried again. */

@@ -1,6 +1,7 @@
 import type { Hint, Node, SettledStream } from '../store/port.ts';
 import { rowsMore } from './attempt.ts';
 import { type Backlog, backlogOf } from './backlog.ts';
+import { createBackoffs, type Backoffs } from './backoffs.ts';
 import { createClaims, type Claims } from './claims.ts';
 import type { DispatcherDeps, DispatcherState } from './dispatcher.ts';
 import { createDue, type Due } from './due.ts';
@@ -41,8 +42,8 @@ export interface WorkshopDeps extends DispatcherDeps {
 export function createWorkshop(deps: WorkshopDeps): Workshop {
   const waiters = createWaiters();
   const parts = createParts(deps, waiters.notice);
-  const { scheduler, settler, due, feed, sender, claims, replays, ownership, poll, lane, lease } =
-    parts;
+  const { scheduler, settler, feed, sender, claims, replays, ownership, lane, lease } = parts;
+  const { due, poll, backoffs } = parts;
   let unwatch: (() => void) | undefined;
 
   const isIdle = (): boolean =>
@@ -53,7 +54,9 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
     !replays.isBusy &&
     !ownership.isBusy;
   const beginNothing = (): void => {
-    for (const part of [scheduler, poll, feed, due, claims, replays, ownership]) part.close();
+    for (const part of [scheduler, poll, feed, due, backoffs, claims, replays, ownership]) {
+      part.close();
+    }
   };
 
   return {
@@ -107,6 +110,7 @@ interface Parts {
   readonly settler: Settler;
   readonly due: Due;
   readonly feed: Feed;
+  readonly backoffs: Backoffs;
   readonly sender: Sender;
   readonly claims: Claims;
   readonly replays: Replays;
@@ -146,7 +150,9 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
   const due = createDue({ clock, scheduler });
   const feed = createFeed({ ...shared, scheduler, isShared });
   const taken = (runner: Runner, bytes: number): void => feed.taken(runner, bytes);
-  const sender = createSender({ ...shared, time, transport, settler, scheduler, taken });
+  const backoffs = backoffsOf(deps, () => parts);
+  const around = { settler, feed, scheduler, backoffs };
+  const sender = createSender({ ...shared, ...around, time, transport, taken });
   const claims = createClaims({
     ...shared,
     settler,
@@ -163,8 +169,8 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
     note: (runner, inMs) => due.note(runner, inMs),
     lost: (runner) => ownership.look(runner),
   });
-  const around = { settler, feed, due, claims, replays, sender, scheduler, lease };
-  const ownership = createOwnership({ ...shared, ...around, ownership: owners });
+  const others = { ...around, due, claims, replays, sender, lease };
+  const ownership = createOwnership({ ...shared, ...others, ownership: owners });
   const poll = createPoll({ ...shared, ownership, feed, due, replays });
   const parts = {
     lane,
@@ -172,6 +178,7 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
     settler,
     due,
     feed,
+    backoffs,
     sender,
     claims,
     replays,
@@ -208,6 +215,19 @@ function schedulerOf(
     begin: (runner, work, slot) => {
       if (work === 'fresh') parts().sender.beginFresh(runner, slot);
       else parts().claims.grant(runner, slot);
+    },
+  });
+}
+
+function backoffsOf({ clock, settings }: WorkshopDeps, parts: () => Parts): Backoffs {
+  return createBackoffs({
+    clock,
+    settings,
+    passed: (runner) => {
+      const { scheduler, replays } = parts();
+      scheduler.enqueue(runner);
+      replays.tell(runner);
+      scheduler.dispatch();
     },
   });
 }

@@ -7,7 +7,7 @@ const limits = { streamConcurrency: 64, slowSlots: 4, parkAfterMs: 1000 };
 
 function paceAfter(...durationsMs: readonly number[]): Pace {
   const pace = new Pace();
-  for (const durationMs of durationsMs) pace.ended(durationMs, false);
+  for (const durationMs of durationsMs) pace.ended(durationMs, false, 'answered');
   return pace;
 }
 
@@ -53,7 +53,7 @@ describe('the slots of a stream by its pace', () => {
     let fewest = Infinity;
     for (let round = 0; round < 10; round += 1) {
       for (const durationMs of [...times(99, 10), 10_000]) {
-        pace.ended(durationMs, false);
+        pace.ended(durationMs, false, 'answered');
         fewest = Math.min(fewest, pace.slots(limits));
       }
     }
@@ -70,21 +70,63 @@ describe('the slots of a stream by its pace', () => {
     const pace = new Pace();
     for (let count = 0; count < 100; count += 1) {
       pace.becameSlow(10_000);
-      pace.ended(1500, true);
+      pace.ended(1500, true, 'answered');
     }
     assert.equal(pace.slots(limits), 42);
+  });
+
+  test('a stream has few slots after four failures in a row without a response, until the next one', () => {
+    const pace = paceAfter(10);
+    for (let count = 0; count < 3; count += 1) pace.ended(0, false, 'unanswered');
+    pace.ended(10_000, true, 'cut off');
+    assert.equal(pace.slots(limits), 64);
+    assert.equal(pace.isQuick(limits), true);
+    pace.ended(0, false, 'unanswered');
+    assert.equal(pace.slots(limits), 4);
+    assert.equal(pace.isQuick(limits), false);
+    pace.ended(10, false, 'answered');
+    assert.equal(pace.slots(limits), 64);
+    assert.equal(pace.isQuick(limits), true);
+  });
+
+  test('a stream must back off after every fourth failure in a row without a response', () => {
+    const pace = new Pace();
+    const mustBackOff: number[] = [];
+    for (let count = 1; count <= 12; count += 1) {
+      pace.ended(0, false, 'unanswered');
+      if (pace.mustBackOff(limits)) mustBackOff.push(count);
+    }
+    assert.deepEqual(mustBackOff, [4, 8, 12]);
+    pace.ended(10, false, 'answered');
+    for (let count = 0; count < 3; count += 1) pace.ended(0, false, 'unanswered');
+    assert.equal(pace.mustBackOff(limits), false);
+  });
+
+  test('failures without a response say nothing about how quick the receiver is', () => {
+    const pace = new Pace();
+    pace.ended(0, false, 'unanswered');
+    assert.equal(pace.isUnknown, false);
+    assert.equal(pace.isQuick(limits), false);
+    assert.equal(pace.slots(limits), 4);
   });
 
   test('the slots are between few and all, whatever happens', () => {
     fc.assert(
       fc.property(
-        fc.array(fc.tuple(fc.integer({ min: 0, max: 600_000 }), fc.boolean()), { maxLength: 50 }),
+        fc.array(
+          fc.tuple(
+            fc.integer({ min: 0, max: 600_000 }),
+            fc.boolean(),
+            fc.constantFrom('answered', 'unanswered', 'cut off'),
+          ),
+          { maxLength: 50 },
+        ),
         fc.integer({ min: 1, max: 200 }),
         (attempts, streamConcurrency) => {
           const pace = new Pace();
-          for (const [durationMs, wasSlow] of attempts) {
+          for (const [durationMs, wasSlow, answer] of attempts) {
             if (wasSlow) pace.becameSlow(600_000);
-            pace.ended(durationMs, wasSlow);
+            pace.ended(durationMs, wasSlow, answer);
           }
           const slots = pace.slots({ ...limits, streamConcurrency });
           assert.ok(slots >= Math.min(4, streamConcurrency) && slots <= streamConcurrency);

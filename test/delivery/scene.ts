@@ -26,6 +26,7 @@ export const settings: DeliverySettings = {
   inflightBytesMax: 1_000_000,
   claimedBytes: 1000,
   slowSlots: 4,
+  unansweredBackoffMs: 250,
   retryDelaysMs: [1000, 2000, 4000],
   retry4xx: [408, 429],
   attemptTimeoutMs: 10_000,

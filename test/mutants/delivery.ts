@@ -152,6 +152,27 @@ export const deliveryMutants: readonly Mutant[] = [
     },
   },
   {
+    name: 'a stream that does not pause when its receiver refuses every connection',
+    file: 'delivery/sender.ts',
+    before: `if (answer === 'unanswered' && runner.pace.mustBackOff(settings)) backoffs.begin(runner);`,
+    after: '',
+    killedBy: {
+      file: 'test/delivery/backoffs.test.ts',
+      title: 'begins few attempts a second, whatever waits: its receiver refuses connections',
+    },
+  },
+  {
+    name: 'a pause after which a stream waits for something else to happen',
+    file: 'delivery/backoffs.ts',
+    before: `        end(runner);
+        passed(runner);`,
+    after: '        end(runner);',
+    killedBy: {
+      file: 'test/delivery/backoffs.test.ts',
+      title: 'has all of its slots again after the first response, of any status',
+    },
+  },
+  {
     name: 'bodies under way that are not counted',
     file: 'delivery/shares.ts',
     before: 'usage.bytes += sign * bytes;',

@@ -42,6 +42,7 @@ export function boundsOf(settings: Plan['settings'], slowMs = 0): Bounds {
     rowLeaseMs,
     attemptTimeoutMs,
     retryMs,
+    settings.unansweredBackoffMs,
     pollMs,
     nameWaitMaxMs,
   ];

@@ -154,6 +154,7 @@ const settingsOf = (dice: Dice): DeliverySettings => ({
   claimedBytes: 1000,
   // In proportion to the few slots of these nodes: it is kept for slow streams of each tenant.
   slowSlots: 1,
+  unansweredBackoffMs: 25,
   leaseMs: 1000,
   leaseStopMs: 700,
   heartbeatMs: 250,

@@ -12,6 +12,7 @@ const common = {
   inflightBytesMax: 1_000_000,
   claimedBytes: 1000,
   slowSlots: 4,
+  unansweredBackoffMs: 25,
   lagOffsetsMax: 10000,
   leaseMs: 1000,
   leaseStopMs: 700,
