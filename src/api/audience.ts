@@ -1,4 +1,5 @@
 import { type Api, managementApiId, type Tenant } from '../core/types.ts';
+import { yieldToEventLoop } from '../core/slices.ts';
 import type { Store } from '../store/port.ts';
 import { isManagementAudience, managementApi } from './management.ts';
 import type { ApiSettings } from './settings.ts';
@@ -20,7 +21,26 @@ export async function apiOf(
   return api?.identifier === audience ? api : undefined;
 }
 
-/** Id to audience of these APIs; one that is deleted at this moment is missing. */
+/** The APIs with these audiences, as {@link apiOf} finds them; with a break after each of them. */
+export async function apisOf(
+  deps: AudienceDeps,
+  tenant: Tenant,
+  audiences: readonly string[],
+): Promise<ReadonlyMap<string, Api | undefined>> {
+  const apis = new Map<string, Api | undefined>();
+  for (const audience of audiences) {
+    if (apis.has(audience)) continue;
+    apis.set(audience, await apiOf(deps, tenant, audience));
+    // An API of 1,000 scopes is read in some 5 ms, and SQLite answers without a turn of the loop.
+    await yieldToEventLoop();
+  }
+  return apis;
+}
+
+/**
+ * Id to audience of these APIs, with a break after each of them; one that is deleted at this moment
+ * is missing.
+ */
 export async function audiencesOf(
   { store }: Pick<AudienceDeps, 'store'>,
   tenant: Tenant,
@@ -31,6 +51,7 @@ export async function audiencesOf(
     if (audiences.has(id)) continue;
     const found = await store.apis.get(tenant.id, id);
     if (found !== undefined) audiences.set(id, found.identifier);
+    await yieldToEventLoop();
   }
   return audiences;
 }

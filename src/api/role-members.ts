@@ -14,7 +14,7 @@ import {
 } from '../schemas/roles.ts';
 import type { Store } from '../store/port.ts';
 import { noApi } from './apis.ts';
-import { apiOf, type AudienceDeps, audiencesOf } from './audience.ts';
+import { apisOf, type AudienceDeps, audiencesOf } from './audience.ts';
 import { noClient } from './clients.ts';
 import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
 import { type Operation, operation } from './operation.ts';
@@ -257,9 +257,11 @@ async function permissionsOf(
   { mustExist }: { readonly mustExist: boolean },
 ): Promise<Permission[]> {
   const found: Permission[] = [];
+  const audiences = sent.map((item) => item.resource_server_identifier);
+  const apis = await apisOf(deps, tenant, audiences);
   for (const [index, item] of sent.entries()) {
     const { resource_server_identifier: audience, permission_name: name } = item;
-    const api = await apiOf(deps, tenant, audience);
+    const api = apis.get(audience);
     if (api === undefined) throw noApi();
     if (mustExist && !api.scopes.some(({ value }) => value === name)) {
       const reason = `The API has no scope ${quoted(name)}: add it to the API first`;
