@@ -12,11 +12,12 @@ import {
   redelivery,
   type DeliveriesQuery,
 } from '../schemas/deliveries.ts';
-import type { FailureFilter, Page, Store } from '../store/port.ts';
+import type { FailureFilter, Store } from '../store/port.ts';
 import { type Answer, type Call, type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
 import { badBody, badQuery, conflict, notFound, quoted } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
+import { JsonText } from './sliced-json.ts';
 import { streamOf } from './stream-of.ts';
 import { windowOf } from './window.ts';
 
@@ -64,12 +65,11 @@ function listFailures({ store, settings }: DeliveryDeps): Operation {
       });
       const items = await mapInSlices(
         page.items,
-        (failure) => showFailure(failure, params.id, settings.attributePrefix),
-        (_failure, text) => text.length,
+        (failure) => new JsonText(showFailure(failure, params.id, settings.attributePrefix)),
+        ({ event }) => event.body.length,
       );
-      const list = `[${items.join(',')}]`;
-      if (!isBare) return { json: pageText(list, page) };
-      return { json: list, headers: linkTo(call, page.next, settings) };
+      if (!isBare) return { body: { deliveries: items, ...nextOf(page.next) } };
+      return { body: items, headers: linkTo(call, page.next, settings) };
     },
   });
 }
@@ -171,11 +171,6 @@ function showAttempt({ at, durationMs, outcome, error }: Attempt): object[] {
   if (outcome === 'redelivered') return [{ status: 'retrying', timestamp }];
   if (outcome === 'delivered') return [];
   return [{ status: 'failed', timestamp, duration: durationMs, error_message: error }];
-}
-
-function pageText(list: string, { next }: Page<Failure>): string {
-  const rest = JSON.stringify(nextOf(next)).slice(1);
-  return `{"deliveries":${list}${rest === '}' ? '' : ','}${rest}`;
 }
 
 /** RFC 8288: where the bare list goes on, with the filters it was asked with. */
