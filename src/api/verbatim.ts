@@ -19,9 +19,12 @@ export function mayHoldInexactNumber(text: string): boolean {
   return inexactNumber.test(text);
 }
 
-/** After what may stand before a number: -0, 16 digits, a fraction ending in 0, or an exponent. */
+/**
+ * After what may stand before a number: -0, 16 digits, less than a millionth, a fraction ending in 0,
+ * or an exponent.
+ */
 const inexactNumber =
-  /[:,[\s](?:-0(?![.0-9])|-?(?:[0-9.]{16}|[0-9]+\.[0-9]*0(?![0-9])|[0-9.]+[eE]))/;
+  /[:,[\s](?:-0(?![.0-9])|-?(?:[0-9.]{16}|0\.000000|[0-9]+\.[0-9]*0(?![0-9])|[0-9.]+[eE]))/;
 
 const code = {
   tab: 0x09,

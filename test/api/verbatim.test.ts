@@ -45,7 +45,8 @@ describe('parseVerbatim', () => {
 
 describe('mayHoldInexactNumber', () => {
   test('finds every number that a double changes', () => {
-    for (const number of ['-0', '1.0', '1.10', '1e5', '-1E5', '12345678901234567890', '1e400']) {
+    const numbers = ['-0', '1.0', '1.10', '1e5', '-1E5', '12345678901234567890', '1e400'];
+    for (const number of [...numbers, '0.0000001', '-0.00000012']) {
       for (const text of [`[${number}]`, `[1,${number}]`, `{"a":${number}}`, `[ ${number} ]`]) {
         assert.equal(mayHoldInexactNumber(text), true, text);
       }
@@ -53,7 +54,7 @@ describe('mayHoldInexactNumber', () => {
   });
 
   test('leaves out what a double holds', () => {
-    for (const text of ['[0,1,-1,1.5,-0.25]', '{"a":"x","b":100}', '[]']) {
+    for (const text of ['[0,1,-1,1.5,-0.25,0.000001]', '{"a":"x","b":100}', '[]']) {
       assert.equal(mayHoldInexactNumber(text), false, text);
     }
   });
