@@ -88,6 +88,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly trace: string | undefined;
   /** Names in lower case; each is sent once, or its values are joined. */
   header(name: string): string | undefined;
+  /** Whether the client has gone, so that nobody waits for the answer. */
+  isGone(): boolean;
   /** Judges the caller's token again, for an answer that goes on for a while. */
   readonly permit: Permit;
 }

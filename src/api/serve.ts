@@ -1,4 +1,4 @@
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
 import { traceOf } from '../core/trace.ts';
@@ -52,7 +52,7 @@ export function serve(deps: ServeDeps, operation: Operation): RouteHandler {
     const visit = await deps.gate.admit(request, reply, operation);
     const share = operation.body && deps.bodies.open(visit.tenant.id);
     const answer = await checked(request, reply, visit, share)
-      .then((call) => answerOf(deps, operation, visit, call, reply.raw))
+      .then((call) => answerOf(deps, operation, visit, call))
       .finally(() => share?.close());
     if (answer.extraEvents !== undefined && answer.extraEvents > 0) {
       const rate = deps.limiter.spendOfTenant(visit.tenant.id, answer.extraEvents);
@@ -75,10 +75,9 @@ function answerOf(
   operation: Operation,
   { tenant }: Visit,
   call: Call,
-  response: ServerResponse,
 ): Promise<TextAnswer> {
   const handle = async (): Promise<TextAnswer> => {
-    if (response.destroyed) throw new ClientGone();
+    if (call.isGone()) throw new ClientGone();
     const { body, ...answer } = await operation.handle(call);
     return body === undefined ? answer : { ...answer, json: await slicedJson(body) };
   };
@@ -215,6 +214,7 @@ function checkerOf(deps: ServeDeps, operation: Operation): Checker {
       query: sent,
       body,
       mediaType: raw?.mediaType ?? '',
+      isGone: () => reply.raw.destroyed,
       ...headersOf(deps, request, visit),
     };
   };

@@ -1,5 +1,5 @@
 import { issuerOf } from '../auth/issuer.ts';
-import { createPasswordHasher, type HashPassword, isWeak } from '../auth/passwords.ts';
+import { createPasswordHasher, isWeak } from '../auth/passwords.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { makeId } from '../core/ids.ts';
 import type { User } from '../core/types.ts';
@@ -26,11 +26,13 @@ import {
   userQuery,
 } from '../schemas/users.ts';
 import type { Store } from '../store/port.ts';
+import { ClientGone } from './body.ts';
 import { countParts } from './json-parts.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, notFound, Problem, quoted } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { showUser } from './show-user.ts';
+import { createTurnQueue } from './turn-queue.ts';
 import { userLists } from './user-lists.ts';
 
 export interface UserDeps {
@@ -41,15 +43,26 @@ export interface UserDeps {
 
 /** What the handlers share. */
 interface Deps extends UserDeps {
-  readonly hashPassword: HashPassword;
+  /** Hashes a password when the tenant of the call has its turn, for a client that is still there. */
+  hashPassword(call: Pick<Call, 'tenant' | 'isGone'>, password: string): Promise<string>;
 }
+
+/** Hashing runs on the four threads that files need too, and takes some 50 ms. */
+const hashesAtOnce = { atOnce: 2, ofOwner: 2 };
 
 const tag = 'Users';
 const lifecycle = 'Generally Available';
 
 /** The operations of users (contract section 13). */
 export function userOperations(deps: UserDeps): Operation[] {
-  const shared = { ...deps, hashPassword: createPasswordHasher(deps) };
+  const hash = createPasswordHasher(deps);
+  const turns = createTurnQueue((work: () => Promise<string>) => work(), hashesAtOnce);
+  const hashPassword: Deps['hashPassword'] = ({ tenant, isGone }, password) =>
+    turns.run(tenant.id, async () => {
+      if (isGone()) throw new ClientGone();
+      return hash(password);
+    });
+  const shared = { ...deps, hashPassword };
   return [
     ...userLists(shared),
     createUser(shared),
@@ -77,10 +90,8 @@ function createUser(deps: Deps): Operation {
   });
 }
 
-async function create(
-  deps: Deps,
-  { tenant, body, now, trace }: Call<unknown, unknown, UserCreate>,
-): Promise<object> {
+async function create(deps: Deps, call: Call<unknown, unknown, UserCreate>): Promise<object> {
+  const { tenant, body, now, trace } = call;
   const { email, password, connection, user_id: sentId, username } = body;
   checkEmail(email);
   checkConnection(connection);
@@ -92,7 +103,7 @@ async function create(
     localId: sentId ?? makeLocalId(now, random),
     email,
     username,
-    passwordHash: await deps.hashPassword(password),
+    passwordHash: await deps.hashPassword(call, password),
     profile: profileOf(body),
     issuer: issuerOf(tenant.domain, settings.plainHttp(tenant.domain)),
     now,
@@ -146,12 +157,12 @@ function updateUser(deps: Deps): Operation {
 
 async function update(
   deps: Deps,
-  { tenant, params, body, now, trace }: Call<{ id: string }, unknown, UserPatchSent>,
+  call: Call<{ id: string }, unknown, UserPatchSent>,
 ): Promise<object> {
+  const { tenant, params, body, now, trace } = call;
   checkPatch(body);
   const { email, username, password } = body;
-  const passwordHash =
-    password === undefined ? undefined : await hashFor(deps, tenant.id, params.id, password);
+  const passwordHash = password === undefined ? undefined : await hashFor(deps, call, password);
   const patch = { email, username, passwordHash, profile: profileOf(body) };
   const answer = await deps.store.users.update(tenant.id, params.id, (before) => {
     // Its e-mail may have become the password meanwhile.
@@ -185,15 +196,14 @@ function checkPatch(body: UserPatchSent): void {
 /** The hash of a user's new password; only one that may be taken is worth the work. */
 async function hashFor(
   { store, hashPassword }: Deps,
-  tenant: number,
-  id: string,
+  call: Call<{ id: string }>,
   password: string,
 ): Promise<string> {
   if (isWeak(password, '')) throw weakPassword();
-  const before = await store.users.get(tenant, id);
+  const before = await store.users.get(call.tenant.id, call.params.id);
   if (before === undefined) throw noUser();
   if (isWeak(password, before.email)) throw weakPassword();
-  return hashPassword(password);
+  return hashPassword(call, password);
 }
 
 function deleteUser(deps: Deps): Operation {

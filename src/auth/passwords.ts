@@ -14,12 +14,6 @@ const SALT_BYTES = 16;
 const TAG_BYTES = 32;
 
 /**
- * Hashes at once. Hashing runs on the four threads that name look-ups need too: a flood of new
- * users must not hold up deliveries.
- */
-const AT_ONCE_MAX = 2;
-
-/**
  * Whether a password is too weak to be taken: shorter than 8 or longer than 256 characters, the
  * e-mail, or one of those that are tried first. Capitals do not make it another.
  */
@@ -37,28 +31,7 @@ export type HashPassword = (password: string) => Promise<string>;
 
 /** Creates the hasher: off the event loop, each hash with a salt of its own. */
 export function createPasswordHasher({ random }: { readonly random: RandomBytes }): HashPassword {
-  const waiting: (() => void)[] = [];
-  let running = 0;
-
-  const enter = async (): Promise<void> => {
-    if (running === AT_ONCE_MAX) await new Promise<void>((resolve) => waiting.push(resolve));
-    else running += 1;
-  };
-  /** Hands the place on to the next in line, if there is one. */
-  const leave = (): void => {
-    const next = waiting.shift();
-    if (next === undefined) running -= 1;
-    else next();
-  };
-
-  return async (password) => {
-    await enter();
-    try {
-      return await hash(password, random(SALT_BYTES));
-    } finally {
-      leave();
-    }
-  };
+  return async (password) => hash(password, random(SALT_BYTES));
 }
 
 const argon2Async = promisify(argon2);
