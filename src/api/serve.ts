@@ -1,11 +1,13 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
+import { yieldToEventLoop } from '../core/slices.ts';
 import { traceOf } from '../core/trace.ts';
 import {
   type BodyBounds,
   type BodyPayer,
   ClientGone,
+  type ParsedBody,
   parseBody,
   type RawBody,
   readBody,
@@ -22,7 +24,7 @@ import { slicedJson } from './sliced-json.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
 import type { TurnQueue } from './turn-queue.ts';
 import type { UnreadAnswers } from './unread.ts';
-import { bodyCheck, bodyText, pathCheck, queryCheck } from './validation.ts';
+import { bodyCheck, bodyText, type Check, pathCheck, queryCheck } from './validation.ts';
 
 export interface ServeDeps {
   readonly gate: Gate;
@@ -79,7 +81,10 @@ function answerOf(
   const handle = async (): Promise<TextAnswer> => {
     if (call.isGone()) throw new ClientGone();
     const { body, ...answer } = await operation.handle(call);
-    return body === undefined ? answer : { ...answer, json: await slicedJson(body) };
+    if (body === undefined) return answer;
+    // Writing what was stored can take 10 ms, and so can writing the answer.
+    if (operation.body !== undefined) await yieldToEventLoop();
+    return { ...answer, json: await slicedJson(body) };
   };
   return operation.isList === true ? lists.run(tenant.id, handle) : handle();
 }
@@ -205,7 +210,7 @@ function checkerOf(deps: ServeDeps, operation: Operation): Checker {
     checkPath?.(request.params);
     const sent = query === undefined ? {} : parseQuery(query, queryText(request.raw.url ?? ''));
     checkQuery?.(sent);
-    const body = raw && bodyOf?.parse(raw);
+    const body = raw && (await bodyOf?.parse(raw));
     return {
       tenant,
       caller,
@@ -264,8 +269,12 @@ interface BodyReader {
     reply: FastifyReply,
     bounds: Pick<BodyBounds, 'payer' | 'share'>,
   ): Promise<RawBody>;
+  /** Parses and checks it; a long one in steps, with breaks. */
   parse(raw: RawBody): unknown;
 }
+
+/** Parsing a longer body, and looking through it again, take more than a millisecond each. */
+const bytesAtOnceMax = 64 * 1024;
 
 function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
   const bytesMax = rule.bytesMax ?? deps.bodyBytesMax;
@@ -281,10 +290,21 @@ function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
         return undefined;
       }
       if (rule.unparsed === true) return bytes;
+      const check = checks.get(mediaType) ?? checkJson;
       const parsed = parseBody(bytes, partsMax);
-      (checks.get(mediaType) ?? checkJson)(parsed.value);
+      if (bytes.length > bytesAtOnceMax) return checkedInSteps(parsed, check);
+      check(parsed.value);
       refuseLoneSurrogates(parsed);
       return parsed.value;
     },
   };
+}
+
+async function checkedInSteps(parsed: ParsedBody, check: Check): Promise<unknown> {
+  await yieldToEventLoop();
+  check(parsed.value);
+  await yieldToEventLoop();
+  refuseLoneSurrogates(parsed);
+  await yieldToEventLoop();
+  return parsed.value;
 }
