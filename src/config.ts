@@ -545,6 +545,8 @@ export const limits = {
     pageBytesMax: 8 * MIB,
     /** Bytes of answers that wait for one client; above it the connection is closed. */
     unreadBytesMax: 16 * MIB,
+    /** Such bytes of a node. */
+    unreadOfAllBytesMax: 256 * MIB,
     /** Failures in the bare list; attempts shown of one failure, the newest. */
     failuresListedMax: 100,
     attemptsListedMax: 100,

@@ -5,7 +5,7 @@ import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port.ts';
-import { createBodyRoom } from './body-room.ts';
+import { createRoom } from './room.ts';
 import { createEventBodies } from './event-bodies.ts';
 import { boundForwarded } from './forwarded.ts';
 import { createGate } from './gate.ts';
@@ -96,8 +96,11 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     log,
     open,
     bodyBytesMax,
-    bodies: createBodyRoom({ bytesMax: settings.limits.bodiesBytesMax }),
-    unread: createUnreadAnswers({ bytesMax: settings.limits.unreadBytesMax }),
+    bodies: createRoom({ bytesMax: settings.limits.bodiesBytesMax }),
+    unread: createUnreadAnswers({
+      bytesMax: settings.limits.unreadBytesMax,
+      room: createRoom({ bytesMax: settings.limits.unreadOfAllBytesMax }),
+    }),
     lists: createTurnQueue((list) => list(), listsAtOnce),
   });
   const isSecure = createSecureReader(settings.trustProxy);

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { BodyShare } from './body-room.ts';
+import type { Share } from './room.ts';
 import type { BodyRule } from './operation.ts';
 import { countParts } from './json-parts.ts';
 import { badBody, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
@@ -27,7 +27,7 @@ export interface BodyBounds {
   readonly bytesMax: number;
   readonly payer?: BodyPayer | undefined;
   /** Of its owner's bodies together; it stays taken when the body is read. */
-  readonly share?: Pick<BodyShare, 'take'> | undefined;
+  readonly share?: Pick<Share, 'take'> | undefined;
 }
 
 /**

@@ -13,7 +13,7 @@ import {
   readBody,
   refuseLoneSurrogates,
 } from './body.ts';
-import type { BodyRoom, BodyShare } from './body-room.ts';
+import type { Room, Share } from './room.ts';
 import { authorize, type Gate, type Visit } from './gate.ts';
 import type { Log } from './log.ts';
 import type { Answer, BodyRule, Call, LiveBody, Operation } from './operation.ts';
@@ -32,7 +32,7 @@ export interface ServeDeps {
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Pick<Log, 'error'>;
   readonly unread: Pick<UnreadAnswers, 'admit'>;
-  readonly bodies: BodyRoom;
+  readonly bodies: Room;
   /** Does lists, a few at once. */
   readonly lists: TurnQueue<() => Promise<TextAnswer>, TextAnswer>;
   /** False from the moment the server is to end: then a connection ends with its answer. */
@@ -64,7 +64,8 @@ export function serve(deps: ServeDeps, operation: Operation): RouteHandler {
     if (answer.live !== undefined) return sendLive(reply, status, answer.headers, answer.live);
     const { json, ...rest } = answer;
     const bytes = bytesOf(json);
-    if (!deps.unread.admit(clientOf(visit), bytes, reply.raw)) return reply.hijack();
+    if (!deps.unread.admit(visit.tenant.id, clientOf(visit), bytes, reply.raw))
+      return reply.hijack();
     return typeof json === 'object'
       ? sendPieces(deps, reply, status, { ...rest, json, bytes })
       : send(reply, status, { ...rest, json });
@@ -100,9 +101,8 @@ function bytesOf(json: TextAnswer['json']): number {
 }
 
 /** Whoever reads the answer: only a verified token gets this far. */
-function clientOf({ tenant, authentication }: Visit): string {
-  const client = authentication.kind === 'verified' ? authentication.token.bucket : '';
-  return `${tenant.id}/${client}`;
+function clientOf({ authentication }: Visit): string {
+  return authentication.kind === 'verified' ? authentication.token.bucket : '';
 }
 
 /** Answers with a long body, which is written to the connection itself, part by part. */
@@ -192,7 +192,7 @@ type Checker = (
   request: FastifyRequest,
   reply: FastifyReply,
   visit: Visit,
-  share: BodyShare | undefined,
+  share: Share | undefined,
 ) => Promise<Call>;
 
 /** Everything between admission and the handler; the validators are compiled once. */

@@ -39,7 +39,7 @@ export interface ApiLimits {
   readonly publishBodyBytesMax: number;
   readonly testEventBodyBytesMax: number;
   readonly tokenBodyBytesMax: number;
-  /** Bodies of a node that come, or wait: a tenant has at most as many bytes as it leaves. */
+  /** Bodies of a node that come, or wait: a tenant has at most as many bytes as it leaves to others. */
   readonly bodiesBytesMax: number;
   /** One published event as JSON. */
   readonly eventBytesMax: number;
@@ -52,6 +52,8 @@ export interface ApiLimits {
   readonly pageBytesMax: number;
   /** Bytes of answers that may wait for one client; above it the connection is closed. */
   readonly unreadBytesMax: number;
+  /** Such bytes of a node: for a tenant at most as many wait as it leaves to others. */
+  readonly unreadOfAllBytesMax: number;
   /** Failures of the bare list. */
   readonly failuresListedMax: number;
   /**

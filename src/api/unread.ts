@@ -1,20 +1,31 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Room } from './room.ts';
 
 /** Bytes of answers that clients have not read yet. */
 export interface UnreadAnswers {
   /**
    * Counts an answer until its client has read it or its connection has ended. False when more waits
-   * for the client than may; then the connection of the answer is closed.
+   * for the client, or for its tenant, than may; then the connection of the answer is closed.
+   *
+   * @param client unique within its tenant
    */
-  admit(client: string, bytes: number, response: ServerResponse): boolean;
+  admit(tenant: number, client: string, bytes: number, response: ServerResponse): boolean;
+}
+
+export interface UnreadDeps {
+  readonly bytesMax: number;
+  readonly room: Room;
 }
 
 /** Shorter answers are not counted: the rates of requests bound them. */
 const countedBytesMin = 4096;
 
-/** Creates the counter. `bytesMax` is for all connections of one client together. */
-export function createUnreadAnswers({ bytesMax }: { readonly bytesMax: number }): UnreadAnswers {
+/**
+ * Creates the counter. `bytesMax` is for all connections of one client together, and the room for
+ * all clients: a tenant can make as many as it wants.
+ */
+export function createUnreadAnswers({ bytesMax, room }: UnreadDeps): UnreadAnswers {
   const waiting = new Map<string, number>();
   const onSocketEnd = createSocketEnds();
 
@@ -24,18 +35,21 @@ export function createUnreadAnswers({ bytesMax }: { readonly bytesMax: number })
     else waiting.set(client, sum);
   };
   return {
-    admit: (client, bytes, response) => {
+    admit: (tenant, name, bytes, response) => {
       if (bytes < countedBytesMin) return true;
       const { socket } = response.req;
+      if (socket.destroyed) return true;
+      const client = `${tenant}/${name}`;
       const sum = waiting.get(client) ?? 0;
-      if (sum > 0 && sum + bytes > bytesMax) {
+      const share = room.open(tenant);
+      if ((sum > 0 && sum + bytes > bytesMax) || !share.take(bytes)) {
         socket.destroy();
         return false;
       }
-      if (socket.destroyed) return true;
       add(client, bytes);
       const release = once(() => {
         add(client, -bytes);
+        share.close();
         forget();
       });
       // A response that waits for others on its connection does not hear of the connection's end.

@@ -4,14 +4,14 @@ import { connect, type Socket } from 'node:net';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import type { User } from '../../src/core/types.ts';
 import { waitFor } from '../helpers/wait.ts';
-import { openSite, type Received, type Site } from './site.ts';
+import { limits, openSite, type Received, type Site } from './site.ts';
 
 const MIB = 1_048_576;
 const total = 12;
 let site: Site;
 
 before(async () => {
-  site = await openSite();
+  site = await openSite({ limits: { ...limits, unreadOfAllBytesMax: 64 * MIB } });
   for (let index = 0; index < total; index += 1) await addUser(index);
 });
 after(() => site.close());
@@ -118,6 +118,24 @@ describe('answers that nobody reads', () => {
     for (const socket of sockets) socket.destroy();
     await waitFor('both to be forgotten', async () => (await others()) === 0);
     assert.equal((await site.send('GET', '/users?take=7')).status, 200);
+  });
+
+  test('are bounded for all clients of a tenant together', async (t) => {
+    const tokens = [site.token, await site.tokenWith('read:users')];
+    const sockets: Socket[] = [];
+    for (const token of [...tokens, ...tokens]) {
+      const socket = (await ask(t, 1, token)).resume();
+      await once(socket, 'data');
+      sockets.push(socket.pause());
+    }
+    const fifth = (await ask(t, 1, await site.tokenWith('read:users'))).resume();
+    await once(fifth, 'close');
+    assert.equal(fifth.bytesRead, 0);
+    for (const socket of sockets) socket.destroy();
+    await waitFor('all to be forgotten', async () => (await others()) === 0);
+    const authorization = `Bearer ${await site.tokenWith('read:users')}`;
+    const answer = await site.send('GET', '/users?take=7', undefined, { authorization });
+    assert.equal(answer.status, 200);
   });
 
   test('that are read in the end arrive whole', async (t) => {

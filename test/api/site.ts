@@ -53,6 +53,7 @@ export const limits: ApiSettings['limits'] = {
   pageItemsMax: 100,
   pageBytesMax: 8 * 1_048_576,
   unreadBytesMax: 16 * 1_048_576,
+  unreadOfAllBytesMax: 256 * 1_048_576,
   failuresListedMax: 100,
   sortedUsersMax: 5000,
   sortedBytesMax: 4 * 1_048_576,

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
-import { createBodyRoom } from '../../src/api/body-room.ts';
+import { createRoom } from '../../src/api/room.ts';
 import { waitFor } from '../helpers/wait.ts';
 import { limits, openSite, type Site } from './site.ts';
 
-describe('the room for bodies', () => {
-  test('gives an owner as much as it leaves to all others', () => {
-    const room = createBodyRoom({ bytesMax: 90 });
+describe('the room of a node', () => {
+  test('gives a tenant as much as it leaves to all others', () => {
+    const room = createRoom({ bytesMax: 90 });
     const one = room.open(1);
     assert.equal(one.take(45), true);
     assert.equal(one.take(1), false);
@@ -18,8 +18,8 @@ describe('the room for bodies', () => {
     assert.equal(room.open(3).take(11), true);
   });
 
-  test('has what was taken again once the body is dealt with', () => {
-    const room = createBodyRoom({ bytesMax: 20 });
+  test('has what was taken again once it was given back', () => {
+    const room = createRoom({ bytesMax: 20 });
     const first = room.open(1);
     const second = room.open(1);
     assert.equal(first.take(4), true);
