@@ -609,8 +609,10 @@ export const limits = {
     settleMax: 256,
     /** Attempts at once of a stream whose receiver is slow, at least. */
     slowSlots: 4,
-    /** A stream pauses for so long after as many attempts in a row that failed without a response. */
+    /** A stream pauses for so long after as many attempts in a row that failed without a response… */
     unansweredBackoffMs: 250,
+    /** …or longer: of all such streams of a tenant so many attempts begin in a second. */
+    unansweredPerSecond: 256,
     /** Counted for a row until it is claimed and the size of its body is known. */
     claimedBytes: 256 * KIB,
     /** A parked row is due this long after its attempt must have ended. */

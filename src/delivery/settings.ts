@@ -12,8 +12,10 @@ export interface DeliverySettings {
   readonly claimedBytes: number;
   /** Attempts at once of a stream whose receiver is slow, at least. */
   readonly slowSlots: number;
-  /** A stream pauses for so long after as many attempts in a row that failed without a response. */
+  /** A stream pauses for so long after as many attempts in a row that failed without a response… */
   readonly unansweredBackoffMs: number;
+  /** …or longer: of all such streams of a tenant so many attempts begin in a second. */
+  readonly unansweredPerSecond: number;
   /** The waits between the attempts of a cycle, which has one attempt more than these. */
   readonly retryDelaysMs: readonly number[];
   /** The 4xx statuses that are tried again. */

@@ -65,7 +65,7 @@ describe('a stream whose receiver does not respond', () => {
     test(`begins few attempts a second, whatever waits: its receiver ${name}`, async (t) => {
       const { scene, respond, sentTo } = await sceneOf(t);
       const streams: Stream[] = [];
-      while (streams.length < 20) streams.push(await scene.addStream());
+      while (streams.length < 16) streams.push(await scene.addStream());
       for (const stream of streams) respond(stream, () => result);
       await scene.publishMany(100);
       await scene.clock.advance(4990);
@@ -76,6 +76,27 @@ describe('a stream whose receiver does not respond', () => {
       }
     });
   }
+
+  test('begins fewer attempts the more streams of its tenant do not respond, but no fewer for those of another', async (t) => {
+    const { scene, respond, sentTo } = await sceneOf(t, {
+      disable: { consecutive: 1e5, total: 1e5 },
+    });
+    const { id: other } = await addTenant(scene.store, 'other');
+    const streams: Stream[] = [];
+    while (streams.length < 160) streams.push(await scene.addStream({ types: ['a.made'] }));
+    const alone = await scene.addStream({ tenant: other, types: ['b.made'] });
+    for (const stream of [...streams, alone]) respond(stream, () => refused);
+    await scene.publishTo(scene.tenant, 60, 'a.made');
+    await scene.publishTo(other, 500, 'b.made');
+    await scene.clock.advance(5000);
+    const sum = () => streams.reduce((total, stream) => total + sentTo(stream), 0);
+    const before = { all: sum(), alone: sentTo(alone) };
+    await scene.clock.advance(20_000);
+    const perSecond = (sum() - before.all) / 20;
+    assert.ok(perSecond > 200 && perSecond <= 280, `${perSecond} attempts a second`);
+    const alonePerSecond = (sentTo(alone) - before.alone) / 20;
+    assert.ok(alonePerSecond >= 15, `${alonePerSecond} attempts a second of another tenant`);
+  });
 
   test('begins few attempts a second after it was quick, retries and fresh events together', async (t) => {
     const { scene, respond, mostPerSecond, sentTo } = await sceneOf(t);

@@ -27,6 +27,7 @@ export const settings: DeliverySettings = {
   claimedBytes: 1000,
   slowSlots: 4,
   unansweredBackoffMs: 250,
+  unansweredPerSecond: 256,
   retryDelaysMs: [1000, 2000, 4000],
   retry4xx: [408, 429],
   attemptTimeoutMs: 10_000,

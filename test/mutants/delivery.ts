@@ -173,6 +173,16 @@ export const deliveryMutants: readonly Mutant[] = [
     },
   },
   {
+    name: 'pauses that do not get longer by how many streams of a tenant pause',
+    file: 'delivery/backoffs.ts',
+    before: 'const sharedMs = (streams * slowSlots * 1000) / unansweredPerSecond;',
+    after: 'const sharedMs = (slowSlots * 1000) / unansweredPerSecond;',
+    killedBy: {
+      file: 'test/delivery/backoffs.test.ts',
+      title: 'begins fewer attempts the more streams of its tenant do not respond',
+    },
+  },
+  {
     name: 'bodies under way that are not counted',
     file: 'delivery/shares.ts',
     before: 'usage.bytes += sign * bytes;',

@@ -155,6 +155,7 @@ const settingsOf = (dice: Dice): DeliverySettings => ({
   // In proportion to the few slots of these nodes: it is kept for slow streams of each tenant.
   slowSlots: 1,
   unansweredBackoffMs: 25,
+  unansweredPerSecond: 256,
   leaseMs: 1000,
   leaseStopMs: 700,
   heartbeatMs: 250,

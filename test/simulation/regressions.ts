@@ -13,6 +13,7 @@ const common = {
   claimedBytes: 1000,
   slowSlots: 4,
   unansweredBackoffMs: 25,
+  unansweredPerSecond: 256,
   lagOffsetsMax: 10000,
   leaseMs: 1000,
   leaseStopMs: 700,
