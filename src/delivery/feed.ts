@@ -32,6 +32,8 @@ export interface Feed {
   taken(runner: Runner, bodyBytes: number): void;
   /** Empties the queue of a runner: it is read again, or belongs to the disabled time. */
   empty(runner: Runner): void;
+  /** Returns the runners that have read pages of the store since the last call. */
+  takeReaders(): Set<Runner>;
   close(): void;
 }
 
@@ -57,6 +59,7 @@ class LogFeed implements Feed {
   readonly #reader: PageReader;
   readonly #catchUp: CatchUp;
   #queuedBytes = 0;
+  #readers = new Set<Runner>();
   /** Of each tenant that has any. */
   readonly #queuedOf = new Map<number, number>();
 
@@ -143,6 +146,12 @@ class LogFeed implements Feed {
     }
   }
 
+  takeReaders(): Set<Runner> {
+    const readers = this.#readers;
+    this.#readers = new Set();
+    return readers;
+  }
+
   close(): void {
     this.#reader.close();
     this.#catchUp.close();
@@ -212,7 +221,10 @@ class LogFeed implements Feed {
 
   #takePage(runner: Runner, page: LogPage | undefined): void {
     const before = runner.scannedTo;
-    if (page !== undefined) this.#take(runner, page);
+    if (page !== undefined) {
+      this.#readers.add(runner);
+      this.#take(runner, page);
+    }
     // A log that ends before the head it told of is asked again at the next look, not at once.
     if (page === undefined || runner.scannedTo > before) this.fill(runner);
     this.#deps.scheduler.dispatch();

@@ -93,6 +93,8 @@ class StreamOwnership implements Ownership {
   readonly #deps: OwnershipDeps;
   /** How many runners each tenant has. */
   readonly #tenants = new Map<number, number>();
+  /** Tenants whose last runner has left. */
+  readonly #left = new Set<number>();
   readonly #stale = new Set<Runner>();
   /** Announced while streams were claimed: the answer may be older than that. */
   readonly #announced = new Set<string>();
@@ -222,6 +224,7 @@ class StreamOwnership implements Ownership {
     const { ownership, node, clock, patience, lease, settings } = this.#deps;
     this.#claimIsPlanned = false;
     this.#announced.clear();
+    this.#closeTails();
     const take = Math.min(chunk, lease.share - this.runners.size);
     if (this.#isClosed || take <= 0) return this.#sweep.end();
     this.#claims += 1;
@@ -270,6 +273,12 @@ class StreamOwnership implements Ownership {
       const head = heads[index] ?? 0;
       if (tail !== undefined && head > tail.head) tail.skipTo(head);
     }
+  }
+
+  /** With the lane, as another claim may be about to use a tail that it has opened. */
+  #closeTails(): void {
+    for (const tenant of this.#left) if (!this.#tenants.has(tenant)) this.tails.delete(tenant);
+    this.#left.clear();
   }
 
   #wake(runner: Runner, { nextDueInMs }: OwnedStream): void {
@@ -351,7 +360,7 @@ class StreamOwnership implements Ownership {
   #leave(tenant: number): void {
     const left = (this.#tenants.get(tenant) ?? 0) - 1;
     if (left > 0) this.#tenants.set(tenant, left);
-    else this.#tenants.delete(tenant);
+    else if (this.#tenants.delete(tenant)) this.#left.add(tenant);
   }
 
   async #giveUp(runner: Runner): Promise<void> {

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../core/clock.ts';
 import type { LogStore } from '../store/port.ts';
+import { tenantsOf } from '../store/tenant-blocks.ts';
 import type { Due } from './due.ts';
 import type { Feed } from './feed.ts';
 import type { Ownership } from './ownership.ts';
@@ -27,13 +28,13 @@ export interface Poll {
 }
 
 export interface PollDeps {
-  readonly log: Pick<LogStore, 'heads'>;
+  readonly log: Pick<LogStore, 'heads' | 'headMarks'>;
   readonly clock: Clock;
   readonly patience: Patience;
   readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'look' | 'raise'>;
-  readonly feed: Pick<Feed, 'skipped' | 'reached'>;
+  readonly feed: Pick<Feed, 'skipped' | 'reached' | 'takeReaders'>;
   readonly due: Pick<Due, 'check'>;
-  readonly replays: Pick<Replays, 'tell'>;
+  readonly replays: Pick<Replays, 'tellAll'>;
   readonly settings: Pick<DeliverySettings, 'pollMs' | 'lagOffsetsMax' | 'lagMs'>;
 }
 
@@ -42,6 +43,8 @@ export function createPoll(deps: PollDeps): Poll {
   const { clock, patience, ownership, settings } = deps;
   let round: Iterator<Runner> = ownership.runners.values();
   let raisedMs = clock.elapsedMs();
+  /** The marks of the blocks whose heads are known here. */
+  let marks: ReadonlyMap<number, string> = new Map();
   let timer: Timer | undefined;
   let closed = false;
 
@@ -51,19 +54,44 @@ export function createPoll(deps: PollDeps): Poll {
   const poll = async (): Promise<void> => {
     ownership.claim();
     deps.due.check();
-    await hearOfHeads((tenant, tail, head) => deps.feed.reached(tenant, tail, head));
-    for (const tail of ownership.tails.values()) tail.age();
+    await hearOfChangedHeads();
+    const passing = ageTails();
     lookAtNext();
-    for (const runner of ownership.runners.values()) deps.replays.tell(runner);
-    await raiseLagging();
+    deps.replays.tellAll();
+    await raiseLagging(passing);
+  };
+  /** Asks for the heads of those blocks of tenants in which a log has grown since the last time. */
+  const hearOfChangedHeads = async (): Promise<void> => {
+    const present = await patience.keepTrying(() => deps.log.headMarks());
+    const tails: [number, Tail<Runner>][] = [];
+    for (const [block, mark] of present) {
+      if (marks.get(block) === mark) continue;
+      for (const tenant of tenantsOf(block)) {
+        const tail = ownership.tails.get(tenant);
+        if (tail !== undefined) tails.push([tenant, tail]);
+      }
+    }
+    await hearOfHeads(tails, (tenant, tail, head) => deps.feed.reached(tenant, tail, head));
+    // Of a tail that is opened meanwhile the head is asked for then.
+    marks = present;
   };
   const hearOfHeads = async (
+    tails: readonly (readonly [number, Tail<Runner>])[],
     tell: (tenant: number, tail: Tail<Runner>, head: number) => void,
   ): Promise<void> => {
-    const tails = [...ownership.tails];
+    if (tails.length === 0) return;
     const tenants = tails.map(([tenant]) => tenant);
     const heads = await patience.keepTrying(() => deps.log.heads(tenants));
     for (const [index, [tenant, tail]] of tails.entries()) tell(tenant, tail, heads[index] ?? 0);
+  };
+  /** Returns the runners that may have passed events since the last time without sending any. */
+  const ageTails = (): Set<Runner> => {
+    const passing = deps.feed.takeReaders();
+    for (const tail of ownership.tails.values()) {
+      if (!tail.age()) continue;
+      for (const runner of tail.followers) passing.add(runner);
+    }
+    return passing;
   };
   const lookAtNext = (): void => {
     const { size } = ownership.runners;
@@ -79,12 +107,13 @@ export function createPoll(deps: PollDeps): Poll {
     }
   };
   /** Cursors that no settle raises, as nothing matched: each as seldom as can be. */
-  const raiseLagging = async (): Promise<void> => {
+  const raiseLagging = async (passing: Iterable<Runner>): Promise<void> => {
     const isTime = clock.elapsedMs() - raisedMs >= settings.lagMs;
     const least = isTime ? 1 : settings.lagOffsetsMax;
-    const lagging = [...ownership.runners.values()].filter(
-      (runner) => runner.raise().cursor - runner.window.durable >= least,
-    );
+    const lagging: Runner[] = [];
+    for (const runner of isTime ? ownership.runners.values() : passing) {
+      if (lagOf(runner) >= least) lagging.push(runner);
+    }
     if (isTime) raisedMs = clock.elapsedMs();
     for (let index = 0; index < lagging.length; index += cursorsMax) {
       await ownership.raise(lagging.slice(index, index + cursorsMax));
@@ -93,10 +122,16 @@ export function createPoll(deps: PollDeps): Poll {
 
   return {
     start: plan,
-    dropTails: () => hearOfHeads((_, tail, head) => deps.feed.skipped(tail, head)),
+    dropTails: () =>
+      hearOfHeads([...ownership.tails], (_, tail, head) => deps.feed.skipped(tail, head)),
     close: () => {
       closed = true;
       timer?.cancel();
     },
   };
+}
+
+/** Returns how many offsets a write would raise the cursor in the store by, as {@link Runner.raise} says. */
+function lagOf(runner: Runner): number {
+  return runner.unsettled === 0 ? runner.cursor() - runner.window.durable : 0;
 }

@@ -15,6 +15,8 @@ export interface Replays {
   readonly isBusy: boolean;
   /** The runner may have room for events of its replay. */
   tell(runner: Runner): void;
+  /** The same for each runner that has a replay. */
+  tellAll(): void;
   /** The node may have room for events of replays; the scheduler says so whenever it pumps. */
   pump(): void;
   close(): void;
@@ -43,10 +45,14 @@ export interface ReplayDeps {
 export function createReplays(deps: ReplayDeps): Replays {
   const { clock, lane, patience, settings, store, scheduler } = deps;
   const turns = new FairQueue<Runner>();
+  /** Those that had a replay when they were told of last. */
+  const replaying = new Set<Runner>();
   let isAsking = false;
   let closed = false;
 
   const tell = (runner: Runner): void => {
+    if (runner.replay === undefined || runner.state === 'gone') replaying.delete(runner);
+    else replaying.add(runner);
     if (!closed && !runner.feeding && runner.replayRoom(settings) > 0) {
       runner.feeding = true;
       turns.push(runner.tenant, runner);
@@ -104,6 +110,10 @@ export function createReplays(deps: ReplayDeps): Replays {
       return isAsking || turns.length > 0;
     },
     tell,
+    tellAll: () => {
+      for (const runner of replaying) tell(runner);
+      pump();
+    },
     pump,
     close: () => {
       closed = true;

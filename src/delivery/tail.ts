@@ -48,6 +48,11 @@ export class Tail<Follower> {
     return this.#followers.size > 0;
   }
 
+  /** Who waits at the head. */
+  get followers(): Iterable<Follower> {
+    return this.#followers.keys();
+  }
+
   /** Characters of bodies in memory. */
   get bytes(): number {
     return this.#bytes;
@@ -73,10 +78,15 @@ export class Tail<Follower> {
     this.#bytes -= this.#events.shift()?.body.length ?? 0;
   }
 
-  /** Forgets what was here the last time already: a log that rests takes no memory. */
-  age(): void {
+  /**
+   * Forgets what was here the last time already: a log that rests takes no memory. Returns whether the
+   * head has moved since.
+   */
+  age(): boolean {
     while ((this.#events.at(0)?.offset ?? Infinity) <= this.#agedTo) this.#dropOldest();
+    const hasMoved = this.#head !== this.#agedTo;
     this.#agedTo = this.#head;
+    return hasMoved;
   }
 
   /**

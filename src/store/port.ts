@@ -112,6 +112,12 @@ export interface LogStore {
   /** The heads of several logs, in the order asked for. */
   heads(tenants: readonly number[]): Promise<readonly Offset[]>;
   /**
+   * Returns a mark for each block of tenants that has any, by the block's number; see `tenant-blocks.ts`.
+   * The mark of a block is another one once a log in it has grown, so that a caller with many tenants
+   * asks for the heads of a few only.
+   */
+  headMarks(): Promise<ReadonlyMap<number, string>>;
+  /**
    * Events after `after` of the wanted types (all types when absent), oldest first, until `take`
    * events or `bytesMax` characters of bodies are reached (at least one event when any matches). Reads
    * a bounded number of offsets and days: `scannedTo` says how far it came.

@@ -93,6 +93,41 @@ describe('an event that is appended', () => {
     assert.deepEqual(scene.sent(), ids);
   });
 
+  test('that was not heard of is looked for in logs that have grown, of tenants with streams here', async (t) => {
+    const asked: (readonly number[])[] = [];
+    const scene = await createDeliveryScene(t, {
+      through: (store) => ({
+        ...store,
+        log: {
+          ...store.log,
+          heads: (tenants) => {
+            asked.push(tenants);
+            return store.log.heads(tenants);
+          },
+        },
+      }),
+    });
+    await addTenant(scene.store, 'idle');
+    const stream = await scene.addStream();
+    await scene.start();
+    const askedAtNextPoll = async (): Promise<(readonly number[])[]> => {
+      asked.length = 0;
+      await scene.clock.advance(settings.pollMs);
+      return [...asked];
+    };
+    await askedAtNextPoll();
+    assert.deepEqual(await askedAtNextPoll(), []);
+    await scene.publishMany(1);
+    assert.deepEqual(await askedAtNextPoll(), [[scene.tenant]]);
+    await scene.store.streams.delete(scene.tenant, stream.id);
+    await askedAtNextPoll();
+    await scene.publishMany(1);
+    assert.deepEqual(await askedAtNextPoll(), []);
+    await scene.addStream();
+    const [sent] = await scene.publishMany(1);
+    assert.equal(scene.sent().at(-1), sent);
+  });
+
   test('that was not heard of during an outage is sent when it is over', async (t) => {
     let away = false;
     const scene = await createDeliveryScene(t, {

@@ -207,7 +207,7 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'wake-ups that are trusted never to get lost',
     file: 'delivery/poll.ts',
-    before: 'await hearOfHeads((tenant, tail, head) => deps.feed.reached(tenant, tail, head));',
+    before: 'await hearOfChangedHeads();',
     after: '',
   },
   {

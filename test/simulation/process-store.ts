@@ -79,6 +79,7 @@ export function storeOf(
         }),
       head: inTurn('head', log.head),
       heads: inTurn('heads', log.heads),
+      headMarks: inTurn('headMarks', log.headMarks),
       page: inTurn('page', log.page),
       firstSince: inTurn('firstSince', log.firstSince),
       prune: inTurn('prune', log.prune, (count, tenant, query) =>

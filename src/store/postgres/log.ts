@@ -6,6 +6,7 @@ import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
 import { traced } from '../rows/delivered-event.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { dayOf } from './days.ts';
+import { headMarks } from './head-marks.ts';
 import { horizonOf } from './horizon.ts';
 import { type KnownStore, type StoreIdentity, unknownStore } from './identity.ts';
 import { daysMax, publicationOf } from './log-days.ts';
@@ -35,6 +36,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     append: appender.append,
     head: async (tenant) => (await comparedTip(deps, tenant)).head,
     heads: (tenants) => comparedHeads(deps, tenants),
+    headMarks: () => headMarks(deps),
     page: (tenant, query) => identity.compared((known) => page(deps, known, tenant, query)),
     firstSince: (tenant, since) => firstSince(deps, tenant, since),
     prune: (tenant, query) => prune(deps, tenant, query),

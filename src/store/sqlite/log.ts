@@ -6,6 +6,7 @@ import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
 import type { StoreTime } from '../port-time.ts';
 import { traced } from '../rows/delivered-event.ts';
 import type { Database } from './database.ts';
+import { headMarks } from './head-marks.ts';
 import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
 
 /** Offsets that one page looks at: about 3 ms of scanning for a type that never comes. */
@@ -31,6 +32,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     append: appender.append,
     head: async (tenant) => headOf(db, tenant),
     heads: async (tenants) => headsOf(db, tenants),
+    headMarks: async () => headMarks(db),
     page: async (tenant, query) => page(db, tenant, query),
     firstSince: async (tenant, since) => firstSince(db, tenant, since),
     prune: async (tenant, query) => db.transact('relaxed', () => prune(deps, tenant, query)),

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { StoreContentRefused } from '../../../src/core/errors.ts';
 import type { LogEvent } from '../../../src/core/types.ts';
+import { blockOf } from '../../../src/store/tenant-blocks.ts';
 import type { Engine } from './engine.ts';
 import {
   addTenant,
@@ -82,6 +83,33 @@ function appendContract(engine: Engine): void {
     assert.deepEqual((await store.log.heads(many)).slice(0, 3), await store.log.heads(asked));
     assert.deepEqual(await store.log.heads([]), []);
     assert.equal((await store.log.page(other.id, everything)).events.length, 1);
+  });
+
+  test('headMarks: names each block of tenants, and changes with any of its heads', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const before = await store.log.headMarks();
+    assert.deepEqual([...before.keys()], [blockOf(tenant)]);
+    assert.deepEqual(await store.log.headMarks(), before);
+    await store.log.append(tenant, [newEvent()]);
+    const appended = await store.log.headMarks();
+    assert.notEqual(appended.get(blockOf(tenant)), before.get(blockOf(tenant)));
+    const other = await addTenant(store, 'other');
+    const added = await store.log.headMarks();
+    assert.notEqual(added.get(blockOf(other.id)), appended.get(blockOf(other.id)));
+  });
+
+  test('headMarks: a tenant that leaves does not hide what another one appends', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const leaving = await addTenant(store, 'leaving');
+    assert.equal(blockOf(leaving.id), blockOf(tenant));
+    await store.log.append(leaving.id, [newEvent()]);
+    const before = await store.log.headMarks();
+    await store.tenants.leave(leaving.id);
+    await store.log.append(tenant, [newEvent()]);
+    const added = await addTenant(store, 'added');
+    assert.equal(blockOf(added.id), blockOf(tenant));
+    const after = await store.log.headMarks();
+    assert.notEqual(after.get(blockOf(tenant)), before.get(blockOf(tenant)));
   });
 
   test('an empty log has the head 0, and so has a tenant that is unknown', async (t) => {

@@ -1,0 +1,32 @@
+import { tenantsPerBlock } from '../tenant-blocks.ts';
+import type { Database } from './database.ts';
+import type { StoreIdentity } from './identity.ts';
+
+/** See `LogStore.headMarks`. Heads never fall and ids are not given twice: no two states have one mark. */
+export function headMarks({
+  db,
+  identity,
+}: {
+  readonly db: Database;
+  readonly identity: StoreIdentity;
+}): Promise<ReadonlyMap<number, string>> {
+  return identity.compared(async ({ generation, identity: own, flushed, seen }) => {
+    // One row at least: the comparison must be seen also where there are no tenants.
+    const rows = await db.all<{
+      block: number | null;
+      mark: string | null;
+      flushed: number | null;
+    }>`
+      with compared as materialized (
+        select leat_compare(${generation}, ${own}, ${flushed}) as flushed),
+      marks as (
+        select id / ${tenantsPerBlock}::int as block,
+          count(*) || ' ' || max(id) || ' ' || sum(head) as mark
+        from tenants group by 1)
+      select block, mark, flushed from compared left join marks on true`;
+    seen(rows[0]?.flushed);
+    return new Map(
+      rows.flatMap(({ block, mark }) => (block === null || mark === null ? [] : [[block, mark]])),
+    );
+  });
+}
