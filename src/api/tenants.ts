@@ -28,11 +28,14 @@ export function createTenantDirectory({
 }: TenantDirectoryDeps): TenantDirectory {
   let byHost: ReadonlyMap<string, Tenant> = new Map();
   let only: Tenant | undefined;
+  let known: readonly Tenant[] | undefined;
   let cancel = (): void => {};
   let unwatch = (): void => {};
 
   const read = async (): Promise<void> => {
     const list = await tenants.list();
+    if (list === known) return;
+    known = list;
     byHost = new Map(list.map((tenant) => [plainHost(tenant.domain), tenant]));
     only = list.length === 1 ? list[0] : undefined;
   };

@@ -3,8 +3,8 @@ import type { Tenant } from '../core/types.ts';
 
 /** The part of the store port that is about tenants. */
 export interface TenantStore {
-  /** In the order of creation. */
-  list(): Promise<Tenant[]>;
+  /** In the order of creation. Returns the array of the call before while nothing has changed. */
+  list(): Promise<readonly Tenant[]>;
   create(
     tenant: Pick<Tenant, 'name' | 'domain'>,
     now: Millis,

@@ -2,6 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { Tenant } from '../../core/types.ts';
 import type { TenantStore } from '../port-tenants.ts';
 import type { Hint } from '../port.ts';
+import { keepUnchanged } from '../unchanged-list.ts';
 import type { Database, Queries } from './database.ts';
 import { removeStep } from './tenant-removal.ts';
 import { takeTurn } from './turns.ts';
@@ -15,7 +16,7 @@ export function createTenantStore({
   readonly hint: (hint: Hint) => void;
 }): TenantStore {
   return {
-    list: () => list(db),
+    list: keepUnchanged({ mark: () => markOf(db), read: () => list(db) }),
     create: async (tenant, now) => {
       const answer = await db.transact('durable', (tx) => create(tx, tenant, now));
       if ('created' in answer) hint({ kind: 'tenants' });
@@ -43,6 +44,15 @@ export function createTenantStore({
 async function list(db: Queries): Promise<Tenant[]> {
   const rows = await db.all<Tenant>`select id, name, domain from tenants order by id`;
   return rows.map(({ id, name, domain }) => ({ id, name, domain }));
+}
+
+/** A digest of all that the list shows; the database works it out. */
+async function markOf(db: Queries): Promise<string> {
+  const row = await db.get<{ mark: string | null }>`
+    select encode(sha256(convert_to(
+      string_agg(id || ' ' || name || ' ' || domain, chr(10) order by id), 'UTF8')), 'hex') as mark
+    from tenants`;
+  return row?.mark ?? '';
 }
 
 /** An append that is under way has the row locked: it ends first, and later ones find no tenant. */

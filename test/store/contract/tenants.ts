@@ -24,6 +24,22 @@ export function tenantsContract(engine: Engine): void {
       assert.equal((await store.tenants.list()).length, 1);
     });
 
+    test('list: is one and the same until a tenant is created, renamed or leaves', async (t) => {
+      const { store } = await createScene(engine, t);
+      const changes = [
+        () => addTenant(store, 'other'),
+        () => store.tenants.rename(2, { name: 'renamed', domain: 'other.example.com' }),
+        () => store.tenants.rename(2, { name: 'renamed', domain: 'renamed.example.com' }),
+        () => store.tenants.leave(2),
+      ];
+      for (const change of changes) {
+        const before = await store.tenants.list();
+        assert.equal(await store.tenants.list(), before);
+        await change();
+        assert.notDeepEqual(await store.tenants.list(), before);
+      }
+    });
+
     test('create: of concurrent calls for one name one wins', async (t) => {
       const { store } = await createScene(engine, t);
       const answers = await Promise.all(
