@@ -11,9 +11,11 @@ import {
 } from '../core/lookback.ts';
 import { addToOutbox, type Outbox } from '../core/outbox.ts';
 import type { Failure, HealthLimits, Tenant } from '../core/types.ts';
-import type { Store, TroubledStream } from '../store/port.ts';
+import type { LookStanding, Store, TroubledStream } from '../store/port.ts';
 import { skewMaxMs } from '../store/port-time.ts';
 import type { Courier, Tour } from './alert-courier.ts';
+import { createCheckTimes } from './check-times.ts';
+import { createSteps, type Steps } from './clock-steps.ts';
 import { createBreaks, pause } from './pause.ts';
 import {
   type RaisedAlert,
@@ -79,12 +81,16 @@ interface Kept {
 
 const nothingKept: Kept = { version: 1, alarm: nothingTold, recent: {}, outbox: {} };
 
-/** Rounds over all tenants in the time from one look at a tenant to the next. */
+/** Rounds over the tenants that are due, in the time from one look at a tenant to the next. */
 const roundsMax = 60;
+
+/** Tenants that are asked about with one query. */
+const tenantsAtOnce = 100;
 
 export function createMonitor(deps: MonitorDeps): Monitor {
   const { store, clock, courier, settings, system, report } = deps;
   const steps = createSteps(clock);
+  const times = createCheckTimes(clock);
   /** The tenant to begin with: where a tour ends too early, another comes first the next time. */
   let first = 0;
 
@@ -93,21 +99,37 @@ export function createMonitor(deps: MonitorDeps): Monitor {
     const tour = courier.begin(signal);
     first = (first + 1) % Math.max(1, tenants.length);
     const rest = createBreaks(clock);
-    let waitMs = settings.everyMs;
-    for (const tenant of [...tenants.slice(first), ...tenants.slice(0, first)]) {
-      if (signal.aborted) break;
-      const raised = system.queued(tenant, tenant === tenants[0]);
-      const dueMs = await attend({ ...deps, steps }, tenant, raised, tour, signal).catch(
-        (error: unknown) => {
-          report(error);
-          return settings.everyMs;
-        },
-      );
-      waitMs = Math.min(waitMs, dueMs);
-      await rest(signal);
+    const raisedFor = (tenant: Tenant): readonly RaisedAlert[] =>
+      system.queued(tenant, tenant === tenants[0]);
+    const due = [...tenants.slice(first), ...tenants.slice(0, first)].filter(
+      (tenant) => times.isDue(tenant) || raisedFor(tenant).length > 0,
+    );
+    for (let index = 0; index < due.length && !signal.aborted; index += tenantsAtOnce) {
+      const some = due.slice(index, index + tenantsAtOnce);
+      const standings = await store.looks.standings(some.map(({ id }) => id));
+      for (const [at, tenant] of some.entries()) {
+        if (signal.aborted) break;
+        const raised = raisedFor(tenant);
+        times.checked(tenant, await visit(tenant, standings[at], raised, tour, signal));
+        await rest(signal);
+      }
     }
-    // Each round reads the state of every tenant, so tenants that are due soon share one.
-    return Math.max(waitMs, settings.everyMs / roundsMax);
+    // Tenants that are due soon share a round.
+    return Math.max(times.untilNext(tenants), settings.everyMs / roundsMax);
+  };
+  /** Returns in how many milliseconds to come again. */
+  const visit = async (
+    tenant: Tenant,
+    standing: LookStanding | undefined,
+    raised: readonly RaisedAlert[],
+    tour: Tour,
+    signal: AbortSignal,
+  ): Promise<number> => {
+    if (raised.length === 0 && isQuiet(standing)) return settings.everyMs;
+    return attend({ ...deps, steps }, tenant, raised, tour, signal).catch((error: unknown) => {
+      report(error);
+      return settings.everyMs;
+    });
   };
 
   return {
@@ -205,34 +227,6 @@ function waitOf(
 
 // A clock that is set back
 
-/** How the clock of this process was set since its last look at a tenant. */
-interface Steps {
-  /** How the clock is set now. */
-  mark(): number;
-  /** A look that began at this mark is complete. */
-  looked(tenant: number, mark: number): void;
-  /** By how much it was set back since; 0 as well where no look is known. */
-  backMs(tenant: number): number;
-}
-
-/** What clocks are slewed by from look to look is less, and `lookbackMs` is more. */
-const STEP_MIN_MS = 1000;
-
-function createSteps(clock: Clock): Steps {
-  const marks = new Map<number, number>();
-  const mark = (): number => clock.now() - clock.elapsedMs();
-  return {
-    mark,
-    looked: (tenant, now) => {
-      marks.set(tenant, now);
-    },
-    backMs: (tenant) => {
-      const backMs = (marks.get(tenant) ?? -Infinity) - mark();
-      return backMs >= STEP_MIN_MS ? Math.ceil(backMs) : 0;
-    },
-  };
-}
-
 /**
  * By how much the clock was set back since the last look. Where this process did not make that
  * one, it has lasted no longer than the time between two looks: better to tell of some twice.
@@ -309,6 +303,18 @@ function createHold(
 /** What a state says apart from times. */
 function contentOf({ alarm, recent, outbox, reported = {} }: Kept): string {
   return JSON.stringify([alarm, recent, outbox, reported]);
+}
+
+/**
+ * Whether a look would find nothing and leave nothing behind but its time. It is not made then: the next
+ * one, which reads what came since the last that was made, misses nothing by it.
+ */
+function isQuiet(standing: LookStanding | undefined): boolean {
+  if (standing === undefined || standing.mayBeTroubled) return false;
+  const { last } = standing;
+  if (last === undefined) return true;
+  const kept = readKept(last.state);
+  return kept.busyUntil === undefined && contentOf(kept) === contentOf(nothingKept);
 }
 
 /** What cannot be read was written by a later version; a look then begins anew. */

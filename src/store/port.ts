@@ -667,6 +667,15 @@ export interface LookStore {
    * a row, or disabled by a limit within the window.
    */
   troubled(tenant: number, window: LookWindow): Promise<readonly TroubledStream[]>;
+  /** Returns where each of several tenants stands, in the order asked for, with one query. */
+  standings(tenants: readonly number[]): Promise<readonly LookStanding[]>;
+}
+
+export interface LookStanding {
+  /** What {@link LookStore.last} returns. */
+  readonly last: Look | undefined;
+  /** False when {@link LookStore.troubled} returns nothing, whatever the window. */
+  readonly mayBeTroubled: boolean;
 }
 
 export interface Look {

@@ -113,6 +113,10 @@ function looksOf(looks: MonitorDeps['store']['looks'], troubles: readonly Troubl
   return {
     last: looks.last,
     record: looks.record,
+    standings: async (tenants: readonly number[]) => {
+      const standings = await looks.standings(tenants);
+      return standings.map(({ last }) => ({ last, mayBeTroubled: troubles.length > 0 }));
+    },
     troubled: (_tenant: number, { since }: { readonly since: Millis }) => {
       // PostgreSQL takes nothing else for an instant.
       assert.ok(Number.isInteger(since));
@@ -194,6 +198,39 @@ describe('a look', () => {
     assert.equal(new Set(logged).size, 1234);
     assert.equal(logged.length, 1234);
     assert.equal(told.filter((alert) => alert.includes('delivery_failures')).length, 1);
+  });
+
+  test('of a tenant without trouble writes nothing, and finds what comes later in time', async (t) => {
+    const clock = createManualClock();
+    const site = await open(t, clock);
+    const { looks } = site.deps.store;
+    let records = 0;
+    const counted: typeof looks = {
+      ...looks,
+      record: (...args) => {
+        records += 1;
+        return looks.record(...args);
+      },
+    };
+    site.start({ store: { ...site.deps.store, looks: counted } });
+    await clock.advance(5 * minute);
+    assert.equal(records, 0);
+    site.troubles.push(failureOf('a', clock.now()));
+    await clock.advance(minute);
+    assert.deepEqual(site.told, ['a delivery_failures 1']);
+    assert.ok(records > 0);
+  });
+
+  test('finds trouble of each of many tenants, also of one that is created later', async (t) => {
+    const clock = createManualClock();
+    const site = await open(t, clock);
+    for (let index = 0; index < 250; index += 1) await addTenant(site.store, `tenant-${index}`);
+    site.start();
+    await clock.advance(0);
+    await addTenant(site.store, 'later');
+    site.troubles.push(failureOf('a', clock.now()));
+    await clock.advance(2 * minute);
+    assert.equal(site.told.length, 252);
   });
 
   test('is made by one process at a time, and by the next when that one is gone', async (t) => {
@@ -464,7 +501,12 @@ test('ten thousand streams that fail at once are one alert each, a handful at a 
     listFailures: (tenant: number, stream: string, query: FailureQuery) =>
       listOf([byStream.get(stream) ?? failureOf('', 0)]).listFailures(tenant, stream, query),
   };
-  const looks = { ...store.looks, troubled: () => Promise.resolve(troubled) };
+  const looks = {
+    ...store.looks,
+    troubled: () => Promise.resolve(troubled),
+    standings: (tenants: readonly number[]) =>
+      Promise.resolve(tenants.map(() => ({ last: undefined, mayBeTroubled: true }))),
+  };
   const sender = createAlertWebhook({ fetch, url: endpoint.url, userAgent: 'Leat/1.2.3' });
   site.start({ courier: courierOf(clock, sender), store: { ...store, looks, deliveries } });
   await waitFor('all of them', () => posted.size === 10_000, {

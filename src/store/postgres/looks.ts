@@ -1,6 +1,6 @@
 import type { Look, LookStore } from '../port.ts';
-import { troubledOf, type TroubledRow } from '../rows/troubled.ts';
-import type { Database } from './database.ts';
+import { type StandingRow, standingOf, troubledOf, type TroubledRow } from '../rows/troubled.ts';
+import { numbers, type Database } from './database.ts';
 
 /** What operators were told. */
 export function createLookStore({ db }: { readonly db: Database }): LookStore {
@@ -33,6 +33,19 @@ export function createLookStore({ db }: { readonly db: Database }): LookStore {
           or (s.disabled_at > ${since} and s.disabled_at <= ${upTo}))
         order by s.id`;
       return rows.map(troubledOf);
+    },
+    // Not `exists`: that may be planned as a scan of the streams of all tenants.
+    standings: async (tenants) => {
+      const rows = await db.all<StandingRow>`
+        select l.at, l.state, (
+          select true from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
+          where s.tenant = ask.tenant and (r.total_failures > 0 or r.consecutive_failures > 0
+            or s.disabled_at is not null)
+          limit 1) as troubled
+        from unnest(${numbers(tenants)}::int[]) with ordinality as ask(tenant, n)
+        left join looks l on l.tenant = ask.tenant
+        order by ask.n`;
+      return rows.map(standingOf);
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { StreamStatus } from '../../core/types.ts';
-import type { TroubledStream } from '../port.ts';
+import type { LookStanding, TroubledStream } from '../port.ts';
 
 /** A stream with its counters, as the engines answer it. */
 export interface TroubledRow {
@@ -19,4 +19,17 @@ export function troubledOf(row: TroubledRow): TroubledStream {
   const disabledAt = disabled_at ?? undefined;
   const failedWithin = Boolean(row.failed_within);
   return { id, name, status, health: { consecutive, total }, disabledAt, failedWithin };
+}
+
+/** Where a tenant stands, as the engines return it; nulls where there was no look. */
+export interface StandingRow {
+  readonly at: Millis | null;
+  readonly state: string | null;
+  /** One of the engine's words for yes or no. */
+  readonly troubled: boolean | number | null;
+}
+
+export function standingOf({ at, state, troubled }: StandingRow): LookStanding {
+  const last = at === null || state === null ? undefined : { at, state };
+  return { last, mayBeTroubled: Boolean(troubled) };
 }

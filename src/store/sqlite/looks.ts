@@ -1,5 +1,5 @@
 import type { Look, LookStore } from '../port.ts';
-import { troubledOf, type TroubledRow } from '../rows/troubled.ts';
+import { type StandingRow, standingOf, troubledOf, type TroubledRow } from '../rows/troubled.ts';
 import type { Database } from './database.ts';
 
 /** What operators were told. */
@@ -23,6 +23,16 @@ export function createLookStore({ db }: { readonly db: Database }): LookStore {
           or (s.disabled_at > ${since} and s.disabled_at <= ${upTo}))
         order by s.id`;
       return rows.map(troubledOf);
+    },
+    standings: async (tenants) => {
+      const rows = db.all<StandingRow>`
+        select l.at, l.state, exists (
+          select 1 from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
+          where s.tenant = t.value and (r.total_failures > 0 or r.consecutive_failures > 0
+            or s.disabled_at is not null)) as troubled
+        from json_each(${JSON.stringify(tenants)}) t left join looks l on l.tenant = t.value
+        order by t.key`;
+      return rows.map(standingOf);
     },
   };
 }

@@ -4,11 +4,13 @@ import type { Stream } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
 import { addTenant, createScene, delivered, failed, start, type Scene, waitRule } from './scene.ts';
 
+const firstPage = { after: undefined, take: 10 };
 const always = { since: 0, upTo: start + 1_000_000 };
 
 export function looksContract(engine: Engine): void {
   describe(`${engine.name}: looks.record`, () => recordContract(engine));
   describe(`${engine.name}: looks.troubled`, () => troubledContract(engine));
+  describe(`${engine.name}: looks.standings`, () => standingsContract(engine));
 }
 
 function recordContract(engine: Engine): void {
@@ -52,6 +54,48 @@ function recordContract(engine: Engine): void {
       false,
     );
     assert.deepEqual(await store.looks.last(tenant), { at: start + 1, state: 'two' });
+  });
+}
+
+function standingsContract(engine: Engine): void {
+  const quiet = { last: undefined, mayBeTroubled: false };
+
+  test('standings: each tenant has its own look and its own trouble, in the order asked for', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const other = await addTenant(store, 'other');
+    const stream = await scene.addStream();
+    const asked = [other.id, 999, tenant];
+    assert.deepEqual(await store.looks.standings(asked), [quiet, quiet, quiet]);
+    const look = { at: start, state: '{"told": 1}' };
+    await store.looks.record(other.id, undefined, look, false);
+    await end(scene, stream, 'failed');
+    assert.deepEqual(await store.looks.standings(asked), [
+      { last: look, mayBeTroubled: false },
+      quiet,
+      { last: undefined, mayBeTroubled: true },
+    ]);
+    assert.deepEqual(await store.looks.standings([]), []);
+  });
+
+  test('standings: a stream that was disabled by a limit is trouble, also once it is enabled', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const stream = await scene.addStream();
+    scene.limits = { consecutive: 1, total: 100 };
+    await end(scene, stream, 'failed');
+    await change(scene, stream, { status: 'enabled' });
+    const [failure] = (await store.deliveries.listFailures(tenant, stream.id, firstPage)).items;
+    assert.ok(failure);
+    await store.deliveries.redeliver(tenant, stream.id, failure.event.id);
+    const owned = await ownedOf(scene, stream);
+    await scene.settle(owned, {
+      outcomes: [delivered(failure.event, { kind: 'redelivery', hasRow: true })],
+    });
+    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+    assert.deepEqual(await store.looks.standings([tenant]), [
+      { last: undefined, mayBeTroubled: true },
+    ]);
   });
 }
 
