@@ -1,14 +1,12 @@
 import type { Clock, Timer } from '../core/clock.ts';
-import type { LogStore } from '../store/port.ts';
-import { tenantsOf } from '../store/tenant-blocks.ts';
 import type { Due } from './due.ts';
 import type { Feed } from './feed.ts';
+import { createHeads, type HeadsDeps } from './heads.ts';
 import type { Ownership } from './ownership.ts';
 import type { Patience } from './patience.ts';
 import type { Replays } from './replays.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
-import type { Tail } from './tail.ts';
 
 /**
  * Looks until every stream was read again; few streams are read again at each. More than the most
@@ -27,8 +25,7 @@ export interface Poll {
   close(): void;
 }
 
-export interface PollDeps {
-  readonly log: Pick<LogStore, 'heads' | 'headMarks'>;
+export interface PollDeps extends Pick<HeadsDeps, 'log'> {
   readonly clock: Clock;
   readonly patience: Patience;
   readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'look' | 'raise'>;
@@ -40,11 +37,10 @@ export interface PollDeps {
 
 /** The one timer of a node whose streams are idle. */
 export function createPoll(deps: PollDeps): Poll {
-  const { clock, patience, ownership, settings } = deps;
+  const { clock, ownership, settings } = deps;
+  const heads = createHeads(deps);
   let round: Iterator<Runner> = ownership.runners.values();
   let raisedMs = clock.elapsedMs();
-  /** The marks of the blocks whose heads are known here. */
-  let marks: ReadonlyMap<number, string> = new Map();
   let timer: Timer | undefined;
   let closed = false;
 
@@ -54,35 +50,11 @@ export function createPoll(deps: PollDeps): Poll {
   const poll = async (): Promise<void> => {
     ownership.claim();
     deps.due.check();
-    await hearOfChangedHeads();
+    await heads.checkChanged();
     const passing = ageTails();
     lookAtNext();
     deps.replays.tellAll();
     await raiseLagging(passing);
-  };
-  /** Asks for the heads of those blocks of tenants in which a log has grown since the last time. */
-  const hearOfChangedHeads = async (): Promise<void> => {
-    const present = await patience.keepTrying(() => deps.log.headMarks());
-    const tails: [number, Tail<Runner>][] = [];
-    for (const [block, mark] of present) {
-      if (marks.get(block) === mark) continue;
-      for (const tenant of tenantsOf(block)) {
-        const tail = ownership.tails.get(tenant);
-        if (tail !== undefined) tails.push([tenant, tail]);
-      }
-    }
-    await hearOfHeads(tails, (tenant, tail, head) => deps.feed.reached(tenant, tail, head));
-    // Of a tail that is opened meanwhile the head is asked for then.
-    marks = present;
-  };
-  const hearOfHeads = async (
-    tails: readonly (readonly [number, Tail<Runner>])[],
-    tell: (tenant: number, tail: Tail<Runner>, head: number) => void,
-  ): Promise<void> => {
-    if (tails.length === 0) return;
-    const tenants = tails.map(([tenant]) => tenant);
-    const heads = await patience.keepTrying(() => deps.log.heads(tenants));
-    for (const [index, [tenant, tail]] of tails.entries()) tell(tenant, tail, heads[index] ?? 0);
   };
   /** Returns the runners that may have passed events since the last time without sending any. */
   const ageTails = (): Set<Runner> => {
@@ -122,8 +94,7 @@ export function createPoll(deps: PollDeps): Poll {
 
   return {
     start: plan,
-    dropTails: () =>
-      hearOfHeads([...ownership.tails], (_, tail, head) => deps.feed.skipped(tail, head)),
+    dropTails: () => heads.skipToAll(),
     close: () => {
       closed = true;
       timer?.cancel();

@@ -51,8 +51,7 @@ export function createReplays(deps: ReplayDeps): Replays {
   let closed = false;
 
   const tell = (runner: Runner): void => {
-    if (runner.replay === undefined || runner.state === 'gone') replaying.delete(runner);
-    else replaying.add(runner);
+    note(replaying, runner);
     if (!closed && !runner.feeding && runner.replayRoom(settings) > 0) {
       runner.feeding = true;
       turns.push(runner.tenant, runner);
@@ -110,14 +109,17 @@ export function createReplays(deps: ReplayDeps): Replays {
       return isAsking || turns.length > 0;
     },
     tell,
-    tellAll: () => {
-      for (const runner of replaying) tell(runner);
-      pump();
-    },
+    tellAll: () => replaying.forEach(tell),
     pump,
     close: () => {
       closed = true;
       for (const runner of turns.clear()) runner.feeding = false;
     },
   };
+}
+
+/** Keeps those in `replaying` that have a replay. */
+function note(replaying: Set<Runner>, runner: Runner): void {
+  if (runner.replay === undefined || runner.state === 'gone') replaying.delete(runner);
+  else replaying.add(runner);
 }

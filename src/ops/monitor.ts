@@ -11,7 +11,8 @@ import {
 } from '../core/lookback.ts';
 import { addToOutbox, type Outbox } from '../core/outbox.ts';
 import type { Failure, HealthLimits, Tenant } from '../core/types.ts';
-import type { LookStanding, Store, TroubledStream } from '../store/port.ts';
+import type { Store } from '../store/port.ts';
+import type { LookStanding, TroubledStream } from '../store/port-looks.ts';
 import { skewMaxMs } from '../store/port-time.ts';
 import type { Courier, Tour } from './alert-courier.ts';
 import { createCheckTimes } from './check-times.ts';

@@ -207,7 +207,7 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'wake-ups that are trusted never to get lost',
     file: 'delivery/poll.ts',
-    before: 'await hearOfChangedHeads();',
+    before: 'await heads.checkChanged();',
     after: '',
   },
   {

@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { StreamStatus } from '../../core/types.ts';
-import type { LookStanding, TroubledStream } from '../port.ts';
+import type { LookStanding, TroubledStream } from '../port-looks.ts';
 
 /** A stream with its counters, as the engines answer it. */
 export interface TroubledRow {

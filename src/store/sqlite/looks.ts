@@ -1,4 +1,4 @@
-import type { Look, LookStore } from '../port.ts';
+import type { Look, LookStore } from '../port-looks.ts';
 import { type StandingRow, standingOf, troubledOf, type TroubledRow } from '../rows/troubled.ts';
 import type { Database } from './database.ts';
 
