@@ -1,5 +1,5 @@
 import type { LogStore } from '../store/port.ts';
-import { tenantsOf } from '../store/tenant-blocks.ts';
+import { tenantsOf } from '../core/tenant-blocks.ts';
 import type { Feed } from './feed.ts';
 import type { Ownership } from './ownership.ts';
 import type { Patience } from './patience.ts';

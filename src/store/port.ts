@@ -112,7 +112,7 @@ export interface LogStore {
   /** The heads of several logs, in the order asked for. */
   heads(tenants: readonly number[]): Promise<readonly Offset[]>;
   /**
-   * Returns a mark for each block of tenants that has any, by the block's number; see `tenant-blocks.ts`.
+   * Returns a mark for each block of tenants that has any, by the block's number; see `core/tenant-blocks.ts`.
    * The mark of a block is another one once a log in it has grown, so that a caller with many tenants
    * asks for the heads of a few only.
    */

@@ -97,6 +97,7 @@ const rules: readonly Rule[] = [
     own: [
       'core/',
       'store/port-hints.ts',
+      'store/port-looks.ts',
       'store/port-overview.ts',
       'store/port-replays.ts',
       'store/port-tenants.ts',
@@ -107,6 +108,7 @@ const rules: readonly Rule[] = [
     builtins: [],
   },
   { files: 'store/port-hints.ts', own: ['core/'], builtins: [] },
+  { files: 'store/port-looks.ts', own: ['core/'], builtins: [] },
   {
     files: 'store/port-replays.ts',
     own: ['core/', 'store/port.ts', 'store/port-time.ts', 'store/port-upkeep.ts'],
@@ -197,7 +199,13 @@ const rules: readonly Rule[] = [
   },
   {
     files: 'ops/',
-    own: ['core/', 'store/port.ts', 'store/port-time.ts', 'store/port-upkeep.ts'],
+    own: [
+      'core/',
+      'store/port.ts',
+      'store/port-looks.ts',
+      'store/port-time.ts',
+      'store/port-upkeep.ts',
+    ],
     types: ['delivery/report.ts', 'delivery/backlog.ts', 'delivery/dispatcher.ts'],
     packages: ['pino', 'prom-client', ...NETWORK, ...HTTP],
   },

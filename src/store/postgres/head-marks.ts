@@ -1,4 +1,4 @@
-import { tenantsPerBlock } from '../tenant-blocks.ts';
+import { tenantsPerBlock } from '../../core/tenant-blocks.ts';
 import type { Database } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
 

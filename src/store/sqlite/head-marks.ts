@@ -1,4 +1,4 @@
-import { tenantsPerBlock } from '../tenant-blocks.ts';
+import { tenantsPerBlock } from '../../core/tenant-blocks.ts';
 import type { Database } from './database.ts';
 
 /** See `LogStore.headMarks`. Heads never fall and ids are not given twice: no two states have one mark. */

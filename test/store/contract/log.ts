@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { StoreContentRefused } from '../../../src/core/errors.ts';
 import type { LogEvent } from '../../../src/core/types.ts';
-import { blockOf } from '../../../src/store/tenant-blocks.ts';
+import { blockOf } from '../../../src/core/tenant-blocks.ts';
 import type { Engine } from './engine.ts';
 import {
   addTenant,
