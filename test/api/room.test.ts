@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { createRoom } from '../../src/api/room.ts';
 import { waitFor } from '../helpers/wait.ts';
 import { limits, openSite, type Site } from './site.ts';
@@ -80,5 +83,33 @@ describe('bodies under way', () => {
     const slow = `{"type":"a.b","data":{"x":[${Array(30_000).fill('1.0').join(',')}]}}`;
     for (let i = 0; i < 20; i += 1) hang(t, site, '/events', slow, 0).end();
     await waitFor('room', async () => (await site.send('POST', '/events', event)).status === 202);
+  });
+
+  test('take the memory of their bytes, in however small chunks they come', async (t) => {
+    const site = await open(t);
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    const heapBytes = (): number => {
+      collectGarbage();
+      return process.memoryUsage().heapUsed;
+    };
+    const before = heapBytes();
+    const chunks = 60_000;
+    const sockets: Socket[] = [];
+    for (let i = 0; i < 5; i += 1) {
+      const socket = connect(site.port, '127.0.0.1').on('error', () => {});
+      sockets.push(socket);
+      const accepted = once(site.app.server, 'connection') as Promise<[Socket]>;
+      socket.write(
+        'POST /oauth/token HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n' +
+          'transfer-encoding: chunked\r\n\r\n',
+      );
+      socket.write('1\r\n \r\n'.repeat(chunks));
+      const [peer] = await accepted;
+      await waitFor('all to be read', () => peer.bytesRead > 6 * chunks);
+    }
+    const bytes = heapBytes() - before;
+    for (const socket of sockets) socket.destroy();
+    assert.ok(bytes < 20_000_000, `${bytes} bytes`);
   });
 });
