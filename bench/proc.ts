@@ -1,5 +1,5 @@
 /** What a process costs, as /proc tells. Linux only. */
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 
 /** Clock ticks per second of /proc/<pid>/stat; fixed at 100 for user space on Linux. */
 const ticksPerSecond = 100;
@@ -11,17 +11,59 @@ export async function cpuPercent(pid: number, seconds: number): Promise<number> 
   return (((await cpuTicks(pid)) - before) / ticksPerSecond / seconds) * 100;
 }
 
+/** The same for a process with all of its children, those that end meanwhile too. */
+export async function familyCpuPercent(pid: number, seconds: number): Promise<number> {
+  const before = await familyTicks(pid);
+  await wait(seconds);
+  return (((await familyTicks(pid)) - before) / ticksPerSecond / seconds) * 100;
+}
+
 export async function residentMegabytes(pid: number): Promise<number> {
+  return megabytesOf(pid, 'VmRSS');
+}
+
+/** The most that was ever resident. */
+export async function peakMegabytes(pid: number): Promise<number> {
+  return megabytesOf(pid, 'VmHWM');
+}
+
+async function megabytesOf(pid: number, field: 'VmRSS' | 'VmHWM'): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
+  return Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024;
+}
+
+/** The process that started this one. */
+export async function parentOf(pid: number): Promise<number> {
+  return Number((await statOf(pid))[1]);
 }
 
 export const wait = (seconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
-/** User and system time so far; fields 14 and 15 of proc(5) stat. */
+/** User and system time so far. */
 async function cpuTicks(pid: number): Promise<number> {
+  const [user, system] = (await statOf(pid)).slice(11);
+  return Number(user) + Number(system);
+}
+
+async function familyTicks(pid: number): Promise<number> {
+  // Of the children that have ended the parent has the time.
+  const [user, system, endedUser, endedSystem] = (await statOf(pid)).slice(11).map(Number);
+  let ticks = (user ?? 0) + (system ?? 0) + (endedUser ?? 0) + (endedSystem ?? 0);
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    const child = Number(name);
+    const isOwn = await parentOf(child).then(
+      (parent) => parent === pid,
+      () => false,
+    );
+    if (isOwn) ticks += await cpuTicks(child).catch(() => 0);
+  }
+  return ticks;
+}
+
+/** The fields of proc(5) stat from the third on: state, parent, …, user time as the 14th, and so on. */
+async function statOf(pid: number): Promise<string[]> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return Number(fields[11]) + Number(fields[12]);
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
