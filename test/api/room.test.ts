@@ -48,11 +48,13 @@ describe('bodies under way', () => {
   const hang = (t: TestContext, site: Site, path: string, sent: string, more: number): Socket => {
     const socket = connect(site.port, '127.0.0.1').on('error', () => {});
     t.after(() => socket.destroy());
-    socket.write(
-      `POST /api/v2${path} HTTP/1.1\r\nhost: 127.0.0.1:${site.port}\r\n` +
-        `authorization: Bearer ${site.token}\r\ncontent-type: application/json\r\n` +
-        `content-length: ${sent.length + more}\r\n\r\n${sent}`,
-    );
+    socket
+      .resume()
+      .write(
+        `POST /api/v2${path} HTTP/1.1\r\nhost: 127.0.0.1:${site.port}\r\n` +
+          `authorization: Bearer ${site.token}\r\ncontent-type: application/json\r\n` +
+          `content-length: ${sent.length + more}\r\n\r\n${sent}`,
+      );
     return socket;
   };
   const event = { type: 'order.paid', data: { x: 'x'.repeat(100_000) } };
@@ -60,8 +62,11 @@ describe('bodies under way', () => {
   for (const path of ['/events', '/users']) {
     test(`of POST ${path}: one above what its tenant may have is 429, until others have ended`, async (t) => {
       const site = await open(t);
-      const socket = hang(t, site, path, '{'.padEnd(bytesMax / 2 - 60_000), 50_000);
+      const hangOne = (): Socket => hang(t, site, path, '{'.padEnd(bytesMax / 2 - 60_000), 50_000);
+      let socket = hangOne();
       const refused = await waitFor('a refusal', async () => {
+        // Beside an event that came first it is the one that is refused.
+        if (socket.bytesRead > 0) socket = hangOne();
         const answer = await site.send('POST', '/events', event);
         return answer.status === 429 && answer;
       });
