@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { RequestMeter } from './api/meter.ts';
+import type { Clock } from './core/clock.ts';
 import { type Config, limits } from './config.ts';
 import type { DeliveryReport } from './delivery/report.ts';
 import { listenRefusal, urlOf } from './listening.ts';
@@ -28,6 +29,7 @@ export interface ServiceMetricsDeps {
   readonly config: Config;
   readonly log: Logger;
   readonly version: string;
+  readonly clock: Clock;
 }
 
 /**
@@ -36,12 +38,18 @@ export interface ServiceMetricsDeps {
  */
 export async function openMetrics(
   store: Pick<Store, 'watch' | 'time'>,
-  { config, log, version }: ServiceMetricsDeps,
+  { config, log, version, clock }: ServiceMetricsDeps,
 ): Promise<ServiceMetrics | undefined> {
   const { metricsHost: host, metricsPort: port, serviceName } = config;
   if (port === undefined) return undefined;
   const { createMetrics } = await import('./ops/metrics.ts');
-  const metrics = createMetrics({ serviceName, version, time: store.time, ...limits.metrics });
+  const metrics = createMetrics({
+    serviceName,
+    version,
+    time: store.time,
+    clock,
+    ...limits.metrics,
+  });
   const report = (error: unknown): void => log.error({ err: error }, 'the metrics were not made');
   const server = await openMetricsServer({ metrics, report }, { host, port }).catch(
     (error: unknown) => {

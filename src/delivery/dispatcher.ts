@@ -20,8 +20,8 @@ export interface Dispatcher {
   /** Ends at once, as a crash does: attempts are cut off and nothing is recorded any more. */
   kill(): void;
   state(): DispatcherState;
-  /** What is before each enabled stream that this node works for. */
-  backlogs(): readonly Backlog[];
+  /** What is before each enabled stream that this node works for; each is worked out as it is read. */
+  backlogs(): Iterable<Backlog>;
   /** Resolves when there is nothing to do now; what is due later does not count. */
   idle(): Promise<void>;
 }
@@ -133,7 +133,7 @@ class NodeDispatcher implements Dispatcher {
     return this.#workshop?.state() ?? nothing;
   }
 
-  backlogs(): readonly Backlog[] {
+  backlogs(): Iterable<Backlog> {
     return this.#workshop?.backlogs() ?? [];
   }
 

@@ -29,7 +29,7 @@ export interface Workshop {
   /** Stops everything at once, without a word to the store. */
   close(): void;
   state(): DispatcherState;
-  backlogs(): readonly Backlog[];
+  backlogs(): Iterable<Backlog>;
   idle(): Promise<void>;
 }
 
@@ -95,10 +95,10 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
       waiting: scheduler.waiting,
       behind: countBehind(ownership.runners.values()),
       queuedBytes: feed.queuedBytes,
-      tailBytes: sum([...ownership.tails.values()].map(({ bytes }) => bytes)),
+      tailBytes: ownership.tails.values().reduce((total, { bytes }) => total + bytes, 0),
       storeFails: deps.patience.isTried,
     }),
-    backlogs: () => [...ownership.runners.values()].filter(isEnabled).map(backlogOf),
+    backlogs: () => ownership.runners.values().filter(isEnabled).map(backlogOf),
     idle: () => waiters.until(isIdle),
   };
 }

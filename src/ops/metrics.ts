@@ -1,11 +1,13 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { Millis } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import type { DeliveryKind } from '../core/types.ts';
 import type { Backlog } from '../delivery/backlog.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { AttemptReport, DeliveryReport } from '../delivery/report.ts';
 import type { StoreTime } from '../store/port-time.ts';
 import type { Hint } from '../store/port.ts';
+import { summarizeLags } from './lag-summary.ts';
+import { createBreaks } from './pause.ts';
 
 /**
  * What a node counts of its work, for Prometheus. Only the lag of single streams has labels that
@@ -54,17 +56,19 @@ export interface MetricsDeps {
   readonly version: string;
   /** Of the store: it knows when events were accepted, and whether this node's clock is right. */
   readonly time: StoreTime;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   /** Streams that have a lag of their own in the text, at the most. */
   readonly streamsMax: number;
 }
 
 /** See {@link Metrics}. */
-export function createMetrics({ serviceName, version, time, streamsMax }: MetricsDeps): Metrics {
+export function createMetrics(deps: MetricsDeps): Metrics {
+  const { serviceName, version, time, streamsMax, clock } = deps;
   const registry = new Registry();
   const make = createMaker(registry, serviceName.replaceAll('-', '_'));
   make.gauge('build_info', 'Always 1; the label has the version.', ['version']).set({ version }, 1);
   const standing = createStanding(make);
-  const lags = createLags(make, { time, streamsMax });
+  const lags = createLags(make, { time, streamsMax, clock });
   const clocks = createClocks(make, time);
   const pullsOpen = make.gauge('pulls_open', 'Open pulls of events.');
   const waiting = make.gauge('name_lookups_waiting', 'Name lookups that wait for their turn.');
@@ -80,10 +84,10 @@ export function createMetrics({ serviceName, version, time, streamsMax }: Metric
 
   return {
     contentType: registry.contentType,
-    text: () => {
+    text: async () => {
       if (followed !== undefined) {
+        await lags(followed.backlogs());
         standing(followed.state());
-        lags(followed.backlogs());
       }
       clocks();
       pullsOpen.set(pulls.open);
@@ -291,17 +295,11 @@ function createStanding(make: Maker): (state: ReturnType<Dispatcher['state']>) =
 
 // Lag
 
-/** How far a stream is behind. */
-interface Lag extends Backlog {
-  /** `undefined` where nothing tells. */
-  readonly seconds: number | undefined;
-}
-
 /** Tells how far the streams are behind: all of them together, and those that are so most. */
 function createLags(
   make: Maker,
-  { time, streamsMax }: Pick<MetricsDeps, 'time' | 'streamsMax'>,
-): (backlogs: readonly Backlog[]) => void {
+  { time, streamsMax, clock }: Pick<MetricsDeps, 'time' | 'streamsMax' | 'clock'>,
+): (backlogs: Iterable<Backlog>) => Promise<void> {
   const retries = make.gauge(
     'retries_waiting',
     'First and test deliveries that wait for a retry, or whose attempt takes long.',
@@ -324,54 +322,24 @@ function createLags(
     'Age of the oldest event that the cursor of the stream has not passed.',
     labels,
   );
-  return (backlogs) => {
-    const lags = lagsOf(backlogs, time.now());
-    retries.set(sum(lags.map((lag) => lag.retries)));
-    lagging.set(lags.filter((lag) => lag.events > 0).length);
-    all.set(sum(lags.map((lag) => lag.events)));
-    mostEvents.set(largest(lags.map((lag) => lag.events)));
-    mostSeconds.set(largest(lags.map((lag) => lag.seconds ?? 0)));
+  return async (backlogs) => {
+    const signal = new AbortController().signal;
+    const breaks = createBreaks(clock);
+    const rest = (): Promise<void> => breaks(signal);
+    const lags = await summarizeLags(backlogs, { now: time.now(), most: streamsMax, rest });
+    retries.set(lags.retries);
+    lagging.set(lags.lagging);
+    all.set(lags.events);
+    mostEvents.set(lags.eventsMax);
+    mostSeconds.set(lags.secondsMax);
     events.reset();
     seconds.reset();
-    for (const lag of laggingMost(lags, streamsMax)) {
+    for (const lag of lags.streams) {
       const stream = { tenant: lag.tenantName, stream: lag.stream };
       events.set(stream, lag.events);
       if (lag.seconds !== undefined) seconds.set(stream, lag.seconds);
     }
   };
-}
-
-function lagsOf(backlogs: readonly Backlog[], now: Millis): Lag[] {
-  return backlogs.map((backlog) => ({ ...backlog, seconds: secondsOf(backlog, now) }));
-}
-
-function secondsOf({ events, oldestAt }: Backlog, now: Millis): number | undefined {
-  if (events === 0) return 0;
-  return oldestAt === undefined ? undefined : Math.max(0, now - oldestAt) / 1000;
-}
-
-/**
- * All, as long as they are no more than `most`; else at most so many of those that lag: half of
- * them by time, the others by events, as a quiet tenant has few and the first look knows no time.
- */
-function laggingMost(lags: readonly Lag[], most: number): Iterable<Lag> {
-  if (lags.length <= most) return lags;
-  const lagging = lags.filter(({ events }) => events > 0);
-  const bySeconds = lagging.toSorted((one, other) => (other.seconds ?? 0) - (one.seconds ?? 0));
-  const chosen = new Set(bySeconds.slice(0, Math.floor(most / 2)));
-  for (const lag of lagging.toSorted((one, other) => other.events - one.events)) {
-    if (chosen.size >= most) break;
-    chosen.add(lag);
-  }
-  return chosen;
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
-}
-
-function largest(numbers: readonly number[]): number {
-  return numbers.reduce((most, number) => Math.max(most, number), 0);
 }
 
 // The log

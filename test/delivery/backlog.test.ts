@@ -109,12 +109,12 @@ describe('the backlog of a stream', () => {
   test('is not told of a disabled stream, nor of any before the node has joined', async (t) => {
     const scene = await createDeliveryScene(t, { respond: () => undefined });
     const stream = await scene.addStream();
-    assert.deepEqual(scene.dispatcher.backlogs(), []);
+    assert.deepEqual([...scene.dispatcher.backlogs()], []);
     await scene.start();
     await scene.publish('user.created');
-    assert.equal(scene.dispatcher.backlogs().length, 1);
+    assert.equal([...scene.dispatcher.backlogs()].length, 1);
     await scene.update(stream, { status: 'disabled' });
-    assert.deepEqual(scene.dispatcher.backlogs(), []);
+    assert.deepEqual([...scene.dispatcher.backlogs()], []);
   });
 });
 

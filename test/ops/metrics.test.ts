@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
 import type { Backlog } from '../../src/delivery/backlog.ts';
 import type { DispatcherState } from '../../src/delivery/dispatcher.ts';
 import type { AttemptReport } from '../../src/delivery/report.ts';
+import { summarizeLags } from '../../src/ops/lag-summary.ts';
 import { createMetrics, type Metrics } from '../../src/ops/metrics.ts';
 import type { LogEvent } from '../../src/core/types.ts';
 import type { StoreTime } from '../../src/store/port-time.ts';
@@ -18,6 +20,7 @@ function metricsOf(
     serviceName: 'leat',
     version: '1.2.3',
     time,
+    clock: systemClock,
     streamsMax: 200,
     ...given,
   });
@@ -285,18 +288,29 @@ describe('the lag', () => {
 
   test('of more streams than the bound is told of those that lag most, and of all together', async () => {
     // Those with a high number lag most by events, those with a low one by time.
-    const backlogs = Array.from({ length: 1000 }, (_, index) =>
-      backlogOf(`est_${index}`, { events: 1 + index, oldestAt: now - (1000 - index) * 1000 }),
+    const backlogs = Array.from({ length: 5000 }, (_, index) =>
+      backlogOf(`est_${index}`, { events: 1 + index, oldestAt: now - (5000 - index) * 1000 }),
     );
     const text = await following(metricsOf({ streamsMax: 20 }), backlogs);
     const told = streamsIn(text, 'leat_stream_lag_events').toSorted();
-    const expected = [...Array(10).keys()].flatMap((n) => [`est_${n}`, `est_${999 - n}`]);
+    const expected = [...Array(10).keys()].flatMap((n) => [`est_${n}`, `est_${4999 - n}`]);
     assert.deepEqual(told, expected.toSorted());
     assert.deepEqual(streamsIn(text, 'leat_stream_lag_seconds').toSorted(), told);
-    assert.equal(text.value('leat_lag_events'), 500_500);
-    assert.equal(text.value('leat_lag_events_max'), 1000);
-    assert.equal(text.value('leat_lag_seconds_max'), 1000);
-    assert.equal(text.value('leat_streams_lagging'), 1000);
+    assert.equal(text.value('leat_lag_events'), 12_502_500);
+    assert.equal(text.value('leat_lag_events_max'), 5000);
+    assert.equal(text.value('leat_lag_seconds_max'), 5000);
+    assert.equal(text.value('leat_streams_lagging'), 5000);
+  });
+
+  test('of very many streams is summed up in slices, between which other work goes on', async () => {
+    const backlogs = Array.from({ length: 5000 }, (_, index) => backlogOf(`est_${index}`));
+    let rests = 0;
+    const rest = (): Promise<void> => {
+      rests += 1;
+      return Promise.resolve();
+    };
+    await summarizeLags(backlogs, { now, most: 20, rest });
+    assert.ok(rests >= 10, `${rests} rests`);
   });
 
   test('of more streams than the bound that rest is told of none of them', async () => {
