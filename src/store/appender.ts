@@ -31,7 +31,7 @@ export interface AppenderDeps {
   readonly groupBodiesMax: number;
 }
 
-/** A thousand publishes, or bodies that SQLite writes in some 5 ms, in one commit. */
+/** A thousand publishes, or a mebibyte of bodies, in one group. */
 export const groupLimits = { groupEventsMax: 1000, groupBodiesMax: 1024 * 1024 };
 
 /** One call of append that waits for its commit. */
@@ -87,7 +87,8 @@ export function createAppender(deps: AppenderDeps): Appender {
 /** Turns for what is small, from its arrival to its own commit, before each commit that is large. */
 const turnsBeforeFull = 4;
 
-async function letOthersGo(): Promise<void> {
+/** Resolves when small commits that are ready have gone. */
+export async function letOthersGo(): Promise<void> {
   for (let turn = 0; turn < turnsBeforeFull; turn += 1) await yieldToEventLoop();
 }
 

@@ -1,4 +1,9 @@
-import type { Mutant } from './mutant.ts';
+import type { KillingTest, Mutant } from './mutant.ts';
+
+const append = (title: string): KillingTest => ({
+  file: 'test/store/sqlite-append.test.ts',
+  title,
+});
 
 /** Mutants of the rules of delivery, of the queues of a node, and of what SQLite records. */
 export const deliveryMutants: readonly Mutant[] = [
@@ -229,5 +234,40 @@ export const deliveryMutants: readonly Mutant[] = [
       file: 'test/delivery/name-lookups.test.ts',
       title: 'are bounded per tenant, also for the service itself',
     },
+  },
+  {
+    name: 'events that are shown before they are synced',
+    file: 'store/sqlite/log.ts',
+    before: '=> syncedHeads.get(tenant) ?? headOf(db, tenant)',
+    after: '=> headOf(db, tenant)',
+    killedBy: append('is answered, shown and told of once it is on the disk'),
+  },
+  {
+    name: 'a sync that covers what was committed after it began',
+    file: 'store/sqlite/wal-sync.ts',
+    before: 'this.#present = this.#waiting;\n    this.#waiting = [];',
+    after: 'this.#waiting = this.#present;',
+    killedBy: append('shares a sync with those that were committed before it began'),
+  },
+  {
+    name: 'a sync that is believed after one that failed',
+    file: 'store/sqlite/wal-sync.ts',
+    before: 'if (this.#hasFailed) repair();',
+    after: 'if (this.#isClosed) repair();',
+    killedBy: append('is refused when the disk fails, and the next one once all before it is safe'),
+  },
+  {
+    name: 'a part of an append that is taken for the whole',
+    file: 'store/sqlite/append.ts',
+    before: 'return headOf(db, tenant) === head && row?.count === written.length;',
+    after: 'return row !== undefined && head >= 0 && written.length > 0;',
+    killedBy: append('that another change of its tenant overtakes at part 3 follows it'),
+  },
+  {
+    name: 'a part of an append that outlives its refusal',
+    file: 'store/sqlite/append.ts',
+    before: 'db.run`delete from events where tenant = ${tenant} and offset > ${tip.head}`;',
+    after: '',
+    killedBy: append('whose last part is refused leaves nothing'),
   },
 ];

@@ -173,6 +173,7 @@ export class Attempts {
       }
     }
     const offset = line.log.offsetOf(eventId);
+    line.log.toldTo = Math.max(line.log.toldTo, offset ?? 0);
     const isTest = line.tests.has(eventId);
     const isReplayed = line.handedOut.get(eventId) === 'replay';
     const isWanted =

@@ -11,7 +11,7 @@ export interface Copy {
 
 /**
  * The disk below the store: a durable commit is on it at once, with everything before; a relaxed one
- * with the next sync. What is on it is noted only while a power cut is near, as copying takes time.
+ * with the next sync, which an append waits for. What is on it is noted only while a power cut is near, as copying takes time.
  */
 export interface Disk {
   /** For a store on a fresh connection: hears of its commits, and syncs them. */
@@ -57,10 +57,15 @@ export function createDisk(deps: {
         mode = /^pragma synchronous = (\w+)/.exec(sql)?.[1] ?? mode;
         if (sql === 'commit' && mode === 'full') void sync(0);
       };
-      const report = (error: unknown): never => {
+      const raise = (error?: unknown): never => {
         throw error;
       };
-      return createWalSync({ clock: timeline, sync: () => sync(roll(syncMaxMs)), report });
+      return createWalSync({
+        clock: timeline,
+        sync: () => sync(roll(syncMaxMs)),
+        repair: raise,
+        report: raise,
+      });
     },
     arm: () => {
       isArmed = true;

@@ -55,14 +55,14 @@ export class Ledger extends Account {
   }
 
   /**
-   * The power was cut, and this was on the disk: what clients were told of is among it, and of what
-   * was recorded not more than the stated time is lost. No lease outlives it.
+   * The power was cut, and this was on the disk: what clients and receivers were told of is among it, and of
+   * what was recorded not more than the stated time is lost. No lease outlives it.
    */
   cut(state: LedgerState): void {
-    this.logs.forEach(({ acknowledgedTo }, index) => {
+    this.logs.forEach(({ toldTo }, index) => {
       const head = state.logs[index]?.head ?? 0;
-      if (head < acknowledgedTo) {
-        this.break('lost', `the disk ends at ${head}, not at ${acknowledgedTo}`);
+      if (head < toldTo) {
+        this.break('lost', `the disk ends at ${head}, not at ${toldTo}`);
       }
     });
     for (const [line, { counts }] of state.lines) {
@@ -131,7 +131,7 @@ export class Ledger extends Account {
     const log = this.logOf(tenant);
     for (const { id, offset } of answers) {
       const event = log.event(offset);
-      log.acknowledgedTo = Math.max(log.acknowledgedTo, offset);
+      log.toldTo = Math.max(log.toldTo, offset);
       if (event?.id !== id)
         this.break('lost', `${id} was acknowledged at ${offset} and is not there`);
     }

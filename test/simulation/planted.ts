@@ -64,7 +64,7 @@ export const plantedFaults: readonly Mutant[] = [
   },
   {
     name: 'a look-up before the lock',
-    file: 'store/sqlite/log.ts',
+    file: 'store/sqlite/append.ts',
     before: 'const first = chosen ? offsetOf(db, tenant, id) : undefined;',
     after: 'const first = chosen && written.length === 0 ? offsetOf(db, tenant, id) : undefined;',
   },
@@ -323,14 +323,14 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'settlements that are never synced',
     file: 'store/sqlite/wal-sync.ts',
-    before: 'else timer ??= clock.after(everyMs, onTime);',
+    before: 'else this.#plan();',
     after: '',
   },
   {
     name: 'an append that is acknowledged before it is synced',
-    file: 'store/sqlite/log.ts',
-    before: `db.transact('durable', () =>\n    appendWithin(`,
-    after: `db.transact('relaxed', () =>\n    appendWithin(`,
+    file: 'store/sqlite/append.ts',
+    before: 'if (walSync === undefined) done();',
+    after: 'if (walSync !== null) done();',
   },
   {
     name: 'a replay up to where the log reached before it went back',

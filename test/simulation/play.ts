@@ -81,9 +81,7 @@ export async function play(
     nowMs: () => timeline.nowMs,
     now,
   });
-  site.store.watch((hint) => {
-    if (hint.kind === 'appended') ledger.appended(hint.tenant, hint.events);
-  });
+  site.watchLog((tenant, events) => ledger.appended(tenant, events));
   const processes: Process[] = [];
   const world: World = {
     plan,

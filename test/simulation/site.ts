@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { createSeal } from '../../src/store/seal.ts';
 import { createHints } from '../../src/store/hints.ts';
+import type { LogEvent } from '../../src/core/types.ts';
 import type { Hint, Store } from '../../src/store/port.ts';
 import { openConnection } from '../../src/store/sqlite/connection.ts';
 import { createDatabase, type Database } from '../../src/store/sqlite/database.ts';
@@ -30,8 +31,12 @@ export interface Site {
   reopen(tables: Uint8Array): void;
   /** A hint for every process. */
   tell(hint: Hint): void;
+  /** Calls `listener` with the events of each commit, which are told to nobody before they are synced. */
+  watchLog(listener: LogListener): void;
   close(): void;
 }
+
+type LogListener = (tenant: number, events: readonly LogEvent[]) => void;
 
 /** When every history begins, by the clock of the store. */
 export const epochMillis = 1_772_357_400_000;
@@ -52,7 +57,11 @@ export async function createSite(
 ): Promise<Site> {
   emptyTables ??= makeTables();
   const hints = createHints({ report: raise });
-  const deps = { clock, attach, emit: hints.emit };
+  const logListeners: LogListener[] = [];
+  const tellLog: LogListener = (tenant, events) => {
+    for (const listener of logListeners) listener(tenant, events);
+  };
+  const deps = { clock, attach, emit: hints.emit, tellLog };
   let opened = open(await emptyTables, deps);
   const replace = (tables: Uint8Array): void => {
     void opened.walSync.close();
@@ -91,6 +100,9 @@ export async function createSite(
     },
     reopen: replace,
     tell: hints.emit,
+    watchLog: (listener) => {
+      logListeners.push(listener);
+    },
     close: () => opened.connection.close(),
   };
 }
@@ -108,16 +120,48 @@ function open(
     readonly clock: { now(): number; elapsedMs(): number };
     readonly attach: (connection: DatabaseSync) => WalSync;
     readonly emit: (hint: Hint) => void;
+    readonly tellLog: LogListener;
   },
 ): Opened {
-  const { clock, attach, emit } = deps;
+  const { clock, attach, emit, tellLog } = deps;
   const connection = openConnection(location);
   connection.deserialize(tables);
   const walSync = attach(connection);
   const given = { secretKey, random, clock, defer: queueMicrotask, report: raise };
   const store = createSqliteStore(connection, given, walSync);
   store.watch(emit);
-  return { connection, db: createDatabase(connection), walSync, store };
+  const db = createDatabase(connection);
+  watchCommits(connection, db, tellLog);
+  return { connection, db, walSync, store };
+}
+
+/** Reads what each commit has appended. */
+function watchCommits(connection: DatabaseSync, db: Database, tellLog: LogListener): void {
+  const headsOf = (): Map<number, number> =>
+    new Map(
+      db.all<{ id: number; head: number }>`select id, head from tenants`.map(({ id, head }) => [
+        id,
+        head,
+      ]),
+    );
+  let before = headsOf();
+  const exec = connection.exec.bind(connection);
+  connection.exec = (sql) => {
+    exec(sql);
+    if (sql !== 'commit') return;
+    const heads = headsOf();
+    for (const [tenant, head] of heads) {
+      const after = before.get(tenant) ?? 0;
+      if (head > after) tellLog(tenant, eventsOf(db, tenant, after));
+    }
+    before = heads;
+  };
+}
+
+function eventsOf(db: Database, tenant: number, after: number): LogEvent[] {
+  return db.all<LogEvent>`
+    select offset, id, type, time, published_at as "publishedAt", body from events
+    where tenant = ${tenant} and offset > ${after} order by offset`;
 }
 
 /** Opening ends every lease, as the file of SQLite belongs to one process: here there are several. */

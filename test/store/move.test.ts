@@ -33,6 +33,7 @@ import {
   delivered,
   failed,
   failuresOf,
+  newEvent,
   parked,
   raiseOf,
   retry,
@@ -138,6 +139,22 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     );
     const target = await openTarget(t, place);
     assert.equal(await target.log.head(1), head);
+  });
+
+  test('leaves out what an append that did not end wrote above the head', async (t) => {
+    const place = await filledPlace(t);
+    const db = new DatabaseSync(place.file);
+    db.exec(`
+      insert into events (tenant, offset, id, type, time, published_at, body)
+      select id, head + 1, 'evt_unended', 'user.created', 0, 0, '{}' from tenants where id = 1`);
+    db.close();
+    const moved = await run(place);
+    const events = moved.tables.find(({ name }) => name === 'events')?.rows;
+    assert.equal(await countOf(place.url, 'events'), events);
+    const target = await openTarget(t, place);
+    const head = await target.log.head(1);
+    const [next] = await target.log.append(1, [newEvent()]);
+    assert.equal(next?.offset, head + 1);
   });
 
   test('goes on where it was cut off, after any batch', async (t) => {

@@ -57,13 +57,66 @@ describe('the sync of the WAL', () => {
     assert.equal(syncs.length, 3);
   });
 
-  test('is tried again after a failure, which is reported', async () => {
-    const { clock, syncs, walSync, reported } = syncOn();
+  test('that fails is reported, and made up for', async () => {
+    const { clock, syncs, walSync, reported, repairs } = syncOn();
     walSync.committed(settlementsMax);
     await syncs[0]?.end(new Error('I/O error'));
     assert.equal(reported.length, 1);
+    assert.equal(walSync.hasFailed, true);
     await clock.advance(everyMs);
+    assert.equal(repairs(), 1, 'by another way, as a sync that succeeds proves nothing now');
+    assert.equal(walSync.hasFailed, false);
+    walSync.committed(settlementsMax);
     assert.equal(syncs.length, 2);
+  });
+
+  test('tells who waits when all that was committed before is on the disk', async () => {
+    const { syncs, walSync } = syncOn();
+    const told: string[] = [];
+    walSync.committed(0);
+    walSync.whenSynced(() => told.push('first'));
+    walSync.whenSynced(() => told.push('first again'));
+    walSync.committed(0);
+    walSync.whenSynced(() => told.push('second'));
+    await syncs[0]?.end();
+    assert.deepEqual(told, ['first', 'first again']);
+    await syncs[1]?.end();
+    assert.deepEqual(told, ['first', 'first again', 'second']);
+    walSync.whenSynced(() => told.push('nothing to wait for'));
+    assert.equal(told.length, 4);
+    assert.equal(syncs.length, 2);
+  });
+
+  test('tells who waits that a durable commit has covered them', async () => {
+    const { clock, syncs, walSync } = syncOn();
+    const told: string[] = [];
+    walSync.committed(0);
+    walSync.whenSynced(() => told.push('first'));
+    walSync.committed(0);
+    walSync.whenSynced(() => told.push('second'));
+    walSync.covered();
+    assert.deepEqual(told, ['first', 'second']);
+    await syncs[0]?.end();
+    await syncs[1]?.end();
+    await clock.advance(everyMs);
+    assert.equal(told.length, 2, 'once');
+  });
+
+  test('tells who waits of a failure, and of the close', async () => {
+    const { syncs, walSync } = syncOn();
+    const told: unknown[] = [];
+    walSync.committed(0);
+    walSync.whenSynced((error) => told.push(error?.reason));
+    await syncs[0]?.end(Object.assign(new Error('no space'), { code: 'ENOSPC' }));
+    assert.equal(told[0], 'full');
+    const { syncs: later, walSync: closing } = syncOn();
+    closing.committed(0);
+    closing.whenSynced((error) => told.push(error?.message));
+    const closed = closing.close();
+    await later[0]?.end();
+    await closed;
+    closing.whenSynced((error) => told.push(error?.message));
+    assert.deepEqual(told.slice(1), ['The store is closed.', 'The store is closed.']);
   });
 
   test('close waits for the sync that is running, and begins none after it', async () => {
@@ -87,6 +140,7 @@ describe('settlements on SQLite', () => {
     const walSync = createWalSync({
       clock: systemClock,
       report: (error) => assert.fail(String(error)),
+      repair: () => assert.fail('no sync fails'),
       // What the files hold when a sync begins is what a power cut after its end leaves at least.
       sync: async () => {
         const copy = join(folder, `copy-${copies.length}.db`);
@@ -103,12 +157,14 @@ describe('settlements on SQLite', () => {
 
     const { tenant, stream, settle } = await readyStream(store);
     await settle(5);
-    await waitFor('the sync', () => copies.length > 0);
+    const ofEvents = copies.length;
+    await waitFor('the sync', () => copies.length > ofEvents);
+    assert.equal(await deliveredIn(copies.at(-1) ?? '', tenant, stream), 5);
     await settle(3);
-    const [copy = ''] = copies;
-    assert.equal(await deliveredIn(copy, tenant, stream), 5);
-    await waitFor('the next sync', () => copies.length > 1);
-    assert.equal(await deliveredIn(copies[1] ?? '', tenant, stream), 8);
+    assert.equal(await deliveredIn(copies.at(-1) ?? '', tenant, stream), 5, 'with its events');
+    const before = copies.length;
+    await waitFor('the next sync', () => copies.length > before);
+    assert.equal(await deliveredIn(copies.at(-1) ?? '', tenant, stream), 8);
   });
 
   test('are synced by the store that the program opens', async (t) => {
@@ -130,9 +186,13 @@ function syncOn() {
   const clock = createManualClock();
   const syncs: { end(error?: Error): Promise<void> }[] = [];
   const reported: unknown[] = [];
+  let repairs = 0;
   const walSync = createWalSync({
     clock,
     report: (error) => reported.push(error),
+    repair: () => {
+      repairs += 1;
+    },
     sync: () =>
       new Promise((resolve, reject) => {
         syncs.push({
@@ -144,7 +204,7 @@ function syncOn() {
         });
       }),
   });
-  return { clock, syncs, walSync, reported };
+  return { clock, syncs, walSync, reported, repairs: () => repairs };
 }
 
 const deps = {

@@ -22,10 +22,12 @@ export interface Database {
   run(strings: TemplateStringsArray, ...values: Bindable[]): number;
   /**
    * Runs `work` in one `begin immediate` transaction and commits, or rolls back when it throws.
-   * `durable` commits survive a power cut; others survive the end of the process only, which is
-   * enough for what can be derived again.
+   * `durable` commits survive a power cut; others survive the end of the process only, until a sync of
+   * wal-sync.ts has covered them.
    */
   transact<T>(durability: Durability, work: () => T): T;
+  /** Moves what the WAL has into the file, as far as nobody reads it. A failure changes nothing. */
+  checkpoint(): void;
   /** Closing what is closed changes nothing. */
   close(): void;
 }
@@ -35,8 +37,11 @@ export type Bindable = SQLInputValue | boolean | undefined;
 
 export type Durability = 'durable' | 'relaxed';
 
-/** `onRelaxed` is called after each relaxed commit. */
-export function createDatabase(connection: DatabaseSync, onRelaxed?: () => void): Database {
+/** `committed` is called after each commit. */
+export function createDatabase(
+  connection: DatabaseSync,
+  committed?: (durability: Durability) => void,
+): Database {
   const statement = preparedOnce(connection);
   const setDurability = durabilitySwitch(connection);
   // Each method has its own try block: a closure per call would cost a tenth of an insert.
@@ -73,10 +78,17 @@ export function createDatabase(connection: DatabaseSync, onRelaxed?: () => void)
       try {
         setDurability(durability);
         const result = inTransaction(connection, work);
-        if (durability === 'relaxed') onRelaxed?.();
+        committed?.(durability);
         return result;
       } catch (error) {
         throw translated(error);
+      }
+    },
+    checkpoint: () => {
+      try {
+        connection.exec('pragma wal_checkpoint(passive)');
+      } catch {
+        // As after a commit: the WAL has it all, and the next checkpoint begins where this one did.
       }
     },
     close: () => {

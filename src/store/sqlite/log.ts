@@ -1,10 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
-import { StoreContentRefused } from '../../core/errors.ts';
-import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
+import type { LogEvent, Offset } from '../../core/types.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
-import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
-import type { StoreTime } from '../port-time.ts';
+import type { LogPage, LogQuery, LogStore } from '../port.ts';
 import { traced } from '../rows/delivered-event.ts';
+import { type AppendDeps, createAppend, headOf } from './append.ts';
 import type { Database } from './database.ts';
 import { headMarks } from './head-marks.ts';
 import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
@@ -12,99 +11,29 @@ import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
 /** Offsets that one page looks at: about 3 ms of scanning for a type that never comes. */
 const scanMax = 10_000;
 
-export interface LogDeps extends UpkeepDeps {
-  readonly hint: (hint: Hint) => void;
+export interface LogDeps extends UpkeepDeps, AppendDeps {
   /** Runs `action` once the present turn of the event loop has taken all its input. */
   readonly defer: (action: () => void) => void;
-  readonly time: StoreTime;
 }
 
 /** The log of events, and the appender whose end `close` waits for. */
 export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
-  const { db } = deps;
-  const appender = createAppender({
-    ...groupLimits,
-    defer: deps.defer,
-    write: (tenant, events) => append(deps, tenant, events),
-  });
+  const { db, defer } = deps;
+  const { append, syncedHeads } = createAppend(deps);
+  const appender = createAppender({ ...groupLimits, defer, write: append });
+  const head = (tenant: number): Offset => syncedHeads.get(tenant) ?? headOf(db, tenant);
   return {
     appender,
     append: appender.append,
-    head: async (tenant) => headOf(db, tenant),
-    heads: async (tenants) => headsOf(db, tenants),
-    headMarks: async () => headMarks(db),
-    page: async (tenant, query) => page(db, tenant, query),
+    head: async (tenant) => head(tenant),
+    heads: async (tenants) =>
+      headsOf(db, tenants).map((last, index) => syncedHeads.get(tenants[index] ?? 0) ?? last),
+    headMarks: async () => headMarks(db, syncedHeads),
+    page: async (tenant, query) =>
+      page(db, tenant, { ...query, upTo: Math.min(query.upTo ?? Infinity, head(tenant)) }),
     firstSince: async (tenant, since) => firstSince(db, tenant, since),
     prune: async (tenant, query) => db.transact('relaxed', () => prune(deps, tenant, query)),
   };
-}
-
-function append(
-  { db, hint, time }: LogDeps,
-  tenant: number,
-  events: readonly NewEvent[],
-): Appended[] {
-  const { appended, written } = db.transact('durable', () =>
-    appendWithin(db, tenant, events, time.now()),
-  );
-  if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
-  return appended;
-}
-
-/**
- * Appends `events` inside the caller's transaction. Emit `{ kind: 'appended' }` with `written`
- * after the commit, unless it is empty. Throws `StoreContentRefused` when the content is at fault;
- * the caller's transaction must end then.
- */
-export function appendWithin(
-  db: Database,
-  tenant: number,
-  events: readonly NewEvent[],
-  now: Millis,
-): { appended: Appended[]; written: LogEvent[] } {
-  const tip = db.get<{ head: Offset; last_published_at: Millis }>`
-    select head, last_published_at from tenants where id = ${tenant}`;
-  if (tip === undefined) throw new StoreContentRefused(`There is no tenant ${tenant}.`);
-  const publishedAt = Math.max(now, tip.last_published_at);
-  const appended: Appended[] = [];
-  const written: LogEvent[] = [];
-  let head = tip.head;
-  for (const { id, chosen, type, time, body, trace } of events) {
-    // The look-up also finds what this loop has inserted, so it answers repeats in the batch too.
-    const first = chosen ? offsetOf(db, tenant, id) : undefined;
-    if (first !== undefined) {
-      appended.push({ id, offset: first, repeated: true });
-      continue;
-    }
-    const offset = (head += 1);
-    db.run`insert into events (tenant, offset, id, type, time, published_at, body, trace)
-      values (${tenant}, ${offset}, ${id}, ${type}, ${time}, ${publishedAt}, ${body}, ${trace})`;
-    appended.push({ id, offset, repeated: false });
-    written.push({ offset, id, type, time, publishedAt, body, ...traced(trace) });
-  }
-  if (written.length > 0) {
-    db.run`update tenants set head = ${head}, last_published_at = ${publishedAt}
-      where id = ${tenant}`;
-  }
-  return { appended, written };
-}
-
-/** Where the log has the event, or had it while a delivery of the pruned event is still open. */
-function offsetOf(db: Database, tenant: number, id: string): Offset | undefined {
-  const row =
-    db.get<{ offset: Offset }>`
-      select offset from events where tenant = ${tenant} and id = ${id}` ??
-    // Without statistics SQLite takes all deliveries of a tenant for ten, and walks over them.
-    db.get<{ offset: Offset }>`
-      select offset from deliveries indexed by deliveries_event
-      where tenant = ${tenant} and event_id = ${id} and offset is not null limit 1`;
-  return row?.offset;
-}
-
-/** The last offset given out, 0 for a tenant that is unknown. */
-export function headOf(db: Database, tenant: number): Offset {
-  const row = db.get<{ head: Offset }>`select head from tenants where id = ${tenant}`;
-  return row?.head ?? 0;
 }
 
 /** Reads the heads of many logs with one statement. */
@@ -152,10 +81,9 @@ interface EventRow {
  * up: a synchronous engine must cap the work of a call. An index on type would spare the scan and
  * cost every publish a fifth of its time.
  */
-function page(db: Database, tenant: number, query: LogQuery): LogPage {
-  const upTo = Math.min(query.upTo ?? Infinity, headOf(db, tenant));
+function page(db: Database, tenant: number, query: LogQuery & { readonly upTo: Offset }): LogPage {
   const from = oldestAfter(db, tenant, query.after);
-  const end = Math.min(upTo, from + scanMax - 1);
+  const end = Math.min(query.upTo, from + scanMax - 1);
   const types = query.types === undefined ? undefined : JSON.stringify(query.types);
   const rows = db.each<EventRow>`
     select offset, id, type, time, published_at, body, trace from events

@@ -17,7 +17,8 @@ import type { Run } from '../rows/runs.ts';
 import type { Replayed } from '../settling.ts';
 import type { Database } from './database.ts';
 import { horizonOf, type UpkeepDeps } from './horizon.ts';
-import { headOf, oldestAfter } from './log.ts';
+import { headOf } from './append.ts';
+import { oldestAfter } from './log.ts';
 import { noteChange, raiseCursor, readRun } from './runs.ts';
 
 /** Ranges of the log that are sent again. */

@@ -5,6 +5,7 @@ import { createSeal } from '../seal.ts';
 import { createHints } from '../hints.ts';
 import type { Store } from '../port.ts';
 import { createApiStore } from './apis.ts';
+import { dropUnended } from './append.ts';
 import { defineTestKey } from './attempts.ts';
 import { createClientStore } from './clients.ts';
 import { openConnection, type SqliteLocation } from './connection.ts';
@@ -54,7 +55,7 @@ export async function openSqliteStore(
   const connection = openConnection(location);
   try {
     await prepareSchema(connection, location, createSeal(deps.secretKey, deps.random));
-    return createSqliteStore(connection, deps, syncOf(location, deps));
+    return createSqliteStore(connection, deps, syncOf(connection, location, deps));
   } catch (error) {
     connection.close();
     throw error;
@@ -75,10 +76,23 @@ export function createSqliteStore(
   const clock = { ...deps.clock, now: () => time.now() };
   const seal = createSeal(deps.secretKey, deps.random);
   defineTestKey(connection);
-  const db = createDatabase(connection, walSync && (() => walSync.committed(0)));
+  const db = createDatabase(connection, (durability) => {
+    if (durability === 'durable') walSync?.covered();
+    else walSync?.committed(0);
+  });
   voidOwnership(db);
+  dropUnended(db);
   const { emit: hint, watch } = createHints({ report });
-  const shared = { db, seal, hint, defer, clock, time, settled: walSync?.committed };
+  const shared = {
+    db,
+    seal,
+    hint,
+    defer,
+    clock,
+    time,
+    walSync,
+    settled: (count: number) => walSync?.committed(count),
+  };
   const { appender, ...log } = createLogStore(shared);
   const writes = createWriteCheck({
     clock,
@@ -117,17 +131,36 @@ export function createSqliteStore(
 }
 
 /** A database in memory has nothing to sync. */
-function syncOf({ file }: SqliteLocation, { clock, report }: SqliteStoreDeps): WalSync | undefined {
+function syncOf(
+  connection: DatabaseSync,
+  { file }: SqliteLocation,
+  { clock, report }: SqliteStoreDeps,
+): WalSync | undefined {
   if (file === undefined) return undefined;
   const wal = walFileOf(file);
-  const walSync = createWalSync({ clock, sync: wal.sync, report });
+  const walSync = createWalSync({
+    clock,
+    sync: wal.sync,
+    repair: () => checkpoint(connection),
+    report,
+  });
   return {
-    committed: walSync.committed,
+    get hasFailed() {
+      return walSync.hasFailed;
+    },
+    committed: (settlements) => walSync.committed(settlements),
+    whenSynced: (done) => walSync.whenSynced(done),
+    covered: () => walSync.covered(),
     close: async () => {
       await walSync.close();
       await wal.close();
     },
   };
+}
+
+/** Moves the WAL into the file and syncs that; both levels of `synchronous` in use do. */
+function checkpoint(connection: DatabaseSync): void {
+  connection.exec('pragma wal_checkpoint(truncate)');
 }
 
 /** Writes the first page of the file again. */

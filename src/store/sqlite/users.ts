@@ -5,7 +5,7 @@ import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
 import { orderedPage } from '../user-order.ts';
 import type { StoreTime } from '../port-time.ts';
 import type { Database } from './database.ts';
-import { appendWithin } from './log.ts';
+import { appendWithin } from './append.ts';
 import { readPieces } from '../rows/bounded.ts';
 import { profileBytes, shownUser, userOf, type UserRow } from '../rows/users.ts';
 

@@ -1,24 +1,41 @@
 import { close, fdatasync, open, realpathSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { Clock, Timer } from '../../core/clock.ts';
+import { StoreUnavailable } from '../../core/errors.ts';
 import { isFileError } from './refusal.ts';
 
 /**
  * Syncs the write-ahead log to the disk after relaxed commits, on a thread of the pool: the thread
- * that serves requests never waits for it. A power cut then loses no settlement that is older than
- * the last sync.
+ * that serves requests never waits for it. Who must know waits for a sync with {@link whenSynced};
+ * the rest is synced within a second.
  */
 export interface WalSync {
+  /** The last sync failed, and what it was to cover is not on the disk by any other way yet. */
+  readonly hasFailed: boolean;
   /** A relaxed commit ended; `settlements` are the attempts that it recorded. */
   committed(settlements: number): void;
-  /** Waits for a sync that is running, then begins none again. */
+  /**
+   * Calls `done` once everything committed so far is on the disk, or with `StoreUnavailable` when a sync
+   * failed; within this call when nothing is unsynced.
+   */
+  whenSynced(done: SyncDone): void;
+  /** A durable commit ended: everything before it is on the disk as well. */
+  covered(): void;
+  /** Fails whoever waits, waits for a sync that is running, and begins none again. */
   close(): Promise<void>;
 }
+
+export type SyncDone = (error?: StoreUnavailable) => void;
 
 export interface WalSyncDeps {
   readonly clock: Pick<Clock, 'after'>;
   /** Writes the log's data to the disk. */
   readonly sync: () => Promise<void>;
+  /**
+   * Brings what was committed to the disk by another way. After a sync that failed the operating system
+   * may take pages for written that are not (fsync(2)), so another sync proves nothing.
+   */
+  readonly repair: () => void;
   /** Receives the error of a sync that failed; another is tried {@link everyMs} later. */
   readonly report: (error: unknown) => void;
 }
@@ -28,46 +45,122 @@ export const everyMs = 1000;
 /** …or with the commit that brings the unsynced settlements to this number. */
 export const settlementsMax = 1000;
 
-export function createWalSync({ clock, sync, report }: WalSyncDeps): WalSync {
-  let unsynced = 0;
-  let timer: Timer | undefined;
-  let running: Promise<void> | undefined;
-  let closed = false;
+/** See {@link WalSync}. One sync at a time. */
+export function createWalSync(deps: WalSyncDeps): WalSync {
+  return new GatheredSync(deps);
+}
 
-  const begin = (): void => {
-    timer?.cancel();
-    timer = undefined;
-    unsynced = 0;
-    running = sync()
-      .catch((error: unknown) => {
-        report(error);
-        if (!closed) timer ??= clock.after(everyMs, onTime);
-      })
-      .finally(() => {
-        running = undefined;
-        if (unsynced >= settlementsMax && !closed) begin();
-      });
-  };
-  return {
-    committed: (settlements) => {
-      if (closed) return;
-      unsynced += settlements;
-      if (running === undefined && unsynced >= settlementsMax) begin();
-      else timer ??= clock.after(everyMs, onTime);
-    },
-    close: async () => {
-      closed = true;
-      timer?.cancel();
-      await running;
-    },
-  };
+class GatheredSync implements WalSync {
+  readonly #deps: WalSyncDeps;
+  /** Something was committed since the last sync began; at first perhaps by the process before. */
+  #isUnsynced = true;
+  #settlements = 0;
+  /** Covered by the sync that is running, and by the next one. */
+  #present: SyncDone[] = [];
+  #waiting: SyncDone[] = [];
+  #timer: Timer | undefined;
+  #running: Promise<void> | undefined;
+  /** Another one is to begin when it has ended. */
+  #isDue = false;
+  #hasFailed = false;
+  #isClosed = false;
 
-  function onTime(): void {
-    timer = undefined;
-    if (running === undefined) begin();
-    // A sync that is running began before some of these commits: another one follows.
-    else void running.then(() => (closed || running !== undefined ? undefined : begin()));
+  constructor(deps: WalSyncDeps) {
+    this.#deps = deps;
   }
+
+  get hasFailed(): boolean {
+    return this.#hasFailed;
+  }
+
+  committed(settlements: number): void {
+    if (this.#isClosed) return;
+    this.#isUnsynced = true;
+    this.#settlements += settlements;
+    if (this.#settlements >= settlementsMax) this.#begin();
+    else this.#plan();
+  }
+
+  whenSynced(done: SyncDone): void {
+    if (this.#isClosed) done(closed);
+    else if (this.#isUnsynced) {
+      this.#waiting.push(done);
+      this.#begin();
+    } else if (this.#running !== undefined) {
+      this.#present.push(done);
+    } else done();
+  }
+
+  covered(): void {
+    if (this.#hasFailed) this.#deps.repair();
+    this.#hasFailed = false;
+    this.#isUnsynced = false;
+    this.#settlements = 0;
+    for (const done of this.#take()) done();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+    for (const done of this.#take()) done(closed);
+    await this.#running;
+  }
+
+  /** Everybody who waits, in the order of the commits. */
+  #take(): SyncDone[] {
+    return [...this.#present.splice(0), ...this.#waiting.splice(0)];
+  }
+
+  #plan(): void {
+    this.#timer ??= this.#deps.clock.after(everyMs, () => {
+      this.#timer = undefined;
+      this.#begin();
+    });
+  }
+
+  #begin(): void {
+    // What was committed while a sync runs is covered by another one.
+    this.#isDue = true;
+    if (this.#running !== undefined || this.#isClosed) return;
+    this.#isDue = false;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#isUnsynced = false;
+    this.#settlements = 0;
+    this.#present = this.#waiting;
+    this.#waiting = [];
+    this.#running = this.#sync().then((error) => this.#end(error));
+  }
+
+  async #sync(): Promise<StoreUnavailable | undefined> {
+    const { sync, repair, report } = this.#deps;
+    try {
+      if (this.#hasFailed) repair();
+      else await sync();
+      this.#hasFailed = false;
+      return undefined;
+    } catch (error) {
+      this.#hasFailed = true;
+      this.#isUnsynced = true;
+      report(error);
+      return refusalOf(error);
+    }
+  }
+
+  #end(error: StoreUnavailable | undefined): void {
+    this.#running = undefined;
+    for (const done of this.#present.splice(0)) done(error);
+    if (this.#isDue) this.#begin();
+    else if (this.#isUnsynced && !this.#isClosed) this.#plan();
+  }
+}
+
+const closed = new StoreUnavailable('The store is closed.');
+
+function refusalOf(error: unknown): StoreUnavailable {
+  if (error instanceof StoreUnavailable) return error;
+  const reason = isFileError(error, 'ENOSPC', 'EDQUOT') ? 'full' : 'away';
+  return new StoreUnavailable('The disk did not take what was written.', { cause: error, reason });
 }
 
 const openFile = promisify(open);

@@ -1,0 +1,239 @@
+import type { Millis } from '../../core/clock.ts';
+import { StoreContentRefused } from '../../core/errors.ts';
+import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
+import { letOthersGo } from '../appender.ts';
+import type { Hint } from '../port.ts';
+import type { StoreTime } from '../port-time.ts';
+import { traced } from '../rows/delivered-event.ts';
+import type { Database } from './database.ts';
+import type { SyncDone, WalSync } from './wal-sync.ts';
+
+export interface AppendDeps {
+  readonly db: Database;
+  readonly time: StoreTime;
+  readonly hint: (hint: Hint) => void;
+  /** Absent where there is no disk: what is committed is durable then. */
+  readonly walSync?: Pick<WalSync, 'whenSynced' | 'hasFailed'> | undefined;
+}
+
+/** Appends to the logs of all tenants. Calls for one tenant must not overlap. */
+export interface Append {
+  /**
+   * Appends all of `events` in one step for every reader, or none; resolves when they are on the disk.
+   * Until then no reader is shown them: after a power cut others could stand at their offsets.
+   */
+  append(tenant: number, events: readonly NewEvent[]): Promise<Appended[]>;
+  /** The last offset that the disk has, of each log that has one that it may not have. */
+  readonly syncedHeads: ReadonlyMap<number, Offset>;
+}
+
+/** Bodies of one commit, in characters: SQLite writes them in about a millisecond. */
+const partBodiesMax = 256 * 1024;
+/** A part with fewer goes before those that have more. */
+const smallBodiesMax = 64 * 1024;
+/**
+ * Bodies between two checkpoints of the WAL. SQLite makes one by itself after 4 MiB: within a commit, and
+ * it holds the event loop for some 10 ms.
+ */
+const checkpointBodies = 1024 * 1024;
+
+/**
+ * See {@link Append}. Another thread waits for the disk. What is larger than one part is written part by
+ * part, above the head of the log, where no reader looks; then the head is raised. Commits of others
+ * come in between. What is above the head when an append begins was left by one that was refused.
+ */
+export function createAppend(deps: AppendDeps): Append {
+  const { db, time, hint, walSync } = deps;
+  const syncedHeads = new Map<number, Offset>();
+  /** Bodies since the last checkpoint. */
+  let unmoved = 0;
+
+  const whenSynced = (done: SyncDone): void => {
+    if (walSync === undefined) done();
+    else walSync.whenSynced(done);
+  };
+  const synced = (): Promise<void> =>
+    new Promise((resolve, reject) => {
+      whenSynced((error) => (error === undefined ? resolve() : reject(error)));
+    });
+  const makeWay = async (): Promise<void> => {
+    await letOthersGo();
+    if (unmoved < checkpointBodies) return;
+    unmoved = 0;
+    db.checkpoint();
+    await letOthersGo();
+  };
+
+  /** Returns `undefined` when another append of the tenant came in between: that took the place. */
+  const stage = async (tenant: number, parts: readonly Part[]): Promise<Batch | undefined> => {
+    let batch: Batch | undefined;
+    for (const { events, bodies } of parts) {
+      await makeWay();
+      const isNext = db.transact('relaxed', () => {
+        batch ??= begin(db, tenant, time.now());
+        if (headOf(db, tenant) !== batch.head) return false;
+        insert(db, tenant, batch, events);
+        return true;
+      });
+      if (!isNext) return undefined;
+      unmoved += bodies;
+      await synced();
+    }
+    return batch;
+  };
+
+  return {
+    append: async (tenant, events) => {
+      // Before anything is written that nobody can be told of.
+      if (walSync?.hasFailed === true) await synced();
+      const parts = partsOf(events);
+      const staged = parts.length > 1 ? await stage(tenant, parts) : undefined;
+      const [{ bodies } = nothing] = parts;
+      if (parts.length === 1 && bodies > smallBodiesMax) {
+        await makeWay();
+        unmoved += bodies;
+      }
+      const { appended, written } = db.transact('relaxed', () => {
+        const isWhole = staged !== undefined && isStaged(db, tenant, staged);
+        return isWhole
+          ? raiseHead(db, tenant, staged)
+          : appendWithin(db, tenant, events, time.now());
+      });
+      const [first] = written;
+      if (first !== undefined) syncedHeads.set(tenant, first.offset - 1);
+      await new Promise<void>((resolve, reject) => {
+        // In the callback: a durable commit of the same tenant tells of its own event right after it.
+        whenSynced((error) => {
+          syncedHeads.delete(tenant);
+          // Who looks by itself finds what is in the log all the same.
+          if (error !== undefined) return reject(error);
+          if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
+          resolve();
+        });
+      });
+      return appended;
+    },
+    syncedHeads,
+  };
+}
+
+/** What is committed together. */
+interface Part {
+  readonly events: NewEvent[];
+  /** Characters of their bodies. */
+  bodies: number;
+}
+
+const nothing: Part = { events: [], bodies: 0 };
+
+/** At least one event each, then as many as {@link partBodiesMax} allows. */
+function partsOf(events: readonly NewEvent[]): Part[] {
+  const parts: Part[] = [];
+  let part: Part | undefined;
+  for (const event of events) {
+    const { length } = event.body;
+    if (part === undefined || part.bodies + length > partBodiesMax) {
+      part = { events: [], bodies: 0 };
+      parts.push(part);
+    }
+    part.events.push(event);
+    part.bodies += length;
+  }
+  return parts;
+}
+
+/** One append, as far as it has come. */
+interface Batch {
+  /** Of the log before it. */
+  readonly head: Offset;
+  readonly publishedAt: Millis;
+  readonly appended: Appended[];
+  readonly written: LogEvent[];
+}
+
+/**
+ * Appends `events` inside the caller's transaction. Emit `{ kind: 'appended' }` with `written`
+ * after the commit, unless it is empty. Throws `StoreContentRefused` when the content is at fault;
+ * the caller's transaction must end then.
+ */
+export function appendWithin(
+  db: Database,
+  tenant: number,
+  events: readonly NewEvent[],
+  now: Millis,
+): Pick<Batch, 'appended' | 'written'> {
+  const batch = begin(db, tenant, now);
+  insert(db, tenant, batch, events);
+  return raiseHead(db, tenant, batch);
+}
+
+function begin(db: Database, tenant: number, now: Millis): Batch {
+  const tip = db.get<{ head: Offset; last_published_at: Millis }>`
+    select head, last_published_at from tenants where id = ${tenant}`;
+  if (tip === undefined) throw new StoreContentRefused(`There is no tenant ${tenant}.`);
+  db.run`delete from events where tenant = ${tenant} and offset > ${tip.head}`;
+  const publishedAt = Math.max(now, tip.last_published_at);
+  return { head: tip.head, publishedAt, appended: [], written: [] };
+}
+
+function insert(db: Database, tenant: number, batch: Batch, events: readonly NewEvent[]): void {
+  const { publishedAt, appended, written } = batch;
+  for (const { id, chosen, type, time, body, trace } of events) {
+    // The look-up also finds what this batch has inserted, so it answers repeats in it too.
+    const first = chosen ? offsetOf(db, tenant, id) : undefined;
+    if (first !== undefined) {
+      appended.push({ id, offset: first, repeated: true });
+      continue;
+    }
+    const offset = batch.head + written.length + 1;
+    db.run`insert into events (tenant, offset, id, type, time, published_at, body, trace)
+      values (${tenant}, ${offset}, ${id}, ${type}, ${time}, ${publishedAt}, ${body}, ${trace})`;
+    appended.push({ id, offset, repeated: false });
+    written.push({ offset, id, type, time, publishedAt, body, ...traced(trace) });
+  }
+}
+
+/** Deletes what appends have left that a process began and did not end. */
+export function dropUnended(db: Database): void {
+  db.transact('relaxed', () => {
+    db.run`
+      delete from events where rowid in (
+        select events.rowid from tenants cross join events
+        on events.tenant = tenants.id and events.offset > tenants.head)`;
+  });
+}
+
+/** False once another append of the tenant has begun: it deletes what it finds above the head. */
+function isStaged(db: Database, tenant: number, { head, written }: Batch): boolean {
+  const row = db.get<{ count: number }>`
+    select count(*) as count from events where tenant = ${tenant} and offset > ${head}`;
+  return headOf(db, tenant) === head && row?.count === written.length;
+}
+
+function raiseHead(db: Database, tenant: number, batch: Batch): Batch {
+  const { head, publishedAt, written } = batch;
+  if (written.length > 0) {
+    db.run`
+      update tenants set head = ${head + written.length}, last_published_at = ${publishedAt}
+      where id = ${tenant}`;
+  }
+  return batch;
+}
+
+/** Where the log has the event, or had it while a delivery of the pruned event is still open. */
+function offsetOf(db: Database, tenant: number, id: string): Offset | undefined {
+  const row =
+    db.get<{ offset: Offset }>`
+      select offset from events where tenant = ${tenant} and id = ${id}` ??
+    // Without statistics SQLite takes all deliveries of a tenant for ten, and walks over them.
+    db.get<{ offset: Offset }>`
+      select offset from deliveries indexed by deliveries_event
+      where tenant = ${tenant} and event_id = ${id} and offset is not null limit 1`;
+  return row?.offset;
+}
+
+/** The last offset given out, 0 for a tenant that is unknown. */
+export function headOf(db: Database, tenant: number): Offset {
+  const row = db.get<{ head: Offset }>`select head from tenants where id = ${tenant}`;
+  return row?.head ?? 0;
+}
