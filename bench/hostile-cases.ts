@@ -41,9 +41,15 @@ export function hostileCases(host: Parameters<typeof rawRequest>[0]): Case[] {
     ['test event of {}', '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/test', testEvent()],
     ['user of many parts', '/users', user(`{"x":[${items('{}', MIB - 500)}]}`)],
     ['user of 19,000 parts', '/users', user(`{"x":[${Array(19_000).fill('{}').join(',')}]}`)],
+    ['user of 200,000 texts', '/users', user(`{"x":[${Array(200_000).fill('"a"').join(',')}]}`)],
     ['user of escapes', '/users', user(`{"x":"${'\\u00e9\\\\'.repeat(MIB / 9)}"}`)],
     ['many subscriptions', '/event-streams', `{"subscriptions":[${items('{"a":1}', MIB - 100)}]}`],
     ['many scopes', '/resource-servers', `{"scopes":[${items('"a"', MIB - 100)}]}`],
+  ];
+  const patches: [name: string, id: number, body: string][] = [
+    ['PATCH of 19,800 parts', 1, '{"nickname":"a"}'],
+    ['PATCH of 250,000 texts', 60, '{"nickname":"a"}'],
+    ['PATCH of metadata of 250,000 texts', 60, '{"user_metadata":{"z":1}}'],
   ];
   const lists: [name: string, ...paths: string[]][] = [
     ['users of 1 MiB', '/users?take=100'],
@@ -57,6 +63,12 @@ export function hostileCases(host: Parameters<typeof rawRequest>[0]): Case[] {
       name,
       ...slowly(body.length),
       requests: [rawRequest(host, 'POST', path, body)],
+    })),
+    ...patches.map(([name, id, body]) => ({
+      name,
+      connections: 2,
+      pauseMs: 100,
+      requests: [rawRequest(host, 'PATCH', `/users/leat%7C${id}`, body)],
     })),
     ...lists.map(([name, ...paths]) => ({
       name,

@@ -149,12 +149,17 @@ function figuresOf(name: string, rounds: readonly Round[]): Figure[] {
   ];
 }
 
-/** 60 users of nearly 1 MiB, of texts and of many parts, and 100 streams as long as they can be. */
+/** 61 users of nearly 1 MiB, of texts and of many parts, and 100 streams as long as they can be. */
 async function fillLists(store: Store): Promise<void> {
   const now = systemClock.now();
-  const parts = { x: Array.from({ length: 19_000 }, (_, n) => ({ [n]: n })) };
+  const parts = { x: Array.from({ length: 9_900 }, (_, n) => ({ [n]: n })) };
   const text = { x: 'x'.repeat(1000 * KIB) };
-  for (let index = 0; index < 60; index += 1) {
+  const texts = { x: Array(250_000).fill('a') };
+  const metadata = [
+    ...Array.from({ length: 30 }, () => [text, { ...parts, y: text.x.slice(0, 600 * KIB) }]).flat(),
+    texts,
+  ];
+  for (const [index, user_metadata] of metadata.entries()) {
     const user = {
       tenant: hostileTenant,
       id: `leat|${index}`,
@@ -162,7 +167,7 @@ async function fillLists(store: Store): Promise<void> {
       email: `user-${index}@example.com`,
       username: undefined,
       passwordHash: '',
-      profile: { user_metadata: index % 2 === 0 ? text : { ...parts, y: 'x'.repeat(600 * KIB) } },
+      profileJson: JSON.stringify({ user_metadata }),
       createdAt: now,
       updatedAt: now,
     };

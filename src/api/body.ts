@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Share } from './room.ts';
 import type { BodyRule } from './operation.ts';
-import { countParts } from './json-parts.ts';
+import { countParts } from '../core/json-parts.ts';
 import { badBody, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
 import { bodyText } from './validation.ts';
 

@@ -1,7 +1,7 @@
-import type { ShownUser } from '../core/types.ts';
-import { aroundProfile } from '../core/users.ts';
+import type { User } from '../core/types.ts';
+import { userParts } from '../core/users.ts';
 import type { FieldsQuery } from '../schemas/users.ts';
-import { membersOf } from './json-parts.ts';
+import { membersOf } from '../core/json-parts.ts';
 import { JsonText } from './sliced-json.ts';
 
 /**
@@ -9,11 +9,10 @@ import { JsonText } from './sliced-json.ts';
  * The profile stays the text that it is: to parse and write one of 1 MiB takes up to 100 ms.
  */
 export function showUser(
-  of: ShownUser,
-  { fields, include_fields: include = true }: FieldsQuery,
+  user: User,
+  { fields, include_fields: include = true }: FieldsQuery = {},
 ): JsonText {
-  const { before, after } = aroundProfile(of);
-  const parts = [JSON.stringify(before), of.profileJson, JSON.stringify(after)];
+  const parts = userParts(user);
   const members =
     fields === undefined
       ? parts.map((part) => part.slice(1, -1)).filter((inner) => inner !== '')

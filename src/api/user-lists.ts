@@ -1,5 +1,5 @@
 import { mapInSlices } from '../core/slices.ts';
-import type { ShownUser } from '../core/types.ts';
+import type { User } from '../core/types.ts';
 import {
   type FieldsQuery,
   users,
@@ -130,7 +130,7 @@ function findUsersByEmail({ store }: Deps): Operation {
   });
 }
 
-function showUsers(found: readonly ShownUser[], query: FieldsQuery): Promise<JsonText[]> {
+function showUsers(found: readonly User[], query: FieldsQuery): Promise<JsonText[]> {
   return mapInSlices(
     found,
     (user) => showUser(user, query),

@@ -14,7 +14,6 @@ import {
   profilePartsMax,
   userEvent,
   type UserEventFacts,
-  userObject,
 } from '../core/users.ts';
 import {
   user,
@@ -27,7 +26,7 @@ import {
 } from '../schemas/users.ts';
 import type { Store } from '../store/port.ts';
 import { ClientGone } from './body.ts';
-import { countParts } from './json-parts.ts';
+import { countParts } from '../core/json-parts.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, notFound, Problem, quoted } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -111,7 +110,7 @@ async function create(deps: Deps, call: Call<unknown, unknown, UserCreate>): Pro
   const event = userEvent('created', made, eventFacts(deps, { tenant, now, trace }));
   const answer = await store.users.create(made, event);
   if ('refused' in answer) throw duplicate(settings);
-  return userObject(answer.created);
+  return showUser(answer.created);
 }
 
 function readUser({ store }: Deps): Operation {
@@ -168,7 +167,7 @@ async function update(
     // Its e-mail may have become the password meanwhile.
     if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
     const after = applyUserPatch(before, patch, now);
-    const profileJson = JSON.stringify(after.profile);
+    const { profileJson } = after;
     if (profileJson.length > profileLengthMax) return { refused: 'too_long' };
     if (profileJson.length > profilePartsMax && countParts(profileJson) > profilePartsMax) {
       return { refused: 'too_many_parts' };
@@ -179,7 +178,7 @@ async function update(
     };
   });
   if ('refused' in answer) throw refusals[answer.refused](deps.settings);
-  return userObject(answer.updated);
+  return showUser(answer.updated);
 }
 
 /** 400 for what can be judged without the user. */

@@ -1,6 +1,7 @@
 import type { Millis, RandomBytes } from './clock.ts';
 import { formatTime } from './date.ts';
-import { makeBody } from './envelope.ts';
+import { makeBodyFromText } from './envelope.ts';
+import { membersOf } from './json-parts.ts';
 import type { NewEvent, Tenant, User } from './types.ts';
 
 /** The one database connection; it exists from the start. */
@@ -54,7 +55,7 @@ export function newUser(sent: NewUser): User {
     email,
     username,
     passwordHash,
-    profile: patchProfile(defaults, sent.profile),
+    profileJson: patchProfile(JSON.stringify(defaults), sent.profile),
     createdAt: now,
     updatedAt: now,
   };
@@ -81,7 +82,7 @@ export function applyUserPatch(before: User, patch: UserPatch, now: Millis): Use
     email: patch.email?.toLowerCase() ?? before.email,
     username: patch.username ?? before.username,
     passwordHash: patch.passwordHash ?? before.passwordHash,
-    profile: patchProfile(before.profile, patch.profile),
+    profileJson: patchProfile(before.profileJson, patch.profile),
     updatedAt: now,
   };
 }
@@ -99,27 +100,20 @@ const clashes = [
   ['username', 'email_verified'],
 ] as const;
 
-/** The user as clients and receivers see it (contract section 13): everything but the password. */
-export function userObject(user: User): Readonly<Record<string, unknown>> {
-  const { before, after } = aroundProfile(user);
-  return { ...before, ...user.profile, ...after };
-}
-
-/** The members of the object that stand before and after those of the profile, which has others. */
-export function aroundProfile(user: Omit<User, 'profile'>): {
-  readonly before: Readonly<Record<string, unknown>>;
-  readonly after: Readonly<Record<string, unknown>>;
-} {
+/**
+ * Returns the user as clients and receivers see it, everything but the password: texts of JSON objects
+ * whose members, one object after the other, are those of the user.
+ */
+export function userParts(user: User): string[] {
   const { id, connection, email, username } = user;
   const [provider, localId] = idParts(id);
-  return {
-    before: { user_id: id, email, ...(username === undefined ? {} : { username }) },
-    after: {
-      created_at: formatTime(user.createdAt),
-      updated_at: formatTime(user.updatedAt),
-      identities: [{ connection, user_id: localId, provider, isSocial: false }],
-    },
+  const before = { user_id: id, email, username };
+  const after = {
+    created_at: formatTime(user.createdAt),
+    updated_at: formatTime(user.updatedAt),
+    identities: [{ connection, user_id: localId, provider, isSocial: false }],
   };
+  return [JSON.stringify(before), user.profileJson, JSON.stringify(after)];
 }
 
 /** What an event about a user takes from its surroundings. */
@@ -142,11 +136,11 @@ export function userEvent(
   user: User,
   { id, tenant, service, prefix, now, trace }: UserEventFacts,
 ): NewEvent {
-  const shown = userObject(user);
-  const object = change === 'deleted' ? { ...shown, deleted_at: formatTime(now) } : shown;
+  const deletion = change === 'deleted' ? [JSON.stringify({ deleted_at: formatTime(now) })] : [];
+  const dataJson = `{"object":${objectOf([...userParts(user), ...deletion].map(innerOf))}}`;
   const type = `user.${change}`;
-  const data = { object };
-  const body = makeBody({ id, type, time: now, data, tenantName: tenant.name, service, prefix });
+  const facts = { id, type, time: now, tenantName: tenant.name, service, prefix };
+  const body = makeBodyFromText({ ...facts, dataJson, extensionsJson: '' });
   return { id, chosen: false, type, time: now, body, trace };
 }
 
@@ -158,19 +152,17 @@ export function isEmail(text: string): boolean {
   return /^(?=.{3,254}$)[^@\s\p{Cc}]+@[^@\s\p{Cc}]+$/u.test(text);
 }
 
-/**
- * Both metadata merge at their first level. A Map and `fromEntries`, since a member may be named
- * `__proto__`.
- */
-function patchProfile(before: User['profile'], patch: ProfilePatch): User['profile'] {
-  const after = new Map(Object.entries(before));
+/** Both metadata merge at their first level. */
+function patchProfile(beforeJson: string, patch: ProfilePatch): string {
+  const after = membersByName(beforeJson);
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) after.delete(name);
-    else after.set(name, isMetadata(name) ? merge(before[name], value) : value);
+    else if (isMetadata(name)) after.set(name, mergedMember(name, after.get(name), value));
+    else after.set(name, memberText(name, JSON.stringify(value)));
   }
   // An empty app_metadata is none, unlike an empty user_metadata.
-  if (isEmpty(after.get('app_metadata'))) after.delete('app_metadata');
-  return Object.fromEntries(after);
+  if (after.get('app_metadata') === memberText('app_metadata', '{}')) after.delete('app_metadata');
+  return objectOf([...after.values()]);
 }
 
 function isMetadata(name: string): boolean {
@@ -178,14 +170,34 @@ function isMetadata(name: string): boolean {
 }
 
 /** An empty object clears, a member that is null removes its key. */
-function merge(before: unknown, patch: unknown): object {
-  if (isEmpty(patch)) return {};
-  const members = [...entries(before), ...entries(patch)];
-  return Object.fromEntries([...new Map(members)].filter(([, value]) => value !== null));
+function mergedMember(name: string, before: string | undefined, patch: unknown): string {
+  if (isEmpty(patch)) return memberText(name, '{}');
+  const present = before === undefined ? '{}' : before.slice(memberText(name, '').length);
+  const after = membersByName(present);
+  for (const [key, value] of Object.entries(Object(patch) as object)) {
+    if (value === null) after.delete(key);
+    else after.set(key, memberText(key, JSON.stringify(value)));
+  }
+  return memberText(name, objectOf([...after.values()]));
 }
 
-function entries(value: unknown): [string, unknown][] {
-  return typeof value === 'object' && value !== null ? Object.entries(value) : [];
+/** The texts of an object's members, each with its name. */
+function membersByName(objectJson: string): Map<string, string> {
+  return new Map(membersOf(objectJson).map(({ name, text }) => [name, text]));
+}
+
+function memberText(name: string, valueJson: string): string {
+  return `${JSON.stringify(name)}:${valueJson}`;
+}
+
+/** The text of an object without its braces. */
+function innerOf(objectJson: string): string {
+  return objectJson.slice(1, -1);
+}
+
+/** The text of an object of these members, or runs of members; an empty one is none. */
+function objectOf(members: readonly string[]): string {
+  return `{${members.filter((member) => member !== '').join(',')}}`;
 }
 
 function isEmpty(value: unknown): boolean {

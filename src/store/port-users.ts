@@ -1,4 +1,4 @@
-import type { NewEvent, ShownUser, User } from '../core/types.ts';
+import type { NewEvent, User } from '../core/types.ts';
 import type { NumberedPage, Page, PageByNumber } from './port.ts';
 
 export interface UserQuery extends PageByNumber {
@@ -21,18 +21,18 @@ export interface UserSort {
 }
 
 export interface UserStore {
-  get(tenant: number, id: string): Promise<ShownUser | undefined>;
-  byEmail(tenant: number, email: string): Promise<ShownUser[]>;
+  get(tenant: number, id: string): Promise<User | undefined>;
+  byEmail(tenant: number, email: string): Promise<User[]>;
   /** By id unless `sort` says otherwise. `too_many_to_sort`: no index has the order. */
   list(
     tenant: number,
     query: UserQuery,
-  ): Promise<NumberedPage<ShownUser> | { refused: 'too_many_to_sort' | 'too_large' }>;
+  ): Promise<NumberedPage<User> | { refused: 'too_many_to_sort' | 'too_large' }>;
   /** In order of id, after the user with the id `after`. */
   listFrom(
     tenant: number,
     page: { after: string | undefined; take: number; bytesMax?: number | undefined },
-  ): Promise<Page<ShownUser>>;
+  ): Promise<Page<User>>;
   /** Writes the user and appends its event in one transaction. Durable when it answers. */
   create(user: User, event: NewEvent): Promise<{ created: User } | { refused: 'duplicate' }>;
   /** The same for a change; `decide` sees the user as it is. A refusal is handed through. */

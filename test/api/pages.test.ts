@@ -26,7 +26,7 @@ async function addUser(index: number): Promise<void> {
     email: `user-${index}@example.com`,
     username: undefined,
     passwordHash: '',
-    profile: { user_metadata: { text: 'x'.repeat(MIB - 2000) } },
+    profileJson: JSON.stringify({ user_metadata: { text: 'x'.repeat(MIB - 2000) } }),
     createdAt: index,
     updatedAt: index,
   };

@@ -331,6 +331,43 @@ describe('PATCH /users/{id}', () => {
     return site.send('PATCH', pathOf(id), sent);
   }
 
+  test('neither parses nor writes the rest of a large profile again', async (t) => {
+    const user_metadata = { x: Array.from({ length: 100_000 }, (_, n) => `${n}`) };
+    const { user_id: id } = await create({ user_metadata });
+    const lengths: number[] = [];
+    const { parse, stringify } = JSON;
+    t.mock.method(JSON, 'parse', (text: string) => {
+      lengths.push(text.length);
+      return parse(text) as unknown;
+    });
+    t.mock.method(JSON, 'stringify', (value: unknown) => {
+      const text = stringify(value) as string | undefined;
+      lengths.push(text?.length ?? 0);
+      return text;
+    });
+    const answers: Response[] = [];
+    for (const sent of ['{"nickname":"a"}', '{"user_metadata":{"y":1}}']) {
+      const url = `http://127.0.0.1:${site.port}/api/v2${pathOf(id)}`;
+      const headers = {
+        authorization: `Bearer ${site.token}`,
+        'content-type': 'application/json',
+      };
+      answers.push(await fetch(url, { method: 'PATCH', headers, body: sent }));
+    }
+    t.mock.restoreAll();
+    const texts = await Promise.all(answers.map((answer) => answer.text()));
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [200, 200],
+    );
+    assert.ok(lengths.length > 0, 'the spies see the requests');
+    assert.ok(Math.max(...lengths) < 10_000, `${Math.max(...lengths)} characters at once`);
+    const expected = { ...user_metadata, y: 1 };
+    const [, , updated] = await told(id);
+    assert.deepEqual(updated?.object.user_metadata, expected);
+    assert.deepEqual(JSON.parse(texts[1] ?? '').user_metadata, expected);
+  });
+
   test('changes any member, moves updated_at, and tells the user as it is now', async () => {
     const user = await create();
     site.house.clock.move(1000);

@@ -107,7 +107,7 @@ function newUser(number: number): User {
     email: `${number}@example.com`,
     username: undefined,
     passwordHash: 'hash',
-    profile: { about: 'x'.repeat(1000) },
+    profileJson: JSON.stringify({ about: 'x'.repeat(1000) }),
     createdAt: start,
     updatedAt: start,
   };

@@ -274,7 +274,7 @@ function newUser(tenant: number): User {
     email: 'ada@example.com',
     username: undefined,
     passwordHash: 'hash',
-    profile: {},
+    profileJson: '{}',
     createdAt: start,
     updatedAt: start,
   };

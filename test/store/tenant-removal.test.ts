@@ -137,7 +137,7 @@ async function fillAccess(store: Store, tenant: number): Promise<void> {
     email: 'a@example.com',
     username: undefined,
     passwordHash: 'hash',
-    profile: {},
+    profileJson: '{}',
     createdAt: start,
     updatedAt: start,
   };

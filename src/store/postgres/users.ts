@@ -1,4 +1,4 @@
-import type { LogEvent, NewEvent, ShownUser, User } from '../../core/types.ts';
+import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint, Page } from '../port.ts';
 import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
 import { orderedPageWithin } from '../user-order.ts';
@@ -7,7 +7,7 @@ import type { StoreIdentity } from './identity.ts';
 import { appendWithin } from './log.ts';
 import { takeTurn } from './turns.ts';
 import { boundedRows, boundOf, type CountedRow, rowBytes } from '../rows/bounded.ts';
-import { shownUser, userOf, type UserRow } from '../rows/users.ts';
+import { userOf, type UserRow } from '../rows/users.ts';
 
 export interface UserDeps {
   readonly db: Database;
@@ -42,25 +42,25 @@ interface Changed<T> {
   readonly written: readonly LogEvent[];
 }
 
-async function get(db: Queries, tenant: number, id: string): Promise<ShownUser | undefined> {
+async function get(db: Queries, tenant: number, id: string): Promise<User | undefined> {
   const row = await db.get<UserRow>`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
     from users where tenant = ${tenant} and id = ${id}`;
-  return row && shownUser(tenant, row);
+  return row && userOf(tenant, row);
 }
 
-async function byEmail(db: Queries, tenant: number, email: string): Promise<ShownUser[]> {
+async function byEmail(db: Queries, tenant: number, email: string): Promise<User[]> {
   const rows = await db.all<UserRow>`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
     from users where tenant = ${tenant} and email = ${email} order by id`;
-  return rows.map((row) => shownUser(tenant, row));
+  return rows.map((row) => userOf(tenant, row));
 }
 
 async function listFrom(
   db: Queries,
   tenant: number,
   { after, take, bytesMax }: Parameters<UserStore['listFrom']>[1],
-): Promise<Page<ShownUser>> {
+): Promise<Page<User>> {
   // Differs because PostgreSQL sends a result as a whole: it leaves out what is too much by itself.
   const read = await db.all<UserRow & CountedRow>`
     select id, connection, email, username, password_hash, profile, created_at, updated_at, found
@@ -76,7 +76,7 @@ async function listFrom(
     where bytes <= ${boundOf(bytesMax)}::bigint or number = 1
     order by id`;
   const { rows, hasMore } = boundedRows(read, take);
-  const items = rows.map((row) => shownUser(tenant, row));
+  const items = rows.map((row) => userOf(tenant, row));
   return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
@@ -89,7 +89,7 @@ async function list(db: Queries, tenant: number, query: UserQuery): ReturnType<U
   ]);
   if (rows === undefined) return { refused: 'too_many_to_sort' };
   if (!rows.every(isWhole)) return { refused: 'too_large' };
-  return { items: rows.map((row) => shownUser(tenant, row)), total: count?.total ?? 0 };
+  return { items: rows.map((row) => userOf(tenant, row)), total: count?.total ?? 0 };
 }
 
 /** `undefined` where every user had to be read and there are too many. */
@@ -179,13 +179,13 @@ const unreadable = String.raw`[^\\](\\\\)*\\u(0000|[dD][89a-fA-F])`;
 type Created = Awaited<ReturnType<UserStore['create']>>;
 
 async function create(tx: Queries, user: User, event: NewEvent): Promise<Changed<Created>> {
-  const { tenant, id, connection, email, username, passwordHash, profile } = user;
+  const { tenant, id, connection, email, username, passwordHash, profileJson } = user;
   await lockNames(tx, user);
   const inserted = await tx.run`
     insert into users (tenant, id, connection, email, username, password_hash, profile, created_at,
       updated_at)
     values (${tenant}, ${id}, ${connection}, ${email}, ${username}, ${passwordHash},
-      ${JSON.stringify(profile)}, ${user.createdAt}, ${user.updatedAt})
+      ${profileJson}, ${user.createdAt}, ${user.updatedAt})
     on conflict do nothing`;
   if (inserted === 0) return unchanged(duplicate);
   const { written } = await appendWithin(tx, tenant, [event]);
@@ -215,7 +215,7 @@ async function update<R extends string>(
   if (isRenamed && (await clashes(tx, after))) return unchanged(duplicate);
   await tx.run`
     update users set email = ${after.email}, username = ${after.username},
-      password_hash = ${after.passwordHash}, profile = ${JSON.stringify(after.profile)},
+      password_hash = ${after.passwordHash}, profile = ${after.profileJson},
       updated_at = ${after.updatedAt}
     where tenant = ${tenant} and id = ${id}`;
   const { written } = await appendWithin(tx, tenant, [decision.event]);

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { ShownUser, User } from '../../core/types.ts';
+import type { User } from '../../core/types.ts';
 
 /** The columns of a user. */
 export interface UserRow {
@@ -13,14 +13,8 @@ export interface UserRow {
   readonly updated_at: Millis;
 }
 
-/** A user as the port has it to be changed. */
+/** A user as the port has it. */
 export function userOf(tenant: number, row: UserRow): User {
-  const { profileJson, ...user } = shownUser(tenant, row);
-  return { ...user, profile: JSON.parse(profileJson) as User['profile'] };
-}
-
-/** A user as the port has it to be shown. */
-export function shownUser(tenant: number, row: UserRow): ShownUser {
   return {
     tenant,
     id: row.id,

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { LogEvent, NewEvent, ShownUser, User } from '../../core/types.ts';
+import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint, Page } from '../port.ts';
 import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
 import { orderedPage } from '../user-order.ts';
@@ -7,7 +7,7 @@ import type { StoreTime } from '../port-time.ts';
 import type { Database } from './database.ts';
 import { appendWithin } from './append.ts';
 import { readPieces } from '../rows/bounded.ts';
-import { profileBytes, shownUser, userOf, type UserRow } from '../rows/users.ts';
+import { profileBytes, userOf, type UserRow } from '../rows/users.ts';
 
 export interface UserDeps {
   readonly db: Database;
@@ -26,7 +26,7 @@ export function createUserStore({ db, hint, time }: UserDeps): UserStore {
   return {
     get: async (tenant, id) => {
       const row = get(db, tenant, id);
-      return row && shownUser(tenant, row);
+      return row && userOf(tenant, row);
     },
     byEmail: async (tenant, email) => byEmail(db, tenant, email.toLowerCase()),
     list: async (tenant, query) => list(db, tenant, query),
@@ -50,25 +50,25 @@ function get(db: Database, tenant: number, id: string): UserRow | undefined {
     from users where tenant = ${tenant} and id = ${id}`;
 }
 
-function byEmail(db: Database, tenant: number, email: string): ShownUser[] {
+function byEmail(db: Database, tenant: number, email: string): User[] {
   const rows = db.all<UserRow>`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
     from users where tenant = ${tenant} and email = ${email} order by id`;
-  return rows.map((row) => shownUser(tenant, row));
+  return rows.map((row) => userOf(tenant, row));
 }
 
 async function listFrom(
   db: Database,
   tenant: number,
   page: Parameters<UserStore['listFrom']>[1],
-): Promise<Page<ShownUser>> {
+): Promise<Page<User>> {
   const { after = '' } = page;
   const found = (read: readonly UserRow[], take: number): Iterable<UserRow> => db.each`
     select id, connection, email, username, password_hash, profile, created_at, updated_at
     from users where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
     order by id limit ${take}`;
   const { rows, hasMore } = await readPieces(found, page, profileBytes);
-  const items = rows.map((row) => shownUser(tenant, row));
+  const items = rows.map((row) => userOf(tenant, row));
   return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
@@ -81,7 +81,7 @@ async function list(db: Database, tenant: number, query: UserQuery): ReturnType<
   const count = query.counted
     ? db.get<{ total: number }>`select count(*) as total from users where tenant = ${tenant}`
     : undefined;
-  return { items: rows.map((row) => shownUser(tenant, row)), total: count?.total ?? 0 };
+  return { items: rows.map((row) => userOf(tenant, row)), total: count?.total ?? 0 };
 }
 
 /** `undefined` where every user had to be read and there are too many. */
@@ -140,13 +140,13 @@ function sorted(
 type Created = Awaited<ReturnType<UserStore['create']>>;
 
 function create(db: Database, user: User, event: NewEvent, now: Millis): Changed<Created> {
-  const { tenant, id, connection, email, username, passwordHash, profile } = user;
+  const { tenant, id, connection, email, username, passwordHash, profileJson } = user;
   if (get(db, tenant, id) !== undefined || clashes(db, user)) return unchanged(duplicate);
   db.run`
     insert into users (tenant, id, connection, email, username, password_hash, profile, created_at,
       updated_at)
     values (${tenant}, ${id}, ${connection}, ${email}, ${username}, ${passwordHash},
-      ${JSON.stringify(profile)}, ${user.createdAt}, ${user.updatedAt})`;
+      ${profileJson}, ${user.createdAt}, ${user.updatedAt})`;
   const { written } = appendWithin(db, tenant, [event], now);
   return { answer: { created: user }, written };
 }
@@ -176,7 +176,7 @@ function update<R extends string>(
   if (clashes(db, after)) return unchanged(duplicate);
   db.run`
     update users set email = ${after.email}, username = ${after.username},
-      password_hash = ${after.passwordHash}, profile = ${JSON.stringify(after.profile)},
+      password_hash = ${after.passwordHash}, profile = ${after.profileJson},
       updated_at = ${after.updatedAt}
     where tenant = ${tenant} and id = ${id}`;
   const { written } = appendWithin(db, tenant, [decision.event], now);

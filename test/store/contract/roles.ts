@@ -195,7 +195,7 @@ async function addUser(store: Scene['store'], tenant: number, id: string): Promi
     email: `${id.slice(5)}@example.com`,
     username: undefined,
     passwordHash: '',
-    profile: {},
+    profileJson: '{}',
     createdAt: 0,
     updatedAt: 0,
   };

@@ -38,6 +38,7 @@ export function membersOf(object: string): MemberText[] {
   const members: MemberText[] = [];
   let start = 1;
   let depth = 0;
+  let nameEnd = 0;
   let inString = false;
   for (let at = 1; at < object.length; at += 1) {
     const unit = object.charCodeAt(at);
@@ -47,17 +48,14 @@ export function membersOf(object: string): MemberText[] {
     } else if (unit === quote) inString = true;
     else if (unit === brace || unit === bracket) depth += 1;
     else if (depth > 0 && (unit === braceClose || unit === bracketClose)) depth -= 1;
+    else if (depth === 0 && unit === colon) nameEnd = at;
     else if (depth === 0 && (unit === comma || unit === braceClose) && at > start) {
-      members.push(memberOf(object.slice(start, at)));
+      const name = JSON.parse(object.slice(start, nameEnd)) as string;
+      members.push({ name, text: object.slice(start, at) });
       start = at + 1;
     }
   }
   return members;
-}
-
-function memberOf(text: string): MemberText {
-  const nameEnd = /^"(?:[^"\\]|\\.)*"/.exec(text)?.[0].length ?? 0;
-  return { name: JSON.parse(text.slice(0, nameEnd)) as string, text };
 }
 
 const comma = 0x2c;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { countParts, membersOf } from '../../src/api/json-parts.ts';
+import { countParts, membersOf } from '../../src/core/json-parts.ts';
 
 describe('countParts', () => {
   const cases: [text: string, parts: number][] = [
@@ -19,6 +19,7 @@ describe('countParts', () => {
 describe('membersOf', () => {
   const objects: object[] = [
     {},
+    { ['\\"'.repeat(500_000)]: { a: 1 } },
     { a: 1 },
     { a: '', 'b "\\': { c: [1, { d: '}],{"' }] }, e: [], f: {}, g: 'x\\', h: null },
     { user_metadata: { list: [[], [{}], ','], text: '\u2028 \ud83e\uddd1,"' }, ['__proto__']: [1] },
