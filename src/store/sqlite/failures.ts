@@ -6,7 +6,7 @@ import { historyOf } from './attempts.ts';
 import type { Database } from './database.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { readRun } from './runs.ts';
-import { readBounded } from '../rows/bounded.ts';
+import { readPieces } from '../rows/bounded.ts';
 import { failureBytes, nextKeyOf } from '../rows/failures.ts';
 
 interface FailureRow extends EventColumns {
@@ -27,22 +27,29 @@ export async function listFailures(
   const after = query.after === undefined ? beforeAll : parseFailureKey(query.after);
   if (run === undefined || after === undefined) return { items: [], next: undefined };
   const types = query.types === undefined ? undefined : JSON.stringify(query.types);
-  const found = db.each<FailureRow>`
+  const rowsFrom = (from: typeof beforeAll, take: number): Iterable<FailureRow> => db.each`
     select d.event_id, d.offset, d.type, d.time, d.failed_at, coalesce(d.body, k.body, e.body) as body
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
       and d.failed_at > ${query.failedAfter ?? -Infinity}
-      and (d.failed_at, d.event_id) < (${after.failedAt}, ${after.eventId})
+      and (d.failed_at, d.event_id) < (${from.failedAt}, ${from.eventId})
       and (${types} is null or d.type in (select value from json_each(${types})))
       and d.time >= ${query.from ?? -Infinity} and d.time < ${query.to ?? Infinity}
-    order by d.failed_at desc, d.event_id desc limit ${query.take + 1}`;
-  const { rows, hasMore } = readBounded(failuresOf(db, run.key, found), query, failureBytes);
+    order by d.failed_at desc, d.event_id desc limit ${take}`;
+  const found = (read: readonly Failure[], take: number): Iterable<Failure> =>
+    failuresOf(db, run.key, rowsFrom(lastOf(read) ?? after, take));
+  const { rows, hasMore } = await readPieces(found, query, failureBytes);
   return { items: rows, next: hasMore ? nextKeyOf(rows) : undefined };
 }
 
 /** Where the first page begins: later than every failure. */
 const beforeAll = { failedAt: Infinity, eventId: '' };
+
+function lastOf(read: readonly Failure[]): typeof beforeAll | undefined {
+  const last = read.at(-1);
+  return last && { failedAt: last.failedAt, eventId: last.event.id };
+}
 
 /** One open failure. */
 export function failure(

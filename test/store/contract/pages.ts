@@ -101,6 +101,45 @@ export function pagesContract(engine: Engine): void {
       await assertCut(list, ({ event }) => event.id, newestFirst);
     });
 
+    test('failures: a page of many large ones is read whole, with turns for others', async (t) => {
+      const scene = await createScene(engine, t);
+      const stream = await scene.addStream();
+      const owned = await scene.own(stream);
+      const text = 'x'.repeat(200 * KIB);
+      const events = Array.from({ length: 9 }, () => newEvent({ body: JSON.stringify({ text }) }));
+      const appended = await scene.store.log.append(scene.tenant, events);
+      for (const [index, { id, type, time, body }] of events.entries()) {
+        const event = { id, type, time, body, offset: appended[index]?.offset ?? 0 };
+        await scene.settle(owned, { outcomes: [failed(event)] });
+        // Pairs of the same instant.
+        scene.now += index % 2;
+      }
+      const list = (take: number, after?: string) =>
+        scene.store.deliveries.listFailures(scene.tenant, stream.id, {
+          take,
+          after,
+          bytesMax: 8 * KIB * KIB,
+        });
+      let turns = 0;
+      let counting = setImmediate(function count() {
+        turns += 1;
+        counting = setImmediate(count);
+      });
+      const page = await list(9);
+      clearImmediate(counting);
+      assert.ok(turns >= 3, `${turns} turns of the event loop while 1.8 MiB were read`);
+      assert.deepEqual(
+        page.items.map(({ failedAt, event }) => [failedAt, event.id, event.body]),
+        events
+          .map(({ id, body }, index) => [start + Math.floor(index / 2), id, body] as const)
+          .toSorted(([atA, idA], [atB, idB]) => atB - atA || (idA < idB ? 1 : -1)),
+      );
+      assert.equal(page.next, undefined);
+      const first = await list(5);
+      const second = await list(5, first.next);
+      assert.deepEqual([...first.items, ...second.items], page.items);
+    });
+
     test('users by number: is refused when it is too large, in every order', async (t) => {
       const scene = await createScene(engine, t);
       const users = await addUsers(scene);
