@@ -88,6 +88,17 @@ describe('an append on SQLite', () => {
     assert.ok(disk.repairs > 1);
   });
 
+  test('is passed over by nobody who asks by time before it is on the disk', async (t) => {
+    const { store, tenant, disk } = await openOn(t);
+    disk.isHeld = true;
+    const answer = store.log.append(tenant, [newEvent()]);
+    await waitFor('the sync', () => disk.held.length > 0);
+    assert.equal(await store.log.firstSince(tenant, Number.MAX_SAFE_INTEGER), 1);
+    disk.release();
+    await answer;
+    assert.equal(await store.log.firstSince(tenant, Number.MAX_SAFE_INTEGER), 2);
+  });
+
   test('of several commits lets smaller ones go in between', async (t) => {
     const { store, tenant } = await openOn(t);
     const other = (await addTenant(store, 'other')).id;

@@ -31,7 +31,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     headMarks: async () => headMarks(db, syncedHeads),
     page: async (tenant, query) =>
       page(db, tenant, { ...query, upTo: Math.min(query.upTo ?? Infinity, head(tenant)) }),
-    firstSince: async (tenant, since) => firstSince(db, tenant, since),
+    firstSince: async (tenant, since) => Math.min(firstSince(db, tenant, since), head(tenant) + 1),
     prune: async (tenant, query) => db.transact('relaxed', () => prune(deps, tenant, query)),
   };
 }
