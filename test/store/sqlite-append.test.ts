@@ -14,7 +14,7 @@ import { prepareSchema } from '../../src/store/sqlite/schema.ts';
 import { createSqliteStore, openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { createWalSync } from '../../src/store/sqlite/wal-sync.ts';
 import { waitFor } from '../helpers/leat.ts';
-import { addTenant, newEvent, start } from './contract/scene.ts';
+import { addTenant, newEvent, sceneOf, start } from './contract/scene.ts';
 
 const all = { after: 0, take: 1000, bytesMax: Infinity };
 /** A quarter of a mebibyte: as much as one commit takes. */
@@ -182,6 +182,23 @@ describe('an append on SQLite', () => {
     const [next] = await store.log.append(tenant, [newEvent()]);
     assert.equal(next?.offset, 1);
     assert.equal((await store.log.page(tenant, all)).events.length, 1);
+  });
+
+  test('of which a part is left is no lag of a stream', async (t) => {
+    const { store, tenant } = await openOn(t);
+    const scene = sceneOf(store, tenant);
+    const { id: other } = await addTenant(store, 'other');
+    await scene.addStream();
+    const events = ['a', 'b', 'c'].map(large);
+    const clash = { ...large('d'), id: events[0]?.id ?? '' };
+    await assert.rejects(store.log.append(tenant, [...events, clash]), StoreContentRefused);
+    await store.log.append(other, [newEvent()]);
+    const lagging = async () =>
+      (await store.upkeep.lagging({ olderThanMs: -1, after: tenant - 1 })).streams;
+    assert.deepEqual(await lagging(), []);
+    assert.deepEqual((await store.overview.tenant(tenant))?.lag, { events: 0, since: undefined });
+    await store.log.append(tenant, [newEvent()]);
+    assert.equal((await lagging()).length, 1, 'the event itself is one');
   });
 
   test('answers repeats within its parts', async (t) => {

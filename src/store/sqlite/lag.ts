@@ -23,7 +23,9 @@ export function lagging(
       ${clock.now()} - s.lag_at as toldAgoMs,
       iif(e.published_at < ${before}, e.published_at, null) as oldest
     from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
-    left join events e on e.tenant = r.tenant and e.offset = r.cursor + 1
+    left join tenants t on t.id = r.tenant
+    -- What is above the head is a part of an append, and none of the log.
+    left join events e on e.tenant = t.id and e.offset = r.cursor + 1 and e.offset <= t.head
     where s.tenant > ${after} and s.tenant <= ${last}
       and (s.status = 'enabled' or s.disabled_reason = 'lag' and s.lag_told > 0)
     order by s.tenant, s.id`;

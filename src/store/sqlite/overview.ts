@@ -94,9 +94,11 @@ function averageBytes(db: Database, tenant: number): number {
   return row?.bytes ?? 0;
 }
 
+/** `undefined` where the log has no event, also where a part of an append stands above its head. */
 function publishedAt(db: Database, tenant: number, offset: Offset): Millis | undefined {
   const row = db.get<{ published_at: Millis }>`
-    select published_at from events where tenant = ${tenant} and offset = ${offset}`;
+    select published_at from events where tenant = ${tenant} and offset = ${offset}
+      and offset <= (select head from tenants where id = ${tenant})`;
   return row?.published_at;
 }
 
