@@ -259,7 +259,7 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a part of an append that is taken for the whole',
     file: 'store/sqlite/append.ts',
-    before: 'return headOf(db, tenant) === head && row?.count === written.length;',
+    before: 'return isAt(db, tenant, head) && row?.count === written.length;',
     after: 'return row !== undefined && head >= 0 && written.length > 0;',
     killedBy: append('that another change of its tenant overtakes at part 3 follows it'),
   },

@@ -201,6 +201,25 @@ describe('an append on SQLite', () => {
     assert.equal((await lagging()).length, 1, 'the event itself is one');
   });
 
+  for (const part of [1, 2]) {
+    test(`whose tenant is removed at part ${part} is refused and leaves nothing`, async (t) => {
+      const { store, tenant, disk, read } = await openOn(t);
+      disk.isHeld = true;
+      const answer = store.log.append(tenant, ['a', 'b', 'c'].map(large));
+      answer.catch(() => undefined);
+      for (let before = 1; before < part; before += 1) {
+        await waitFor('the sync of a part', () => disk.held.length > 0);
+        disk.releaseOne();
+      }
+      await waitFor('the sync of that part', () => disk.held.length > 0);
+      await store.tenants.leave(tenant);
+      while (!(await store.tenants.removeStep(tenant, 100)).isDone);
+      disk.release();
+      await assert.rejects(answer, StoreContentRefused);
+      assert.equal(read('select count(*) as count from events'), 0);
+    });
+  }
+
   test('answers repeats within its parts', async (t) => {
     const { store, tenant } = await openOn(t);
     const events = ['a', 'b', 'c'].map((text) => ({ ...large(text), chosen: true }));
@@ -280,7 +299,8 @@ async function openOn(t: TestContext) {
   const tenant = (await addTenant(store, 'main')).id;
   const hints: Hint[] = [];
   store.watch((hint) => hints.push(hint));
-  return { store, tenant, disk, hints, file, folder };
+  const read = (sql: string): unknown => connection.prepare(sql).get()?.['count'];
+  return { store, tenant, disk, hints, file, folder, read };
 }
 
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {

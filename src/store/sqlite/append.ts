@@ -71,7 +71,7 @@ export function createAppend(deps: AppendDeps): Append {
       await makeWay();
       const isNext = db.transact('relaxed', () => {
         batch ??= begin(db, tenant, time.now());
-        if (headOf(db, tenant) !== batch.head) return false;
+        if (!isAt(db, tenant, batch.head)) return false;
         insert(db, tenant, batch, events);
         return true;
       });
@@ -203,11 +203,16 @@ export function dropUnended(db: Database): void {
   });
 }
 
+/** False as well once the tenant is gone, whatever the head was. */
+function isAt(db: Database, tenant: number, head: Offset): boolean {
+  return db.get`select 1 from tenants where id = ${tenant} and head = ${head}` !== undefined;
+}
+
 /** False once another append of the tenant has begun: it deletes what it finds above the head. */
 function isStaged(db: Database, tenant: number, { head, written }: Batch): boolean {
   const row = db.get<{ count: number }>`
     select count(*) as count from events where tenant = ${tenant} and offset > ${head}`;
-  return headOf(db, tenant) === head && row?.count === written.length;
+  return isAt(db, tenant, head) && row?.count === written.length;
 }
 
 function raiseHead(db: Database, tenant: number, batch: Batch): Batch {
