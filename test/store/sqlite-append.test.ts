@@ -132,6 +132,12 @@ describe('an append on SQLite', () => {
 
     const reopened = await openSqliteStore({ path: copy, file: copy }, deps);
     t.after(() => reopened.close());
+    // Its syncs may have failed, and the disk may never get the WAL.
+    const alone = join(folder, 'alone.db');
+    copyFileSync(copy, alone);
+    const withoutWal = await openSqliteStore({ path: alone, file: alone }, deps);
+    t.after(() => withoutWal.close());
+    assert.equal(await withoutWal.log.head(tenant), 1);
     assert.equal(await reopened.log.head(tenant), 1);
     assert.equal((await reopened.log.page(tenant, all)).events.length, 1);
     const again = await reopened.log.append(tenant, events);

@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock, RandomBytes } from '../../core/clock.ts';
+import { StoreUnavailable } from '../../core/errors.ts';
 import type { StoreTime } from '../port-time.ts';
 import { createSeal } from '../seal.ts';
 import { createHints } from '../hints.ts';
@@ -20,6 +21,7 @@ import { createLookStore } from './looks.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { createOverviewStore } from './overview.ts';
 import { createReplayStore } from './replays.ts';
+import { refusalOf } from './refusal.ts';
 import { createRoleStore } from './roles.ts';
 import { applicationId, prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
@@ -55,6 +57,7 @@ export async function openSqliteStore(
   const connection = openConnection(location);
   try {
     await prepareSchema(connection, location, createSeal(deps.secretKey, deps.random));
+    secureWal(connection, location);
     return createSqliteStore(connection, deps, syncOf(connection, location, deps));
   } catch (error) {
     connection.close();
@@ -158,9 +161,22 @@ function syncOf(
   };
 }
 
+/**
+ * The process before may have ended because its syncs failed: the WAL that it left can be read then and is
+ * not on the disk, a sync would not tell, and a power cut would take what follows in it as well.
+ */
+function secureWal(connection: DatabaseSync, { file, path }: SqliteLocation): void {
+  try {
+    checkpoint(connection);
+  } catch (error) {
+    throw refusalOf(file ?? path, error);
+  }
+}
+
 /** Moves the WAL into the file and syncs that; both levels of `synchronous` in use do. */
 function checkpoint(connection: DatabaseSync): void {
-  connection.exec('pragma wal_checkpoint(truncate)');
+  const row = connection.prepare('pragma wal_checkpoint(truncate)').get();
+  if (row?.['busy'] === 1) throw new StoreUnavailable('The write-ahead log is in use.');
 }
 
 /** Writes the first page of the file again. */
