@@ -73,19 +73,33 @@ describe('an append on SQLite', () => {
     disk.error = new Error('EIO');
     disk.canRepair = false;
     await assert.rejects(store.log.append(tenant, [newEvent()]), StoreUnavailable);
-    assert.deepEqual(hints, []);
-    const before = await store.log.head(tenant);
     await assert.rejects(store.log.append(tenant, [newEvent()]), StoreUnavailable);
-    assert.equal(await store.log.head(tenant), before, 'nothing more was written');
-    await assert.rejects(store.tenants.create({ name: 'b', domain: 'b.test' }, start));
+    await assert.rejects(store.users.create(newUser(tenant), newEvent()));
+    assert.equal(await store.users.get(tenant, newUser(tenant).id), undefined, 'not even written');
 
     disk.error = undefined;
     await assert.rejects(store.log.append(tenant, [newEvent()]), StoreUnavailable);
     assert.equal(disk.syncs, 1, 'another sync would prove nothing');
+    assert.equal(await store.log.head(tenant), 0, 'the disk may not have the first one');
+    assert.deepEqual(await store.log.page(tenant, all), { events: [], scannedTo: 0 });
+    const marks = await store.log.headMarks();
+    assert.deepEqual(hints, []);
     disk.canRepair = true;
     const [appended] = await store.log.append(tenant, [newEvent()]);
-    assert.equal(appended?.offset, before + 1);
+    assert.equal(appended?.offset, 2, 'the first one was all that was written');
     assert.ok(disk.repairs > 1);
+    assert.deepEqual(offsetsOf(hints), [1, 2]);
+    assert.notDeepEqual(await store.log.headMarks(), marks);
+    assert.equal((await store.log.page(tenant, all)).events.length, 2);
+  });
+
+  test('that the disk refused is told of before the change that makes up for it', async (t) => {
+    const { store, tenant, disk, hints } = await openOn(t);
+    disk.error = new Error('EIO');
+    await assert.rejects(store.log.append(tenant, [newEvent()]), StoreUnavailable);
+    await store.users.create(newUser(tenant), newEvent());
+    assert.deepEqual(offsetsOf(hints), [1, 2]);
+    assert.equal(await store.log.head(tenant), 2);
   });
 
   test('is passed over by nobody who asks by time before it is on the disk', async (t) => {

@@ -13,6 +13,7 @@ import {
   everyMs,
   settlementsMax,
   walFileOf,
+  type WalSync,
 } from '../../src/store/sqlite/wal-sync.ts';
 import { createSeal } from '../../src/store/seal.ts';
 import type { Store } from '../../src/store/port.ts';
@@ -117,6 +118,28 @@ describe('the sync of the WAL', () => {
     await closed;
     closing.whenSynced((error) => told.push(error?.message));
     assert.deepEqual(told.slice(1), ['The store is closed.', 'The store is closed.']);
+  });
+
+  test('tells who heard of a failure once it is made up for, and never when it is closed', async () => {
+    const { clock, syncs, walSync } = syncOn();
+    const told: string[] = [];
+    const wait = (of: WalSync, name: string): void => {
+      of.committed(0);
+      of.whenSynced((error) => {
+        told.push(`${name} ${error?.reason}`);
+        of.whenRepaired(() => told.push(`${name} is safe`));
+      });
+    };
+    wait(walSync, 'first');
+    await syncs[0]?.end(new Error('I/O error'));
+    walSync.committed(0);
+    assert.deepEqual(told, ['first away']);
+    await clock.advance(everyMs);
+    assert.deepEqual(told, ['first away', 'first is safe']);
+    wait(walSync, 'second');
+    await syncs[1]?.end(new Error('I/O error'));
+    await walSync.close();
+    assert.deepEqual(told.slice(2), ['second away']);
   });
 
   test('close waits for the sync that is running, and begins none after it', async () => {

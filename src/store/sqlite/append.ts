@@ -13,7 +13,7 @@ export interface AppendDeps {
   readonly time: StoreTime;
   readonly hint: (hint: Hint) => void;
   /** Absent where there is no disk: what is committed is durable then. */
-  readonly walSync?: Pick<WalSync, 'whenSynced' | 'hasFailed'> | undefined;
+  readonly walSync?: Pick<WalSync, 'whenSynced' | 'whenRepaired' | 'hasFailed'> | undefined;
 }
 
 /** Appends to the logs of all tenants. Calls for one tenant must not overlap. */
@@ -43,18 +43,14 @@ const checkpointBodies = 1024 * 1024;
  * come in between. What is above the head when an append begins was left by one that was refused.
  */
 export function createAppend(deps: AppendDeps): Append {
-  const { db, time, hint, walSync } = deps;
+  const { db, time, walSync } = deps;
   const syncedHeads = new Map<number, Offset>();
   /** Bodies since the last checkpoint. */
   let unmoved = 0;
 
-  const whenSynced = (done: SyncDone): void => {
-    if (walSync === undefined) done();
-    else walSync.whenSynced(done);
-  };
   const synced = (): Promise<void> =>
     new Promise((resolve, reject) => {
-      whenSynced((error) => (error === undefined ? resolve() : reject(error)));
+      whenSynced(deps, (error) => (error === undefined ? resolve() : reject(error)));
     });
   const makeWay = async (): Promise<void> => {
     await letOthersGo();
@@ -99,22 +95,50 @@ export function createAppend(deps: AppendDeps): Append {
           ? raiseHead(db, tenant, staged)
           : appendWithin(db, tenant, events, time.now());
       });
-      const [first] = written;
-      if (first !== undefined) syncedHeads.set(tenant, first.offset - 1);
-      await new Promise<void>((resolve, reject) => {
-        // In the callback: a durable commit of the same tenant tells of its own event right after it.
-        whenSynced((error) => {
-          syncedHeads.delete(tenant);
-          // Who looks by itself finds what is in the log all the same.
-          if (error !== undefined) return reject(error);
-          if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
-          resolve();
-        });
-      });
+      await show(deps, { tenant, written, syncedHeads });
       return appended;
     },
     syncedHeads,
   };
+}
+
+function whenSynced({ walSync }: AppendDeps, done: SyncDone): void {
+  if (walSync === undefined) done();
+  else walSync.whenSynced(done);
+}
+
+/** Resolves once the disk has `written`, they are shown, and whoever watches was told of them. */
+function show(
+  deps: AppendDeps,
+  {
+    tenant,
+    written,
+    syncedHeads,
+  }: {
+    readonly tenant: number;
+    readonly written: readonly LogEvent[];
+    readonly syncedHeads: Map<number, Offset>;
+  },
+): Promise<void> {
+  const [first] = written;
+  if (first !== undefined) syncedHeads.set(tenant, first.offset - 1);
+  const tell = (): void => {
+    syncedHeads.delete(tenant);
+    if (written.length > 0) deps.hint({ kind: 'appended', tenant, events: written });
+  };
+  return new Promise((resolve, reject) => {
+    // In the callback: a durable commit of the same tenant tells of its own event right after it.
+    whenSynced(deps, (error) => {
+      if (error === undefined) {
+        tell();
+        resolve();
+      } else {
+        // Refused, and in the log all the same: shown once the disk has it.
+        deps.walSync?.whenRepaired(tell);
+        reject(error);
+      }
+    });
+  });
 }
 
 /** What is committed together. */

@@ -37,11 +37,14 @@ export type Bindable = SQLInputValue | boolean | undefined;
 
 export type Durability = 'durable' | 'relaxed';
 
-/** `committed` is called after each commit. */
-export function createDatabase(
-  connection: DatabaseSync,
-  committed?: (durability: Durability) => void,
-): Database {
+export interface CommitHooks {
+  /** Called before each durable transaction; what it throws refuses that. */
+  readonly beforeDurable: () => void;
+  /** Called after each commit. */
+  readonly committed: (durability: Durability) => void;
+}
+
+export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): Database {
   const statement = preparedOnce(connection);
   const setDurability = durabilitySwitch(connection);
   // Each method has its own try block: a closure per call would cost a tenth of an insert.
@@ -76,9 +79,11 @@ export function createDatabase(
     },
     transact(durability, work) {
       try {
+        // First of all: whoever hears of it may commit something else.
+        if (durability === 'durable') hooks?.beforeDurable();
         setDurability(durability);
         const result = inTransaction(connection, work);
-        committed?.(durability);
+        hooks?.committed(durability);
         return result;
       } catch (error) {
         throw translated(error);

@@ -79,9 +79,12 @@ export function createSqliteStore(
   const clock = { ...deps.clock, now: () => time.now() };
   const seal = createSeal(deps.secretKey, deps.random);
   defineTestKey(connection);
-  const db = createDatabase(connection, (durability) => {
-    if (durability === 'durable') walSync?.covered();
-    else walSync?.committed(0);
+  const db = createDatabase(connection, {
+    beforeDurable: () => walSync?.repair(),
+    committed: (durability) => {
+      if (durability === 'durable') walSync?.covered();
+      else walSync?.committed(0);
+    },
   });
   voidOwnership(db);
   dropUnended(db);
@@ -153,6 +156,8 @@ function syncOf(
     },
     committed: (settlements) => walSync.committed(settlements),
     whenSynced: (done) => walSync.whenSynced(done),
+    whenRepaired: (done) => walSync.whenRepaired(done),
+    repair: () => walSync.repair(),
     covered: () => walSync.covered(),
     close: async () => {
       await walSync.close();

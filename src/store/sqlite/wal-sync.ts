@@ -19,6 +19,16 @@ export interface WalSync {
    * failed; within this call when nothing is unsynced.
    */
   whenSynced(done: SyncDone): void;
+  /**
+   * Calls `done` once what a failed sync was to cover is on the disk after all. Call it from the `done`
+   * that heard of the failure.
+   */
+  whenRepaired(done: () => void): void;
+  /**
+   * A durable commit is to begin: makes up for a sync that failed, or throws. What such a commit follows
+   * in the WAL must be on the disk, or a power cut takes both.
+   */
+  repair(): void;
   /** A durable commit ended: everything before it is on the disk as well. */
   covered(): void;
   /** Fails whoever waits, waits for a sync that is running, and begins none again. */
@@ -58,6 +68,8 @@ class GatheredSync implements WalSync {
   /** Covered by the sync that is running, and by the next one. */
   #present: SyncDone[] = [];
   #waiting: SyncDone[] = [];
+  /** Heard of a failure, and wait for what makes up for it. */
+  #unproven: (() => void)[] = [];
   #timer: Timer | undefined;
   #running: Promise<void> | undefined;
   /** Another one is to begin when it has ended. */
@@ -91,12 +103,21 @@ class GatheredSync implements WalSync {
     } else done();
   }
 
+  whenRepaired(done: () => void): void {
+    this.#unproven.push(done);
+  }
+
+  repair(): void {
+    if (!this.#hasFailed) return;
+    this.#deps.repair();
+    this.covered();
+  }
+
   covered(): void {
-    if (this.#hasFailed) this.#deps.repair();
     this.#hasFailed = false;
     this.#isUnsynced = false;
     this.#settlements = 0;
-    for (const done of this.#take()) done();
+    for (const done of [...this.#unproven.splice(0), ...this.#take()]) done();
   }
 
   async close(): Promise<void> {
@@ -132,24 +153,31 @@ class GatheredSync implements WalSync {
     this.#running = this.#sync().then((error) => this.#end(error));
   }
 
-  async #sync(): Promise<StoreUnavailable | undefined> {
-    const { sync, repair, report } = this.#deps;
+  /** Resolves to the error of a sync that failed. */
+  async #sync(): Promise<unknown> {
+    const { sync, repair } = this.#deps;
     try {
       if (this.#hasFailed) repair();
       else await sync();
-      this.#hasFailed = false;
       return undefined;
     } catch (error) {
-      this.#hasFailed = true;
-      this.#isUnsynced = true;
-      report(error);
-      return refusalOf(error);
+      return error;
     }
   }
 
-  #end(error: StoreUnavailable | undefined): void {
+  /** Whoever asks {@link hasFailed} sees it change in the turn in which those who wait are told. */
+  #end(error: unknown): void {
     this.#running = undefined;
-    for (const done of this.#present.splice(0)) done(error);
+    if (error === undefined) {
+      this.#hasFailed = false;
+      for (const done of [...this.#unproven.splice(0), ...this.#present.splice(0)]) done();
+    } else {
+      this.#hasFailed = true;
+      this.#isUnsynced = true;
+      this.#deps.report(error);
+      const refusal = refusalOf(error);
+      for (const done of this.#present.splice(0)) done(refusal);
+    }
     if (this.#isDue) this.#begin();
     else if (this.#isUnsynced && !this.#isClosed) this.#plan();
   }
