@@ -10,6 +10,12 @@ import { type Found, lookUp } from './names.ts';
 import { react } from './receivers.ts';
 import type { World } from './world.ts';
 
+const unsent = {
+  ended: new Promise<never>(() => undefined),
+  waitedMs: 0,
+  cancel: () => undefined,
+};
+
 /** The receivers as a process reaches them: each request is checked when it leaves. */
 export function transportOf(
   world: World,
@@ -19,6 +25,7 @@ export function transportOf(
     readonly dice: Dice;
     readonly names: NameLookups;
     readonly clock: Pick<Clock, 'elapsedMs'>;
+    readonly isRunning: () => boolean;
     /** Runs an action after some time, whatever has become of the process. */
     readonly later: (delayMs: number, action: () => void) => void;
     /** Hands over what arrived for the process, once it runs. */
@@ -26,11 +33,13 @@ export function transportOf(
   },
 ): Pick<Transport, 'prepare' | 'isReady' | 'post'> {
   const { timeline, ledger, plan } = world;
-  const { name, joined, dice, names, clock, later, mail } = given;
+  const { name, joined, dice, names, clock, isRunning, later, mail } = given;
   return {
     prepare: (tenant, origin) => names.prepare(tenant, new URL(origin).hostname),
     isReady: (origin) => names.isReady(new URL(origin).hostname),
     post: (request) => {
+      // It died within a command, and its code runs on to the end of the turn: that reaches nobody.
+      if (!isRunning()) return unsent;
       const eventId = headerOf(request, 'webhook-id') ?? '';
       const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
       const process = joined.node === undefined ? name : processOf(joined.node);
@@ -49,7 +58,7 @@ export function transportOf(
         world.note(name, `${line?.label ?? streamId} ${world.label(eventId)}: ${how}`);
         resolve(result);
       };
-      if (line === undefined) return { ended: promise, waitedMs: 0, cancel: () => undefined };
+      if (line === undefined) return unsent;
       world.note(name, `sends ${world.label(eventId)} to ${line.label}`);
       const mood = world.moodOf(line);
       if (mood !== 'well') world.unwell(line);
