@@ -25,7 +25,7 @@ export function transportOf(
     readonly dice: Dice;
     readonly names: NameLookups;
     readonly clock: Pick<Clock, 'elapsedMs'>;
-    readonly isRunning: () => boolean;
+    readonly isDead: () => boolean;
     /** Runs an action after some time, whatever has become of the process. */
     readonly later: (delayMs: number, action: () => void) => void;
     /** Hands over what arrived for the process, once it runs. */
@@ -33,13 +33,13 @@ export function transportOf(
   },
 ): Pick<Transport, 'prepare' | 'isReady' | 'post'> {
   const { timeline, ledger, plan } = world;
-  const { name, joined, dice, names, clock, isRunning, later, mail } = given;
+  const { name, joined, dice, names, clock, isDead, later, mail } = given;
   return {
     prepare: (tenant, origin) => names.prepare(tenant, new URL(origin).hostname),
     isReady: (origin) => names.isReady(new URL(origin).hostname),
     post: (request) => {
       // It died within a command, and its code runs on to the end of the turn: that reaches nobody.
-      if (!isRunning()) return unsent;
+      if (isDead()) return unsent;
       const eventId = headerOf(request, 'webhook-id') ?? '';
       const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
       const process = joined.node === undefined ? name : processOf(joined.node);

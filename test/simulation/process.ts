@@ -208,7 +208,8 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   };
   const nameDice = createDice(plan.seed, `names of ${name}`);
   const names = namesOf(world, { dice: nameDice, clock, later, mail });
-  const reach = { name, joined, dice, names, clock, isRunning, later, mail };
+  const isDead = (): boolean => state === 'down';
+  const reach = { name, joined, dice, names, clock, isDead, later, mail };
   const transport = transportOf(world, reach);
   const report = (event: DeliveryReport): void => {
     if (event.kind === 'unexpected' || event.kind === 'settle_stuck') {
