@@ -104,19 +104,20 @@ function dropFullest(fullAt: Map<string, Millis>, bucketsMax: number, elapsedMs:
 }
 
 /**
- * The key of a remote address: an IPv4 address as it is, also when it comes mapped into IPv6; an
- * IPv6 address by its /64, which is what one customer has.
+ * The key of a remote address: an IPv4 address as it is, also when it comes mapped into IPv6, in
+ * whatever notation; an IPv6 address by its /64, which is what one customer has.
  */
 export function addressKey(address: string): string {
-  const mapped = /^::ffff:([0-9.]+)$/i.exec(address)?.[1];
-  if (mapped !== undefined) return mapped;
   if (!address.includes(':')) return address;
+  // As a dual-stack socket writes every one of them.
+  const mapped = /^::ffff:([0-9.]+)$/.exec(address)?.[1];
+  if (mapped !== undefined) return mapped;
   const [head = '', tail] = address.toLowerCase().split('%', 1).join('').split('::');
   const left = groupsOf(head);
   const right = groupsOf(tail ?? '');
   const zeros = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
   const groups = [...left, ...Array<string>(zeros).fill('0'), ...right];
-  return `${groups.slice(0, 4).join(':')}::/64`;
+  return mappedIpv4(groups) ?? `${groups.slice(0, 4).join(':')}::/64`;
 }
 
 /** The 16-bit groups without leading zeros; a trailing IPv4 part makes two of them. */
@@ -124,5 +125,22 @@ function groupsOf(text: string): string[] {
   if (text === '') return [];
   return text
     .split(':')
-    .flatMap((group) => (group.includes('.') ? ['v4', 'v4'] : [group.replace(/^0+(?=.)/, '')]));
+    .flatMap((group) =>
+      group.includes('.') ? ipv4Groups(group) : [group.replace(/^0+(?=.)/, '')],
+    );
+}
+
+function ipv4Groups(dotted: string): string[] {
+  const [a = 0, b = 0, c = 0, d = 0] = dotted.split('.').map(Number);
+  return [a * 256 + b, c * 256 + d].map((group) => group.toString(16));
+}
+
+/** The IPv4 address of an IPv4-mapped one (RFC 4291 section 2.5.5.2). */
+function mappedIpv4(groups: readonly string[]): string | undefined {
+  if (groups.slice(0, 6).join(':') !== '0:0:0:0:0:ffff') return undefined;
+  return groups
+    .slice(6)
+    .map((group) => Number.parseInt(group, 16))
+    .flatMap((group) => [Math.floor(group / 256), group % 256])
+    .join('.');
 }

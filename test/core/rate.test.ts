@@ -104,11 +104,25 @@ describe('many buckets', () => {
 });
 
 describe('addressKey', () => {
-  test('keeps IPv4 addresses, mapped ones included', () => {
-    assert.equal(addressKey('192.0.2.7'), '192.0.2.7');
-    assert.equal(addressKey('::ffff:192.0.2.7'), '192.0.2.7');
-    assert.equal(addressKey('::FFFF:192.0.2.7'), '192.0.2.7');
-  });
+  const ipv4: [address: string, key: string][] = [
+    ['192.0.2.7', '192.0.2.7'],
+    ['::ffff:192.0.2.7', '192.0.2.7'],
+    ['::FFFF:192.0.2.7', '192.0.2.7'],
+    ['::ffff:102:304', '1.2.3.4'],
+    ['::FFFF:C000:207', '192.0.2.7'],
+    ['::ffff:0:0', '0.0.0.0'],
+    ['0:0:0:0:0:ffff:c000:0207', '192.0.2.7'],
+    ['0000:0000:0000:0000:0000:ffff:192.0.2.7', '192.0.2.7'],
+    ['::ffff:c000:207%eth0', '192.0.2.7'],
+    // Not mapped (RFC 4291 section 2.5.5.2).
+    ['::102:304', '0:0:0:0::/64'],
+    ['::1.2.3.4', '0:0:0:0::/64'],
+    ['::ffff:0:102:304', '0:0:0:0::/64'],
+    ['64:ff9b::102:304', '64:ff9b:0:0::/64'],
+  ];
+  for (const [address, key] of ipv4) {
+    test(`counts ${address} as ${key}`, () => assert.equal(addressKey(address), key));
+  }
 
   test('counts IPv6 addresses per /64, however they are written', () => {
     const one = addressKey('2001:db8:1:2::1');
