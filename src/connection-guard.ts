@@ -1,7 +1,9 @@
-import type { Server, Socket } from 'node:net';
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Clock } from './core/clock.ts';
 import { addressKey } from './core/rate.ts';
 import { createProxyCheck } from './proxies.ts';
+import { guardRequests, pipelinedMax } from './request-guard.ts';
 
 /** Connections of one process at once; what comes above is closed. */
 const connectionsMax = 20_000;
@@ -31,16 +33,20 @@ export interface ConnectionGuardDeps {
 
 /**
  * Closes new connections of an address that has its maximum already, before anything is read of
- * them or a TLS handshake begins, so that one stranger cannot use up the connections of all. Call
- * it after the server has its `connection` listeners.
+ * them or a TLS handshake begins, so that one stranger cannot use up the connections of all; and
+ * connections that send too many requests at once. Call it after the server has its listeners of
+ * connections and requests.
  */
 export function guardConnections(server: Server, deps: ConnectionGuardDeps): void {
   const { rule, count } = deps;
   const isTrusted = createProxyCheck(rule.trustProxy);
   const warn = createWarning(deps);
-  const refuse = (facts: { address?: string; limit: number }): void => {
+  const refuse = (
+    facts: { address?: string | undefined; limit: number },
+    message: string,
+  ): void => {
     count?.();
-    warn(facts);
+    warn(facts, message);
   };
   const counts = createCounts(rule.maxConnectionsPerAddress);
   const isAdmitted = (socket: Socket): boolean => {
@@ -51,7 +57,7 @@ export function guardConnections(server: Server, deps: ConnectionGuardDeps): voi
     const address = addressKey(remoteAddress);
     const isBelow = counts.enter(address);
     if (isBelow) socket.once('close', () => counts.leave(address));
-    else refuse({ address, limit: rule.maxConnectionsPerAddress });
+    else refuse({ address, limit: rule.maxConnectionsPerAddress }, tooManyConnections);
     return isBelow;
   };
   const listeners = server.listeners('connection');
@@ -60,7 +66,11 @@ export function guardConnections(server: Server, deps: ConnectionGuardDeps): voi
     else for (const listener of listeners) listener.call(server, socket);
   });
   server.maxConnections = connectionsMax;
-  server.on('drop', () => refuse({ limit: connectionsMax }));
+  server.on('drop', () => refuse({ limit: connectionsMax }, tooManyConnections));
+  guardRequests(server, {
+    refuse: ({ remoteAddress: address }) =>
+      refuse({ address, limit: pipelinedMax }, tooManyRequests),
+  });
 }
 
 /** Counts what is under way per address. */
@@ -92,21 +102,24 @@ export function createCounts(perAddressMax: number): AddressCounts {
 function createWarning({
   clock,
   log,
-}: Pick<ConnectionGuardDeps, 'clock' | 'log'>): (facts: object) => void {
+}: Pick<ConnectionGuardDeps, 'clock' | 'log'>): (facts: object, message: string) => void {
   let nextMs = -Infinity;
   let refused = 0;
-  return (facts) => {
+  return (facts, message) => {
     refused += 1;
     const nowMs = clock.elapsedMs();
     if (nowMs < nextMs) return;
-    log.warn({ ...facts, refused }, warning);
+    log.warn({ ...facts, refused }, message);
     nextMs = nowMs + warnEveryMs;
     refused = 0;
   };
 }
 
-const warning =
+const tooManyConnections =
   'connections above the limit were closed; see LEAT_MAX_CONNECTIONS_PER_ADDRESS, and LEAT_TRUST_PROXY for a proxy';
+
+const tooManyRequests =
+  'connections that sent too many requests before the responses were closed: HTTP pipelining is bounded';
 
 /**
  * Sends a last response and ends the connection. A peer that goes on sending is cut off soon: it

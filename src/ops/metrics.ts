@@ -75,7 +75,7 @@ export function createMetrics(deps: MetricsDeps): Metrics {
   const underWay = make.gauge('name_lookups_under_way', 'Name lookups under way.');
   const connectionsRefused = make.counter(
     'connections_refused_total',
-    'Connections to the management API closed because there were too many, of one address or in total.',
+    'Connections to the management API closed: too many, of one address or in total, or 64 requests without a response on one.',
   );
   let followed: Standing | undefined;
   let pulls: OpenPulls = { open: 0 };

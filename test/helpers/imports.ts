@@ -232,7 +232,12 @@ const rules: readonly Rule[] = [
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
   { files: 'listening.ts', own: ['core/'] },
   // Both APIs bound their connections alike.
-  { files: 'connection-guard.ts', own: ['core/', 'proxies.ts'], packages: NETWORK },
+  {
+    files: 'connection-guard.ts',
+    own: ['core/', 'proxies.ts', 'request-guard.ts'],
+    packages: [...NETWORK, ...HTTP],
+  },
+  { files: 'request-guard.ts', own: ['core/'], packages: [...NETWORK, ...HTTP] },
   { files: 'proxies.ts', packages: NETWORK },
   {
     files: 'metrics.ts',
