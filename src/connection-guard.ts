@@ -24,7 +24,7 @@ export interface ConnectionRule {
 
 export interface ConnectionGuardDeps {
   readonly rule: ConnectionRule;
-  readonly clock: Pick<Clock, 'elapsedMs'>;
+  readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
   /** Receives one line a minute at most. */
   readonly log: { warn(facts: object, message: string): void };
   /** Called for every refused connection. */
@@ -34,7 +34,7 @@ export interface ConnectionGuardDeps {
 /**
  * Closes new connections of an address that has its maximum already, before anything is read of
  * them or a TLS handshake begins, so that one stranger cannot use up the connections of all; and
- * connections that send too many requests at once. Call it after the server has its listeners of
+ * connections that send too many requests at once, or none for too long. Call it after the server has its listeners of
  * connections and requests.
  */
 export function guardConnections(server: Server, deps: ConnectionGuardDeps): void {
@@ -68,6 +68,7 @@ export function guardConnections(server: Server, deps: ConnectionGuardDeps): voi
   server.maxConnections = connectionsMax;
   server.on('drop', () => refuse({ limit: connectionsMax }, tooManyConnections));
   guardRequests(server, {
+    clock: deps.clock,
     refuse: ({ remoteAddress: address }) =>
       refuse({ address, limit: pipelinedMax }, tooManyRequests),
   });

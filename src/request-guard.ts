@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Clock, Timer } from './core/clock.ts';
 
 /**
  * Requests of one connection that have no response yet. Few clients send a second one before the
@@ -8,27 +9,63 @@ import type { Socket } from 'node:net';
 export const pipelinedMax = 64;
 
 export interface RequestGuardDeps {
-  /** Called for every connection that is closed. */
+  readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
+  /** Called for every connection that is closed for its requests. */
   readonly refuse: (socket: Socket) => void;
+}
+
+/** A connection that has sent a request. */
+interface Connection {
+  /** Requests without a response. */
+  underWay: number;
+  /** When the last response ended. */
+  idleSinceMs: number;
+  /** Polls whether it has been idle for too long; absent while nothing can be. */
+  timer: Timer | undefined;
 }
 
 /**
  * Closes connections that send more requests at once than {@link pipelinedMax}, and hands over none
- * of those that are too many. Call it after the server has its listeners of requests.
+ * of those that are too many. Closes those whose next request has not come, with all of its headers,
+ * by the time-outs for keep-alive and headers together: Node begins the former again with whatever
+ * comes, for example blank lines, and the latter with the first byte of a request only. Call it after
+ * the server has its listeners of requests.
  */
-export function guardRequests(server: Server, { refuse }: RequestGuardDeps): void {
-  const underWay = new WeakMap<Socket, number>();
+export function guardRequests(server: Server, { clock, refuse }: RequestGuardDeps): void {
+  const connections = new WeakMap<Socket, Connection>();
+  const connectionOf = (socket: Socket): Connection => {
+    const known = connections.get(socket);
+    if (known !== undefined) return known;
+    const connection = { underWay: 0, idleSinceMs: 0, timer: undefined };
+    connections.set(socket, connection);
+    socket.once('close', () => stopTimer(connection));
+    return connection;
+  };
+  const endIfIdle = (socket: Socket, connection: Connection): void => {
+    connection.timer = undefined;
+    if (connection.underWay > 0) return;
+    const idleMs = clock.elapsedMs() - connection.idleSinceMs;
+    const leftMs = server.keepAliveTimeout + server.headersTimeout - idleMs;
+    if (leftMs <= 0) socket.destroy();
+    else connection.timer = clock.after(leftMs, () => endIfIdle(socket, connection));
+  };
+  const leave = (socket: Socket, connection: Connection): void => {
+    connection.underWay -= 1;
+    connection.idleSinceMs = clock.elapsedMs();
+    // One that runs already finds out by itself.
+    if (connection.timer === undefined && !socket.destroyed) endIfIdle(socket, connection);
+  };
   const isAdmitted = (socket: Socket, response: ServerResponse): boolean => {
     // Node goes on to the end of what it has read.
     if (socket.destroyed) return false;
-    const present = underWay.get(socket) ?? 0;
-    if (present >= pipelinedMax) {
+    const connection = connectionOf(socket);
+    if (connection.underWay >= pipelinedMax) {
       refuse(socket);
       socket.destroy();
       return false;
     }
-    underWay.set(socket, present + 1);
-    response.once('close', () => underWay.set(socket, (underWay.get(socket) ?? 0) - 1));
+    connection.underWay += 1;
+    response.once('close', () => leave(socket, connection));
     return true;
   };
   for (const event of ['request', 'checkExpectation']) {
@@ -40,4 +77,9 @@ export function guardRequests(server: Server, { refuse }: RequestGuardDeps): voi
     };
     server.removeAllListeners(event).on(event, handOver);
   }
+}
+
+function stopTimer(connection: Connection): void {
+  connection.timer?.cancel();
+  connection.timer = undefined;
 }

@@ -60,6 +60,47 @@ function closed(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once('close', () => resolve()));
 }
 
+describe('a connection that waits for its next request', () => {
+  const restMs = 72_000 + 16_000;
+
+  test('ends in time, though blank lines come', async (t) => {
+    const guarded = await open(t, (_request, response) => response.end());
+    Object.assign(guarded.server, { keepAliveTimeout: 72_000, headersTimeout: 16_000 });
+    const { socket, responses } = await dial(guarded.server);
+    for (const round of [1, 2]) {
+      socket.write(request);
+      await waitFor('a response', () => responses() === round);
+      await waitFor('the wait to begin', () => guarded.clock.pending === 1);
+      for (let ms = 0; ms < restMs - 4000; ms += 4000) {
+        socket.write('\r\n');
+        await guarded.clock.advance(4000);
+      }
+      assert.equal(socket.destroyed, false);
+    }
+    const ended = closed(socket);
+    await guarded.clock.advance(4000);
+    await ended;
+    assert.equal(guarded.refused(), 0);
+    assert.equal(guarded.clock.pending, 0);
+  });
+
+  test('is not one while a response is under way', async (t) => {
+    const pending: ServerResponse[] = [];
+    const guarded = await open(t, (_request, response) => pending.push(response));
+    const { socket, responses } = await dial(guarded.server);
+    socket.write(request.repeat(2));
+    await waitFor('both requests', () => pending.length === 2);
+    pending[0]?.end();
+    await waitFor('the first response', () => responses() === 1);
+    await guarded.clock.advance(10 * restMs);
+    pending[1]?.end();
+    await waitFor('the second response', () => responses() === 2);
+    assert.equal(guarded.refused(), 0);
+    socket.destroy();
+    await waitFor('no timer', () => guarded.clock.pending === 0);
+  });
+});
+
 describe('requests of one connection before their responses', () => {
   for (const [name, respond] of Object.entries({
     'at once': (response: ServerResponse) => response.end(),
