@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { copyFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
@@ -151,6 +151,42 @@ describe('the sync of the WAL', () => {
     await closed;
     await clock.advance(10 * everyMs);
     assert.equal(syncs.length, 1);
+  });
+});
+
+describe('the file of the WAL', () => {
+  test('has one descriptor, which hears of what fails from the beginning', async (t) => {
+    const folder = await newFolder(t);
+    const file = join(folder, 'leat.db');
+    await writeFile(file, '');
+    // A sync of this one fails.
+    await symlink('/dev/null', `${file}-wal`);
+    const wal = walFileOf(file);
+    await assert.rejects(wal.sync(), { code: 'EINVAL' });
+    await rm(`${file}-wal`);
+    await writeFile(`${file}-wal`, '');
+    await assert.rejects(
+      wal.sync(),
+      { code: 'EINVAL' },
+      'not a new one, to which nothing happened',
+    );
+    await wal.close();
+
+    const early = walFileOf(file);
+    await rm(`${file}-wal`);
+    await symlink('/dev/null', `${file}-wal`);
+    await early.sync();
+    await early.close();
+  });
+
+  test('is looked for again while there is none', async (t) => {
+    const file = join(await newFolder(t), 'leat.db');
+    await writeFile(file, '');
+    const wal = walFileOf(file);
+    await wal.sync();
+    await symlink('/dev/null', `${file}-wal`);
+    await assert.rejects(wal.sync(), { code: 'EINVAL' });
+    await wal.close();
   });
 });
 

@@ -1,4 +1,4 @@
-import { close, fdatasync, open, realpathSync } from 'node:fs';
+import { close, fdatasync, openSync, realpathSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { Clock, Timer } from '../../core/clock.ts';
 import { StoreUnavailable } from '../../core/errors.ts';
@@ -191,7 +191,6 @@ function refusalOf(error: unknown): StoreUnavailable {
   return new StoreUnavailable('The disk did not take what was written.', { cause: error, reason });
 }
 
-const openFile = promisify(open);
 const syncData = promisify(fdatasync);
 const closeFile = promisify(close);
 
@@ -204,27 +203,31 @@ export interface WalFile {
 /**
  * The WAL beside a database file. Syncing any descriptor of a file syncs all of its data. SQLite
  * holds no lock on the WAL itself, so closing this descriptor ends none (POSIX record locks).
+ *
+ * One descriptor from now until the end: the system reports a write that failed once to each that was
+ * open then (fsync(2)), and a new one may not hear of what SQLite's own was told.
  */
 export function walFileOf(database: string): WalFile {
-  let opened: Promise<number> | undefined;
+  const open = (): number | undefined => {
+    try {
+      // SQLite names the WAL after the file that a symbolic link leads to.
+      return openSync(`${realpathSync(database)}-wal`, 'r');
+    } catch (error) {
+      // On a file system where SQLite cannot use a WAL, every commit is synced.
+      if (isFileError(error, 'ENOENT')) return undefined;
+      throw error;
+    }
+  };
+  let opened = open();
   return {
     sync: async () => {
-      try {
-        // SQLite names the WAL after the file that a symbolic link leads to.
-        opened ??= openFile(`${realpathSync(database)}-wal`, 'r');
-        await syncData(await opened);
-      } catch (error) {
-        await closeOpened();
-        // On a file system where SQLite cannot use a WAL, every commit is synced.
-        if (!isFileError(error, 'ENOENT')) throw error;
-      }
+      opened ??= open();
+      if (opened !== undefined) await syncData(opened);
     },
-    close: closeOpened,
+    close: async () => {
+      const descriptor = opened;
+      opened = undefined;
+      if (descriptor !== undefined) await closeFile(descriptor);
+    },
   };
-
-  async function closeOpened(): Promise<void> {
-    const descriptor = await opened?.catch(() => undefined);
-    opened = undefined;
-    if (descriptor !== undefined) await closeFile(descriptor);
-  }
 }
