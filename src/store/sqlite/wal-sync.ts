@@ -104,7 +104,8 @@ class GatheredSync implements WalSync {
   }
 
   whenRepaired(done: () => void): void {
-    this.#unproven.push(done);
+    // Once it is closed nobody is told of anything.
+    if (!this.#isClosed) this.#unproven.push(done);
   }
 
   repair(): void {
@@ -123,6 +124,7 @@ class GatheredSync implements WalSync {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#timer?.cancel();
+    this.#unproven = [];
     for (const done of this.#take()) done(closed);
     await this.#running;
   }
