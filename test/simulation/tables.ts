@@ -12,6 +12,8 @@ export class Tables {
   readonly #account: Account;
   /** The clock of the store was so far ahead once that hours may have left the statistics. */
   #hoursLeft = false;
+  /** The earliest that clock has shown. */
+  #earliest = wallStart;
 
   constructor(account: Account) {
     this.#account = account;
@@ -122,9 +124,11 @@ export class Tables {
     this.#checkStats(label, counts, row);
   }
 
-  /** Hours leave the statistics only when the clock of the store is set ahead by more. */
+  /** Hours leave the statistics only when the clock of the store is set ahead by more, from wherever it was. */
   #checkStats(label: string, counts: model.ModelStream, row: RunRow): void {
-    this.#hoursLeft ||= this.#account.deps.now() - wallStart > statsKeptMs;
+    const now = this.#account.deps.now();
+    this.#earliest = Math.min(this.#earliest, now);
+    this.#hoursLeft ||= now - this.#earliest > statsKeptMs;
     if (this.#hoursLeft) return;
     for (const name of ['delivered', 'failed'] as const) {
       if (row[name] === counts[name]) continue;
