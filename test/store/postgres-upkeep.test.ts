@@ -197,6 +197,7 @@ describe('PostgreSQL: upkeep', () => {
     const owned = await scene.own(stream);
     await scene.settle(owned, { outcomes: [failed(events[0])], cursor: 2 });
     assert.deepEqual(await oldDays(), [`attempts_d${firstDay}`]);
+    await rows(`update test_time set ms = ${start + 20 * dayMs}`);
     while ((await store.deliveries.pruneAttempts(query)) > 0);
     assert.deepEqual(await oldDays(), []);
     const { items } = await store.deliveries.listFailures(tenant, stream.id, page);
