@@ -644,5 +644,3 @@ export interface RoleStore {
   /** The permissions that the roles of a client have for an API, each once, sorted. */
   permissionsOf(tenant: number, client: string, api: string): Promise<readonly string[]>;
 }
-
-// Looks at the failures
