@@ -101,7 +101,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       bytesMax: settings.limits.unreadBytesMax,
       room: createRoom({ bytesMax: settings.limits.unreadOfAllBytesMax }),
     }),
-    lists: createTurnQueue((list) => list(), listsAtOnce),
+    lists: createTurnQueue(listsAtOnce),
   });
   const isSecure = createSecureReader(settings.trustProxy);
   const { version } = deps;

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Share } from './room.ts';
 import type { BodyRule } from './operation.ts';
+import { yieldToEventLoop } from '../core/slices.ts';
 import { countParts } from '../core/json-parts.ts';
 import { badBody, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
 import { bodyText } from './validation.ts';
@@ -79,6 +80,9 @@ function mediaTypeOf(header: string | undefined): string {
   return (at === -1 ? header : header.slice(0, at)).trim().toLowerCase();
 }
 
+/** What is more of a body takes turns with everything else: a socket may have 2 MiB ready to be read. */
+const bytesAtOnceMax = 64 * 1024;
+
 /**
  * The whole body; `undefined` when it is longer, 429 when `onBytes` refuses more of it. What then
  * still comes is let go by unread.
@@ -96,7 +100,15 @@ function collect(
       const hasRoom = onBytes(chunk.length);
       if (length > bytesMax) end(() => resolve(undefined));
       else if (!hasRoom) end(() => reject(tooManyBodies()));
-      else pieces.add(chunk);
+      else {
+        pieces.add(chunk);
+        if (length > bytesAtOnceMax) void takeTurn();
+      }
+    };
+    const takeTurn = async (): Promise<void> => {
+      request.pause();
+      await yieldToEventLoop();
+      request.resume();
     };
     const onEnd = (): void => end(() => resolve(pieces.joined()));
     const onClose = (): void => end(() => reject(new ClientGone()));

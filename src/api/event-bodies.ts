@@ -1,19 +1,34 @@
-import { Worker } from 'node:worker_threads';
-import { thread } from '../asset.ts';
+import assert from 'node:assert/strict';
+import {
+  MessageChannel,
+  receiveMessageOnPort,
+  Worker,
+  type MessagePort,
+} from 'node:worker_threads';
+import { thread as programOf } from '../asset.ts';
+import { yieldToEventLoop } from '../core/slices.ts';
 import { createTurnQueue } from './turn-queue.ts';
 import { Problem } from './problem.ts';
 import {
+  type BodyToRead,
   createEventReader,
-  type EventForm,
   type EventRules,
+  type SentEvent,
   type SentEvents,
 } from './sent-events.ts';
-import type { BodyRead, BodyToRead } from './event-thread.ts';
+import type { BodyRead, EventsRead, ThreadData } from './event-thread.ts';
 
 /** Reads bodies of events without holding the event loop. */
 export interface EventBodies {
-  /** Reads and checks a body. Rejects with a 400 or 413. `bytes` is not to be used afterwards. */
-  read(tenant: number, bytes: Uint8Array, form: EventForm): Promise<SentEvents>;
+  /**
+   * Reads and checks a body, and settles as `use` does with its events. Rejects with a 400 or 413.
+   * `bytes` is not to be used afterwards.
+   */
+  read<R>(
+    tenant: number,
+    { bytes, form }: BodyToRead,
+    use: (sent: SentEvents) => Promise<R>,
+  ): Promise<R>;
   /** Ends the threads; a body that waits for one is rejected. */
   close(): Promise<void>;
 }
@@ -28,18 +43,21 @@ const bytesOfTurnMax = 64 * 1024;
  * Creates the reader. Small bodies are read at once. Others go to a thread, which is started for the
  * first of them; it reads one body at a time, and tenants take turns. Bodies that are longer than an
  * event may be have a thread of their own: of 4 MiB one can take a second, for which no single event
- * is to wait.
+ * is to wait. Of each tenant one of those is used at a time: what it holds of the heap is free again soon,
+ * and a garbage collection that ends 100 MiB of such events stops everybody for 30 ms.
  */
 export function createEventBodies(rules: EventRules): EventBodies {
   const readHere = createEventReader(rules);
   const turn = createTurnBudget(bytesOfTurnMax);
   const ofOneEvent = createThreadReader(rules);
   const ofBatches = createThreadReader(rules);
+  const batches = createTurnQueue({ atOnce: Infinity, ofOwner: 1 });
   return {
-    read: async (tenant, bytes, form) => {
-      if (bytes.length <= bytesReadHereMax && turn.take(bytes.length)) return readHere(bytes, form);
-      const reader = bytes.length <= rules.eventBytesMax ? ofOneEvent : ofBatches;
-      return reader.read(tenant, { bytes, form });
+    read: async (tenant, body, use) => {
+      const { length } = body.bytes;
+      if (length <= bytesReadHereMax && turn.take(length)) return use(readHere(body));
+      if (length <= rules.eventBytesMax) return use(await ofOneEvent.read(tenant, body));
+      return batches.run(tenant, async () => use(await ofBatches.read(tenant, body)));
     },
     close: async () => void (await Promise.all([ofOneEvent.close(), ofBatches.close()])),
   };
@@ -63,39 +81,58 @@ function createTurnBudget(max: number): { take(amount: number): boolean } {
   };
 }
 
+interface Thread {
+  readonly worker: Worker;
+  /** Where its events are taken from. */
+  readonly events: MessagePort;
+}
+
 /** A thread, seen from here; one body is with it at a time. */
 function createThreadReader(rules: EventRules): {
   read(tenant: number, body: BodyToRead): Promise<SentEvents>;
   close(): Promise<void>;
 } {
-  let worker: Worker | undefined;
-  const started = (): Worker => {
-    if (worker !== undefined) return worker;
-    const made = new Worker(thread('api/event-thread.ts'), { workerData: rules });
-    made.unref();
-    // The caller whose body the thread was reading is told.
-    made.on('error', () => {});
-    made.once('exit', () => {
-      if (worker === made) worker = undefined;
+  let thread: Thread | undefined;
+  const started = (): Thread => {
+    if (thread !== undefined) return thread;
+    const made = startThread(rules);
+    made.worker.once('exit', () => {
+      if (thread === made) thread = undefined;
     });
-    worker = made;
+    thread = made;
     return made;
   };
-  const queue = createTurnQueue<BodyToRead, SentEvents>((body) => readBy(started(), body), {
-    atOnce: 1,
-    ofOwner: 1,
-  });
+  const queue = createTurnQueue({ atOnce: 1, ofOwner: 1 });
   return {
-    read: queue.run,
-    close: async () => void (await worker?.terminate()),
+    read: (tenant, body) => queue.run(tenant, () => readBy(started(), body)),
+    close: async () => void (await thread?.worker.terminate()),
   };
 }
 
-function readBy(worker: Worker, { bytes, form }: BodyToRead): Promise<SentEvents> {
+function startThread(rules: EventRules): Thread {
+  const { port1: events, port2 } = new MessageChannel();
+  const workerData: ThreadData = { rules, events: port2 };
+  const worker = new Worker(programOf('api/event-thread.ts'), {
+    workerData,
+    transferList: [port2],
+  });
+  worker.unref();
+  // The caller whose body the thread was reading is told.
+  worker.on('error', () => {});
+  return { worker, events };
+}
+
+async function readBy({ worker, events }: Thread, body: BodyToRead): Promise<SentEvents> {
+  const { isArray, parts } = await answerOf(worker, body);
+  return { isArray, events: await takeParts(events, parts) };
+}
+
+/** What the thread says of a body, when the events of it can be taken. */
+function answerOf(worker: Worker, { bytes, form }: BodyToRead): Promise<EventsRead> {
   return new Promise((resolve, reject) => {
     const onMessage = (answer: BodyRead): void => {
       end();
-      if ('events' in answer) resolve(answer);
+      if ('parts' in answer) resolve(answer);
       else reject(errorOf(answer));
     };
     const onEnd = (cause: unknown): void => {
@@ -110,7 +147,19 @@ function readBy(worker: Worker, { bytes, form }: BodyToRead): Promise<SentEvents
   });
 }
 
-function errorOf(answer: Exclude<BodyRead, SentEvents>): Error {
+/** Makes events of what is in memory as bytes, part by part: 4 MiB together take some 10 ms. */
+async function takeParts(port: MessagePort, count: number): Promise<SentEvent[]> {
+  const parts: SentEvent[][] = [];
+  while (parts.length < count) {
+    if (parts.length > 0) await yieldToEventLoop();
+    const received = receiveMessageOnPort(port);
+    assert.ok(received, 'The thread sends its events before it answers.');
+    parts.push(received.message);
+  }
+  return parts.flat();
+}
+
+function errorOf(answer: Exclude<BodyRead, EventsRead>): Error {
   if ('failed' in answer) return new Error(answer.failed);
   const { status, message, errorCode, headers } = answer.problem;
   return new Problem(status, message, errorCode, headers);

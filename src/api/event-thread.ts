@@ -1,24 +1,31 @@
 import { constants, setPriority } from 'node:os';
-import { parentPort, workerData } from 'node:worker_threads';
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { Problem } from './problem.ts';
 import {
+  type BodyToRead,
   createEventReader,
-  type EventForm,
   type EventRules,
-  type SentEvents,
+  type SentEvent,
 } from './sent-events.ts';
 
 /** The program of the thread that `event-bodies.ts` starts: reads one body after the other. */
 
-/** A body to read. */
-export interface BodyToRead {
-  readonly bytes: Uint8Array;
-  readonly form: EventForm;
+/** What the thread is started with. */
+export interface ThreadData {
+  readonly rules: EventRules;
+  /** Where the events of bodies go, in parts. */
+  readonly events: MessagePort;
 }
 
-/** The events of a body, the problem of a bad one, or what went wrong here. */
+/** A body is read: so many parts of its events have been sent, each an array of `SentEvent`. */
+export interface EventsRead {
+  readonly isArray: boolean;
+  readonly parts: number;
+}
+
+/** The end of a body, the problem of a bad one, or what went wrong here. */
 export type BodyRead =
-  SentEvents | { readonly problem: ProblemParts } | { readonly failed: string };
+  EventsRead | { readonly problem: ProblemParts } | { readonly failed: string };
 
 /** A `Problem` as it crosses threads. */
 export type ProblemParts = Pick<Problem, 'status' | 'message' | 'errorCode' | 'headers'>;
@@ -27,7 +34,8 @@ export type ProblemParts = Pick<Problem, 'status' | 'message' | 'errorCode' | 'h
 // priority of its own (sched(7)); elsewhere this would be that of the whole process.
 if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
-const readEvents = createEventReader(workerData as EventRules);
+const { rules, events } = workerData as ThreadData;
+const readEvents = createEventReader(rules);
 parentPort?.on('message', (body: BodyToRead) => {
   const answer = bodyRead(body);
   // The rule takes the port of a thread for a window of a browser.
@@ -35,9 +43,19 @@ parentPort?.on('message', (body: BodyToRead) => {
   parentPort?.postMessage(answer);
 });
 
-function bodyRead({ bytes, form }: BodyToRead): BodyRead {
+/** Events of one part, in characters: as much as is taken at once on the other side. */
+const partMax = 128 * 1024;
+/** What an event takes beside its data. */
+const eventChars = 100;
+
+function bodyRead(body: BodyToRead): BodyRead {
   try {
-    return readEvents(bytes, form);
+    const sent = readEvents(body);
+    const parts = partsOf(sent.events);
+    // The rule takes the port of a thread for a window of a browser.
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin
+    for (const part of parts) events.postMessage(part);
+    return { isArray: sent.isArray, parts: parts.length };
   } catch (error) {
     if (!(error instanceof Problem)) {
       return { failed: error instanceof Error ? (error.stack ?? error.message) : String(error) };
@@ -45,4 +63,20 @@ function bodyRead({ bytes, form }: BodyToRead): BodyRead {
     const { status, message, errorCode, headers } = error;
     return { problem: { status, message, errorCode, headers } };
   }
+}
+
+/** At least one event each, and others as long as there is room. */
+function partsOf(sent: readonly SentEvent[]): SentEvent[][] {
+  const parts: SentEvent[][] = [];
+  let room = 0;
+  for (const event of sent) {
+    const length = eventChars + (event.dataJson ?? '').length;
+    if (parts.length === 0 || length > room) {
+      parts.push([]);
+      room = partMax;
+    }
+    parts.at(-1)?.push(event);
+    room -= length;
+  }
+  return parts;
 }

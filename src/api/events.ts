@@ -48,15 +48,16 @@ export function eventOperations(deps: EventDeps): Operation[] {
       response: published,
       errors: [400, 413, 415],
       handle: async ({ tenant, body, mediaType, now, trace }) => {
-        const form = formOf(mediaType);
-        const { events, isArray } = await deps.eventBodies.read(tenant.id, body, form);
         const publishing = { ...deps, writeTime, tenant, now, trace };
-        const appended = await deps.store.log.append(
-          tenant.id,
-          events.map((event) => newEvent(publishing, event)),
-        );
-        if (!isArray) return { json: show(appended[0]) };
-        return { json: `[${appended.map(show).join(',')}]`, extraEvents: events.length - 1 };
+        const sent = { bytes: body, form: formOf(mediaType) };
+        return deps.eventBodies.read(tenant.id, sent, async ({ events, isArray }) => {
+          const appended = await deps.store.log.append(
+            tenant.id,
+            events.map((event) => newEvent(publishing, event)),
+          );
+          if (!isArray) return { json: show(appended[0]) };
+          return { json: `[${appended.map(show).join(',')}]`, extraEvents: events.length - 1 };
+        });
       },
     }),
   ];

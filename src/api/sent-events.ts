@@ -38,6 +38,12 @@ export interface SentEvents {
 /** What a body of events may look like: three forms of publishing, and a test event. */
 export type EventForm = 'own' | 'cloudEvent' | 'cloudEvents' | 'test';
 
+/** A body to read. */
+export interface BodyToRead {
+  readonly bytes: Uint8Array;
+  readonly form: EventForm;
+}
+
 /** What bounds events that are sent. */
 export interface EventRules {
   /** Attributes of CloudEvents that begin with it are refused. */
@@ -47,7 +53,7 @@ export interface EventRules {
 }
 
 /** Reads and checks a body of events. Throws 400 and 413. A hostile body takes some 200 ms for each MiB. */
-export type ReadEvents = (bytes: Uint8Array, form: EventForm) => SentEvents;
+export type ReadEvents = (body: BodyToRead) => SentEvents;
 
 /** Creates the reader; the validators are compiled once. */
 export function createEventReader(rules: EventRules): ReadEvents {
@@ -57,19 +63,21 @@ export function createEventReader(rules: EventRules): ReadEvents {
     cloudEvents: bodyCheck(publishCloudEvents),
     test: bodyCheck(testEvent),
   };
-  return (bytes, form) => {
+  return ({ bytes, form }) => {
     const parsed = parseBody(bytes);
     checks[form](parsed.value);
     const isArray = Array.isArray(parsed.value);
     const sent = listOf(
       mayHoldInexactNumber(parsed.text) ? parseVerbatim(parsed.text) : parsed.value,
     );
+    const events = sent.map((event, index) => read(form, event, isArray ? `${index}.` : '', rules));
     // An event is never longer than the body that it came in.
-    if (bytes.length > rules.eventBytesMax) refuseTooLarge(sent, rules.eventBytesMax);
-    return {
-      isArray,
-      events: sent.map((event, index) => read(form, event, isArray ? `${index}.` : '', rules)),
-    };
+    if (bytes.length > rules.eventBytesMax) {
+      events.forEach(({ dataJson }, index) => {
+        if (jsonBytes(sent[index], dataJson) > rules.eventBytesMax) throw tooLarge();
+      });
+    }
+    return { isArray, events };
   };
 }
 
@@ -77,10 +85,11 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [value];
 }
 
-function refuseTooLarge(events: readonly unknown[], bytesMax: number): void {
-  for (const event of events) {
-    if (Buffer.byteLength(JSON.stringify(event)) > bytesMax) throw tooLarge();
-  }
+/** The length of an event as JSON, its data being text already: nearly all of it may be that. */
+function jsonBytes(event: unknown, dataJson: string | undefined): number {
+  const rest = JSON.stringify({ ...(event as object), data: undefined });
+  if (dataJson === undefined) return Buffer.byteLength(rest);
+  return Buffer.byteLength(rest) + ',"data":'.length + Buffer.byteLength(dataJson);
 }
 
 /** Returns what an event consists of; `at` is its place in the body, for messages. */

@@ -34,7 +34,7 @@ export interface ServeDeps {
   readonly unread: Pick<UnreadAnswers, 'admit'>;
   readonly bodies: Room;
   /** Does lists, a few at once. */
-  readonly lists: TurnQueue<() => Promise<TextAnswer>, TextAnswer>;
+  readonly lists: TurnQueue;
   /** False from the moment the server is to end: then a connection ends with its answer. */
   readonly open: () => boolean;
   /** Limit of bodies that have none of their own. */

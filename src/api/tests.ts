@@ -45,7 +45,8 @@ export function testOperations({ store, random, settings, eventBodies }: TestDep
       response: delivery,
       errors: [400, 404, 409, 413, 415],
       handle: async ({ tenant, params, body, now, trace }) => {
-        const [sent] = (await eventBodies.read(tenant.id, body, 'test')).events;
+        const toRead = { bytes: body, form: 'test' } as const;
+        const sent = await eventBodies.read(tenant.id, toRead, async ({ events }) => events[0]);
         assert.ok(sent !== undefined);
         const { type, extensionsJson } = sent;
         const issuer = issuerOf(tenant.domain, settings.plainHttp(tenant.domain));

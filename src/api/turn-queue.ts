@@ -1,7 +1,7 @@
 /** Work of which little is done at once, the owners of waiting pieces in turns. */
-export interface TurnQueue<T, R> {
+export interface TurnQueue {
   /** Does a piece of work when its owner has its turn; settles as the work does. */
-  run(owner: number, piece: T): Promise<R>;
+  run<R>(owner: number, work: () => Promise<R>): Promise<R>;
 }
 
 /** Pieces under way at once: in total, and of one owner. */
@@ -11,10 +11,7 @@ export interface TurnLimits {
 }
 
 /** Creates the queue: first in, first out for each owner, and the owners one after the other. */
-export function createTurnQueue<T, R>(
-  work: (piece: T) => Promise<R>,
-  { atOnce, ofOwner }: TurnLimits,
-): TurnQueue<T, R> {
+export function createTurnQueue({ atOnce, ofOwner }: TurnLimits): TurnQueue {
   /** Owners in the order of their turns. */
   const waiting = new Map<number, (() => Promise<void>)[]>();
   const underWay = new Map<number, number>();
@@ -37,10 +34,10 @@ export function createTurnQueue<T, R>(
   };
 
   return {
-    run: (owner, piece) =>
+    run: (owner, work) =>
       new Promise((resolve, reject) => {
         const pieces = waiting.get(owner) ?? [];
-        pieces.push(() => work(piece).then(resolve, reject));
+        pieces.push(() => work().then(resolve, reject));
         waiting.set(owner, pieces);
         // As many as may start did so before: this is one more at most, and so is one that ends.
         startNext();

@@ -55,7 +55,7 @@ const lifecycle = 'Generally Available';
 /** The operations of users (contract section 13). */
 export function userOperations(deps: UserDeps): Operation[] {
   const hash = createPasswordHasher(deps);
-  const turns = createTurnQueue((work: () => Promise<string>) => work(), hashesAtOnce);
+  const turns = createTurnQueue(hashesAtOnce);
   const hashPassword: Deps['hashPassword'] = ({ tenant, isGone }, password) =>
     turns.run(tenant.id, async () => {
       if (isGone()) throw new ClientGone();
