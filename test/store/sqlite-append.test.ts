@@ -1,20 +1,16 @@
 import assert from 'node:assert/strict';
 import { copyFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { systemClock, systemRandom } from '../../src/clock.ts';
+import { systemClock } from '../../src/clock.ts';
 import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
 import type { NewEvent, User } from '../../src/core/types.ts';
-import { createSeal } from '../../src/store/seal.ts';
-import type { Hint, Store } from '../../src/store/port.ts';
-import { openConnection } from '../../src/store/sqlite/connection.ts';
-import { prepareSchema } from '../../src/store/sqlite/schema.ts';
-import { createSqliteStore, openSqliteStore } from '../../src/store/sqlite/store.ts';
+import type { Hint } from '../../src/store/port.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import { createWalSync } from '../../src/store/sqlite/wal-sync.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { addTenant, newEvent, sceneOf, start } from './contract/scene.ts';
+import { newFolder, openWith, storeDeps } from './sqlite-file.ts';
 
 const all = { after: 0, take: 1000, bytesMax: Infinity };
 /** A quarter of a mebibyte: as much as one commit takes. */
@@ -144,12 +140,12 @@ describe('an append on SQLite', () => {
     disk.release();
     await answer;
 
-    const reopened = await openSqliteStore({ path: copy, file: copy }, deps);
+    const reopened = await openSqliteStore({ path: copy, file: copy }, storeDeps);
     t.after(() => reopened.close());
     // Its syncs may have failed, and the disk may never get the WAL.
     const alone = join(folder, 'alone.db');
     copyFileSync(copy, alone);
-    const withoutWal = await openSqliteStore({ path: alone, file: alone }, deps);
+    const withoutWal = await openSqliteStore({ path: alone, file: alone }, storeDeps);
     t.after(() => withoutWal.close());
     assert.equal(await withoutWal.log.head(tenant), 1);
     assert.equal(await reopened.log.head(tenant), 1);
@@ -289,32 +285,20 @@ class TestDisk {
   }
 }
 
-const secretKey = Buffer.alloc(32, 7);
-const deps = {
-  secretKey,
-  random: systemRandom,
-  clock: systemClock,
-  defer: (action: () => void) => setImmediate(action),
-  report: (error: unknown) => assert.fail(String(error)),
-};
-
 async function openOn(t: TestContext) {
-  const folder = await mkdtemp(join(tmpdir(), 'leat-append-'));
+  const folder = await newFolder(t);
   const file = join(folder, 'leat.db');
   const disk = new TestDisk();
-  const connection = openConnection({ path: file, file });
-  await prepareSchema(connection, { path: file, file }, createSeal(secretKey, systemRandom));
   const walSync = createWalSync({
     clock: systemClock,
     sync: () => disk.sync(),
     repair: () => disk.repair(),
     report: () => undefined,
   });
-  const store: Store = createSqliteStore(connection, deps, walSync);
+  const { connection, store } = await openWith(file, walSync);
   t.after(async () => {
     disk.release();
     await store.close();
-    await rm(folder, { recursive: true });
   });
   const tenant = (await addTenant(store, 'main')).id;
   const hints: Hint[] = [];

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import { copyFileSync } from 'node:fs';
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, test, type TestContext } from 'node:test';
-import { systemClock, systemRandom } from '../../src/clock.ts';
-import { openConnection } from '../../src/store/sqlite/connection.ts';
-import { prepareSchema } from '../../src/store/sqlite/schema.ts';
-import { createSqliteStore, openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { describe, test } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
+import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import {
   createWalSync,
   everyMs,
@@ -15,13 +12,11 @@ import {
   walFileOf,
   type WalSync,
 } from '../../src/store/sqlite/wal-sync.ts';
-import { createSeal } from '../../src/store/seal.ts';
 import type { Store } from '../../src/store/port.ts';
 import { createManualClock } from '../helpers/clock.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { addTenant, delivered, sceneOf, start } from './contract/scene.ts';
-
-const secretKey = Buffer.alloc(32, 7);
+import { newFolder, openWith, storeDeps } from './sqlite-file.ts';
 
 describe('the sync of the WAL', () => {
   test('begins one second after the first relaxed commit, once for all of them', async () => {
@@ -209,9 +204,7 @@ describe('settlements on SQLite', () => {
         copies.push(copy);
       },
     });
-    const connection = openConnection({ path: file, file });
-    await prepareSchema(connection, { path: file, file }, createSeal(secretKey, systemRandom));
-    const store = createSqliteStore(connection, deps, walSync);
+    const { store } = await openWith(file, walSync);
     t.after(() => store.close().then(() => wal.close()));
 
     const { tenant, stream, settle } = await readyStream(store);
@@ -229,7 +222,7 @@ describe('settlements on SQLite', () => {
   test('are synced by the store that the program opens', async (t) => {
     const file = join(await newFolder(t), 'leat.db');
     const clock = createManualClock(start);
-    const store = await openSqliteStore({ path: file, file }, { ...deps, clock });
+    const store = await openSqliteStore({ path: file, file }, { ...storeDeps, clock });
     t.after(() => store.close());
     const { settle } = await readyStream(store);
     await clock.advance(everyMs);
@@ -266,20 +259,6 @@ function syncOn() {
   return { clock, syncs, walSync, reported, repairs: () => repairs };
 }
 
-const deps = {
-  secretKey,
-  random: systemRandom,
-  clock: systemClock,
-  defer: (action: () => void) => setImmediate(action),
-  report: (error: unknown) => assert.fail(String(error)),
-};
-
-async function newFolder(t: TestContext): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'leat-wal-sync-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
-  return folder;
-}
-
 /** A stream that this process owns, and a way to record deliveries of it. */
 async function readyStream(store: Store) {
   const tenant = (await addTenant(store, 'main')).id;
@@ -294,7 +273,7 @@ async function readyStream(store: Store) {
 }
 
 async function deliveredIn(file: string, tenant: number, stream: string): Promise<number> {
-  const store = await openSqliteStore({ path: file, file }, deps);
+  const store = await openSqliteStore({ path: file, file }, storeDeps);
   try {
     const hours = await store.streams.stats(tenant, stream, {
       from: 0,
