@@ -36,9 +36,13 @@ const neighbours: readonly Neighbour[] = [
   { name: 'hanging', hanging: 100 },
   { name: 'slow', slow: 100 },
   { name: 'silent names', silent: 20, closes: true },
+  { name: 'together', hanging: 100, slow: 100, silent: 20, closes: true },
   { name: 'byte limit', floods: true },
-  { name: 'together', hanging: 100, slow: 100, silent: 20, floods: true, closes: true },
+  { name: 'all of them', hanging: 100, slow: 100, silent: 20, floods: true, closes: true },
 ];
+
+/** What a neighbour may make of the p99. For a flood of large events it is what SQLite allows: ADR 29. */
+const mostOf = ({ floods = false }: Neighbour): number => (floods ? 8 : 2);
 
 const perSecond = 200;
 const measuredSeconds = 15;
@@ -54,7 +58,7 @@ export const isolation: Bench = {
   what:
     'throughput and p99 from publishing to arrival of quick streams, of the same tenant and of ' +
     'another one, beside 100 receivers that hang, 100 that take 9.5 s, 20 silent names and a ' +
-    'publisher at its byte limit; against without them',
+    'publisher of 64 MiB/s; against without them',
   run: async (progress, { rounds, cases = '' }) => {
     const bad = { hanging: await startReceiver('--hang'), slow: await startReceiver('--slow') };
     const dns = await startDns((name) => (name.startsWith('silent') ? 'silence' : ['127.0.0.1']));
@@ -141,8 +145,8 @@ async function latencyFigures(
   await receivers.own.end();
   await receivers.other.end();
   return [
-    ...tailFigures(`${neighbour.name}: other tenant`, tails.other),
-    ...tailFigures(`${neighbour.name}: same tenant`, tails.own),
+    ...tailFigures(`${neighbour.name}: other tenant`, tails.other, mostOf(neighbour)),
+    ...tailFigures(`${neighbour.name}: same tenant`, tails.own, mostOf(neighbour)),
   ];
 }
 
@@ -168,7 +172,7 @@ function tailOf(seconds: readonly number[][]): Tail {
   return { typicalMs: median(p99s), worstMs: Math.max(...p99s) };
 }
 
-function tailFigures(name: string, { ours, theirs }: Tails): Figure[] {
+function tailFigures(name: string, { ours, theirs }: Tails, most: number): Figure[] {
   const figure = (of: keyof Tail): Omit<Figure, 'name' | 'must' | 'goal'> => {
     const [our, their] = [ours.map((tail) => tail[of]), theirs.map((tail) => tail[of])];
     return {
@@ -178,7 +182,7 @@ function tailFigures(name: string, { ours, theirs }: Tails): Figure[] {
     };
   };
   return [
-    { name, ...figure('typicalMs'), must: { kind: 'most', value: 2 }, goal: 1 },
+    { name, ...figure('typicalMs'), must: { kind: 'most', value: most }, goal: 1 },
     { name: `${name}, worst second`, ...figure('worstMs'), must: undefined, goal: undefined },
   ];
 }
