@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { copyFileSync } from 'node:fs';
-import { symlink, writeFile } from 'node:fs/promises';
+import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
