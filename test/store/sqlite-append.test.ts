@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
@@ -47,6 +47,15 @@ describe('an append on SQLite', () => {
     assert.deepEqual(offsetsOf(hints), [1, 2, 3]);
     assert.equal((await answer).length, 2);
     disk.release();
+  });
+
+  test('of a large change of a user is in the file itself when it is answered', async (t) => {
+    const { store, tenant, file } = await openOn(t);
+    const hasText = (text: string) => readFileSync(file).includes(text.repeat(1000));
+    await store.users.create(newUser(tenant), large('a'));
+    assert.equal(hasText('a'), true);
+    await store.users.update(tenant, 'leat|1', (after) => ({ after, event: large('b') }));
+    assert.equal(hasText('b'), true);
   });
 
   test('shares a sync with those that were committed before it began', async (t) => {

@@ -29,8 +29,8 @@ export interface Append {
 
 /** Bodies of one commit, in characters: SQLite writes them in about a millisecond. */
 const partBodiesMax = 256 * 1024;
-/** A part with fewer goes before those that have more. */
-const smallBodiesMax = 64 * 1024;
+/** Bodies of a commit, in characters, that hold nobody up. */
+export const smallBodiesMax = 64 * 1024;
 /**
  * Bodies between two checkpoints of the WAL. SQLite makes one by itself after 4 MiB: within a commit, and
  * it holds the event loop for some 10 ms.

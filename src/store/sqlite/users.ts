@@ -2,10 +2,11 @@ import type { Millis } from '../../core/clock.ts';
 import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint, Page } from '../port.ts';
 import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
+import { letOthersGo } from '../appender.ts';
 import { orderedPage } from '../user-order.ts';
 import type { StoreTime } from '../port-time.ts';
 import type { Database } from './database.ts';
-import { appendWithin } from './append.ts';
+import { appendWithin, smallBodiesMax } from './append.ts';
 import { readPieces } from '../rows/bounded.ts';
 import { profileBytes, userOf, type UserRow } from '../rows/users.ts';
 
@@ -17,10 +18,17 @@ export interface UserDeps {
 
 /** The users of the database connections; every change appends its event in the same commit. */
 export function createUserStore({ db, hint, time }: UserDeps): UserStore {
-  /** Commits a change with its event, then tells the watchers; `undefined` events: no change. */
-  const commit = <T>(tenant: number, work: () => Changed<T>): T => {
+  /**
+   * Commits a change with its event, then tells the watchers. What a large one has left in the WAL is
+   * moved in a turn of its own: a later commit would do it besides, and hold everything up for both.
+   */
+  const commit = async <T>(tenant: number, work: () => Changed<T>): Promise<T> => {
     const { answer, written } = db.transact('durable', work);
     if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
+    if (written.some(({ body }) => body.length > smallBodiesMax)) {
+      await letOthersGo();
+      db.checkpoint();
+    }
     return answer;
   };
   return {
@@ -31,11 +39,10 @@ export function createUserStore({ db, hint, time }: UserDeps): UserStore {
     byEmail: async (tenant, email) => byEmail(db, tenant, email.toLowerCase()),
     list: async (tenant, query) => list(db, tenant, query),
     listFrom: async (tenant, page) => listFrom(db, tenant, page),
-    create: async (user, event) => commit(user.tenant, () => create(db, user, event, time.now())),
-    update: async (tenant, id, decide) =>
+    create: (user, event) => commit(user.tenant, () => create(db, user, event, time.now())),
+    update: (tenant, id, decide) =>
       commit(tenant, () => update(db, { tenant, id, decide, now: time.now() })),
-    delete: async (tenant, id, emit) =>
-      commit(tenant, () => remove(db, tenant, id, emit, time.now())),
+    delete: (tenant, id, emit) => commit(tenant, () => remove(db, tenant, id, emit, time.now())),
   };
 }
 
