@@ -1,13 +1,14 @@
 /**
  * Counts the arrays, objects and members of objects of a JSON text, without parsing it: these are
- * what parsing, and everything else that is done with a value, takes time for. Takes 2 ms for a MiB.
+ * what parsing, and everything else that is done with a value, takes time for. Takes 1 to 3 ms for a MiB.
  * What is no JSON has any number of them.
  */
 export function countParts(text: string): number {
+  const units = unitsOf(text);
   let parts = 0;
   let inString = false;
-  for (let at = 0; at < text.length; at += 1) {
-    const unit = text.charCodeAt(at);
+  for (let at = 0; at < units.length; at += 1) {
+    const unit = units[at];
     if (inString) {
       if (unit === backslash) at += 1;
       else if (unit === quote) inString = false;
@@ -15,6 +16,12 @@ export function countParts(text: string): number {
     else if (unit === brace || unit === bracket || unit === colon) parts += 1;
   }
   return parts;
+}
+
+/** The code units of a text: reading them off the text itself takes twice as long. */
+function unitsOf(text: string): Uint16Array {
+  const { buffer, byteOffset, length } = Buffer.from(text, 'utf16le');
+  return new Uint16Array(buffer, byteOffset, length / 2);
 }
 
 const quote = 0x22;
@@ -30,18 +37,19 @@ export interface MemberText {
 }
 
 /**
- * Cuts the text of an object into its members, without parsing their values. Takes 2 ms for a MiB.
+ * Cuts the text of an object into its members, without parsing their values. Takes 1 to 3 ms for a MiB.
  *
  * @param object is written without spaces, as `JSON.stringify` does
  */
 export function membersOf(object: string): MemberText[] {
+  const units = unitsOf(object);
   const members: MemberText[] = [];
   let start = 1;
   let depth = 0;
   let nameEnd = 0;
   let inString = false;
-  for (let at = 1; at < object.length; at += 1) {
-    const unit = object.charCodeAt(at);
+  for (let at = 1; at < units.length; at += 1) {
+    const unit = units[at];
     if (inString) {
       if (unit === backslash) at += 1;
       else if (unit === quote) inString = false;
