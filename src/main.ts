@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=16
+#!/usr/bin/env -S node --max-semi-space-size=16 --v8-pool-size=0
 /** The `leat` program: sub-commands, what they print, and the one map from errors to exit codes. */
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';

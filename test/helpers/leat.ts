@@ -124,7 +124,8 @@ export function spawnLeat(
   { cwd = tmpdir(), program = leatProgram }: { cwd?: string; program?: string } = {},
 ): { child: ChildProcess; output: () => string } {
   // As `npm start` does.
-  const child = spawn(process.execPath, ['--max-semi-space-size=16', program, ...words], {
+  const flags = ['--max-semi-space-size=16', '--v8-pool-size=0'];
+  const child = spawn(process.execPath, [...flags, program, ...words], {
     cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env['PATH'] ?? '', ...compileCache, ...env },
