@@ -28,8 +28,8 @@ interface Connection {
  * Closes connections that send more requests at once than {@link pipelinedMax}, and hands over none
  * of those that are too many. Closes those whose next request has not come, with all of its headers,
  * by the time-outs for keep-alive and headers together: Node begins the former again with whatever
- * comes, for example blank lines, and the latter with the first byte of a request only. Call it after
- * the server has its listeners of requests.
+ * comes, for example blank lines, and the latter with the first byte of a request only. Those that get
+ * idle while the server closes are closed. Call it after the server has its listeners of requests.
  */
 export function guardRequests(server: Server, { clock, refuse }: RequestGuardDeps): void {
   const connections = new WeakMap<Socket, Connection>();
@@ -44,6 +44,11 @@ export function guardRequests(server: Server, { clock, refuse }: RequestGuardDep
   const endIfIdle = (socket: Socket, connection: Connection): void => {
     connection.timer = undefined;
     if (connection.underWay > 0) return;
+    if (!server.listening) {
+      // Node closed what was idle when this began, and lets other connections wait for a request.
+      socket.destroySoon();
+      return;
+    }
     const idleMs = clock.elapsedMs() - connection.idleSinceMs;
     const leftMs = server.keepAliveTimeout + server.headersTimeout - idleMs;
     if (leftMs <= 0) socket.destroy();

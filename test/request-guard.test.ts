@@ -63,6 +63,27 @@ function closed(socket: Socket): Promise<void> {
 describe('a connection that waits for its next request', () => {
   const restMs = 72_000 + 16_000;
 
+  test(
+    'ends with the server, when its response was under way as that began to close',
+    { timeout: 10_000 },
+    async (t) => {
+      let respond = (): void => {};
+      const guarded = await open(t, (_request, response) => {
+        response.writeHead(200, { 'content-length': 2 }).write('ok');
+        respond = () => void response.end();
+      });
+      guarded.server.keepAliveTimeout = 0; // Node's own would end it, too late.
+      const { socket, responses } = await dial(guarded.server);
+      socket.write(request);
+      await waitFor('the response', () => responses() === 1);
+      const over = new Promise((resolve) => guarded.server.close(resolve));
+      const ended = closed(socket);
+      respond();
+      await Promise.all([ended, over]);
+      assert.equal(guarded.server.listening, false);
+    },
+  );
+
   test('ends in time, though blank lines come', async (t) => {
     const guarded = await open(t, (_request, response) => response.end());
     Object.assign(guarded.server, { keepAliveTimeout: 72_000, headersTimeout: 16_000 });

@@ -518,10 +518,10 @@ describe('an open pull', () => {
     assert.equal(await pull.ended, 'complete');
   });
 
-  test('ends as a matter of course when the app closes, and holds nothing up', async () => {
-    const site = await openSite();
+  test('ends as a matter of course when the app closes, and holds nothing up', async (t) => {
+    const site = await siteOf(t);
     const pulls = await Promise.all(Array.from({ length: 5 }, () => pullOf(site)));
-    await site.close();
+    await site.app.close();
     for (const pull of pulls) {
       assert.equal(await pull.ended, 'complete');
       assert.doesNotMatch(pull.text(), /event: error/);

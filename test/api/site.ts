@@ -139,7 +139,10 @@ export async function openSite(
       return raw(method, `/api/v2${path}`, text, all);
     },
     close: async () => {
-      await app.close();
+      const closing = app.close();
+      // Whatever a test still waits for, it has ended.
+      app.server.closeAllConnections();
+      await closing;
       await house.close();
     },
   };
