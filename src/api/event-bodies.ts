@@ -5,7 +5,7 @@ import {
   Worker,
   type MessagePort,
 } from 'node:worker_threads';
-import { thread as programOf } from '../asset.ts';
+import { thread } from '../asset.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import { createTurnQueue } from './turn-queue.ts';
 import { Problem } from './problem.ts';
@@ -16,7 +16,7 @@ import {
   type SentEvent,
   type SentEvents,
 } from './sent-events.ts';
-import type { BodyRead, EventsRead, ThreadData } from './event-thread.ts';
+import type { BodyRead, BodySent, EventsRead } from './event-thread.ts';
 
 /** Reads bodies of events without holding the event loop. */
 export interface EventBodies {
@@ -81,54 +81,48 @@ function createTurnBudget(max: number): { take(amount: number): boolean } {
   };
 }
 
-interface Thread {
-  readonly worker: Worker;
-  /** Where its events are taken from. */
-  readonly events: MessagePort;
-}
-
 /** A thread, seen from here; one body is with it at a time. */
 function createThreadReader(rules: EventRules): {
   read(tenant: number, body: BodyToRead): Promise<SentEvents>;
   close(): Promise<void>;
 } {
-  let thread: Thread | undefined;
-  const started = (): Thread => {
-    if (thread !== undefined) return thread;
-    const made = startThread(rules);
-    made.worker.once('exit', () => {
-      if (thread === made) thread = undefined;
+  let worker: Worker | undefined;
+  const started = (): Worker => {
+    if (worker !== undefined) return worker;
+    const made = new Worker(thread('api/event-thread.ts'), { workerData: rules });
+    made.unref();
+    // The caller whose body the thread was reading is told.
+    made.on('error', () => {});
+    made.once('exit', () => {
+      if (worker === made) worker = undefined;
     });
-    thread = made;
+    worker = made;
     return made;
   };
   const queue = createTurnQueue({ atOnce: 1, ofOwner: 1 });
   return {
     read: (tenant, body) => queue.run(tenant, () => readBy(started(), body)),
-    close: async () => void (await thread?.worker.terminate()),
+    close: async () => void (await worker?.terminate()),
   };
 }
 
-function startThread(rules: EventRules): Thread {
-  const { port1: events, port2 } = new MessageChannel();
-  const workerData: ThreadData = { rules, events: port2 };
-  const worker = new Worker(programOf('api/event-thread.ts'), {
-    workerData,
-    transferList: [port2],
-  });
-  worker.unref();
-  // The caller whose body the thread was reading is told.
-  worker.on('error', () => {});
-  return { worker, events };
-}
-
-async function readBy({ worker, events }: Thread, body: BodyToRead): Promise<SentEvents> {
-  const { isArray, parts } = await answerOf(worker, body);
-  return { isArray, events: await takeParts(events, parts) };
+/** The events come over a port of the body's own, so that none of them can be taken for another's. */
+async function readBy(worker: Worker, body: BodyToRead): Promise<SentEvents> {
+  const { port1, port2 } = new MessageChannel();
+  try {
+    const { isArray, parts } = await answerOf(worker, body, port2);
+    return { isArray, events: await takeParts(port1, parts) };
+  } finally {
+    port1.close();
+  }
 }
 
 /** What the thread says of a body, when the events of it can be taken. */
-function answerOf(worker: Worker, { bytes, form }: BodyToRead): Promise<EventsRead> {
+function answerOf(
+  worker: Worker,
+  { bytes, form }: BodyToRead,
+  events: MessagePort,
+): Promise<EventsRead> {
   return new Promise((resolve, reject) => {
     const onMessage = (answer: BodyRead): void => {
       end();
@@ -143,7 +137,8 @@ function answerOf(worker: Worker, { bytes, form }: BodyToRead): Promise<EventsRe
       void worker.off('message', onMessage).off('error', onEnd).off('exit', onEnd);
     worker.on('message', onMessage).on('error', onEnd).on('exit', onEnd);
     const own = ownBytes(bytes);
-    worker.postMessage({ bytes: own, form }, [own.buffer]);
+    const sent: BodySent = { bytes: own, form, events };
+    worker.postMessage(sent, [own.buffer, events]);
   });
 }
 

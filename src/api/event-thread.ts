@@ -10,10 +10,9 @@ import {
 
 /** The program of the thread that `event-bodies.ts` starts: reads one body after the other. */
 
-/** What the thread is started with. */
-export interface ThreadData {
-  readonly rules: EventRules;
-  /** Where the events of bodies go, in parts. */
+/** A body, as the thread gets it. */
+export interface BodySent extends BodyToRead {
+  /** Where its events go, in parts. */
   readonly events: MessagePort;
 }
 
@@ -34,9 +33,8 @@ export type ProblemParts = Pick<Problem, 'status' | 'message' | 'errorCode' | 'h
 // priority of its own (sched(7)); elsewhere this would be that of the whole process.
 if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
-const { rules, events } = workerData as ThreadData;
-const readEvents = createEventReader(rules);
-parentPort?.on('message', (body: BodyToRead) => {
+const readEvents = createEventReader(workerData as EventRules);
+parentPort?.on('message', (body: BodySent) => {
   const answer = bodyRead(body);
   // The rule takes the port of a thread for a window of a browser.
   // oxlint-disable-next-line unicorn/require-post-message-target-origin
@@ -48,7 +46,7 @@ const partMax = 128 * 1024;
 /** What an event takes beside its data. */
 const eventChars = 100;
 
-function bodyRead(body: BodyToRead): BodyRead {
+function bodyRead({ events, ...body }: BodySent): BodyRead {
   try {
     const sent = readEvents(body);
     const parts = partsOf(sent.events);
