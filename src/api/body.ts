@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Share } from './room.ts';
 import type { BodyRule } from './operation.ts';
-import { yieldToEventLoop } from '../core/slices.ts';
-import { countParts } from '../core/json-parts.ts';
+import { sizeOf } from '../core/json-parts.ts';
+import { atOnce, type Steps, yieldToEventLoop } from '../core/slices.ts';
 import { badBody, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
 import { bodyText } from './validation.ts';
 
@@ -81,7 +81,7 @@ function mediaTypeOf(header: string | undefined): string {
 }
 
 /** What is more of a body takes turns with everything else: a socket may have 2 MiB ready to be read. */
-const bytesAtOnceMax = 64 * 1024;
+const bytesOfTurnMax = 64 * 1024;
 
 /**
  * The whole body; `undefined` when it is longer, 429 when `onBytes` refuses more of it. What then
@@ -102,7 +102,7 @@ function collect(
       else if (!hasRoom) end(() => reject(tooManyBodies()));
       else {
         pieces.add(chunk);
-        if (length > bytesAtOnceMax) void takeTurn();
+        if (length > bytesOfTurnMax) void takeTurn();
       }
     };
     const takeTurn = async (): Promise<void> => {
@@ -181,21 +181,26 @@ export interface ParsedBody {
   readonly value: unknown;
 }
 
+/** Of a body that no one else waits for, or that is short. See {@link parseInSteps}. */
+export function parseBody(bytes: Uint8Array, partsMax = Infinity): ParsedBody {
+  return atOnce(parseInSteps(bytes, partsMax));
+}
+
 /**
  * Parses a body. Throws 400 for anything that is not one JSON text in UTF-8, and for one of more
  * arrays, objects and members than `partsMax`: a million of them are parsed in half a second.
  */
-export function parseBody(bytes: Uint8Array, partsMax = Infinity): ParsedBody {
+export function* parseInSteps(bytes: Uint8Array, partsMax: number): Steps<ParsedBody> {
   if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
-  if (text.length > partsMax && countParts(text) > partsMax) {
+  const { parts, depth } = yield* sizeOf(bytes);
+  if (parts > partsMax) {
     const reason = `More than ${partsMax} arrays, objects and members of objects`;
     throw badBody(reason, 'body', bodyText);
   }
+  yield;
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
   const value = parseJson(text);
-  if (isDeeper(value, depthMax)) {
-    throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
-  }
+  if (depth > depthMax) throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
   return { text, value };
 }
 
@@ -215,19 +220,4 @@ export function refuseLoneSurrogates({ text, value }: ParsedBody): void {
   if (suspicious && /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(JSON.stringify(value))) {
     throw badBody('Not well-formed Unicode: a lone surrogate', 'body', bodyText);
   }
-}
-
-/**
- * Whether arrays and objects nest deeper than so many levels. It looks at the parsed value, which
- * has far fewer parts than the text has characters, and goes no deeper than it has to.
- */
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (levels === 0) return true;
-  if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
-  const members = value as Readonly<Record<string, unknown>>;
-  for (const name in members) {
-    if (isDeeper(members[name], levels - 1)) return true;
-  }
-  return false;
 }

@@ -1,14 +1,13 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
-import { yieldToEventLoop } from '../core/slices.ts';
+import { atOnce, inTurns, type Steps, yieldToEventLoop } from '../core/slices.ts';
 import { traceOf } from '../core/trace.ts';
 import {
   type BodyBounds,
   type BodyPayer,
   ClientGone,
-  type ParsedBody,
-  parseBody,
+  parseInSteps,
   type RawBody,
   readBody,
   refuseLoneSurrogates,
@@ -291,20 +290,18 @@ function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
       }
       if (rule.unparsed === true) return bytes;
       const check = checks.get(mediaType) ?? checkJson;
-      const parsed = parseBody(bytes, partsMax);
-      if (bytes.length > bytesAtOnceMax) return checkedInSteps(parsed, check);
-      check(parsed.value);
-      refuseLoneSurrogates(parsed);
-      return parsed.value;
+      const steps = checkedInSteps(bytes, check);
+      return bytes.length > bytesAtOnceMax ? inTurns(steps) : atOnce(steps);
     },
   };
 }
 
-async function checkedInSteps(parsed: ParsedBody, check: Check): Promise<unknown> {
-  await yieldToEventLoop();
+function* checkedInSteps(bytes: Uint8Array, check: Check): Steps<unknown> {
+  const parsed = yield* parseInSteps(bytes, partsMax);
+  yield;
   check(parsed.value);
-  await yieldToEventLoop();
+  yield;
   refuseLoneSurrogates(parsed);
-  await yieldToEventLoop();
+  yield;
   return parsed.value;
 }

@@ -2,6 +2,7 @@ import type { User } from '../core/types.ts';
 import { userParts } from '../core/users.ts';
 import type { FieldsQuery } from '../schemas/users.ts';
 import { membersOf } from '../core/json-parts.ts';
+import { atOnce } from '../core/slices.ts';
 import { JsonText } from './sliced-json.ts';
 
 /**
@@ -30,7 +31,7 @@ function chosenMembers(
   { names, include }: { readonly names: ReadonlySet<string>; readonly include: boolean },
 ): string[] {
   return objects
-    .flatMap(membersOf)
+    .flatMap((object) => atOnce(membersOf(object)))
     .filter(({ name }) => names.has(name) === include)
     .map(({ text }) => text);
 }

@@ -26,7 +26,8 @@ import {
 } from '../schemas/users.ts';
 import type { Store } from '../store/port.ts';
 import { ClientGone } from './body.ts';
-import { countParts } from '../core/json-parts.ts';
+import { sizeOf } from '../core/json-parts.ts';
+import { inTurns } from '../core/slices.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, notFound, Problem, quoted } from './problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -163,14 +164,15 @@ async function update(
   const { email, username, password } = body;
   const passwordHash = password === undefined ? undefined : await hashFor(deps, call, password);
   const patch = { email, username, passwordHash, profile: profileOf(body) };
-  const answer = await deps.store.users.update(tenant.id, params.id, (before) => {
+  const answer = await deps.store.users.update(tenant.id, params.id, async (before) => {
     // Its e-mail may have become the password meanwhile.
     if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
-    const after = applyUserPatch(before, patch, now);
+    const after = await inTurns(applyUserPatch(before, patch, now));
     const { profileJson } = after;
     if (profileJson.length > profileLengthMax) return { refused: 'too_long' };
-    if (profileJson.length > profilePartsMax && countParts(profileJson) > profilePartsMax) {
-      return { refused: 'too_many_parts' };
+    if (profileJson.length > profilePartsMax) {
+      const { parts } = await inTurns(sizeOf(Buffer.from(profileJson)));
+      if (parts > profilePartsMax) return { refused: 'too_many_parts' };
     }
     return {
       after,

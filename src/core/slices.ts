@@ -21,6 +21,26 @@ function nextTurn(): void {
   if (waiting.length > 0) setImmediate(nextTurn);
 }
 
+/** Work that pauses wherever everything else may have its turn. */
+export type Steps<R> = Generator<void, R, void>;
+
+/** Does work with a turn for everything else at each of its pauses. */
+export async function inTurns<R>(steps: Steps<R>): Promise<R> {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+    await yieldToEventLoop();
+  }
+}
+
+/** Does work without a pause. */
+export function atOnce<R>(steps: Steps<R>): R {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}
+
 /**
  * Maps items in their order, with a break as often as enough of them were worked on. `sizeOf`
  * returns the characters or bytes of an item: before it is mapped, or of what it was mapped to.

@@ -2,6 +2,7 @@ import type { Millis, RandomBytes } from './clock.ts';
 import { formatTime } from './date.ts';
 import { makeBodyFromText } from './envelope.ts';
 import { membersOf } from './json-parts.ts';
+import { atOnce, type Steps } from './slices.ts';
 import type { NewEvent, Tenant, User } from './types.ts';
 
 /** The one database connection; it exists from the start. */
@@ -55,7 +56,7 @@ export function newUser(sent: NewUser): User {
     email,
     username,
     passwordHash,
-    profileJson: patchProfile(JSON.stringify(defaults), sent.profile),
+    profileJson: atOnce(patchProfile(JSON.stringify(defaults), sent.profile)),
     createdAt: now,
     updatedAt: now,
   };
@@ -76,13 +77,13 @@ export interface UserPatch {
 }
 
 /** The user as a PATCH makes it. */
-export function applyUserPatch(before: User, patch: UserPatch, now: Millis): User {
+export function* applyUserPatch(before: User, patch: UserPatch, now: Millis): Steps<User> {
   return {
     ...before,
     email: patch.email?.toLowerCase() ?? before.email,
     username: patch.username ?? before.username,
     passwordHash: patch.passwordHash ?? before.passwordHash,
-    profileJson: patchProfile(before.profileJson, patch.profile),
+    profileJson: yield* patchProfile(before.profileJson, patch.profile),
     updatedAt: now,
   };
 }
@@ -153,12 +154,13 @@ export function isEmail(text: string): boolean {
 }
 
 /** Both metadata merge at their first level. */
-function patchProfile(beforeJson: string, patch: ProfilePatch): string {
-  const after = membersByName(beforeJson);
+function* patchProfile(beforeJson: string, patch: ProfilePatch): Steps<string> {
+  const after = yield* membersByName(beforeJson);
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) after.delete(name);
-    else if (isMetadata(name)) after.set(name, mergedMember(name, after.get(name), value));
-    else after.set(name, memberText(name, JSON.stringify(value)));
+    else if (isMetadata(name)) {
+      after.set(name, yield* mergedMember(name, after.get(name), value));
+    } else after.set(name, memberText(name, JSON.stringify(value)));
   }
   // An empty app_metadata is none, unlike an empty user_metadata.
   if (after.get('app_metadata') === memberText('app_metadata', '{}')) after.delete('app_metadata');
@@ -170,10 +172,10 @@ function isMetadata(name: string): boolean {
 }
 
 /** An empty object clears, a member that is null removes its key. */
-function mergedMember(name: string, before: string | undefined, patch: unknown): string {
+function* mergedMember(name: string, before: string | undefined, patch: unknown): Steps<string> {
   if (isEmpty(patch)) return memberText(name, '{}');
   const present = before === undefined ? '{}' : before.slice(memberText(name, '').length);
-  const after = membersByName(present);
+  const after = yield* membersByName(present);
   for (const [key, value] of Object.entries(Object(patch) as object)) {
     if (value === null) after.delete(key);
     else after.set(key, memberText(key, JSON.stringify(value)));
@@ -182,8 +184,9 @@ function mergedMember(name: string, before: string | undefined, patch: unknown):
 }
 
 /** The texts of an object's members, each with its name. */
-function membersByName(objectJson: string): Map<string, string> {
-  return new Map(membersOf(objectJson).map(({ name, text }) => [name, text]));
+function* membersByName(objectJson: string): Steps<Map<string, string>> {
+  const members = yield* membersOf(objectJson);
+  return new Map(members.map(({ name, text }) => [name, text]));
 }
 
 function memberText(name: string, valueJson: string): string {

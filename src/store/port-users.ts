@@ -20,6 +20,9 @@ export interface UserSort {
   readonly max: { readonly users: number; readonly bytes: number };
 }
 
+/** What becomes of a user, and the event that tells of it. */
+export type UserDecision<R extends string> = { after: User; event: NewEvent } | { refused: R };
+
 export interface UserStore {
   get(tenant: number, id: string): Promise<User | undefined>;
   byEmail(tenant: number, email: string): Promise<User[]>;
@@ -35,11 +38,14 @@ export interface UserStore {
   ): Promise<Page<User>>;
   /** Writes the user and appends its event in one transaction. Durable when it answers. */
   create(user: User, event: NewEvent): Promise<{ created: User } | { refused: 'duplicate' }>;
-  /** The same for a change; `decide` sees the user as it is. A refusal is handed through. */
+  /**
+   * The same for a change; `decide` sees the user as it is, and nobody changes that before it has. A
+   * refusal is handed through.
+   */
   update<R extends string>(
     tenant: number,
     id: string,
-    decide: (before: User) => { after: User; event: NewEvent } | { refused: R },
+    decide: (before: User) => UserDecision<R> | Promise<UserDecision<R>>,
   ): Promise<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }>;
   /** The same for removing it, with its roles. False when there was none. */
   delete(tenant: number, id: string, emit: (before: User) => NewEvent): Promise<boolean>;

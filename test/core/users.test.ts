@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { atOnce } from '../../src/core/slices.ts';
 import type { User } from '../../src/core/types.ts';
 import {
   applyUserPatch,
@@ -39,9 +40,13 @@ function profileOf(json: string): Record<string, unknown> {
   return JSON.parse(json) as Record<string, unknown>;
 }
 
+function applied(...patch: Parameters<typeof applyUserPatch>): User {
+  return atOnce(applyUserPatch(...patch));
+}
+
 function patched(profile: object, before: object = {}): Readonly<Record<string, unknown>> {
   const user = made({ profile: { ...before } });
-  return profileOf(applyUserPatch(user, { profile: { ...profile } }, now + 1).profileJson);
+  return profileOf(applied(user, { profile: { ...profile } }, now + 1).profileJson);
 }
 
 /** As a body brings it: an own member, not the prototype. */
@@ -110,7 +115,7 @@ describe('a local id', () => {
 describe('a PATCH', () => {
   test('replaces what it names, moves updated_at only, and keeps the rest', () => {
     const before = made({ profile: { given_name: 'Ada', blocked: true } });
-    const after = applyUserPatch(before, { profile: { given_name: 'Augusta' } }, now + 5);
+    const after = applied(before, { profile: { given_name: 'Augusta' } }, now + 5);
     assert.deepEqual(after, {
       ...before,
       updatedAt: now + 5,
@@ -120,7 +125,7 @@ describe('a PATCH', () => {
 
   test('changes e-mail, username and password and nothing derived from them', () => {
     const patch = { email: 'Countess@Example.com', username: 'c', passwordHash: 'x', profile: {} };
-    const after = applyUserPatch(made(), patch, now);
+    const after = applied(made(), patch, now);
     assert.equal(after.email, 'countess@example.com');
     assert.equal(after.username, 'c');
     assert.equal(after.passwordHash, 'x');

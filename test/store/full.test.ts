@@ -14,6 +14,7 @@ import { createLogStore } from '../../src/store/sqlite/log.ts';
 import { prepareSchema } from '../../src/store/sqlite/schema.ts';
 import { createTenantStore } from '../../src/store/sqlite/tenants.ts';
 import { createUserStore } from '../../src/store/sqlite/users.ts';
+import { createWalRoom } from '../../src/store/sqlite/wal-room.ts';
 import { createTestTime } from './test-time.ts';
 import { newEvent, start } from './contract/scene.ts';
 
@@ -89,9 +90,10 @@ async function openSmall(t: TestContext) {
     { name: 'main', domain: 'localhost' },
     start,
   );
+  const shared = { db, hint: ignore, time, walRoom: createWalRoom(db) };
   return {
-    log: createLogStore({ db, hint: ignore, defer: setImmediate, clock: systemClock, time }),
-    users: createUserStore({ db, hint: ignore, time }),
+    log: createLogStore({ ...shared, defer: setImmediate, clock: systemClock }),
+    users: createUserStore(shared),
     limitPages: (count: number) => connection.exec(`pragma max_page_count = ${count}`),
     integrity: () => connection.prepare('pragma integrity_check').get()?.['integrity_check'],
   };

@@ -1,6 +1,6 @@
 import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint, Page } from '../port.ts';
-import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
+import type { UserDecision, UserQuery, UserSort, UserStore } from '../port-users.ts';
 import { orderedPageWithin } from '../user-order.ts';
 import type { Database, Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
@@ -202,12 +202,12 @@ async function update<R extends string>(
   }: {
     tenant: number;
     id: string;
-    decide: (before: User) => { after: User; event: NewEvent } | { refused: R };
+    decide: (before: User) => UserDecision<R> | Promise<UserDecision<R>>;
   },
 ): Promise<Changed<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }>> {
   const before = await locked(tx, tenant, id);
   if (before === undefined) return unchanged({ refused: 'unknown' });
-  const decision = decide(before);
+  const decision = await decide(before);
   if ('refused' in decision) return unchanged(decision);
   const { connection, createdAt } = before;
   const after = { ...decision.after, tenant, id, connection, createdAt };

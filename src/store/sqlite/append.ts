@@ -1,17 +1,18 @@
 import type { Millis } from '../../core/clock.ts';
 import { StoreContentRefused } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
-import { letOthersGo } from '../appender.ts';
 import type { Hint } from '../port.ts';
 import type { StoreTime } from '../port-time.ts';
 import { traced } from '../rows/delivered-event.ts';
 import type { Database } from './database.ts';
+import type { WalRoom } from './wal-room.ts';
 import type { SyncDone, WalSync } from './wal-sync.ts';
 
 export interface AppendDeps {
   readonly db: Database;
   readonly time: StoreTime;
   readonly hint: (hint: Hint) => void;
+  readonly walRoom: WalRoom;
   /** Absent where there is no disk: what is committed is durable then. */
   readonly walSync?: Pick<WalSync, 'whenSynced' | 'whenRepaired' | 'hasFailed'> | undefined;
 }
@@ -29,13 +30,6 @@ export interface Append {
 
 /** Bodies of one commit, in characters: SQLite writes them in about a millisecond. */
 const partBodiesMax = 256 * 1024;
-/** Bodies of a commit, in characters, that hold nobody up. */
-export const smallBodiesMax = 64 * 1024;
-/**
- * Bodies between two checkpoints of the WAL. SQLite makes one by itself after 4 MiB: within a commit, and
- * it holds the event loop for some 10 ms.
- */
-const checkpointBodies = 1024 * 1024;
 
 /**
  * See {@link Append}. Another thread waits for the disk. What is larger than one part is written part by
@@ -43,28 +37,18 @@ const checkpointBodies = 1024 * 1024;
  * come in between. What is above the head when an append begins was left by one that was refused.
  */
 export function createAppend(deps: AppendDeps): Append {
-  const { db, time, walSync } = deps;
+  const { db, time, walRoom, walSync } = deps;
   const syncedHeads = new Map<number, Offset>();
-  /** Bodies since the last checkpoint. */
-  let unmoved = 0;
 
   const synced = (): Promise<void> =>
     new Promise((resolve, reject) => {
       whenSynced(deps, (error) => (error === undefined ? resolve() : reject(error)));
     });
-  const makeWay = async (): Promise<void> => {
-    await letOthersGo();
-    if (unmoved < checkpointBodies) return;
-    unmoved = 0;
-    db.checkpoint();
-    await letOthersGo();
-  };
-
   /** Returns `undefined` when another append of the tenant came in between: that took the place. */
   const stage = async (tenant: number, parts: readonly Part[]): Promise<Batch | undefined> => {
     let batch: Batch | undefined;
     for (const { events, bodies } of parts) {
-      await makeWay();
+      await walRoom.make(bodies);
       const isNext = db.transact('relaxed', () => {
         batch ??= begin(db, tenant, time.now());
         if (!isAt(db, tenant, batch.head)) return false;
@@ -72,7 +56,6 @@ export function createAppend(deps: AppendDeps): Append {
         return true;
       });
       if (!isNext) return undefined;
-      unmoved += bodies;
       await synced();
     }
     return batch;
@@ -85,10 +68,7 @@ export function createAppend(deps: AppendDeps): Append {
       const parts = partsOf(events);
       const staged = parts.length > 1 ? await stage(tenant, parts) : undefined;
       const [{ bodies } = nothing] = parts;
-      if (parts.length === 1 && bodies > smallBodiesMax) {
-        await makeWay();
-        unmoved += bodies;
-      }
+      if (parts.length === 1) await walRoom.make(bodies);
       const { appended, written } = db.transact('relaxed', () => {
         const isWhole = staged !== undefined && isStaged(db, tenant, staged);
         return isWhole

@@ -28,6 +28,7 @@ import { createStreamStore } from './streams.ts';
 import { createTenantStore } from './tenants.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { createUserStore } from './users.ts';
+import { createWalRoom } from './wal-room.ts';
 import { createWriteCheck } from '../write-check.ts';
 import { createWalSync, type WalSync, walFileOf } from './wal-sync.ts';
 
@@ -96,6 +97,7 @@ export function createSqliteStore(
     defer,
     clock,
     time,
+    walRoom: createWalRoom(db),
     walSync,
     settled: (count: number) => walSync?.committed(count),
   };

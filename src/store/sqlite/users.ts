@@ -2,11 +2,12 @@ import type { Millis } from '../../core/clock.ts';
 import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint, Page } from '../port.ts';
 import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
-import { letOthersGo } from '../appender.ts';
+import { createLanes } from '../lanes.ts';
 import { orderedPage } from '../user-order.ts';
 import type { StoreTime } from '../port-time.ts';
 import type { Database } from './database.ts';
-import { appendWithin, smallBodiesMax } from './append.ts';
+import { appendWithin } from './append.ts';
+import type { WalRoom } from './wal-room.ts';
 import { readPieces } from '../rows/bounded.ts';
 import { profileBytes, userOf, type UserRow } from '../rows/users.ts';
 
@@ -14,21 +15,16 @@ export interface UserDeps {
   readonly db: Database;
   readonly hint: (hint: Hint) => void;
   readonly time: StoreTime;
+  readonly walRoom: WalRoom;
 }
 
 /** The users of the database connections; every change appends its event in the same commit. */
-export function createUserStore({ db, hint, time }: UserDeps): UserStore {
-  /**
-   * Commits a change with its event, then tells the watchers. What a large one has left in the WAL is
-   * moved in a turn of its own: a later commit would do it besides, and hold everything up for both.
-   */
-  const commit = async <T>(tenant: number, work: () => Changed<T>): Promise<T> => {
+export function createUserStore({ db, hint, time, walRoom }: UserDeps): UserStore {
+  const lanes = createLanes();
+  /** Commits a change with its event, then tells the watchers. */
+  const commit = <T>(tenant: number, work: () => Changed<T>): T => {
     const { answer, written } = db.transact('durable', work);
     if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
-    if (written.some(({ body }) => body.length > smallBodiesMax)) {
-      await letOthersGo();
-      db.checkpoint();
-    }
     return answer;
   };
   return {
@@ -39,11 +35,38 @@ export function createUserStore({ db, hint, time }: UserDeps): UserStore {
     byEmail: async (tenant, email) => byEmail(db, tenant, email.toLowerCase()),
     list: async (tenant, query) => list(db, tenant, query),
     listFrom: async (tenant, page) => listFrom(db, tenant, page),
-    create: (user, event) => commit(user.tenant, () => create(db, user, event, time.now())),
+    create: async (user, event) => {
+      await walRoom.make(lengthOf(user, event));
+      return commit(user.tenant, () => create(db, user, event, time.now()));
+    },
+    // Deciding on 1 MiB takes some 10 ms, with turns for others: a transaction has none.
     update: (tenant, id, decide) =>
-      commit(tenant, () => update(db, { tenant, id, decide, now: time.now() })),
-    delete: (tenant, id, emit) => commit(tenant, () => remove(db, tenant, id, emit, time.now())),
+      lanes.run(`${tenant} ${id}`, async () => {
+        const row = get(db, tenant, id);
+        if (row === undefined) return { refused: 'unknown' };
+        const before = userOf(tenant, row);
+        const decision = await decide(before);
+        if ('refused' in decision) return decision;
+        const { event } = decision;
+        const { connection, createdAt } = before;
+        const after = { ...decision.after, tenant, id, connection, createdAt };
+        await walRoom.make(lengthOf(after, event));
+        return commit(tenant, () => update(db, after, event, time.now()));
+      }),
+    delete: (tenant, id, emit) =>
+      lanes.run(`${tenant} ${id}`, async () => {
+        const row = get(db, tenant, id);
+        if (row === undefined) return false;
+        const event = emit(userOf(tenant, row));
+        await walRoom.make(event.body.length);
+        return commit(tenant, () => remove(db, { tenant, id }, event, time.now()));
+      }),
   };
+}
+
+/** Characters that a change writes. */
+function lengthOf({ profileJson }: User, { body }: NewEvent): number {
+  return profileJson.length + body.length;
 }
 
 interface Changed<T> {
@@ -159,49 +182,34 @@ function create(db: Database, user: User, event: NewEvent, now: Millis): Changed
 }
 
 /** Id, tenant, connection and instant of creation stay as they are. */
-function update<R extends string>(
+function update(
   db: Database,
-  {
-    tenant,
-    id,
-    decide,
-    now,
-  }: {
-    tenant: number;
-    id: string;
-    decide: (before: User) => { after: User; event: NewEvent } | { refused: R };
-    now: Millis;
-  },
-): Changed<{ updated: User } | { refused: R | 'unknown' | 'duplicate' }> {
-  const row = get(db, tenant, id);
-  if (row === undefined) return unchanged({ refused: 'unknown' });
-  const before = userOf(tenant, row);
-  const decision = decide(before);
-  if ('refused' in decision) return unchanged(decision);
-  const { connection, createdAt } = before;
-  const after = { ...decision.after, tenant, id, connection, createdAt };
+  after: User,
+  event: NewEvent,
+  now: Millis,
+): Changed<{ updated: User } | { refused: 'unknown' | 'duplicate' }> {
+  const { tenant, id, email, username, passwordHash, profileJson, updatedAt } = after;
   if (clashes(db, after)) return unchanged(duplicate);
-  db.run`
-    update users set email = ${after.email}, username = ${after.username},
-      password_hash = ${after.passwordHash}, profile = ${after.profileJson},
-      updated_at = ${after.updatedAt}
+  const updated = db.run`
+    update users set email = ${email}, username = ${username}, password_hash = ${passwordHash},
+      profile = ${profileJson}, updated_at = ${updatedAt}
     where tenant = ${tenant} and id = ${id}`;
-  const { written } = appendWithin(db, tenant, [decision.event], now);
+  // Its tenant was removed.
+  if (updated === 0) return unchanged({ refused: 'unknown' });
+  const { written } = appendWithin(db, tenant, [event], now);
   return { answer: { updated: after }, written };
 }
 
 function remove(
   db: Database,
-  tenant: number,
-  id: string,
-  emit: (before: User) => NewEvent,
+  { tenant, id }: Pick<User, 'tenant' | 'id'>,
+  event: NewEvent,
   now: Millis,
 ): Changed<boolean> {
-  const row = get(db, tenant, id);
-  if (row === undefined) return unchanged(false);
-  db.run`delete from users where tenant = ${tenant} and id = ${id}`;
+  const removed = db.run`delete from users where tenant = ${tenant} and id = ${id}`;
+  if (removed === 0) return unchanged(false);
   db.run`delete from role_users where tenant = ${tenant} and user = ${id}`;
-  const { written } = appendWithin(db, tenant, [emit(userOf(tenant, row))], now);
+  const { written } = appendWithin(db, tenant, [event], now);
   return { answer: true, written };
 }
 

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { StoreContentRefused } from '../../../src/core/errors.ts';
 import type { NewEvent, User } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
+import { waitFor } from '../../helpers/wait.ts';
 import { addTenant, createScene, newEvent, start, type Scene } from './scene.ts';
 
 export function usersContract(engine: Engine): void {
@@ -188,6 +189,37 @@ function changedContract(engine: Engine): void {
     const after = await scene.store.users.get(scene.tenant, ada.id);
     assert.equal(after?.profileJson, '{"count":20}');
     assert.equal(await scene.store.log.head(scene.tenant), 21);
+  });
+
+  test('update: nobody changes or deletes a user that is being decided on', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const ada = newUser(tenant, 'ada', { profile: { count: 0 } });
+    await create(scene, ada);
+    const decided: string[] = [];
+    let release = (): void => {};
+    const released = new Promise<void>((resolve) => (release = resolve));
+    const renamed = (profileJson: string) =>
+      store.users.update(tenant, ada.id, async (before) => {
+        decided.push(before.profileJson);
+        await released;
+        return { after: { ...before, profileJson }, event: newEvent() };
+      });
+    const first = renamed('{"count":1}');
+    await waitFor('the first decision', () => decided.length === 1);
+    const second = renamed('{"count":2}');
+    const deleted = store.users.delete(tenant, ada.id, (before) => {
+      decided.push(before.profileJson);
+      return newEvent();
+    });
+    release();
+    assert.ok('updated' in (await first));
+    // Either of the two may come first; what it sees is what the one before has left.
+    const answer = await second;
+    assert.equal(await deleted, true);
+    const after = 'updated' in answer ? ['{"count":1}', '{"count":2}'] : ['{"count":1}'];
+    assert.deepEqual(decided.slice(1), after);
+    assert.equal(await store.users.get(tenant, ada.id), undefined);
   });
 
   test('delete: emits with the last state, once; then all its names are free', async (t) => {

@@ -1,0 +1,33 @@
+import { letOthersGo } from '../appender.ts';
+import type { Database } from './database.ts';
+
+/** Bodies of a commit, in characters, that hold nobody up. */
+const smallBodiesMax = 64 * 1024;
+/**
+ * Bodies between two checkpoints of the WAL. SQLite makes one by itself after 4 MiB: within a commit, and
+ * it holds the event loop for some 10 ms.
+ */
+const checkpointBodies = 1024 * 1024;
+
+/** Lets large commits begin with room in the WAL, and not right after one another. */
+export interface WalRoom {
+  /** Call it before a commit of so many characters of bodies; resolves at once where they are few. */
+  make(bodies: number): Promise<void>;
+}
+
+/** Creates it for the one connection that writes to the WAL. */
+export function createWalRoom(db: Pick<Database, 'checkpoint'>): WalRoom {
+  let sinceCheckpoint = 0;
+  return {
+    make: async (bodies) => {
+      if (bodies <= smallBodiesMax) return;
+      await letOthersGo();
+      if (sinceCheckpoint >= checkpointBodies) {
+        sinceCheckpoint = 0;
+        db.checkpoint();
+        await letOthersGo();
+      }
+      sinceCheckpoint += bodies;
+    },
+  };
+}
