@@ -17,7 +17,7 @@ import { type Holds, worse } from './loop-hold.ts';
 import { median, quantile } from './rounds.ts';
 
 const perSecond = 100;
-const seconds = 3;
+const seconds = 5;
 const holdMsMax = 50;
 /** The second tenant of a store. */
 const hostileTenant = 2;
@@ -62,11 +62,17 @@ export const hostileRequests: Bench = {
     await publishDelays(innocent);
 
     const figures: Figure[] = [];
+    let before = await measureAlone({ innocent, probe });
     for (const name of names.filter((each) => each.includes(cases ?? ''))) {
       const seen: Round[] = [];
       for (let round = 0; round < rounds; round += 1) {
         progress(`${name}, round ${round + 1} of ${rounds}`);
-        seen.push(await measure(name, { innocent, probe, client }));
+        const beside = await measure(name, { innocent, probe, client });
+        // What the case began has ended before the server is alone again.
+        await sleep(500);
+        const after = await measureAlone({ innocent, probe });
+        seen.push({ alone: [before, after], beside });
+        before = after;
       }
       figures.push(...figuresOf(name, seen));
     }
@@ -77,48 +83,43 @@ export const hostileRequests: Bench = {
   },
 };
 
-/** What one round of a case has shown, in milliseconds. */
+/** What five seconds have shown. */
+interface Seen {
+  /** Of the delays of the other tenant, in milliseconds. */
+  readonly p99: number;
+  readonly holds: Holds;
+}
+
 interface Round {
-  /** `alone` is what was worse of before and after. */
-  readonly p99: { readonly alone: number; readonly beside: number };
-  readonly hold: { readonly alone: Holds; readonly beside: Holds };
-  readonly statuses: Statuses;
+  /** Before and after, of the same minute: other work of the machine is noticed in it too. */
+  readonly alone: readonly [Seen, Seen];
+  readonly beside: Seen & { readonly statuses: Statuses };
 }
 
 async function measure(
   name: string,
-  deps: {
+  {
+    innocent,
+    probe,
+    client,
+  }: {
     readonly innocent: Parameters<typeof publishDelays>[0];
     readonly probe: ReturnType<typeof createProbe>;
     readonly client: ChildProcess;
   },
-): Promise<Round> {
-  const { innocent, probe, client } = deps;
-  const aloneBefore = await measureAlone(deps);
+): Promise<Round['beside']> {
   client.send({ start: name });
-  const beside = quantile(await publishDelays(innocent), 0.99);
+  const p99 = quantile(await publishDelays(innocent), 0.99);
   const answer = message<Statuses>(client);
   client.send({ stop: true });
   const statuses = await answer;
-  const holds = await probe.longest();
-  // What the case began has ended before the server is alone again.
-  await sleep(500);
-  const aloneAfter = await measureAlone(deps);
-  return {
-    p99: { alone: Math.max(aloneBefore.p99, aloneAfter.p99), beside },
-    hold: { alone: worse(aloneBefore.holds, aloneAfter.holds), beside: holds },
-    statuses,
-  };
+  return { p99, holds: await probe.longest(), statuses };
 }
 
-/** Of the same minute, as other work of the machine is noticed in it. */
 async function measureAlone({
   innocent,
   probe,
-}: Pick<Parameters<typeof measure>[1], 'innocent' | 'probe'>): Promise<{
-  readonly p99: number;
-  readonly holds: Holds;
-}> {
+}: Pick<Parameters<typeof measure>[1], 'innocent' | 'probe'>): Promise<Seen> {
   await probe.longest();
   const p99 = quantile(await publishDelays(innocent), 0.99);
   return { p99, holds: await probe.longest() };
@@ -126,13 +127,16 @@ async function measureAlone({
 
 function figuresOf(name: string, rounds: readonly Round[]): Figure[] {
   const middle = (of: (round: Round) => number): string => median(rounds.map(of)).toFixed(1);
-  const holdAloneMs = median(rounds.map(({ hold }) => hold.alone.longestMs));
-  const statuses = JSON.stringify(rounds.at(-1)?.statuses).replaceAll('"', '');
+  const p99Alone = ({ alone: [before, after] }: Round): number => Math.max(before.p99, after.p99);
+  const holdAloneMs = median(
+    rounds.map(({ alone: [before, after] }) => worse(before.holds, after.holds).longestMs),
+  );
+  const statuses = JSON.stringify(rounds.at(-1)?.beside.statuses).replaceAll('"', '');
   return [
     {
       name: `${name}: hold`,
-      detail: `at most ${middle(({ hold }) => hold.beside.computedMs)} ms of one computing, against ${holdAloneMs.toFixed(1)} ms alone; answers ${statuses}`,
-      values: rounds.map(({ hold }) => hold.beside.longestMs),
+      detail: `at most ${middle(({ beside }) => beside.holds.computedMs)} ms of one computing, against ${holdAloneMs.toFixed(1)} ms alone; answers ${statuses}`,
+      values: rounds.map(({ beside }) => beside.holds.longestMs),
       unit: 'ms',
       // A disk or a machine that stops for longer than that does so without hostile requests too.
       must: { kind: 'most', value: Math.ceil(Math.max(holdMsMax, holdAloneMs)) },
@@ -140,8 +144,8 @@ function figuresOf(name: string, rounds: readonly Round[]): Figure[] {
     },
     {
       name: `${name}: p99`,
-      detail: `${middle(({ p99 }) => p99.beside)} against ${middle(({ p99 }) => p99.alone)} ms`,
-      values: rounds.map(({ p99 }) => p99.beside / p99.alone),
+      detail: `${middle(({ beside }) => beside.p99)} against ${middle(p99Alone)} ms`,
+      values: rounds.map((round) => round.beside.p99 / p99Alone(round)),
       unit: '×',
       must: { kind: 'most', value: 2 },
       goal: undefined,
