@@ -57,6 +57,7 @@ export function guardRequests(server: Server, { clock, refuse }: RequestGuardDep
   const leave = (socket: Socket, connection: Connection): void => {
     connection.underWay -= 1;
     connection.idleSinceMs = clock.elapsedMs();
+    if (!server.listening) stopTimer(connection);
     // One that runs already finds out by itself.
     if (connection.timer === undefined && !socket.destroyed) endIfIdle(socket, connection);
   };

@@ -63,26 +63,31 @@ function closed(socket: Socket): Promise<void> {
 describe('a connection that waits for its next request', () => {
   const restMs = 72_000 + 16_000;
 
-  test(
-    'ends with the server, when its response was under way as that began to close',
-    { timeout: 10_000 },
-    async (t) => {
-      let respond = (): void => {};
+  for (const earlier of [0, 1]) {
+    const name = `ends with the server, which began to close during response ${earlier + 1} of it`;
+    test(name, { timeout: 10_000 }, async (t) => {
+      const pending: ServerResponse[] = [];
       const guarded = await open(t, (_request, response) => {
         response.writeHead(200, { 'content-length': 2 }).write('ok');
-        respond = () => void response.end();
+        pending.push(response);
       });
       guarded.server.keepAliveTimeout = 0; // Node's own would end it, too late.
       const { socket, responses } = await dial(guarded.server);
+      for (let round = 1; round <= earlier; round += 1) {
+        socket.write(request);
+        await waitFor('an earlier response', () => responses() === round);
+        pending.pop()?.end();
+        await waitFor('the wait to begin', () => guarded.clock.pending === 1);
+      }
       socket.write(request);
-      await waitFor('the response', () => responses() === 1);
+      await waitFor('the response', () => responses() === earlier + 1);
       const over = new Promise((resolve) => guarded.server.close(resolve));
       const ended = closed(socket);
-      respond();
+      pending.pop()?.end();
       await Promise.all([ended, over]);
-      assert.equal(guarded.server.listening, false);
-    },
-  );
+      assert.equal(guarded.clock.pending, 0);
+    });
+  }
 
   test('ends in time, though blank lines come', async (t) => {
     const guarded = await open(t, (_request, response) => response.end());
