@@ -181,9 +181,9 @@ export interface ParsedBody {
   readonly value: unknown;
 }
 
-/** Of a body that no one else waits for, or that is short. See {@link parseInSteps}. */
-export function parseBody(bytes: Uint8Array, partsMax = Infinity): ParsedBody {
-  return atOnce(parseInSteps(bytes, partsMax));
+/** Parses a body, of any number of parts, without a pause. See {@link parseInSteps}. */
+export function parseBody(bytes: Uint8Array): ParsedBody {
+  return atOnce(parseInSteps(bytes, Infinity));
 }
 
 /**
@@ -192,15 +192,19 @@ export function parseBody(bytes: Uint8Array, partsMax = Infinity): ParsedBody {
  */
 export function* parseInSteps(bytes: Uint8Array, partsMax: number): Steps<ParsedBody> {
   if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
-  const { parts, depth } = yield* sizeOf(bytes);
-  if (parts > partsMax) {
+  const size = bytes.length > partsMax ? yield* sizeOf(bytes) : undefined;
+  if (size !== undefined && size.parts > partsMax) {
     const reason = `More than ${partsMax} arrays, objects and members of objects`;
     throw badBody(reason, 'body', bodyText);
   }
   yield;
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
   const value = parseJson(text);
-  if (depth > depthMax) throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
+  // What the text has of depth the value may not: a later member of the same name wins.
+  const isShallow = size !== undefined && size.depth <= depthMax;
+  if (!isShallow && isDeeper(value, depthMax)) {
+    throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
+  }
   return { text, value };
 }
 
@@ -220,4 +224,19 @@ export function refuseLoneSurrogates({ text, value }: ParsedBody): void {
   if (suspicious && /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(JSON.stringify(value))) {
     throw badBody('Not well-formed Unicode: a lone surrogate', 'body', bodyText);
   }
+}
+
+/**
+ * Whether arrays and objects nest deeper than so many levels. It looks at the parsed value, which
+ * has far fewer parts than the text has characters, and goes no deeper than it has to.
+ */
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
+  const members = value as Readonly<Record<string, unknown>>;
+  for (const name in members) {
+    if (isDeeper(members[name], levels - 1)) return true;
+  }
+  return false;
 }

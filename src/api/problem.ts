@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import { StoreTextRefused, StoreUnavailable } from '../core/errors.ts';
+import { StoreTenantGone, StoreTextRefused, StoreUnavailable } from '../core/errors.ts';
 
 /**
  * A refusal as the management API words it (contract section 3.1). Thrown by whatever finds the
@@ -48,6 +48,7 @@ export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof StoreUnavailable) return unavailable();
   if (error instanceof StoreTextRefused) return new Problem(400, unstorableText, 'invalid_body');
+  if (error instanceof StoreTenantGone) return notFound('Not Found');
   return new Problem(500, 'Internal Server Error');
 }
 

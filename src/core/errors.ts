@@ -55,6 +55,15 @@ export class StoreTextRefused extends StoreContentRefused {
   override readonly name = 'StoreTextRefused';
 }
 
+/** The tenant that something was to be written for is not there, or was removed meanwhile. HTTP 404. */
+export class StoreTenantGone extends StoreContentRefused {
+  override readonly name = 'StoreTenantGone';
+
+  constructor(tenant: number) {
+    super(`There is no tenant ${tenant}.`);
+  }
+}
+
 /** The program must not start. `message` is the one line shown to the operator; exit code 1. */
 export class StartRefused extends Error {
   readonly code = 'start_refused';

@@ -2,6 +2,8 @@
 export interface Lanes {
   /** Does a piece of work when those of its key that came before have ended; settles as the work does. */
   run<R>(key: string, work: () => Promise<R>): Promise<R>;
+  /** Resolves when no piece is under way. */
+  idle(): Promise<void>;
 }
 
 export function createLanes(): Lanes {
@@ -17,6 +19,9 @@ export function createLanes(): Lanes {
       } finally {
         if (last.get(key) === piece) last.delete(key);
       }
+    },
+    idle: async () => {
+      while (last.size > 0) await Promise.allSettled(last.values());
     },
   };
 }

@@ -36,7 +36,10 @@ export interface UserStore {
     tenant: number,
     page: { after: string | undefined; take: number; bytesMax?: number | undefined },
   ): Promise<Page<User>>;
-  /** Writes the user and appends its event in one transaction. Durable when it answers. */
+  /**
+   * Writes the user and appends its event in one transaction. Durable when it answers. Throws
+   * `StoreTenantGone` when the tenant left meanwhile.
+   */
   create(user: User, event: NewEvent): Promise<{ created: User } | { refused: 'duplicate' }>;
   /**
    * The same for a change; `decide` sees the user as it is, and nobody changes that before it has. A

@@ -235,6 +235,40 @@ describe('POST /users', () => {
     assert.equal(Object.hasOwn(Object.prototype, 'polluted'), false);
   });
 
+  test('refuses a long body for the depth of its value alone', async () => {
+    const deep = `${'['.repeat(101)}${']'.repeat(101)}`;
+    const padding = `"pad":"${'x'.repeat(100_000)}"`;
+    const sent = (metadata: string): Promise<Received> => {
+      const text = JSON.stringify(body()).replace(
+        '{',
+        `{"user_metadata":{${padding},${metadata}},`,
+      );
+      return site.send('POST', '/users', text);
+    };
+    const refused = await sent(`"a":${deep}`);
+    assert.equal(refused.status, 400, refused.text);
+    assert.match(refused.body.message, /Nested deeper than 100 levels/);
+    const taken = await sent(`"a":${deep},"a":1,"b":"${deep}"`);
+    assert.equal(taken.status, 201, taken.text);
+  });
+
+  test('is not found, whatever of it was under way, once its tenant leaves', async (t) => {
+    const leaving = await openSite();
+    t.after(() => leaving.close());
+    const metadata = { x: Array(100_000).fill('a') };
+    const created = await leaving.send('POST', '/users', body({ user_metadata: metadata }));
+    assert.equal(created.status, 201);
+    const path = pathOf(created.body.user_id);
+    const answers = Array.from({ length: 10 }, (_, index) =>
+      leaving.send('PATCH', path, { nickname: `n${index}` }),
+    );
+    await Promise.race(answers);
+    await leaving.house.store.tenants.leave(1);
+    const statuses = new Set((await Promise.all(answers)).map(({ status }) => status));
+    assert.deepEqual(statuses, new Set([200, 404]));
+    assert.deepEqual(leaving.logged, []);
+  });
+
   test('takes metadata up to the limit of the body', async () => {
     const blob = 'x'.repeat(1_048_576 - 400);
     const user = await create({ app_metadata: { blob } });

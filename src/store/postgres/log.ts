@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import { StoreContentRefused } from '../../core/errors.ts';
+import { StoreTenantGone } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint, LogPage, LogQuery, LogStore } from '../port.ts';
@@ -69,7 +69,7 @@ interface AppendRow {
 /**
  * Appends `events` in the caller's transaction, of which it is the last statement but the commit,
  * or in one of its own. Emit `{ kind: 'appended' }` with `written` after the commit, unless it is
- * empty. Throws `StoreContentRefused` when the content is at fault. Outside a transaction that has
+ * empty. Throws `StoreTenantGone`, and `StoreContentRefused` when the content is at fault. Outside a transaction that has
  * compared the store, the statement compares it with the `known` one, before it commits.
  */
 export async function appendWithin(
@@ -88,7 +88,7 @@ export async function appendWithin(
       ${numbers(different.map(({ time }) => time))}::bigint[],
       ${different.map(({ body }) => body)}::text[], ${tracesOf(different)}::text[])`;
   if (row === undefined || row.head === null) {
-    throw new StoreContentRefused(`There is no tenant ${tenant}.`);
+    throw new StoreTenantGone(tenant);
   }
   known.seen(row.flushed);
   const repeated = new Map(row.known?.map((id, index) => [id, Number(row.known_at?.[index])]));

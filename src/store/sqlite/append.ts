@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import { StoreContentRefused } from '../../core/errors.ts';
+import { StoreTenantGone } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import type { Hint } from '../port.ts';
 import type { StoreTime } from '../port-time.ts';
@@ -157,7 +157,7 @@ interface Batch {
 
 /**
  * Appends `events` inside the caller's transaction. Emit `{ kind: 'appended' }` with `written`
- * after the commit, unless it is empty. Throws `StoreContentRefused` when the content is at fault;
+ * after the commit, unless it is empty. Throws `StoreTenantGone`, and `StoreContentRefused` when the content is at fault;
  * the caller's transaction must end then.
  */
 export function appendWithin(
@@ -174,7 +174,7 @@ export function appendWithin(
 function begin(db: Database, tenant: number, now: Millis): Batch {
   const tip = db.get<{ head: Offset; last_published_at: Millis }>`
     select head, last_published_at from tenants where id = ${tenant}`;
-  if (tip === undefined) throw new StoreContentRefused(`There is no tenant ${tenant}.`);
+  if (tip === undefined) throw new StoreTenantGone(tenant);
   db.run`delete from events where tenant = ${tenant} and offset > ${tip.head}`;
   const publishedAt = Math.max(now, tip.last_published_at);
   return { head: tip.head, publishedAt, appended: [], written: [] };

@@ -53,7 +53,7 @@ const lockWaitMs = 1000;
  *   for what can be derived again, or is synced in another way before it is acknowledged.
  * - `wal_autocheckpoint = 1000` pages, the default: the commit that reaches them moves them into the
  *   file and holds everybody up for 6 ms; with 4096 pages it is 18 ms, at the same throughput. Large
- *   appends make smaller ones.
+ *   appends and large changes of users make smaller ones.
  * - `journal_size_limit`: a WAL that one large transaction blew up is cut back afterwards.
  * - `page_size = 4096`, the default: with 8192 arrays of 100 events are 5 % faster and single ones
  *   8 % slower, for a small commit writes four or five whole pages to the WAL.

@@ -67,7 +67,7 @@ export async function openSqliteStore(
 }
 
 /**
- * The store on a connection of its own whose schema is prepared. Every command runs to its end in
+ * The store on a connection of its own whose schema is prepared. Every transaction runs to its end in
  * one turn of the event loop, so none sees another half done.
  */
 export function createSqliteStore(
@@ -102,6 +102,7 @@ export function createSqliteStore(
     settled: (count: number) => walSync?.committed(count),
   };
   const { appender, ...log } = createLogStore(shared);
+  const { idle: usersIdle, ...users } = createUserStore(shared);
   const writes = createWriteCheck({
     clock,
     read: async () => ping(db),
@@ -122,7 +123,7 @@ export function createSqliteStore(
     apis: createApiStore(shared),
     grants: createGrantStore(shared),
     roles: createRoleStore(shared),
-    users: createUserStore(shared),
+    users,
     looks: createLookStore(shared),
     upkeep: createUpkeepStore({ ...shared, connection }),
     overview: createOverviewStore({ db, file: connection.location() ?? undefined }),
@@ -131,7 +132,7 @@ export function createSqliteStore(
     watch,
     ping: writes.check,
     close: async () => {
-      await appender.idle();
+      await Promise.all([appender.idle(), usersIdle()]);
       await walSync?.close();
       db.close();
     },

@@ -18,13 +18,26 @@ export interface UserDeps {
   readonly walRoom: WalRoom;
 }
 
-/** The users of the database connections; every change appends its event in the same commit. */
-export function createUserStore({ db, hint, time, walRoom }: UserDeps): UserStore {
+/** The users, and when no change of one is under way. */
+export interface SqliteUsers extends UserStore {
+  idle(): Promise<void>;
+}
+
+/**
+ * The users of the database connections; every change appends its event in the same commit. Changes
+ * of one user follow one another: deciding on 1 MiB takes some 10 ms, with turns for others, and a
+ * transaction has none.
+ */
+export function createUserStore({ db, hint, time, walRoom }: UserDeps): SqliteUsers {
   const lanes = createLanes();
-  /** Commits a change with its event, then tells the watchers. */
-  const commit = <T>(tenant: number, work: () => Changed<T>): T => {
+  const inLane = <R>(tenant: number, id: string, work: () => Promise<R>): Promise<R> =>
+    lanes.run(`${tenant} ${id}`, work);
+  /** Commits a change that writes so many characters with its event, then tells the watchers. */
+  const commit = async <T>(tenant: number, length: number, work: () => Changed<T>): Promise<T> => {
+    await walRoom.make(length);
     const { answer, written } = db.transact('durable', work);
     if (written.length > 0) hint({ kind: 'appended', tenant, events: written });
+    await walRoom.clear();
     return answer;
   };
   return {
@@ -35,13 +48,12 @@ export function createUserStore({ db, hint, time, walRoom }: UserDeps): UserStor
     byEmail: async (tenant, email) => byEmail(db, tenant, email.toLowerCase()),
     list: async (tenant, query) => list(db, tenant, query),
     listFrom: async (tenant, page) => listFrom(db, tenant, page),
-    create: async (user, event) => {
-      await walRoom.make(lengthOf(user, event));
-      return commit(user.tenant, () => create(db, user, event, time.now()));
-    },
-    // Deciding on 1 MiB takes some 10 ms, with turns for others: a transaction has none.
+    create: (user, event) =>
+      inLane(user.tenant, user.id, () =>
+        commit(user.tenant, lengthOf(user, event), () => create(db, user, event, time.now())),
+      ),
     update: (tenant, id, decide) =>
-      lanes.run(`${tenant} ${id}`, async () => {
+      inLane(tenant, id, async () => {
         const row = get(db, tenant, id);
         if (row === undefined) return { refused: 'unknown' };
         const before = userOf(tenant, row);
@@ -50,17 +62,18 @@ export function createUserStore({ db, hint, time, walRoom }: UserDeps): UserStor
         const { event } = decision;
         const { connection, createdAt } = before;
         const after = { ...decision.after, tenant, id, connection, createdAt };
-        await walRoom.make(lengthOf(after, event));
-        return commit(tenant, () => update(db, after, event, time.now()));
+        const length = lengthOf(after, event);
+        return commit(tenant, length, () => update(db, after, event, time.now()));
       }),
     delete: (tenant, id, emit) =>
-      lanes.run(`${tenant} ${id}`, async () => {
+      inLane(tenant, id, async () => {
         const row = get(db, tenant, id);
         if (row === undefined) return false;
         const event = emit(userOf(tenant, row));
-        await walRoom.make(event.body.length);
-        return commit(tenant, () => remove(db, { tenant, id }, event, time.now()));
+        const { length } = event.body;
+        return commit(tenant, length, () => remove(db, { tenant, id }, event, time.now()));
       }),
+    idle: () => lanes.idle(),
   };
 }
 
@@ -194,7 +207,7 @@ function update(
     update users set email = ${email}, username = ${username}, password_hash = ${passwordHash},
       profile = ${profileJson}, updated_at = ${updatedAt}
     where tenant = ${tenant} and id = ${id}`;
-  // Its tenant was removed.
+  // The tenant is being removed.
   if (updated === 0) return unchanged({ refused: 'unknown' });
   const { written } = appendWithin(db, tenant, [event], now);
   return { answer: { updated: after }, written };

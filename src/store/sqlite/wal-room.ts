@@ -9,25 +9,31 @@ const smallBodiesMax = 64 * 1024;
  */
 const checkpointBodies = 1024 * 1024;
 
-/** Lets large commits begin with room in the WAL, and not right after one another. */
+/** Keeps the WAL short where commits are large, and lets others go before each of those. */
 export interface WalRoom {
   /** Call it before a commit of so many characters of bodies; resolves at once where they are few. */
   make(bodies: number): Promise<void>;
+  /** Call it after one of more than a part of an append: others' commits are not to pay for it. */
+  clear(): Promise<void>;
 }
 
 /** Creates it for the one connection that writes to the WAL. */
 export function createWalRoom(db: Pick<Database, 'checkpoint'>): WalRoom {
   let sinceCheckpoint = 0;
+  const clear = async (): Promise<void> => {
+    if (sinceCheckpoint < checkpointBodies) return;
+    await letOthersGo();
+    sinceCheckpoint = 0;
+    db.checkpoint();
+  };
   return {
     make: async (bodies) => {
-      if (bodies <= smallBodiesMax) return;
-      await letOthersGo();
-      if (sinceCheckpoint >= checkpointBodies) {
-        sinceCheckpoint = 0;
-        db.checkpoint();
+      if (bodies > smallBodiesMax) {
+        await clear();
         await letOthersGo();
       }
       sinceCheckpoint += bodies;
     },
+    clear,
   };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { StoreContentRefused } from '../../../src/core/errors.ts';
+import { StoreContentRefused, StoreTenantGone } from '../../../src/core/errors.ts';
 import type { NewEvent, User } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -189,6 +189,19 @@ function changedContract(engine: Engine): void {
     const after = await scene.store.users.get(scene.tenant, ada.id);
     assert.equal(after?.profileJson, '{"count":20}');
     assert.equal(await scene.store.log.head(scene.tenant), 21);
+  });
+
+  test('create and update: are refused when the tenant leaves meanwhile', async (t) => {
+    const { store } = await createScene(engine, t);
+    const leaving = (await addTenant(store, 'leaving')).id;
+    const ada = newUser(leaving, 'ada');
+    await store.users.create(ada, newEvent());
+    const changed = store.users.update(leaving, ada.id, async (before) => {
+      await store.tenants.leave(leaving);
+      return { after: before, event: newEvent() };
+    });
+    await assert.rejects(changed, StoreTenantGone);
+    await assert.rejects(store.users.create(newUser(leaving, 'b'), newEvent()), StoreTenantGone);
   });
 
   test('update: nobody changes or deletes a user that is being decided on', async (t) => {
