@@ -21,7 +21,7 @@ export function* sizeOf(json: Uint8Array): Steps<JsonSize> {
   return measure;
 }
 
-/** What one has seen of a text so far. */
+/** What one has seen of a text so far: the loop in the generator itself takes two to four times as long. */
 class Measure implements JsonSize {
   parts = 0;
   depth = 0;
@@ -92,7 +92,7 @@ export function* membersOf(object: string): Steps<readonly MemberText[]> {
   return cut.members;
 }
 
-/** An object that is being cut. */
+/** An object that is being cut; a class for the reason that `Measure` is one. */
 class Cut {
   readonly members: MemberText[] = [];
   readonly #object: string;

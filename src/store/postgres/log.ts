@@ -69,8 +69,9 @@ interface AppendRow {
 /**
  * Appends `events` in the caller's transaction, of which it is the last statement but the commit,
  * or in one of its own. Emit `{ kind: 'appended' }` with `written` after the commit, unless it is
- * empty. Throws `StoreTenantGone`, and `StoreContentRefused` when the content is at fault. Outside a transaction that has
- * compared the store, the statement compares it with the `known` one, before it commits.
+ * empty. Throws `StoreTenantGone`, and `StoreContentRefused` when the content is at fault. Outside a
+ * transaction that has compared the store, the statement compares it with the `known` one, before it
+ * commits.
  */
 export async function appendWithin(
   tx: Queries,

@@ -157,8 +157,8 @@ interface Batch {
 
 /**
  * Appends `events` inside the caller's transaction. Emit `{ kind: 'appended' }` with `written`
- * after the commit, unless it is empty. Throws `StoreTenantGone`, and `StoreContentRefused` when the content is at fault;
- * the caller's transaction must end then.
+ * after the commit, unless it is empty. Throws `StoreTenantGone`, and `StoreContentRefused` when the
+ * content is at fault; the caller's transaction must end then.
  */
 export function appendWithin(
   db: Database,
