@@ -1,5 +1,5 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import {
   accessSync,
@@ -314,13 +314,13 @@ async function initialise(place: Place): Promise<void> {
   const kept = keptData(place);
   if (existsSync(kept)) return copyAll(`${kept}/.`, data);
   await runInitdb(place);
-  const copied = `${kept}-${process.pid}`;
+  const copied = `${kept}-${randomUUID()}`;
   await mkdir(dirname(kept), { recursive: true });
   await copyAll(data, copied);
   try {
     await rename(copied, kept);
   } catch {
-    // Another test process was quicker.
+    // Another server was quicker, of this process or of another one.
     await rm(copied, { recursive: true, force: true });
   }
 }
