@@ -22,7 +22,8 @@ const stepMs = 5;
 
 /**
  * Calls `part` until it did nothing, did `take` in all, or the time of a step is over. Returns how
- * much was done. Parts are small: the time is only looked at between them.
+ * much was done: 0 only when there was nothing to do, as callers rely on. Parts are small: the time is
+ * checked after each of them, so one is done even where the process was held up before it.
  */
 export function doInStep(
   clock: Pick<Clock, 'elapsedMs'>,
@@ -31,10 +32,10 @@ export function doInStep(
 ): number {
   const startedMs = clock.elapsedMs();
   let done = 0;
-  while (done < take && clock.elapsedMs() - startedMs < stepMs) {
+  while (done < take) {
     const more = part(take - done);
-    if (more === 0) break;
     done += more;
+    if (more === 0 || clock.elapsedMs() - startedMs >= stepMs) break;
   }
   return done;
 }
