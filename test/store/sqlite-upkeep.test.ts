@@ -63,6 +63,19 @@ async function openFile(t: TestContext, tickMs = 0) {
   };
 }
 
+/** Adds a tenant whose log has `count` events of five days ago and one of now. */
+async function addOldEvents(
+  { store, pass }: Pick<Awaited<ReturnType<typeof openFile>>, 'store' | 'pass'>,
+  count: number,
+) {
+  const tenant = await addTenant(store(), 'main');
+  const events = Array.from({ length: count }, () => newEvent());
+  await store().log.append(tenant.id, events);
+  pass(5 * dayMs);
+  await store().log.append(tenant.id, [newEvent()]);
+  return tenant;
+}
+
 describe('SQLite: upkeep', () => {
   test('the file shrinks after events have left the log', async (t) => {
     const { file, store, pass, reopen } = await openFile(t);
@@ -97,13 +110,7 @@ describe('SQLite: upkeep', () => {
   test('each step ends when its time is over, however much there is to do', async (t) => {
     // Every look at the clock takes 3 ms, so the third one is after the end of a step.
     const { store, pass, reopen } = await openFile(t, 3);
-    const tenant = await addTenant(store(), 'main');
-    await store().log.append(
-      tenant.id,
-      Array.from({ length: 2000 }, () => newEvent()),
-    );
-    pass(5 * dayMs);
-    await store().log.append(tenant.id, [newEvent()]);
+    const tenant = await addOldEvents({ store, pass }, 2000);
     await reopen((db) =>
       db.exec(`
         with recursive numbers(value) as (
@@ -122,13 +129,7 @@ describe('SQLite: upkeep', () => {
   test('a step does a part of its work also where the process is held up at its begin', async (t) => {
     // Every look at the clock takes longer than a step.
     const { store, pass } = await openFile(t, 10);
-    const tenant = await addTenant(store(), 'main');
-    await store().log.append(
-      tenant.id,
-      Array.from({ length: 50 }, () => newEvent()),
-    );
-    pass(5 * dayMs);
-    await store().log.append(tenant.id, [newEvent()]);
+    const tenant = await addOldEvents({ store, pass }, 50);
     const query = { olderThanMs: dayMs, take: 1000 };
     let removed = 0;
     for (;;) {
