@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { systemClock, systemRandom } from '../src/clock.ts';
 import { makeId } from '../src/core/ids.ts';
-import type { Store } from '../src/store/port.ts';
+import type { Store } from '../src/store/port/store.ts';
 import * as program from '../test/helpers/leat.ts';
 import { freePort } from '../test/helpers/ports.ts';
 import { createTenant, twoTenantsSettings } from '../test/helpers/tenants.ts';

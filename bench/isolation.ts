@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { startDns } from '../test/helpers/dns.ts';
 import { freePort } from '../test/helpers/leat.ts';
-import { createStream } from '../test/helpers/story.ts';
+import { createStream } from '../test/helpers/api-client.ts';
 import { createTenant, type Tenant, twoTenantsSettings } from '../test/helpers/tenants.ts';
 import type { Bench, Figure } from './bench.ts';
 import {

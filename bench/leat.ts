@@ -6,7 +6,7 @@ import { makeId } from '../src/core/ids.ts';
 import { makeSecret } from '../src/core/sign.ts';
 import type { NewEvent } from '../src/core/types.ts';
 import { openStore, type StoreOptions } from '../src/store/open.ts';
-import type { Store } from '../src/store/port.ts';
+import type { Store } from '../src/store/port/store.ts';
 import * as program from '../test/helpers/leat.ts';
 import { secretKey } from '../test/helpers/leat.ts';
 

@@ -8,12 +8,17 @@ import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
 import type { Credentials, HandOver } from './auth/clients.ts';
 import type { CliDeps } from './cli/command.ts';
-import { CommandFailed, exitCodes } from './cli/failure.ts';
+import { CommandFailed, exitCodes } from './cli/http/errors.ts';
 import { addHttpCommands } from './cli/program.ts';
 import { addServiceExamples } from './cli/service-examples.ts';
-import { createTerminal } from './cli/terminal.ts';
+import { createTerminal } from './cli/terminal/terminal.ts';
 import { systemClock, systemRandom } from './clock.ts';
-import { companionCommand, type Order, runCompanion, startCompanion } from './companion.ts';
+import {
+  companionCommand,
+  type Order,
+  runCompanion,
+  startCompanion,
+} from './program/message-process.ts';
 import {
   type Config,
   dataFolderOf,
@@ -26,15 +31,15 @@ import {
 } from './config.ts';
 import { type LeatError, StartRefused, StoreUnavailable } from './core/errors.ts';
 import { type StoreLocation, storeLocation } from './core/value.ts';
-import type { MessageService } from './message-service.ts';
+import type { MessageService } from './program/message-service.ts';
 import {
   describeMessageSettings,
   type MessageSettings,
   readMessageSettings,
 } from './messages/settings.ts';
 import { addOperatorCommands, type OperatorDeps } from './operator/program.ts';
-import { credentialsFile, keepCredentials, presentSecretKey } from './ops/data-folder.ts';
-import type { Service } from './service.ts';
+import { credentialsFile, keepCredentials, presentSecretKey } from './files/data-folder.ts';
+import type { Service } from './program/service.ts';
 
 const { version } = packageJson;
 
@@ -78,7 +83,7 @@ function buildProgram(): Command {
     .command('openapi')
     .description('print the OpenAPI document of the management API')
     .action(async () => {
-      const { openapiDocument } = await import('./api/openapi.ts');
+      const { openapiDocument } = await import('./api/reference/openapi.ts');
       print(JSON.stringify(openapiDocument(), undefined, 2));
     });
   addOperatorCommands(program, operatorDeps());
@@ -112,16 +117,16 @@ function operatorDeps(): OperatorDeps {
   return {
     load,
     openAdmin: async ({ config }) => {
-      const { createAdmin } = await import('./admin.ts');
+      const { createAdmin } = await import('./program/admin.ts');
       return createAdmin({ config, clock: systemClock, random: systemRandom });
     },
     addressesOf: async ({ config }) => {
-      const { openNetwork } = await import('./network.ts');
+      const { openNetwork } = await import('./program/network.ts');
       return openNetwork({ config, clock: systemClock }).addressesOf;
     },
     alertSenders: async ({ config }) => {
-      const { alertSendersOf } = await import('./ops/alert-senders.ts');
-      const { openNetwork } = await import('./network.ts');
+      const { alertSendersOf } = await import('./alerting/channels.ts');
+      const { openNetwork } = await import('./program/network.ts');
       const { fetch, lookup } = openNetwork({ config, clock: systemClock });
       const log = await openLog(config.logLevel);
       return alertSendersOf(config, {
@@ -154,8 +159,8 @@ async function migrateStore(ends: Record<'from' | 'to', string>): Promise<void> 
   const { config } = load();
   const { secretKey } = config;
   const folder = dataFolderOf({ store: from });
-  const { describeMoved, moveStore } = await import('./store/move.ts');
-  const { createMoveProgress } = await import('./store/move-progress.ts');
+  const { describeMoved, moveStore } = await import('./store/migrate-store/migrate-store.ts');
+  const { createMoveProgress } = await import('./store/migrate-store/progress.ts');
   const moved = await moveStore({
     from,
     to,
@@ -193,7 +198,7 @@ async function start(): Promise<void> {
   const settings = readMessages(loaded.texts, { alone: false });
   refuseSamePort(loaded.config, settings);
   const { logLevel } = loaded.config;
-  const { issuerFor } = await import('./message-service.ts');
+  const { issuerFor } = await import('./program/message-service.ts');
   const order = { settings, issuer: issuerFor(settings, loaded.config), logLevel };
   const program = fileURLToPath(import.meta.url);
   // First, because it makes nothing: where it cannot start, nothing was begun.
@@ -228,7 +233,7 @@ async function startManagement(
   const log = await openLog(config.logLevel);
   for (const warning of warnings) log.warn(warning);
   const hands = handsOf(config);
-  const { startService } = await import('./service.ts');
+  const { startService } = await import('./program/service.ts');
   const service = await startService({
     config,
     clock: systemClock,
@@ -255,7 +260,7 @@ async function messages(): Promise<void> {
   const texts = loadTexts();
   if ('problems' in texts) throw new StartRefused(texts.problems.join('\n'));
   const settings = readMessages(texts, { alone: true });
-  const { issuerFor } = await import('./message-service.ts');
+  const { issuerFor } = await import('./program/message-service.ts');
   const order = { settings, issuer: issuerFor(settings), logLevel: 'info' };
   const service = await startMessages(order);
   signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
@@ -271,7 +276,7 @@ async function companion(): Promise<void> {
 }
 
 async function startMessages(order: Order): Promise<MessageService> {
-  const { startMessageService } = await import('./message-service.ts');
+  const { startMessageService } = await import('./program/message-service.ts');
   const log = await openLog(order.logLevel);
   return startMessageService({ ...order, clock: systemClock, log });
 }

@@ -29,7 +29,7 @@ export async function bundleProgram(folder: URL): Promise<string> {
   });
   await bundle.write({ dir: folder.pathname, format: 'esm', minify: false });
   await bundle.close();
-  // What is no module is read by name: `src/asset.ts` finds it.
+  // What is no module is read by name: `src/core/asset.ts` finds it.
   await cp(sources, folder, { recursive: true, filter: (path) => !path.endsWith('.ts') });
   return new URL('main.js', folder).pathname;
 }

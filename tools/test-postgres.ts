@@ -17,11 +17,11 @@ const versions: Readonly<Record<string, string>> = {
 
 const tests = [
   'test/store/postgres.test.ts',
-  'test/store/postgres-access.test.ts',
-  'test/store/postgres-pooled.test.ts',
-  'test/store/postgres-shared.test.ts',
+  'test/store/postgres/access.test.ts',
+  'test/store/postgres/pooled.test.ts',
+  'test/store/postgres/shared.test.ts',
   'test/store/model.test.ts',
-  'test/store/move.test.ts',
+  'test/store/migrate-store.test.ts',
 ];
 
 function main(major: string | undefined): number {

@@ -11,11 +11,12 @@ import {
   apis,
   apisQuery,
 } from '../schemas/apis.ts';
-import type { NumberedPage, PageByNumber, Store } from '../store/port.ts';
+import type { NumberedPage, PageByNumber } from '../store/port/page.ts';
+import type { Store } from '../store/port/store.ts';
 import { isManagementAudience, managementApi } from './management.ts';
 import { numberedAnswer, numberedPageOf, pageTooLarge } from './numbered-page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
-import { badBody, conflict, notFound, Problem, quoted } from './problem.ts';
+import { badBody, conflict, notFound, Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface ApiDeps {

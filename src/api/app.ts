@@ -4,36 +4,36 @@ import type { TokenEndpoint } from '../auth/token.ts';
 import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Pulls } from '../pull/pulls.ts';
-import type { Store } from '../store/port.ts';
-import { createRoom } from './room.ts';
+import type { Store } from '../store/port/store.ts';
+import { createRoom } from './http/room.ts';
 import { createEventBodies } from './event-bodies.ts';
-import { boundForwarded } from './forwarded.ts';
-import { createGate } from './gate.ts';
-import type { Log } from './log.ts';
-import { measureRoutes, measureUnserved, type RequestMeter } from './meter.ts';
-import { type Route, serveMissing } from './missing.ts';
+import { boundForwarded } from './http/forwarded.ts';
+import { createGate } from './authenticate.ts';
+import type { Log } from '../core/log.ts';
+import { measureRoutes, measureUnserved, type RequestMeter } from './http/request-metrics.ts';
+import { type Route, serveMissing } from './http/not-found.ts';
 import { registerOauth } from './oauth.ts';
 import { allOperations } from './operations.ts';
 import type { Operation } from './operation.ts';
-import { registerOps } from './ops.ts';
-import { poolRandom } from './pool.ts';
-import { Problem } from './problem.ts';
-import { createRateLimiter } from './rate.ts';
+import { registerOps } from './health.ts';
+import { poolRandom } from './http/random-pool.ts';
+import { Problem } from './http/problem.ts';
+import { createRateLimiter } from './http/rate.ts';
 import { createReadiness } from './readiness.ts';
-import { registerReference } from './reference.ts';
-import { createRemoteReader, createSecureReader } from './remote.ts';
-import { answering, sendProblem, serve, type ServeDeps } from './serve.ts';
+import { registerReference } from './reference/reference.ts';
+import { createRemoteReader, createSecureReader } from './http/client-address.ts';
+import { answering, sendProblem, serve, type ServeDeps } from './http/serve.ts';
 import type { ApiSettings } from './settings.ts';
 import {
   continueWhenRead,
   createBrokenRequestHandler,
   literalPath,
   serverLimits,
-} from './server.ts';
+} from './http/server.ts';
 import { createTenantDirectory } from './tenants.ts';
-import { createTurnQueue } from './turn-queue.ts';
-import { createUnreadAnswers } from './unread.ts';
-import type { TlsServer } from './tls.ts';
+import { createTurnQueue } from './http/turn-queue.ts';
+import { createUnreadAnswers } from './http/unread.ts';
+import type { TlsServer } from './http/tls.ts';
 
 export interface AppDeps {
   readonly store: Store;
@@ -45,7 +45,7 @@ export interface AppDeps {
   readonly pulls: Pulls;
   readonly clock: Clock;
   readonly random: RandomBytes;
-  readonly log: Log;
+  readonly log: Pick<Log, 'error' | 'warn'>;
   /** False from the moment the process is to end: new requests are answered with 503. */
   readonly ready: () => boolean;
   /** What keeps this node from its work although the store answers, for `/readyz`; one sentence. */

@@ -15,11 +15,11 @@ import {
   type KeySetSent,
 } from '../schemas/clients.ts';
 import { emptyBody } from '../schemas/schema.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
-import { heldScopes, requireOwn } from './own.ts';
-import { badBody, conflict, notFound, type Problem, quoted } from './problem.ts';
+import { heldScopes, requireOwn } from './scope-rules.ts';
+import { badBody, conflict, notFound, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface ClientDeps {

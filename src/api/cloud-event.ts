@@ -1,5 +1,5 @@
-import { badBody, quoted } from './problem.ts';
-import { isRawJSON } from './raw-json.ts';
+import { badBody, quoted } from './http/problem.ts';
+import { isRawJSON } from './http/raw-json.ts';
 
 /**
  * Checks the attributes of a CloudEvent that are delivered as they are: optional ones like

@@ -12,12 +12,13 @@ import {
   redelivery,
   type DeliveriesQuery,
 } from '../schemas/deliveries.ts';
-import type { FailureFilter, Store } from '../store/port.ts';
+import type { FailureFilter } from '../store/port/deliveries.ts';
+import type { Store } from '../store/port/store.ts';
 import { type Answer, type Call, type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
-import { badBody, badQuery, conflict, notFound, quoted } from './problem.ts';
+import { badBody, badQuery, conflict, notFound, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { JsonText } from './sliced-json.ts';
+import { JsonText } from './http/sliced-json.ts';
 import { streamOf } from './stream-of.ts';
 import { windowOf } from './window.ts';
 

@@ -1,7 +1,7 @@
 import type { AuthorizationPatch, DestinationPatch } from '../core/streams.ts';
 import type { Authorization, Destination } from '../core/types.ts';
 import type { DestinationSent, StreamShown } from '../schemas/streams.ts';
-import { badBody, quoted } from './problem.ts';
+import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 type EgressSettings = Pick<ApiSettings, 'allowHttpEndpoints' | 'blockedLiteral'>;

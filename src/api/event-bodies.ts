@@ -5,10 +5,10 @@ import {
   Worker,
   type MessagePort,
 } from 'node:worker_threads';
-import { thread } from '../asset.ts';
+import { thread } from '../core/asset.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
-import { createTurnQueue } from './turn-queue.ts';
-import { Problem } from './problem.ts';
+import { createTurnQueue } from './http/turn-queue.ts';
+import { Problem } from './http/problem.ts';
 import {
   type BodyToRead,
   createEventReader,

@@ -1,6 +1,6 @@
 import { constants, setPriority } from 'node:os';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
-import { Problem } from './problem.ts';
+import { Problem } from './http/problem.ts';
 import {
   type BodyToRead,
   createEventReader,

@@ -5,7 +5,7 @@ import { formatOffset } from '../core/offset.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import type { Appended, NewEvent, Tenant } from '../core/types.ts';
 import { publish, published, publishCloudEvent, publishCloudEvents } from '../schemas/events.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import type { EventBodies } from './event-bodies.ts';
 import { type Operation, operation } from './operation.ts';
 import type { EventForm, SentEvent } from './sent-events.ts';

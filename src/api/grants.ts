@@ -9,14 +9,14 @@ import {
   grants,
   grantsQuery,
 } from '../schemas/grants.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import { noApi } from './apis.ts';
-import { apiOf, audiencesOf } from './audience.ts';
+import { apiOf, audiencesOf } from './api-lookup.ts';
 import { noClient } from './clients.ts';
 import { type Caller, type Operation, operation } from './operation.ts';
-import { heldScopes, requireOwn } from './own.ts';
+import { heldScopes, requireOwn } from './scope-rules.ts';
 import { nextOf, pageOf } from './page.ts';
-import { conflict, notFound, type Problem } from './problem.ts';
+import { conflict, notFound, type Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface GrantDeps {

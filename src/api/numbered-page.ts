@@ -1,5 +1,5 @@
-import { Problem } from './problem.ts';
-import type { NumberedPage, PageByNumber } from '../store/port.ts';
+import { Problem } from './http/problem.ts';
+import type { NumberedPage, PageByNumber } from '../store/port/page.ts';
 
 /** What a query says of its page, defaults left out. */
 export interface NumberedQuery {

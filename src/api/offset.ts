@@ -1,8 +1,8 @@
 import { checkOf, parseOffset } from '../core/offset.ts';
 import type { Offset } from '../core/types.ts';
-import { idAt } from '../pull/start.ts';
-import type { LogStore } from '../store/port.ts';
-import { badBody, quoted } from './problem.ts';
+import { idAt } from '../pull/start-position.ts';
+import type { LogStore } from '../store/port/log.ts';
+import { badBody, quoted } from './http/problem.ts';
 
 /** A property of a body that holds an offset. */
 export interface OffsetProperty {

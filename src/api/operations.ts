@@ -1,14 +1,14 @@
 import type { Clock, RandomBytes } from '../core/clock.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import { apiOperations } from './apis.ts';
 import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
 import type { EventBodies } from './event-bodies.ts';
 import { eventOperations } from './events.ts';
 import { grantOperations } from './grants.ts';
-import type { Log } from './log.ts';
+import type { Log } from '../core/log.ts';
 import type { Operation } from './operation.ts';
-import { actionOperations } from './ops.ts';
+import { actionOperations } from './health.ts';
 import { pullOperations } from './pull.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { ApiSettings } from './settings.ts';
@@ -18,7 +18,7 @@ import { roleOperations } from './roles.ts';
 import { signingSecretOperations } from './signing-secret.ts';
 import { statsOperations } from './stats.ts';
 import { streamOperations } from './streams.ts';
-import { testOperations } from './tests.ts';
+import { testOperations } from './test-events.ts';
 import { userOperations } from './users.ts';
 
 /** What the handlers of operations work with. */
@@ -26,7 +26,7 @@ export interface OperationDeps {
   readonly store: Store;
   readonly clock: Pick<Clock, 'after'>;
   readonly random: RandomBytes;
-  readonly log: Log;
+  readonly log: Pick<Log, 'error' | 'warn'>;
   readonly settings: ApiSettings;
   readonly pulls: Pulls;
   readonly eventBodies: EventBodies;

@@ -1,5 +1,5 @@
 import { formatCursor, parseCursor } from '../core/page.ts';
-import { badQuery, quoted } from './problem.ts';
+import { badQuery, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 /** The page that a query asks for, as the store speaks of it. */

@@ -1,12 +1,18 @@
 import { parseTime } from '../core/date.ts';
 import { parseOffset, type Position } from '../core/offset.ts';
 import type { Place, Pulls } from '../pull/pulls.ts';
-import type { AskedStart } from '../pull/start.ts';
+import type { AskedStart } from '../pull/start-position.ts';
 import { pullBody, pullHeaders, pullQuery } from '../schemas/pull.ts';
 import type { Static } from '../schemas/schema.ts';
 import { type Operation, operation } from './operation.ts';
-import { badQuery, cursorExpired, type Problem, quoted, tooManyConnections } from './problem.ts';
-import { openSink } from './response-sink.ts';
+import {
+  badQuery,
+  cursorExpired,
+  type Problem,
+  quoted,
+  tooManyConnections,
+} from './http/problem.ts';
+import { openSink } from './http/response-sink.ts';
 
 export interface PullDeps {
   readonly pulls: Pulls;

@@ -1,7 +1,8 @@
 import type { Clock, Millis } from '../core/clock.ts';
 import { StoreUnavailable, type UnavailableReason } from '../core/errors.ts';
-import type { NodeState, Store } from '../store/port.ts';
-import { isSkewed } from '../store/port-time.ts';
+import type { NodeState } from '../store/port/ownership.ts';
+import type { Store } from '../store/port/store.ts';
+import { isSkewed } from '../store/port/time.ts';
 
 /** Whether this node can do its work. */
 export interface Readiness {

@@ -12,12 +12,12 @@ import {
   replayText,
 } from '../schemas/replays.ts';
 import { streamParams } from '../schemas/schema.ts';
-import { positionAt } from '../pull/start.ts';
-import type { Store } from '../store/port.ts';
+import { positionAt } from '../pull/start-position.ts';
+import type { Store } from '../store/port/store.ts';
 import { type Operation, operation } from './operation.ts';
 import { offsetOf } from './offset.ts';
-import { badBody, conflict, notFound } from './problem.ts';
-import { whenSeen } from './seen.ts';
+import { badBody, conflict, notFound } from './http/problem.ts';
+import { whenSeen } from './wait-for-owner.ts';
 import { noStream, streamOf } from './stream-of.ts';
 import { windowOf } from './window.ts';
 

@@ -12,15 +12,15 @@ import {
   roleUsersQuery,
   usersSent,
 } from '../schemas/roles.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import { noApi } from './apis.ts';
-import { apisOf, type AudienceDeps, audiencesOf } from './audience.ts';
+import { apisOf, type AudienceDeps, audiencesOf } from './api-lookup.ts';
 import { noClient } from './clients.ts';
 import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
 import { type Operation, operation } from './operation.ts';
-import { requireOwn } from './own.ts';
+import { requireOwn } from './scope-rules.ts';
 import { nextOf, pageOf } from './page.ts';
-import { badBody, quoted } from './problem.ts';
+import { badBody, quoted } from './http/problem.ts';
 import { noRole } from './roles.ts';
 import type { ApiSettings } from './settings.ts';
 import { noUser } from './users.ts';

@@ -2,10 +2,10 @@ import type { RandomBytes } from '../core/clock.ts';
 import { makeRoleId } from '../core/ids.ts';
 import type { Role } from '../core/types.ts';
 import { role, roleCreate, roleParams, rolePatch, roles, rolesQuery } from '../schemas/roles.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
 import { type Operation, operation } from './operation.ts';
-import { conflict, notFound, type Problem } from './problem.ts';
+import { conflict, notFound, type Problem } from './http/problem.ts';
 
 export interface RoleDeps {
   readonly store: Pick<Store, 'roles'>;

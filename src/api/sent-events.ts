@@ -10,11 +10,11 @@ import {
   publishCloudEvent,
   publishCloudEvents,
 } from '../schemas/events.ts';
-import { parseBody } from './body.ts';
+import { parseBody } from './http/body.ts';
 import { checkExtensions } from './cloud-event.ts';
-import { badBody, quoted, tooLarge } from './problem.ts';
-import { bodyCheck, type Check } from './validation.ts';
-import { mayHoldInexactNumber, parseVerbatim } from './verbatim.ts';
+import { badBody, quoted, tooLarge } from './http/problem.ts';
+import { bodyCheck, type Check } from './http/validation.ts';
+import { mayHoldInexactNumber, parseVerbatim } from './http/verbatim.ts';
 
 /** An event that a client sent, checked, its data as text. */
 export interface SentEvent {

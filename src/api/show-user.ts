@@ -3,7 +3,7 @@ import { userParts } from '../core/users.ts';
 import type { FieldsQuery } from '../schemas/users.ts';
 import { membersOf } from '../core/json-parts.ts';
 import { atOnce } from '../core/slices.ts';
-import { JsonText } from './sliced-json.ts';
+import { JsonText } from './http/sliced-json.ts';
 
 /**
  * Returns the user with the members that the query asks for; names that no user has choose nothing.

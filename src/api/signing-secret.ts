@@ -5,7 +5,7 @@ import { rotateSecret } from '../core/streams.ts';
 import type { SigningSecret, Stream } from '../core/types.ts';
 import { emptyBody, streamParams } from '../schemas/schema.ts';
 import { signingSecret } from '../schemas/streams.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import { type Operation, operation } from './operation.ts';
 import { noStream, streamOf } from './stream-of.ts';
 

@@ -1,6 +1,6 @@
 import type { Stream } from '../core/types.ts';
-import type { Store } from '../store/port.ts';
-import { notFound, type Problem } from './problem.ts';
+import type { Store } from '../store/port/store.ts';
+import { notFound, type Problem } from './http/problem.ts';
 
 /** The stream of a path. Throws 404 when there is none. */
 export async function streamOf(

@@ -18,15 +18,15 @@ import {
   streamsQuery,
   type StreamShown,
 } from '../schemas/streams.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import { destinationOf, secretMember, showDestination } from './destination.ts';
-import type { Log } from './log.ts';
+import type { Log } from '../core/log.ts';
 import { type Answer, type Call, type Operation, operation } from './operation.ts';
 import { offsetOf } from './offset.ts';
 import { nextOf, pageOf } from './page.ts';
-import { badBody, conflict, type Problem, quoted } from './problem.ts';
+import { badBody, conflict, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { removeStream, whenSeen } from './seen.ts';
+import { removeStream, whenSeen } from './wait-for-owner.ts';
 import { newSecret } from './signing-secret.ts';
 import { noStream, streamOf } from './stream-of.ts';
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 
 /** Who answers under which host. */
 export interface TenantDirectory {

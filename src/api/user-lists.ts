@@ -8,14 +8,14 @@ import {
   type UsersQuery,
   usersQuery,
 } from '../schemas/users.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import { numberedPageOf, pageTooLarge, totalsOf } from './numbered-page.ts';
 import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
-import { badQuery, Problem } from './problem.ts';
+import { badQuery, Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { showUser } from './show-user.ts';
-import type { JsonText } from './sliced-json.ts';
+import type { JsonText } from './http/sliced-json.ts';
 
 interface Deps {
   readonly store: Pick<Store, 'users'>;

@@ -24,15 +24,15 @@ import {
   type UserPatchSent,
   userQuery,
 } from '../schemas/users.ts';
-import type { Store } from '../store/port.ts';
-import { ClientGone } from './body.ts';
+import type { Store } from '../store/port/store.ts';
+import { ClientGone } from './http/body.ts';
 import { sizeOf } from '../core/json-parts.ts';
 import { inTurns } from '../core/slices.ts';
 import { type Call, type Operation, operation } from './operation.ts';
-import { badBody, conflict, notFound, Problem, quoted } from './problem.ts';
+import { badBody, conflict, notFound, Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { showUser } from './show-user.ts';
-import { createTurnQueue } from './turn-queue.ts';
+import { createTurnQueue } from './http/turn-queue.ts';
 import { userLists } from './user-lists.ts';
 
 export interface UserDeps {

@@ -1,6 +1,6 @@
 import { parseTime } from '../core/date.ts';
 import type { Millis } from '../core/clock.ts';
-import { type badQuery, quoted } from './problem.ts';
+import { type badQuery, quoted } from './http/problem.ts';
 
 /** The members by which a request names a stretch of time. */
 export interface SentWindow {

@@ -9,7 +9,7 @@ import {
 } from 'jose';
 import type { Millis } from '../core/clock.ts';
 import type { Client, Tenant } from '../core/types.ts';
-import type { ClientStore } from '../store/port.ts';
+import type { ClientStore } from '../store/port/clients.ts';
 import { LEEWAY_MS } from './claims.ts';
 import { tokenEndpointOf } from './issuer.ts';
 

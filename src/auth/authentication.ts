@@ -1,10 +1,10 @@
 import type { Millis } from '../core/clock.ts';
 import type { Client, Tenant } from '../core/types.ts';
-import type { ClientStore } from '../store/port.ts';
+import type { ClientStore } from '../store/port/clients.ts';
 import { authenticateByAssertion } from './assertion.ts';
 import { secretMatches } from './clients.ts';
 import type { ParameterName, Parameters } from './parameters.ts';
-import { invalidClient, invalidRequest, missingParameter, type Refusal } from './refusal.ts';
+import { invalidClient, invalidRequest, missingParameter, type Refusal } from './token-error.ts';
 
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 

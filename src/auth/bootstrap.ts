@@ -1,7 +1,7 @@
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
 import { type Client, managementApiId, type Tenant } from '../core/types.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import {
   type Credentials,
   type HandOver,

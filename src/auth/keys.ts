@@ -3,8 +3,9 @@ import { promisify } from 'node:util';
 import { calculateJwkThumbprint, type JWK } from 'jose';
 import type { Clock, Millis } from '../core/clock.ts';
 import type { SigningKey } from '../core/types.ts';
-import type { KeyStore, Store } from '../store/port.ts';
-import { createFresh } from './fresh.ts';
+import type { KeyStore } from '../store/port/keys.ts';
+import type { Store } from '../store/port/store.ts';
+import { createFresh } from './ttl-cache.ts';
 
 /** Keys of a tenant are read again after this time: other nodes follow within 10 s. */
 const FRESH_MS = 5_000;

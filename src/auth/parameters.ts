@@ -1,4 +1,4 @@
-import { invalidRequest, type Refusal } from './refusal.ts';
+import { invalidRequest, type Refusal } from './token-error.ts';
 
 /** The parameters of a token request. One without a value is not there (RFC 6749 section 3.2). */
 export type Parameters = ReadonlyMap<string, string>;

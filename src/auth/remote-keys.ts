@@ -1,6 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
-import { type DocumentDeps, fetchDocument } from './document.ts';
+import { type DocumentDeps, fetchDocument } from './fetch-json.ts';
 import type { FoundKey, KeySource } from './signature.ts';
 
 /** A set is fetched again in the background once it is older. */

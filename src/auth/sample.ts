@@ -1,7 +1,7 @@
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import { makeId, makeRoleId } from '../core/ids.ts';
 import type { Client, Tenant } from '../core/types.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import {
   type HandOver,
   hashSecret,

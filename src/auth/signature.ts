@@ -2,7 +2,7 @@ import { hash, type KeyObject } from 'node:crypto';
 import { compactVerify, decodeJwt, decodeProtectedHeader, errors } from 'jose';
 import type { Millis } from '../core/clock.ts';
 import { type Claims, claimsOf, flawOf } from './claims.ts';
-import { createMemory } from './memory.ts';
+import { createMemory } from './verified-tokens.ts';
 
 /** The one algorithm of access tokens. */
 const ALGORITHM = 'RS256';

@@ -1,12 +1,12 @@
 import { SignJWT } from 'jose';
 import type { Millis } from '../core/clock.ts';
 import { type Client, type Grant, managementApiId, type Tenant } from '../core/types.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import { authenticateClient } from './authentication.ts';
 import { audienceOf, issuerOf, managementAudiences } from './issuer.ts';
 import type { Keyring } from './keys.ts';
 import { readParameters } from './parameters.ts';
-import { accessDenied, missingParameter, Refusal } from './refusal.ts';
+import { accessDenied, missingParameter, Refusal } from './token-error.ts';
 
 const GRANT_TYPE = 'client_credentials';
 const MANAGEMENT_LIFETIME_SECONDS = 86_400;

@@ -1,9 +1,10 @@
 import type { Clock, Millis } from '../core/clock.ts';
 import type { Client, Tenant } from '../core/types.ts';
-import type { ClientStore, Store } from '../store/port.ts';
+import type { ClientStore } from '../store/port/clients.ts';
+import type { Store } from '../store/port/store.ts';
 import type { Claims } from './claims.ts';
 import { readCredentials } from './credentials.ts';
-import { createFresh } from './fresh.ts';
+import { createFresh } from './ttl-cache.ts';
 import { audienceOf, issuerOf } from './issuer.ts';
 import type { Keyring } from './keys.ts';
 import { createTokenVerifier, type KeySource, type Refusal, type Verdict } from './signature.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type Api, pathOf } from './api.ts';
+import { type Api, pathOf } from './http/client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -11,11 +11,11 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { confirmed } from './confirm.ts';
-import { usageError } from './failure.ts';
+import { usageError } from './http/errors.ts';
 import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
-import { allPages, numberedPages } from './pages.ts';
-import { type Column, pairLines, tableLines } from './table.ts';
+import { allPages, numberedPages } from './http/pages.ts';
+import { type Column, pairLines, tableLines } from './terminal/table.ts';
 
 /** A client as the API answers it (contract section 14.1), as far as it is shown. */
 interface ClientShown {

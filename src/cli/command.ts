@@ -1,10 +1,10 @@
 import { type Command, Option } from 'commander';
-import { type Api, createApi } from './api.ts';
+import { type Api, createApi } from './http/client.ts';
 import { printable } from '../core/setting.ts';
-import { CommandFailed, exitCodes } from './failure.ts';
+import { CommandFailed, exitCodes } from './http/errors.ts';
 import { terminalSafe } from './json.ts';
-import { openSession, type SessionDeps } from './session.ts';
-import { createTerminal, type Streams, type Terminal } from './terminal.ts';
+import { openSession, type SessionDeps } from './http/session.ts';
+import { createTerminal, type Streams, type Terminal } from './terminal/terminal.ts';
 
 /** What the commands that work over HTTP need of the program. */
 export interface CliDeps extends Omit<SessionDeps, 'note'> {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type Api, pathOf, type Query } from './api.ts';
+import { type Api, pathOf, type Query } from './http/client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -12,10 +12,10 @@ import {
 } from './command.ts';
 import { indented, writeJson } from './json.ts';
 import { listOption, wholeNumberOption } from './option.ts';
-import { allPages } from './pages.ts';
+import { allPages } from './http/pages.ts';
 import { streamIdOf } from './stream.ts';
-import { type Column, pairLines, shortTime, tableLines } from './table.ts';
-import type { Paint } from './terminal.ts';
+import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
+import type { Paint } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
 
 /** A failure as the API answers it (contract section 8), as far as it is shown. */

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { DestinationSent, StreamShown } from '../schemas/streams.ts';
-import { usageError } from './failure.ts';
+import { usageError } from './http/errors.ts';
 import { secretOption } from './option.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './terminal/terminal.ts';
 
 /** How an endpoint and its authorization are said on the command line. */
 export interface DestinationOptions {

@@ -13,13 +13,13 @@ import {
   show,
   withCommonOptions,
 } from './command.ts';
-import { CommandFailed, usageError } from './failure.ts';
+import { CommandFailed, usageError } from './http/errors.ts';
 import { readJson, writeJson } from './json.ts';
-import { linesOf } from './lines.ts';
+import { linesOf } from './read-lines.ts';
 import { fileOption } from './option.ts';
-import { counted, progressText } from './progress.ts';
+import { counted, progressText } from './terminal/progress.ts';
 import { addTailCommand } from './tail.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
 
 interface PublishOptions extends CommonOptions {

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
 import { isSecret, type Verdict, verify } from '../core/sign.ts';
-import { pathOf } from './api.ts';
+import { pathOf } from './http/client.ts';
 import {
   type CliDeps,
   type CommonOptions,
@@ -13,12 +13,12 @@ import {
   runWithApi,
   withCommonOptions,
 } from './command.ts';
-import { CommandFailed, exitCodes, usageError } from './failure.ts';
+import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
 import { indented, readJson, writeJson } from './json.ts';
 import { secretOption, wholeNumberOption } from './option.ts';
 import { waitFor } from './retry.ts';
 import { streamIdOf } from './stream.ts';
-import type { Paint } from './terminal.ts';
+import type { Paint } from './terminal/terminal.ts';
 
 interface ListenOptions extends CommonOptions {
   readonly host: string;

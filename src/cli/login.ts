@@ -15,9 +15,9 @@ import {
   type Profile,
   readProfiles,
   writeProfiles,
-} from './credentials.ts';
-import { CommandFailed, usageError } from './failure.ts';
-import { createHttp } from './http.ts';
+} from './http/credentials.ts';
+import { CommandFailed, usageError } from './http/errors.ts';
+import { createHttp } from './http/http.ts';
 import { secretOption } from './option.ts';
 import {
   audienceOf,
@@ -25,7 +25,7 @@ import {
   requestToken,
   serverOrigin,
   warnOfPlainHttp,
-} from './session.ts';
+} from './http/session.ts';
 
 interface LoginOptions extends CommonOptions {
   readonly clientId?: string;

@@ -1,18 +1,29 @@
-import { decideAlerts, nothingTold } from '../core/alarm.ts';
-import { type Alert, alertBody } from '../core/alert.ts';
+import type { CommonOptions, ApiRun } from './command.ts';
+import { decideAlerts, nothingTold } from '../alerting/rules.ts';
+import { type Alert, alertBody } from '../alerting/alert.ts';
 import { formatTime } from '../core/date.ts';
-import { addToOutbox, type Place } from '../core/outbox.ts';
+import { addToOutbox, type Place } from '../alerting/outbox.ts';
 import { printable } from '../core/setting.ts';
-import { type Courier, createCourier } from '../ops/alert-courier.ts';
-import { createAlertMail } from '../ops/alert-mail.ts';
-import { createAlertWebhook } from '../ops/alert-webhook.ts';
-import { pause } from '../ops/pause.ts';
-import type { ApiRun } from './command.ts';
-import { CommandFailed, exitCodes } from './failure.ts';
+import { type Courier, createCourier } from '../alerting/dispatcher.ts';
+import { createAlertMail } from '../alerting/mail-channel.ts';
+import { createAlertWebhook } from '../alerting/webhook-channel.ts';
+import { pause } from '../core/sleep.ts';
+import { CommandFailed, exitCodes } from './http/errors.ts';
 import { terminalSafe } from './json.ts';
-import type { MonitorOptions } from './monitor.ts';
-import { type OpenFailure, readLists } from './monitor-look.ts';
+import { type OpenFailure, readLists } from './monitor-poll.ts';
 import { type MonitorState, readState, writeState } from './monitor-state.ts';
+
+/** What `leat monitor` can be told. */
+export interface MonitorOptions extends CommonOptions {
+  readonly once?: boolean;
+  readonly interval: number;
+  readonly state?: string;
+  readonly webhookUrl?: string;
+  readonly email?: string;
+  readonly smtpUrl?: string;
+  readonly disableConsecutive: number;
+  readonly disableTotal: number;
+}
 
 /** As the service has them. */
 const sending = {

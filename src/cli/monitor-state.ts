@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
-import type { AlarmState } from '../core/alarm.ts';
+import type { AlarmState } from '../alerting/rules.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
-import type { Outbox } from '../core/outbox.ts';
-import { writeWhole } from '../ops/whole-file.ts';
-import { CommandFailed, exitCodes } from './failure.ts';
-import type { Seen } from './monitor-look.ts';
+import type { Outbox } from '../alerting/outbox.ts';
+import { writeWhole } from '../files/atomic-write.ts';
+import { CommandFailed, exitCodes } from './http/errors.ts';
+import type { Seen } from './monitor-poll.ts';
 
 /** What one look leaves to the next. */
 export interface MonitorState {

@@ -1,26 +1,8 @@
-import type { Command } from 'commander';
-import { InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { httpUrl, mailAddress, type Parse, smtpUrl, wholeNumber } from '../core/value.ts';
-import {
-  type CliDeps,
-  type CommonOptions,
-  examples,
-  runWithApi,
-  withCommonOptions,
-} from './command.ts';
-import { usageError } from './failure.ts';
-
-/** What `leat monitor` can be told. */
-export interface MonitorOptions extends CommonOptions {
-  readonly once?: boolean;
-  readonly interval: number;
-  readonly state?: string;
-  readonly webhookUrl?: string;
-  readonly email?: string;
-  readonly smtpUrl?: string;
-  readonly disableConsecutive: number;
-  readonly disableTotal: number;
-}
+import { type CliDeps, examples, runWithApi, withCommonOptions } from './command.ts';
+import type { MonitorOptions } from './monitor-loop.ts';
+import { usageError } from './http/errors.ts';
 
 /** `leat monitor`: the alarm of a server that has none, or that somebody else runs. */
 export function addMonitorCommand(program: Command, deps: CliDeps): void {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type Api, pathOf } from './api.ts';
+import { type Api, pathOf } from './http/client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -15,9 +15,9 @@ import {
   type FailureShown,
   withFailureFilter,
 } from './deliveries.ts';
-import { CommandFailed, exitCodes, usageError } from './failure.ts';
+import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
 import { terminalSafe } from './json.ts';
-import { counted, progressText } from './progress.ts';
+import { counted, progressText } from './terminal/progress.ts';
 import { type RedeliveryState, redeliveryState } from './redelivery.ts';
 import { waitFor } from './retry.ts';
 import { streamIdOf } from './stream.ts';

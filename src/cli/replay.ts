@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
 import type { ReplayShown } from '../schemas/replays.ts';
-import { pathOf } from './api.ts';
+import { pathOf } from './http/client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -11,14 +11,14 @@ import {
   show,
   withCommonOptions,
 } from './command.ts';
-import { CommandFailed, exitCodes, usageError } from './failure.ts';
+import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
 import { terminalSafe } from './json.ts';
 import { listOption } from './option.ts';
-import { progressText } from './progress.ts';
+import { progressText } from './terminal/progress.ts';
 import { waitFor } from './retry.ts';
 import { streamIdOf } from './stream.ts';
-import { pairLines, shortTime } from './table.ts';
-import type { Paint } from './terminal.ts';
+import { pairLines, shortTime } from './terminal/table.ts';
+import type { Paint } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
 
 interface StartOptions extends CommonOptions {

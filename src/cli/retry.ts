@@ -1,5 +1,5 @@
 import type { Clock, Millis } from '../core/clock.ts';
-import type { HttpAnswer } from './http.ts';
+import type { HttpAnswer } from './http/http.ts';
 
 /** What repeating needs. */
 export interface RetryDeps {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { type Api, pathOf } from './api.ts';
-import { chartLines } from './chart.ts';
+import { type Api, pathOf } from './http/client.ts';
+import { chartLines } from './terminal/chart.ts';
 import {
   type CliDeps,
   type CommonOptions,

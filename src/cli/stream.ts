@@ -1,8 +1,8 @@
 import type { StreamShown } from '../schemas/streams.ts';
 import { printable } from '../core/setting.ts';
-import { type Api, pathOf } from './api.ts';
-import { CommandFailed, exitCodes } from './failure.ts';
-import { allPages } from './pages.ts';
+import { type Api, pathOf } from './http/client.ts';
+import { CommandFailed, exitCodes } from './http/errors.ts';
+import { allPages } from './http/pages.ts';
 
 /** Every event stream, oldest first. */
 export function allStreams(api: Api): Promise<StreamShown[]> {

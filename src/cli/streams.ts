@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { printable } from '../core/setting.ts';
 import type { StreamShown } from '../schemas/streams.ts';
-import { pathOf } from './api.ts';
+import { pathOf } from './http/client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -18,12 +18,12 @@ import {
   newDestination,
   withDestinationOptions,
 } from './destination.ts';
-import { usageError } from './failure.ts';
+import { usageError } from './http/errors.ts';
 import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
 import { allStreams, findStream, streamIdOf } from './stream.ts';
-import { type Column, pairLines, shortTime, tableLines } from './table.ts';
-import type { Paint } from './terminal.ts';
+import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
+import type { Paint } from './terminal/terminal.ts';
 
 interface StreamOptions extends CommonOptions, DestinationOptions {
   readonly name?: string;

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Command } from 'commander';
 import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
-import type { Query } from './api.ts';
+import type { Query } from './http/client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -11,15 +11,15 @@ import {
   runWithApi,
   withCommonOptions,
 } from './command.ts';
-import { CommandFailed, exitCodes, usageError } from './failure.ts';
-import { connectionFailure } from './http.ts';
+import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
+import { connectionFailure } from './http/http.ts';
 import { readJson, terminalSafe, writeJson } from './json.ts';
 import { listOption, wholeNumberOption } from './option.ts';
 import { waitFor } from './retry.ts';
-import { createSseReader, type ServerSentEvent } from './sse.ts';
-import type { Format, Paint } from './terminal.ts';
+import { createSseReader, type ServerSentEvent } from './http/sse.ts';
+import type { Format, Paint } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
-import { cutTo, widthOf } from './width.ts';
+import { cutTo, widthOf } from './terminal/width.ts';
 
 interface TailOptions extends CommonOptions {
   readonly type?: readonly string[];

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { pathOf } from './api.ts';
+import { pathOf } from './http/client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -12,7 +12,7 @@ import {
 } from './command.ts';
 import { failureLines, type FailureShown } from './deliveries.ts';
 import { dataOf } from './events.ts';
-import { CommandFailed, exitCodes } from './failure.ts';
+import { CommandFailed, exitCodes } from './http/errors.ts';
 import { terminalSafe } from './json.ts';
 import { wholeNumberOption } from './option.ts';
 import { waitFor } from './retry.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type Api, pathOf } from './api.ts';
+import { type Api, pathOf } from './http/client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -12,12 +12,12 @@ import {
 } from './command.ts';
 import { confirmed } from './confirm.ts';
 import { dataOf } from './events.ts';
-import { CommandFailed, exitCodes, usageError } from './failure.ts';
+import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
 import { indented, writeJson } from './json.ts';
 import { secretOption, wholeNumberOption } from './option.ts';
-import { allUsers } from './pages.ts';
-import { type Column, shortTime, tableLines } from './table.ts';
-import type { Terminal } from './terminal.ts';
+import { allUsers } from './http/pages.ts';
+import { type Column, shortTime, tableLines } from './terminal/table.ts';
+import type { Terminal } from './terminal/terminal.ts';
 
 /** A user as the API answers it (contract section 13), as far as it is shown. */
 interface UserShown {

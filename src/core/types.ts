@@ -1,5 +1,5 @@
 /**
- * The nouns of Leat. Read this file first, then `store/port.ts`, then `delivery/`.
+ * The nouns of Leat. Read this file first, then `store/port/store.ts`, then `delivery/`.
  *
  * A tenant has one append-only log of events. An event stream is a cursor on that log with a filter
  * (its subscriptions) and a destination. What went well leaves no row of its own; only exceptions
@@ -293,4 +293,15 @@ export interface User {
   readonly profileJson: string;
   readonly createdAt: Millis;
   readonly updatedAt: Millis;
+}
+
+export interface StreamRef {
+  readonly tenant: number;
+  readonly stream: string;
+}
+
+/** A running Leat process; `incarnation` rises each time it joins. */
+export interface Node {
+  readonly id: string;
+  readonly incarnation: number;
 }

@@ -3,9 +3,9 @@ import { deliveryBody } from '../core/envelope.ts';
 import { classify, decide, type PostResult } from '../core/retry.ts';
 import { decodeSecret, sign } from '../core/sign.ts';
 import type { Authorization, DeliveredEvent, DeliveryKind, Offset, Stream } from '../core/types.ts';
-import type { Outcome } from '../store/port.ts';
+import type { Outcome } from '../store/port/settlement.ts';
 import type { DeliverySettings } from './settings.ts';
-import type { Post, WebhookRequest } from './transport.ts';
+import type { Post, WebhookRequest } from './http/transport.ts';
 import type { WindowEntry } from './window.ts';
 
 /** One HTTP request for one event to one destination, from its start until it is settled. */

@@ -1,11 +1,12 @@
-import type { Clock, Timer } from '../core/clock.ts';
+import type { Timer } from '../core/clock.ts';
 import type { Backlog } from './backlog.ts';
-import type { Store } from '../store/port.ts';
-import { createPatience, type Patience } from './patience.ts';
-import type { DeliveryReport } from './report.ts';
-import type { DeliverySettings } from './settings.ts';
-import type { Transport } from './transport.ts';
-import { createWorkshop, type Workshop } from './workshop.ts';
+import { createPatience, type Patience } from './store-retry.ts';
+import {
+  createWorkshop,
+  type DispatcherDeps,
+  type DispatcherState,
+  type Workshop,
+} from './incarnation.ts';
 
 /**
  * Delivers events of the log to webhooks, on one node. When the store turns out to have been replaced
@@ -24,39 +25,6 @@ export interface Dispatcher {
   backlogs(): Iterable<Backlog>;
   /** Resolves when there is nothing to do now; what is due later does not count. */
   idle(): Promise<void>;
-}
-
-/** How a dispatcher stands, for `/readyz` and metrics. */
-export interface DispatcherState {
-  /** The node's lease is in force: false until it has joined, and when it cannot renew in time. */
-  readonly holdsLease: boolean;
-  /** Streams that this node works for. */
-  readonly streams: number;
-  readonly inFlight: number;
-  /** Bytes of bodies of attempts under way. */
-  readonly inFlightBytes: number;
-  /** Results that are not in the store yet. */
-  readonly unsettled: number;
-  /** Streams that have something to send and wait for a slot of the node. */
-  readonly waiting: number;
-  /** Streams that do not stand at the head of their log. */
-  readonly behind: number;
-  /** Characters of bodies that wait in memory to be sent. */
-  readonly queuedBytes: number;
-  /** Characters of bodies in memory because their events are the newest of their logs. */
-  readonly tailBytes: number;
-  /** The store has failed and what failed is being repeated. */
-  readonly storeFails: boolean;
-}
-
-export interface DispatcherDeps {
-  readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'time' | 'watch'>;
-  readonly transport: Pick<Transport, 'prepare' | 'isReady' | 'post'>;
-  readonly clock: Clock;
-  readonly settings: DeliverySettings;
-  readonly report: (event: DeliveryReport) => void;
-  /** Tells nodes on one store apart; a former process of the same name counts as ended. */
-  readonly nodeId?: string | undefined;
 }
 
 const nothing: DispatcherState = {

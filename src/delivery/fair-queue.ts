@@ -1,4 +1,4 @@
-import { Deque } from './deque.ts';
+import { Deque } from '../log/deque.ts';
 
 /** The items of one tenant that wait for their turn: untried ones first, then refused ones. */
 class TenantQueue<T> {

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../core/clock.ts';
-import type { Heartbeat, Node, OwnershipStore } from '../store/port.ts';
-import type { Patience } from './patience.ts';
+import type { Heartbeat, OwnershipStore } from '../store/port/ownership.ts';
+import type { Node } from '../core/types.ts';
+import type { Patience } from './store-retry.ts';
 import type { DeliverySettings } from './settings.ts';
 
 /**

@@ -1,20 +1,22 @@
 import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
-import type { LogStore, Node, OwnedStream, OwnershipStore, StreamRef } from '../store/port.ts';
+import type { LogStore } from '../store/port/log.ts';
+import type { OwnedStream, OwnershipStore } from '../store/port/ownership.ts';
+import type { Node, StreamRef } from '../core/types.ts';
 import type { Backoffs } from './backoffs.ts';
-import { ClaimSweep } from './claim-sweep.ts';
-import type { Claims } from './claims.ts';
-import type { Due } from './due.ts';
-import type { Feed } from './feed.ts';
+import { ClaimSweep } from './prefetch/claim-sweep.ts';
+import type { Claims } from './prefetch/due-claims.ts';
+import type { Due } from './prefetch/due-timer.ts';
+import type { Feed } from './prefetch/prefetch.ts';
 import type { Lease } from './lease.ts';
-import type { Lane, Patience } from './patience.ts';
+import type { Lane, Patience } from './store-retry.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Replays } from './replays.ts';
 import type { Scheduler } from './scheduler.ts';
 import { Runner } from './runner.ts';
 import type { Sender } from './sender.ts';
 import { type DeliverySettings, longestWaitMs } from './settings.ts';
-import { Tail } from './tail.ts';
+import { Tail } from '../log/tail.ts';
 
 /** Streams in one command to the store. */
 const chunk = 256;

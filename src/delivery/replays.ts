@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
-import type { FeedAnswer, FeedAsk, ReplayStore } from '../store/port-replays.ts';
+import type { FeedAnswer, FeedAsk, ReplayStore } from '../store/port/replays.ts';
 import { FairQueue, type Offer } from './fair-queue.ts';
-import type { Lane, Patience } from './patience.ts';
+import type { Lane, Patience } from './store-retry.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { PaceLimits } from './pace.ts';
 import { replaySlots, type Runner } from './runner.ts';

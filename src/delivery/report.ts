@@ -1,5 +1,5 @@
 import type { DeliveryKind, Health, Offset } from '../core/types.ts';
-import type { Replacement } from '../store/port.ts';
+import type { Replacement } from '../store/port/ownership.ts';
 
 /**
  * What the dispatcher tells about its work: for logs, metrics and tests. Texts in it are cleared of

@@ -1,14 +1,14 @@
 import type { Millis } from '../core/clock.ts';
 import { differWithin } from '../core/subscription.ts';
 import type { Delivery, LogEvent, Offset, Stream } from '../core/types.ts';
-import type { CursorRaise, OwnedStream } from '../store/port.ts';
+import type { CursorRaise, OwnedStream } from '../store/port/ownership.ts';
 import type { Attempt, Target } from './attempt.ts';
-import { Deque } from './deque.ts';
+import { Deque } from '../log/deque.ts';
 import type { DeliverySettings } from './settings.ts';
 import { Pace, type PaceLimits } from './pace.ts';
 import type { Expectation, Slot } from './shares.ts';
 import { nextWork, type Work } from './slots.ts';
-import type { Tail } from './tail.ts';
+import type { Tail } from '../log/tail.ts';
 import { Window } from './window.ts';
 
 /** An attempt under way, and what it occupies. */

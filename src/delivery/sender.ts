@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
 import type { PostResult } from '../core/retry.ts';
 import type { Delivery } from '../core/types.ts';
-import type { StoreTime } from '../store/port-time.ts';
+import type { StoreTime } from '../store/port/time.ts';
 import { outcomeOf, prepareRequest, targetOf, type Ended } from './attempt.ts';
 import type { Backoffs } from './backoffs.ts';
 import type { Answer } from './pace.ts';
@@ -13,7 +13,7 @@ import { type DeliverySettings, leaseMsOf } from './settings.ts';
 import type { Settler } from './settler.ts';
 import type { Slot } from './shares.ts';
 import { createSlowAttempts, type SlowAttempts } from './slow-attempts.ts';
-import type { Transport } from './transport.ts';
+import type { Transport } from './http/transport.ts';
 
 /** Begins attempts, and hands what came of them to be settled. */
 export interface Sender {

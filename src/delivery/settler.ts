@@ -1,9 +1,10 @@
 import type { Clock, Timer } from '../core/clock.ts';
 import { StoreContentRefused } from '../core/errors.ts';
-import type { Offset } from '../core/types.ts';
-import type { DeliveryStore, Node, Outcome, SettledStream, Settlement } from '../store/port.ts';
+import type { Offset, Node } from '../core/types.ts';
+import type { DeliveryStore } from '../store/port/deliveries.ts';
+import type { Outcome, SettledStream, Settlement } from '../store/port/settlement.ts';
 import { rowsMore } from './attempt.ts';
-import type { Lane, Patience } from './patience.ts';
+import type { Lane, Patience } from './store-retry.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../core/clock.ts';
-import { Deque } from './deque.ts';
+import { Deque } from '../log/deque.ts';
 import type { Flight } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Offset } from '../core/types.ts';
-import { Deque } from './deque.ts';
+import { Deque } from '../log/deque.ts';
 
 /** An event of the log on its way: taken by a runner, later settled. */
 export interface WindowEntry {

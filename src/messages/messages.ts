@@ -1,7 +1,7 @@
 import { readCredentials } from '../auth/credentials.ts';
 import type { KeySource, TokenVerifier, Verdict } from '../auth/signature.ts';
 import type { Millis } from '../core/clock.ts';
-import { adminPermissions, allowedMethods, type Answer, type Answers } from './answers.ts';
+import { adminPermissions, allowedMethods, type Answer, type Answers } from './responses.ts';
 
 /** What the message API is asked, whichever way the request came in. */
 export interface Asked {

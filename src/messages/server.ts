@@ -13,10 +13,10 @@ import {
   type ConnectionRule,
   endWith,
   guardConnections,
-} from '../connection-guard.ts';
+} from '../api/http/connection-guard.ts';
 import type { Clock } from '../core/clock.ts';
-import { type Answer, type Answers, createAnswers } from './answers.ts';
-import { createLane } from './lane.ts';
+import { type Answer, type Answers, createAnswers } from './responses.ts';
+import { createLane } from './fast-path.ts';
 import { createMessages, type Respond, type Trust } from './messages.ts';
 import { createTexts } from './text.ts';
 

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Clock } from '../core/clock.ts';
-import type { Answer } from './answers.ts';
+import type { Answer } from './responses.ts';
 
 /**
  * Writes answers out as they go over the wire, in ASCII: status line, headers, `Date` (RFC 9110

@@ -1,9 +1,9 @@
 import { open, stat } from 'node:fs/promises';
-import type { Admin, Caller } from '../admin.ts';
+import type { Admin, Caller } from '../program/admin.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { checkCopy } from '../store/sqlite/copy-check.ts';
 import { bytesText } from './table.ts';
-import { makeFile } from './whole-copy.ts';
+import { makeFile } from '../files/new-file.ts';
 
 export interface BackupFileDeps extends Pick<Caller, 'progress' | 'signal'> {
   readonly admin: Admin;

@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 
 /** What an operator's command works on. */
 export interface CommandDeps {

@@ -6,7 +6,7 @@ import { formatTime } from '../core/date.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { Tenant } from '../core/types.ts';
 import { domain, tenantName } from '../core/value.ts';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import { backup } from './backup.ts';
 import { type Args, type Command, type CommandDeps, optionOf, textOf } from './command.ts';
 import { deleteTenant } from './delete-tenant.ts';

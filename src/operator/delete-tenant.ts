@@ -1,5 +1,5 @@
 import { StartRefused } from '../core/errors.ts';
-import { removeTenant } from '../ops/tenant-removal.ts';
+import { removeTenant } from '../upkeep/tenant-removal.ts';
 import { type Args, type Call, type CommandDeps, textOf } from './command.ts';
 import { countText } from './table.ts';
 

@@ -1,14 +1,14 @@
 import { X509Certificate } from 'node:crypto';
 import { lstat, open, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Admin } from '../admin.ts';
+import type { Admin } from '../program/admin.ts';
 import { type Config, dataFolderOf, type Loaded, tenantDomainOf } from '../config.ts';
 import { isLoopback } from '../core/value.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
-import { createEgressRule } from '../delivery/egress.ts';
-import type { AlertSender } from '../ops/alert-sender.ts';
-import { objectionTo, readTlsFiles } from '../ops/tls.ts';
+import { createEgressRule } from '../delivery/http/egress.ts';
+import type { AlertSender } from '../alerting/channel.ts';
+import { objectionTo, readTlsFiles } from '../tls/certificate-files.ts';
 import { bad, failed, type Finding, ok, warn } from './finding.ts';
 import type { StoreReport } from './store-findings.ts';
 import { bytesText } from './table.ts';

@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import type { Admin } from '../admin.ts';
-import { CommandFailed, exitCodes } from '../cli/failure.ts';
-import type { Terminal } from '../cli/terminal.ts';
+import type { Admin } from '../program/admin.ts';
+import { CommandFailed, exitCodes } from '../cli/http/errors.ts';
+import type { Terminal } from '../cli/terminal/terminal.ts';
 import type { Loaded } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
-import type { AlertSender } from '../ops/alert-sender.ts';
+import type { AlertSender } from '../alerting/channel.ts';
 import type { Args } from './command.ts';
 import { createProgressView } from './progress.ts';
 

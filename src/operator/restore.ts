@@ -5,13 +5,13 @@ import { type Config, dataFolderOf } from '../config.ts';
 import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { StartRefused } from '../core/errors.ts';
-import { presentSecretKey } from '../ops/data-folder.ts';
+import { presentSecretKey } from '../files/data-folder.ts';
 import { openStore } from '../store/open.ts';
-import type { Store } from '../store/port.ts';
-import type { StreamPosition } from '../store/port-overview.ts';
+import type { Store } from '../store/port/store.ts';
+import type { StreamPosition } from '../store/port/overview.ts';
 import { checkCopy } from '../store/sqlite/copy-check.ts';
 import { bytesText, type Column, countText, tableOf } from './table.ts';
-import { makeFile, refusePresent } from './whole-copy.ts';
+import { makeFile, refusePresent } from '../files/new-file.ts';
 
 export interface RestoreDeps {
   readonly config: Config;

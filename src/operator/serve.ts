@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import type { CommandDeps } from './command.ts';
 import { commandOf } from './commands.ts';
 import { openOperatorServer, type OperatorServer } from './server.ts';

@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused, StoreUnavailable } from '../core/errors.ts';
-import { writeWhole } from '../ops/whole-file.ts';
+import { writeWhole } from '../files/atomic-write.ts';
 import type { Args, Call, ProgressPoint } from './command.ts';
 import type { SocketPlace } from './socket-place.ts';
 import type { Ask, Line } from './wire.ts';

@@ -1,8 +1,8 @@
 import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import type { Tenant } from '../core/types.ts';
-import type { NodeState } from '../store/port.ts';
-import type { StoreSize, TenantOverview } from '../store/port-overview.ts';
+import type { NodeState } from '../store/port/ownership.ts';
+import type { StoreSize, TenantOverview } from '../store/port/overview.ts';
 import type { Args, Call, CommandDeps } from './command.ts';
 import { bytesText, type Column, countText, durationText, tableOf } from './table.ts';
 

@@ -1,4 +1,4 @@
-import type { Store } from '../store/port.ts';
+import type { Store } from '../store/port/store.ts';
 import type { Args, Call, CommandDeps } from './command.ts';
 import { bad, type Finding, ok, warn } from './finding.ts';
 import { bytesText, countText, durationText } from './table.ts';

@@ -3,15 +3,14 @@ import { StoreUnavailable } from '../core/errors.ts';
 import { checkOf, isSafe, type Position } from '../core/offset.ts';
 import { errorFrame, eventFrame, heartbeat, offsetFrame, type PullErrorCode } from '../core/sse.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
-import { Tail } from '../delivery/tail.ts';
-import type { Turns } from '../delivery/turns.ts';
-import type { LogStore } from '../store/port.ts';
-import { Audience } from './audience.ts';
+import { Tail } from '../log/tail.ts';
+import type { Turns } from '../log/read-limiter.ts';
+import type { LogStore } from '../store/port/log.ts';
+import { Audience, type Reader } from './reader.ts';
 import { pageOf, Pages } from './pages.ts';
-import type { Reader } from './reader.ts';
 import type { PullSettings } from './settings.ts';
-import type { Page } from './shelf.ts';
-import { positionAt } from './start.ts';
+import type { Page } from './page-cache.ts';
+import { positionAt } from './start-position.ts';
 
 export interface HubDeps {
   readonly tenant: number;

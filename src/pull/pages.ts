@@ -1,10 +1,10 @@
 import { checkOf } from '../core/offset.ts';
 import { eventFrame } from '../core/sse.ts';
 import type { Offset } from '../core/types.ts';
-import type { LogPage, LogStore } from '../store/port.ts';
-import type { Audience } from './audience.ts';
+import type { LogPage, LogStore } from '../store/port/log.ts';
+import type { Audience } from './reader.ts';
 import type { PullSettings } from './settings.ts';
-import { type Page, Shelf } from './shelf.ts';
+import { type Page, Shelf } from './page-cache.ts';
 
 /** No event is shorter as it is written: its envelope alone has more (core/envelope.ts). */
 const frameBytesMin = 200;

@@ -2,19 +2,20 @@ import type { Clock, RandomBytes, Timer } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
 import { greeting } from '../core/sse.ts';
 import type { Offset } from '../core/types.ts';
-import { Turns } from '../delivery/turns.ts';
-import type { Hint, Store } from '../store/port.ts';
+import { Turns } from '../log/read-limiter.ts';
+import type { Hint } from '../store/port/hints.ts';
+import type { Store } from '../store/port/store.ts';
 import { Hub } from './hub.ts';
 import { Reader, type ReaderFacts, type ReaderTimes } from './reader.ts';
-import { createSeats, type Seats } from './seats.ts';
+import { createSeats, type Seats } from './connection-limit.ts';
 import type { PullSettings } from './settings.ts';
 import type { Sink, SinkEvents } from './sink.ts';
-import { type AskedStart, type Start, startOf } from './start.ts';
+import { type AskedStart, type Start, startOf } from './start-position.ts';
 
 /**
  * The open pulls of this node: clients that read the logs of their tenants as server-sent events
  * (contract section 12). The room borrows `delivery/tail.ts`, the end of a log in memory, and
- * `delivery/turns.ts`, taking turns in reading it, and nothing else of that room.
+ * `log/read-limiter.ts`, taking turns in reading it, and nothing else of that room.
  */
 export interface Pulls {
   /** Whether a further pull of the client would be admitted now. */

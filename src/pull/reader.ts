@@ -1,6 +1,5 @@
-import type { Position } from '../core/offset.ts';
-import type { Offset } from '../core/types.ts';
-import type { Audience } from './audience.ts';
+import { checkOf, type Position } from '../core/offset.ts';
+import type { LogEvent, Offset } from '../core/types.ts';
 import type { Sink } from './sink.ts';
 
 /** Whether the token of a reader still holds. */
@@ -57,5 +56,56 @@ export class Reader {
     this.beatAtMs = times.beatAtMs;
     this.audience = audience;
     this.sink = sink;
+  }
+}
+
+/** A text for all live readers of an audience, and where it stands in the log. */
+export interface Piece {
+  readonly bytes: Uint8Array;
+  /** Every event the audience wants up to here was in a piece before. */
+  readonly after: Offset;
+  /** The last event of the piece. */
+  readonly last: Position;
+}
+
+/** Characters of frames that make a piece: a reader that is full leaves the rest in the log. */
+const pieceCharactersMax = 65_536;
+
+/**
+ * The readers of a tenant that want the same types. What joins the log is made into bytes once for
+ * all of them that are live, however many they are.
+ */
+export class Audience {
+  /** As the filter names them; absent for every type. */
+  readonly types: readonly string[] | undefined;
+  /** All of them, so that an audience without any can be forgotten. */
+  readonly readers = new Set<Reader>();
+  readonly live = new Set<Reader>();
+  #frames: string[] = [];
+  #characters = 0;
+  #after: Offset = 0;
+  #last: Pick<LogEvent, 'offset' | 'id'> = { offset: 0, id: '' };
+
+  constructor(types: readonly string[] | undefined) {
+    this.types = types;
+  }
+
+  /** Adds an event to the next piece; answers whether that should go out before another is added. */
+  gather(event: Pick<LogEvent, 'offset' | 'id'>, frame: string): boolean {
+    if (this.#frames.length === 0) this.#after = event.offset - 1;
+    this.#frames.push(frame);
+    this.#characters += frame.length;
+    this.#last = event;
+    return this.#characters >= pieceCharactersMax;
+  }
+
+  /** The piece that was gathered; `undefined` when that is nothing. */
+  takePiece(): Piece | undefined {
+    if (this.#frames.length === 0) return undefined;
+    const bytes = Buffer.from(this.#frames.join(''));
+    this.#frames = [];
+    this.#characters = 0;
+    const { offset, id } = this.#last;
+    return { bytes, after: this.#after, last: { offset, check: checkOf(id) } };
   }
 }

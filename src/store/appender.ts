@@ -1,7 +1,7 @@
 import { StoreContentRefused } from '../core/errors.ts';
 import type { Appended, NewEvent } from '../core/types.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
-import type { LogStore } from './port.ts';
+import type { LogStore } from './port/log.ts';
 
 /** Appends of many callers in few commits. */
 export interface Appender {

@@ -1,4 +1,5 @@
-import type { Hint, Store } from './port.ts';
+import type { Hint } from './port/hints.ts';
+import type { Store } from './port/store.ts';
 
 /** Hands hints of committed changes to whoever watches. */
 export interface Hints {

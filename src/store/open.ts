@@ -1,6 +1,6 @@
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { StoreLocation } from '../core/value.ts';
-import type { Store } from './port.ts';
+import type { Store } from './port/store.ts';
 import { openPostgresStore } from './postgres/store.ts';
 import { openSqliteStore } from './sqlite/store.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { managementScopes } from '../../src/auth/scopes.ts';
-import { allScopesBut, openSite, type Received, type Site } from './site.ts';
+import { allScopesBut, openSite, type Received, type Site } from './fixture.ts';
 
 let site: Site;
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { StoreUnavailable } from '../../src/core/errors.ts';
-import type { Store } from '../../src/store/port.ts';
+import type { Store } from '../../src/store/port/store.ts';
 import { exchange, requestText } from '../helpers/exchange.ts';
-import { allScopesBut, openSite, type Received, type Site } from './site.ts';
+import { allScopesBut, openSite, type Received, type Site } from './fixture.ts';
 
 /** What {@link broken} makes the list of streams and the ping fail with. */
 const fault: { error: Error | undefined } = { error: undefined };

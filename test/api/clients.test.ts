@@ -3,7 +3,7 @@ import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { type JWK, SignJWT } from 'jose';
 import { managementScopes } from '../../src/auth/scopes.ts';
-import { allScopesBut, openSite, type Received, type Site } from './site.ts';
+import { allScopesBut, openSite, type Received, type Site } from './fixture.ts';
 
 const issuer = 'https://login.example.net/';
 let site: Site;

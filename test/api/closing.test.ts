@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import type { Worker } from 'node:worker_threads';
-import { openSite } from './site.ts';
+import { openSite } from './fixture.ts';
 
 /** Reads from a socket until the text fits. */
 async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {

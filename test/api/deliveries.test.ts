@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
-import type { OwnedStream } from '../../src/store/port.ts';
+import type { OwnedStream } from '../../src/store/port/ownership.ts';
 import {
   claimDue,
   delivered,
@@ -10,8 +10,8 @@ import {
   sceneOf,
   start,
   type Scene,
-} from '../store/contract/scene.ts';
-import { openSite, type Received, type Site } from './site.ts';
+} from '../store/contract/fixture.ts';
+import { openSite, type Received, type Site } from './fixture.ts';
 
 let site: Site;
 let scene: Scene;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { createEventBodies } from '../../src/api/event-bodies.ts';
 import type { SentEvents } from '../../src/api/sent-events.ts';
-import { limits } from './site.ts';
+import { limits } from './fixture.ts';
 
 const own = (value: unknown) =>
   ({ bytes: Buffer.from(JSON.stringify(value)), form: 'own' }) as const;

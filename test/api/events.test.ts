@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { parseOffset } from '../../src/core/offset.ts';
-import { openSite, type Received, type Site } from './site.ts';
+import { openSite, type Received, type Site } from './fixture.ts';
 
 let site: Site;
 

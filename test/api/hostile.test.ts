@@ -3,9 +3,9 @@ import { after, before, describe, test } from 'node:test';
 import type { TSchema } from 'typebox';
 import { describedOperations } from '../../src/api/operations.ts';
 import type { Operation } from '../../src/api/operation.ts';
-import type { Schema } from '../../src/api/violation.ts';
+import type { Schema } from '../../src/api/http/violation.ts';
 import { openPull } from '../helpers/pull.ts';
-import { openSite, type Received, type Site } from './site.ts';
+import { openSite, type Received, type Site } from './fixture.ts';
 
 let site: Site;
 

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import type { User } from '../../src/core/types.ts';
 import { waitFor } from '../helpers/wait.ts';
-import { limits, openSite, type Received, type Site } from './site.ts';
+import { limits, openSite, type Received, type Site } from './fixture.ts';
 
 const MIB = 1_048_576;
 const total = 12;

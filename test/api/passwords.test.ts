@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { describe, test, type TestContext } from 'node:test';
-import { secondTenant } from '../auth/house.ts';
-import { openSite, type Received, type Site } from './site.ts';
+import { secondTenant } from '../auth/fixture.ts';
+import { openSite, type Received, type Site } from './fixture.ts';
 
 const openTrusting = async (t: TestContext): Promise<Site> => {
   const site = await openSite({ trustProxy: ['127.0.0.1'] });

@@ -6,12 +6,12 @@ import { EventSource } from 'eventsource';
 import { revokeKey } from '../../src/auth/keys.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { formatOffset } from '../../src/core/offset.ts';
-import { secondTenant } from '../auth/house.ts';
+import { secondTenant } from '../auth/fixture.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { openPull, type OpenPull, placeOf } from '../helpers/pull.ts';
 import { postgres, sqliteFile } from '../store/engines.ts';
 import type { Engine } from '../store/contract/engine.ts';
-import { openSite, type Received, type Site } from './site.ts';
+import { openSite, type Received, type Site } from './fixture.ts';
 
 const dayMs = 86_400_000;
 

@@ -10,8 +10,8 @@ import {
   sceneOf,
   type LoggedEvent,
   type Scene,
-} from '../store/contract/scene.ts';
-import { allScopesBut, openSite, type Received, type Site } from './site.ts';
+} from '../store/contract/fixture.ts';
+import { allScopesBut, openSite, type Received, type Site } from './fixture.ts';
 
 let site: Site;
 let scene: Scene;

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { decodeJwt } from 'jose';
 import type { Credentials } from '../../src/auth/clients.ts';
-import { secondTenant } from '../auth/house.ts';
-import { allScopesBut, openSite, type Received, type Site } from './site.ts';
+import { secondTenant } from '../auth/fixture.ts';
+import { allScopesBut, openSite, type Received, type Site } from './fixture.ts';
 
 const management = 'https://localhost:8080/api/v2/';
 const orders = 'urn:orders';

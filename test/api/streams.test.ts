@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { formatTime } from '../../src/core/date.ts';
-import { failed, sceneOf } from '../store/contract/scene.ts';
-import { openSite, type Received, type Site } from './site.ts';
+import { failed, sceneOf } from '../store/contract/fixture.ts';
+import { openSite, type Received, type Site } from './fixture.ts';
 
 let site: Site;
 

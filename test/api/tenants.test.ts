@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
-import { createRemoteReader } from '../../src/api/remote.ts';
-import { secondTenant } from '../auth/house.ts';
+import { createRemoteReader } from '../../src/api/http/client-address.ts';
+import { secondTenant } from '../auth/fixture.ts';
 import { exchange, requestText } from '../helpers/exchange.ts';
-import { openSite, type Site } from './site.ts';
+import { openSite, type Site } from './fixture.ts';
 
 async function list(site: Site, host: string, token: string, forwarded?: string): Promise<number> {
   const headers = [`Host: ${host}`, `Authorization: Bearer ${token}`, 'Connection: close'];

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { databaseConnection as connection } from '../../src/core/users.ts';
-import { secondTenant } from '../auth/house.ts';
-import { limits, openSite, type Received, type Site } from './site.ts';
+import { secondTenant } from '../auth/fixture.ts';
+import { limits, openSite, type Received, type Site } from './fixture.ts';
 
 let site: Site;
 

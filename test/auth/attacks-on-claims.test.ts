@@ -14,7 +14,7 @@ import {
   nowSeconds,
   type Part,
   reasonOf,
-} from './forger.ts';
+} from './token-forge.ts';
 
 /** All of these are signed by the issuer: what counts is how they are read. */
 

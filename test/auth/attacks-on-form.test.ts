@@ -16,7 +16,7 @@ import {
   reasonOf,
   rs256,
   toText,
-} from './forger.ts';
+} from './token-forge.ts';
 
 describe('an attack on the form', () => {
   const [header = '', claims = '', signature = ''] = compact().split('.');

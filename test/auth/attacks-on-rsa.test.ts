@@ -24,7 +24,7 @@ import {
   rs256,
   type Signing,
   toText,
-} from './forger.ts';
+} from './token-forge.ts';
 
 /**
  * Signatures that a careless reading of RSASSA-PKCS1-v1_5 (RFC 8017 section 8.2.2) would take. Most

@@ -23,7 +23,7 @@ import {
   type Signing,
   stranger,
   toText,
-} from './forger.ts';
+} from './token-forge.ts';
 
 test('the token that the attacks change is good before they do', async () => {
   assert.equal(await reasonOf(compact()), 'valid');

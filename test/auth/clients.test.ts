@@ -18,8 +18,8 @@ import {
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { StartRefused } from '../../src/core/errors.ts';
 import { managementApiId } from '../../src/core/types.ts';
-import type { Store } from '../../src/store/port.ts';
-import { openMemory, random } from './house.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { openMemory, random } from './fixture.ts';
 
 const now = Date.parse('2026-03-01T09:30:00.000Z');
 const operator = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { decodeProtectedHeader } from 'jose';
 import { createFirstKey, createKeyring, revokeKey, rotateKey } from '../../src/auth/keys.ts';
-import type { Store } from '../../src/store/port.ts';
-import { type House, openHouse, secondTenant } from './house.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { type House, openHouse, secondTenant } from './fixture.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;

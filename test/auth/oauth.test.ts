@@ -6,13 +6,13 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { createRemoteJWKSet, exportJWK, jwtVerify, SignJWT } from 'jose';
 import * as oauth from 'oauth4webapi';
 import { registerOauth } from '../../src/api/oauth.ts';
-import { createRateLimiter } from '../../src/api/rate.ts';
-import { createRemoteReader } from '../../src/api/remote.ts';
+import { createRateLimiter } from '../../src/api/http/rate.ts';
+import { createRemoteReader } from '../../src/api/http/client-address.ts';
 import type { ApiLimits } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Tenant } from '../../src/core/types.ts';
-import { type House, openHouse, plainHttp } from './house.ts';
+import { type House, openHouse, plainHttp } from './fixture.ts';
 
 const LEEWAY_SECONDS = 5;
 
@@ -61,7 +61,7 @@ async function openSite(): Promise<Site> {
     remoteOf: createRemoteReader([]),
     settings,
     clock: house.clock,
-    log: { error: ({ err }) => logged.push(err) },
+    log: { error: (fields) => logged.push('err' in fields ? fields.err : undefined) },
     open: () => opened.open,
   });
   await app.listen({ port: 0, host: '127.0.0.1' });

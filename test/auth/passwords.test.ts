@@ -3,7 +3,7 @@ import { argon2Sync, randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { commonPasswords } from '../../src/auth/common-passwords.ts';
 import { createPasswordHasher, isWeak } from '../../src/auth/passwords.ts';
-import { random } from './house.ts';
+import { random } from './fixture.ts';
 
 const email = 'ada@example.com';
 

@@ -9,7 +9,7 @@ import { createRemoteKeys, createTrustedIssuers, keySetAt } from '../../src/auth
 import type { FoundKey, KeySource } from '../../src/auth/signature.ts';
 import type { Authentication } from '../../src/auth/verify.ts';
 import { waitFor } from '../helpers/wait.ts';
-import { type HandClock, handClock, openHouse } from './house.ts';
+import { type HandClock, handClock, openHouse } from './fixture.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;

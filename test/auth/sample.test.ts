@@ -6,8 +6,8 @@ import { createKeyring } from '../../src/auth/keys.ts';
 import { createTokenEndpoint } from '../../src/auth/token.ts';
 import { decodeJwt } from 'jose';
 import type { Tenant } from '../../src/core/types.ts';
-import type { Store } from '../../src/store/port.ts';
-import { handClock, openMemory, random } from './house.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { handClock, openMemory, random } from './fixture.ts';
 
 const audience = 'https://messages.example.com';
 const clock = handClock();

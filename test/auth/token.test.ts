@@ -4,7 +4,7 @@ import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { type Credentials, hashSecret } from '../../src/auth/clients.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { managementApiId, type Api } from '../../src/core/types.ts';
-import { type Asked, type House, openHouse, secondTenant } from './house.ts';
+import { type Asked, type House, openHouse, secondTenant } from './fixture.ts';
 
 const AUDIENCE = 'https://leat.example.com/api/v2/';
 const MESSAGES = 'https://messages.example.com';

@@ -4,8 +4,8 @@ import { afterEach, before, beforeEach, describe, test } from 'node:test';
 import { exportJWK, SignJWT } from 'jose';
 import type { Authentication } from '../../src/auth/verify.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
-import type { Store } from '../../src/store/port.ts';
-import { type House, openHouse, secondTenant } from './house.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { type House, openHouse, secondTenant } from './fixture.ts';
 
 const INVALID = { kind: 'invalid', message: 'Invalid token' };
 const BAD_SIGNATURE = {

@@ -5,7 +5,7 @@ import { connect, createServer as createTcpServer, type AddressInfo, type Server
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { type RunningBrowser, startBrowser } from '../helpers/browser.ts';
-import { openPlace, type Place } from '../messages/place.ts';
+import { openPlace, type Place } from '../messages/fixture.ts';
 
 let running: RunningBrowser;
 let place: Place;

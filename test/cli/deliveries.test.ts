@@ -9,7 +9,7 @@ import {
   waitForFailures,
   waitForStats,
   type FailureBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
 
 /** A stream whose endpoint fails, and its failures. */

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { startEndpoint } from '../helpers/endpoint.ts';
-import { createStream, freshType } from '../helpers/story.ts';
+import { createStream, freshType } from '../helpers/api-client.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
 
 describe('leat events publish', { concurrency: 2 }, () => {

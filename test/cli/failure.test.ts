@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { CommandFailed, exitCodeOf, failureOf } from '../../src/cli/failure.ts';
-import { connectionFailure } from '../../src/cli/http.ts';
+import { CommandFailed, exitCodeOf, failureOf } from '../../src/cli/http/errors.ts';
+import { connectionFailure } from '../../src/cli/http/http.ts';
 import { retryDelayMs, sendPatiently } from '../../src/cli/retry.ts';
 import { createManualClock } from '../helpers/clock.ts';
 

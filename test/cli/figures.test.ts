@@ -2,17 +2,17 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { batchesOf } from '../../src/cli/batches.ts';
-import { chartLines } from '../../src/cli/chart.ts';
+import { chartLines } from '../../src/cli/terminal/chart.ts';
 import type { AttemptShown } from '../../src/cli/deliveries.ts';
-import { CommandFailed } from '../../src/cli/failure.ts';
-import { bar, counted, progressText } from '../../src/cli/progress.ts';
+import { CommandFailed } from '../../src/cli/http/errors.ts';
+import { bar, counted, progressText } from '../../src/cli/terminal/progress.ts';
 import { hasEnded, redeliveryState } from '../../src/cli/redelivery.ts';
 import { replayProgress } from '../../src/cli/replay.ts';
-import { createSseReader } from '../../src/cli/sse.ts';
+import { createSseReader } from '../../src/cli/http/sse.ts';
 import { eventLine } from '../../src/cli/tail.ts';
-import { plain } from '../../src/cli/terminal.ts';
+import { plain } from '../../src/cli/terminal/terminal.ts';
 import { instantOf } from '../../src/cli/time.ts';
-import { widthOf } from '../../src/cli/width.ts';
+import { widthOf } from '../../src/cli/terminal/width.ts';
 
 const now = Date.parse('2026-03-01T10:00:00.000Z');
 

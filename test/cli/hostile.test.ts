@@ -6,11 +6,11 @@ import { connect, type AddressInfo } from 'node:net';
 import { spawn } from 'node:child_process';
 import { describe, test, type TestContext } from 'node:test';
 import { Command } from 'commander';
-import { pathOf } from '../../src/cli/api.ts';
-import { CommandFailed, exitCodes, failureOf } from '../../src/cli/failure.ts';
+import { pathOf } from '../../src/cli/http/client.ts';
+import { CommandFailed, exitCodes, failureOf } from '../../src/cli/http/errors.ts';
 import { terminalSafe } from '../../src/cli/json.ts';
 import { addServiceExamples } from '../../src/cli/service-examples.ts';
-import { linesOf } from '../../src/cli/lines.ts';
+import { linesOf } from '../../src/cli/read-lines.ts';
 import { leatProgram, waitFor } from '../helpers/leat.ts';
 import { openShell } from './shell.ts';
 

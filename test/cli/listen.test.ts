@@ -3,10 +3,10 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { arrivalLine, statusOf } from '../../src/cli/listen.ts';
-import { plain } from '../../src/cli/terminal.ts';
+import { plain } from '../../src/cli/terminal/terminal.ts';
 import { makeSecret, sign } from '../../src/core/sign.ts';
 import { end, waitFor } from '../helpers/leat.ts';
-import { createStream, freshType, publish, patchStream } from '../helpers/story.ts';
+import { createStream, freshType, publish, patchStream } from '../helpers/api-client.ts';
 import { logIn, openServer, openShell, type Started } from './shell.ts';
 
 const secret = makeSecret(() => new Uint8Array(32).fill(9));

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import type { StreamAlertBody } from '../../src/core/alert.ts';
+import type { StreamAlertBody } from '../../src/alerting/alert.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import { type Endpoint, startEndpoint, text } from '../helpers/endpoint.ts';
 import { end, type Running, waitFor } from '../helpers/leat.ts';
@@ -17,7 +17,7 @@ import {
   publishAll,
   type StreamBody,
   waitForStats,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
 
 let leat: Running & { close(): Promise<void> };

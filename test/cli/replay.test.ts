@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startEndpoint } from '../helpers/endpoint.ts';
-import { createStream, freshType, patchStream, publish, waitForStats } from '../helpers/story.ts';
+import {
+  createStream,
+  freshType,
+  patchStream,
+  publish,
+  waitForStats,
+} from '../helpers/api-client.ts';
 import { logIn, openServer, openShell } from './shell.ts';
 
 describe('leat replay', { concurrency: 2 }, () => {

@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { bootstrapClient, type Running } from '../helpers/leat.ts';
-import { publish, type StreamBody } from '../helpers/story.ts';
+import { publish, type StreamBody } from '../helpers/api-client.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
 
 describe('leat streams', { concurrency: 2 }, () => {

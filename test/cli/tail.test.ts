@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { end, waitFor } from '../helpers/leat.ts';
-import { freshType, publish } from '../helpers/story.ts';
+import { freshType, publish } from '../helpers/api-client.ts';
 import { logIn, openServer, openShell, type Shell, type Started } from './shell.ts';
 
 describe('leat events tail', { concurrency: 2 }, () => {

@@ -3,8 +3,8 @@ import { PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { confirmed } from '../../src/cli/confirm.ts';
-import { CommandFailed } from '../../src/cli/failure.ts';
-import { createTerminal, type Terminal } from '../../src/cli/terminal.ts';
+import { CommandFailed } from '../../src/cli/http/errors.ts';
+import { createTerminal, type Terminal } from '../../src/cli/terminal/terminal.ts';
 
 /** A terminal of 40 columns, or pipes, and what was written to it. */
 function open({ isTTY = true, colour = true } = {}) {

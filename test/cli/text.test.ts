@@ -2,9 +2,15 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { indented, readJson, terminalSafe, writeJson } from '../../src/cli/json.ts';
-import { fitted, pairLines, shortTime, tableLines, type Column } from '../../src/cli/table.ts';
-import { plain, pressKeys } from '../../src/cli/terminal.ts';
-import { cutTo, widthOf } from '../../src/cli/width.ts';
+import {
+  fitted,
+  pairLines,
+  shortTime,
+  tableLines,
+  type Column,
+} from '../../src/cli/terminal/table.ts';
+import { plain, pressKeys } from '../../src/cli/terminal/terminal.ts';
+import { cutTo, widthOf } from '../../src/cli/terminal/width.ts';
 
 interface Row {
   readonly id: string;

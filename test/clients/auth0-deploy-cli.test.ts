@@ -13,8 +13,8 @@ import {
   readStream,
   type StreamBody,
   token,
-} from '../helpers/story.ts';
-import { bootstrapClient, type Ended, type House, openHouse, runProgram } from './house.ts';
+} from '../helpers/api-client.ts';
+import { bootstrapClient, type Ended, type House, openHouse, runProgram } from './fixture.ts';
 
 /**
  * The command line tool as it is, as a process of its own that trusts the certificate by

@@ -14,9 +14,9 @@ import {
   streamBody,
   waitForFailures,
   waitForStats,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 import { startTcpProxy } from '../helpers/tcp-proxy.ts';
-import { bootstrapClient, type House, openHouse, reopenLater, runProgram } from './house.ts';
+import { bootstrapClient, type House, openHouse, reopenLater, runProgram } from './fixture.ts';
 
 /** The npm package `auth0` as it is, against the real program over TLS. */
 

@@ -14,8 +14,8 @@ import {
   redeliver,
   type StreamBody,
   waitForFailures,
-} from '../helpers/story.ts';
-import { type House, openHouse } from './house.ts';
+} from '../helpers/api-client.ts';
+import { type House, openHouse } from './fixture.ts';
 import { openReader } from './reader.ts';
 
 /** The library of CloudEvents, in strict mode, on every envelope that the real program sends. */

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { createStream } from '../helpers/story.ts';
-import { bootstrapClient, type Ended, type House, openHouse, runProgram } from './house.ts';
+import { createStream } from '../helpers/api-client.ts';
+import { bootstrapClient, type Ended, type House, openHouse, runProgram } from './fixture.ts';
 
 /** What docs/clients.md says is so, and what it tells people to type works. */
 

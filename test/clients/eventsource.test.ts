@@ -2,8 +2,15 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { EventSource } from 'eventsource';
 import { fetchToken, waitFor } from '../helpers/leat.ts';
-import { answered, eventsOf, freshName, freshType, publish, publishAll } from '../helpers/story.ts';
-import { type House, openHouse, reopenHouse } from './house.ts';
+import {
+  answered,
+  eventsOf,
+  freshName,
+  freshType,
+  publish,
+  publishAll,
+} from '../helpers/api-client.ts';
+import { type House, openHouse, reopenHouse } from './fixture.ts';
 import { openReader, type Read, type Reader } from './reader.ts';
 
 /** The package as it is reads the log over TLS; its option `fetch` adds the token, as it advises. */

@@ -3,8 +3,8 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import * as oauth from 'oauth4webapi';
-import { answered, bearer, freshName } from '../helpers/story.ts';
-import { type House, openHouse } from './house.ts';
+import { answered, bearer, freshName } from '../helpers/api-client.ts';
+import { type House, openHouse } from './fixture.ts';
 
 /**
  * The package as it is, over TLS: without its option for insecure requests. What it makes of

@@ -10,8 +10,8 @@ import {
   redeliver,
   type StreamBody,
   waitForFailures,
-} from '../helpers/story.ts';
-import { type House, openHouse } from './house.ts';
+} from '../helpers/api-client.ts';
+import { type House, openHouse } from './fixture.ts';
 
 /** The verifier that receivers use, on every kind of delivery that the real program makes. */
 

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { StreamAlertBody } from '../../src/core/alert.ts';
+import type { StreamAlertBody } from '../../src/alerting/alert.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import { type Cluster, startCluster } from '../helpers/cluster.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import { type Running, waitFor } from '../helpers/leat.ts';
 import { createShiftedClock } from '../helpers/shifted-clock.ts';
-import { createStream, eventsOf, freshType, publishAll } from '../helpers/story.ts';
+import { createStream, eventsOf, freshType, publishAll } from '../helpers/api-client.ts';
 
 /** Nodes on one PostgreSQL that look every second, and a chat tool that all of them tell. */
 async function open(t: TestContext) {

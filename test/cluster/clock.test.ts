@@ -6,7 +6,7 @@ import { nodesOf, startCluster } from '../helpers/cluster.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import { freePort, waitFor } from '../helpers/leat.ts';
 import { createShiftedClock } from '../helpers/shifted-clock.ts';
-import { createStream, eventsOf, freshType, publishAll } from '../helpers/story.ts';
+import { createStream, eventsOf, freshType, publishAll } from '../helpers/api-client.ts';
 
 const day = 86_400_000;
 

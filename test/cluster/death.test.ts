@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { nodesOf, settled } from '../helpers/cluster.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { publish, slots, slotSettings } from '../helpers/traffic.ts';
-import { startWorld, streams } from '../helpers/world.ts';
+import { startWorld, streams } from '../helpers/cluster-traffic.ts';
 
 const eventsPerRound = 500;
 

@@ -5,7 +5,7 @@ import type { Cluster } from '../helpers/cluster.ts';
 import { freePort, type Running, waitFor } from '../helpers/leat.ts';
 import { rounds } from '../helpers/rounds.ts';
 import { createStream, publish } from '../helpers/traffic.ts';
-import { pause, startWorld, streams } from '../helpers/world.ts';
+import { pause, startWorld, streams } from '../helpers/cluster-traffic.ts';
 
 interface Outage {
   begin(cluster: Cluster): unknown;

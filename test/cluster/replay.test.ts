@@ -4,7 +4,7 @@ import { startCluster } from '../helpers/cluster.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { begin, headOf, pathOf, read, waitUntilOver } from '../helpers/replays.ts';
-import { answered, createStream, eventsOf, freshType, publishAll } from '../helpers/story.ts';
+import { answered, createStream, eventsOf, freshType, publishAll } from '../helpers/api-client.ts';
 import { slots, slotSettings } from '../helpers/traffic.ts';
 
 const eventCount = 1000;

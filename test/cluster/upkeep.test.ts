@@ -6,7 +6,13 @@ import { startDump } from '../helpers/dump.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { watchLocks } from '../helpers/locks.ts';
-import { answered, failuresOf, patchStream, redeliver, waitForFailures } from '../helpers/story.ts';
+import {
+  answered,
+  failuresOf,
+  patchStream,
+  redeliver,
+  waitForFailures,
+} from '../helpers/api-client.ts';
 import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
 /** Older than anything is kept by default. */

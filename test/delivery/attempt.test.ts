@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import type { Authorization, Stream } from '../../src/core/types.ts';
-import type { Outcome } from '../../src/store/port.ts';
+import type { Outcome } from '../../src/store/port/settlement.ts';
 import {
   outcomeOf,
   prepareRequest,
@@ -11,8 +11,8 @@ import {
   type Attempt,
 } from '../../src/delivery/attempt.ts';
 import { answered, headerOf, ok } from '../helpers/transport.ts';
-import { newStream } from '../store/contract/scene.ts';
-import { secret, settings } from './scene.ts';
+import { newStream } from '../store/contract/fixture.ts';
+import { secret, settings } from './fixture.ts';
 
 const now = 1_772_357_400_000;
 const event = { id: 'evt_1', type: 'a.made', time: now, offset: 7, body: '{"id":"evt_1"}' };

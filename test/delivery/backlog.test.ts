@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Backlog } from '../../src/delivery/backlog.ts';
 import { answered, ok } from '../helpers/transport.ts';
-import { createDeliveryScene, settings, type DeliveryScene, type SceneGiven } from './scene.ts';
+import { createDeliveryScene, settings, type DeliveryScene, type SceneGiven } from './fixture.ts';
 
 const busy = answered(503, 'busy');
 

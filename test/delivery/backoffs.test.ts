@@ -4,8 +4,8 @@ import type { PostResult } from '../../src/core/retry.ts';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
-import { addTenant, newId } from '../store/contract/scene.ts';
-import { createDeliveryScene } from './scene.ts';
+import { addTenant, newId } from '../store/contract/fixture.ts';
+import { createDeliveryScene } from './fixture.ts';
 
 const refused: PostResult = { kind: 'broken', cause: 'refused', detail: 'ECONNREFUSED' };
 const unresolved: PostResult = { kind: 'broken', cause: 'dns', detail: 'ETIMEOUT' };

@@ -3,8 +3,8 @@ import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, headerOf, ok, timedOut } from '../helpers/transport.ts';
-import { addTenant, newEvent } from '../store/contract/scene.ts';
-import { createDeliveryScene, secret, settings, type DeliveryScene } from './scene.ts';
+import { addTenant, newEvent } from '../store/contract/fixture.ts';
+import { createDeliveryScene, secret, settings, type DeliveryScene } from './fixture.ts';
 
 const busy = answered(503, 'busy');
 

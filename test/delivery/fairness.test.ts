@@ -4,8 +4,8 @@ import type { Stream } from '../../src/core/types.ts';
 import type { PostResult } from '../../src/core/retry.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
-import { addTenant, newEvent, newId } from '../store/contract/scene.ts';
-import { createDeliveryScene, type DeliveryScene } from './scene.ts';
+import { addTenant, newEvent, newId } from '../store/contract/fixture.ts';
+import { createDeliveryScene, type DeliveryScene } from './fixture.ts';
 
 const settings: Partial<DeliverySettings> = {
   concurrency: 64,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { Store } from '../../src/store/port.ts';
-import { waitRule } from '../store/contract/scene.ts';
-import { createDeliveryScene, settings, type DeliveryScene } from './scene.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { waitRule } from '../store/contract/fixture.ts';
+import { createDeliveryScene, settings, type DeliveryScene } from './fixture.ts';
 
 /** A dispatcher whose heartbeats can be kept from the store, and nothing else. */
 async function createLeaseScene(

@@ -4,11 +4,13 @@ import { describe, test, type TestContext } from 'node:test';
 import { StoreReplaced } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { Hint, JoinedNode, Store } from '../../src/store/port.ts';
+import type { Hint } from '../../src/store/port/hints.ts';
+import type { JoinedNode } from '../../src/store/port/ownership.ts';
+import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock } from '../helpers/clock.ts';
 import { ok } from '../helpers/transport.ts';
-import { addTenant, newEvent } from '../store/contract/scene.ts';
-import { createDeliveryScene, type DeliveryScene } from './scene.ts';
+import { addTenant, newEvent } from '../store/contract/fixture.ts';
+import { createDeliveryScene, type DeliveryScene } from './fixture.ts';
 
 /** A scene whose store can be replaced by another one, in which the log is shorter. */
 interface ReplaceableScene extends DeliveryScene {

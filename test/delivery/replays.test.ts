@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Replay, Stream } from '../../src/core/types.ts';
-import type { NewReplay } from '../../src/store/port-replays.ts';
+import type { NewReplay } from '../../src/store/port/replays.ts';
 import { answered, ok, timedOut } from '../helpers/transport.ts';
-import { newId } from '../store/contract/scene.ts';
-import { createDeliveryScene, settings, type DeliveryScene } from './scene.ts';
+import { newId } from '../store/contract/fixture.ts';
+import { createDeliveryScene, settings, type DeliveryScene } from './fixture.ts';
 
 const busy = answered(503, 'busy');
 

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { LogEvent } from '../../src/core/types.ts';
 import { Runner } from '../../src/delivery/runner.ts';
-import { Tail } from '../../src/delivery/tail.ts';
-import type { OwnedStream } from '../../src/store/port.ts';
-import { newStream } from '../store/contract/scene.ts';
-import { settings } from './scene.ts';
+import { Tail } from '../../src/log/tail.ts';
+import type { OwnedStream } from '../../src/store/port/ownership.ts';
+import { newStream } from '../store/contract/fixture.ts';
+import { settings } from './fixture.ts';
 
 function ownedOf(given: Partial<OwnedStream> = {}): OwnedStream {
   return {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import { answered, ok, timedOut } from '../helpers/transport.ts';
-import { addTenant, newEvent } from '../store/contract/scene.ts';
-import { createDeliveryScene } from './scene.ts';
+import { addTenant, newEvent } from '../store/contract/fixture.ts';
+import { createDeliveryScene } from './fixture.ts';
 
 /** Random receivers, names, changes and limits: at the end everything was sent and nothing is kept. */
 function randomOf(seed: number) {

@@ -4,8 +4,8 @@ import type { Stream } from '../../src/core/types.ts';
 import type { PostResult } from '../../src/core/retry.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, ok, type ScriptedPost } from '../helpers/transport.ts';
-import { addTenant } from '../store/contract/scene.ts';
-import { createDeliveryScene } from './scene.ts';
+import { addTenant } from '../store/contract/fixture.ts';
+import { createDeliveryScene } from './fixture.ts';
 
 type Behaviour = 'hang' | 'busy' | PostResult;
 

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
-import type { Outcome, SettleAnswer, SettleBatch, Store } from '../../src/store/port.ts';
+import type { Outcome, SettleAnswer, SettleBatch } from '../../src/store/port/settlement.ts';
+import type { Store } from '../../src/store/port/store.ts';
 import { answered, ok, type ScriptedTransport } from '../helpers/transport.ts';
-import { createDeliveryScene, settings, type DeliveryScene } from './scene.ts';
+import { createDeliveryScene, settings, type DeliveryScene } from './fixture.ts';
 
 type Settle = (batch: SettleBatch, store: Store) => Promise<SettleAnswer>;
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config.ts';
-import { createEgressRule } from '../../src/delivery/egress.ts';
-import { createNameLookups, timedOut } from '../../src/delivery/name-lookups.ts';
-import { createTransport, type Transport } from '../../src/delivery/transport.ts';
-import { newEvent } from '../store/contract/scene.ts';
-import { createDeliveryScene } from './scene.ts';
+import { createEgressRule } from '../../src/delivery/http/egress.ts';
+import { createNameLookups, timedOut } from '../../src/delivery/http/name-lookups.ts';
+import { createTransport, type Transport } from '../../src/delivery/http/transport.ts';
+import { newEvent } from '../store/contract/fixture.ts';
+import { createDeliveryScene } from './fixture.ts';
 
 /**
  * The dispatcher over the real transport and the real queue of lookups, of names that nobody answers

@@ -3,8 +3,8 @@ import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
-import { addTenant } from '../store/contract/scene.ts';
-import { createDeliveryScene } from './scene.ts';
+import { addTenant } from '../store/contract/fixture.ts';
+import { createDeliveryScene } from './fixture.ts';
 
 /** Receivers that answer after a time, or hang until the time-out, on the clock of the scene. */
 async function sceneOf(t: TestContext, given: Partial<DeliverySettings>) {

@@ -12,7 +12,7 @@ import {
   postJson,
   waitForStats,
   type ProblemBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 let place: Place;
 let leat: Running;

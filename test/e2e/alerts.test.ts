@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { StreamAlertBody } from '../../src/core/alert.ts';
+import type { StreamAlertBody } from '../../src/alerting/alert.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
@@ -15,7 +15,7 @@ import {
   statsOf,
   waitForStats,
   type StreamBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 const secretPath = '/services/T0/secret-of-the-channel';
 const secretWord = 'what-the-receiver-said';

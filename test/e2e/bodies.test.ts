@@ -16,7 +16,7 @@ import {
   waitForStats,
   type ProblemBody,
   type StreamBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 let place: Place;
 let leat: Running;

@@ -5,7 +5,7 @@ import { startAlertReceiver } from '../helpers/alerts.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor } from '../helpers/leat.ts';
 import { createShiftedClock } from '../helpers/shifted-clock.ts';
-import { createStream, eventsOf, freshType, publishAll } from '../helpers/story.ts';
+import { createStream, eventsOf, freshType, publishAll } from '../helpers/api-client.ts';
 
 const hour = 3_600_000;
 

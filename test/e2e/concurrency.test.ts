@@ -21,7 +21,7 @@ import {
   waitForFailures,
   waitForStats,
   type StreamBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 /** Everything at once: nothing is lost, nothing is sent where it must not go, nobody gets a 500. */
 

@@ -14,7 +14,7 @@ import {
   waitForFailures,
   waitForStats,
   type ProblemBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 /** Nothing is allowed here that the operator has not allowed: the endpoint must stay untouched. */
 

@@ -26,7 +26,7 @@ import {
   waitForError,
   waitForFailures,
   waitForStats,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 /** What strangers' servers do to us. Two attempts without a wait. */
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
 import { freePort, makePlace, startLeat } from '../helpers/leat.ts';
-import { createStream, freshType, type Leat, publish } from '../helpers/story.ts';
+import { createStream, freshType, type Leat, publish } from '../helpers/api-client.ts';
 import { createTenant, twoTenantsSettings } from '../helpers/tenants.ts';
 
 const hangingStreams = 20;

@@ -16,7 +16,7 @@ import {
   waitForStats,
   type ProblemBody,
   type StreamBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 /** The limits are the real ones; what fails here fails for good after one attempt. */
 

@@ -25,7 +25,7 @@ import {
   type FailureBody,
   type ProblemBody,
   type StreamBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 let place: Place;
 let leat: Running;

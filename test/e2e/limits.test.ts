@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { makePlace, startLeat, type Place, type Running } from '../helpers/leat.ts';
-import { answered, bearer, streamBody, type ProblemBody } from '../helpers/story.ts';
+import { answered, bearer, streamBody, type ProblemBody } from '../helpers/api-client.ts';
 
 /** A small bucket that fills slowly, so that it is empty soon and stays so for the test. */
 

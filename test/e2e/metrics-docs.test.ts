@@ -11,7 +11,7 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 import { type Exposition, familyName, readExposition } from '../helpers/prometheus.ts';
-import { createStream, freshType, publish } from '../helpers/story.ts';
+import { createStream, freshType, publish } from '../helpers/api-client.ts';
 
 /** What is said of metrics in `docs/` against those of the running program. */
 

@@ -22,7 +22,7 @@ import {
   readStream,
   redeliver,
   waitForFailures,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 let place: Place;
 let leat: Running;

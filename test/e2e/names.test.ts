@@ -10,7 +10,7 @@ import {
   type Running,
   startLeat,
 } from '../helpers/leat.ts';
-import { createStream, failuresOf, freshType, type Leat, publish } from '../helpers/story.ts';
+import { createStream, failuresOf, freshType, type Leat, publish } from '../helpers/api-client.ts';
 import { createTenant, twoTenantsSettings } from '../helpers/tenants.ts';
 
 /** Name servers as a tenant may have them, beside streams and requests that need others. */

@@ -11,7 +11,7 @@ import {
   publishAll,
   waitForStats,
   type ProblemBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 /** A service under another name, as one that took over from another product has it. */
 

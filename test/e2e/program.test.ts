@@ -35,7 +35,7 @@ import {
   waitForFailures,
   waitForStats,
   type ProblemBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 const key = { LEAT_SECRET_KEY: secretKey.toString('base64') };
 const client = {

@@ -21,7 +21,7 @@ import {
   startLeat,
   waitFor,
 } from '../helpers/leat.ts';
-import { answered, createStream, failuresOf, freshType, publish } from '../helpers/story.ts';
+import { answered, createStream, failuresOf, freshType, publish } from '../helpers/api-client.ts';
 
 /** The receivers of docs/receivers.md, taken out of the page, run, and attacked. */
 

@@ -16,7 +16,7 @@ import {
   streamBody,
   type StreamBody,
   waitForFailures,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 let place: Place;
 let leat: Running;

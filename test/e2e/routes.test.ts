@@ -11,7 +11,7 @@ import {
   streamBody,
   type ProblemBody,
   type StreamBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 let place: Place;
 let leat: Running;

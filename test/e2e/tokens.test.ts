@@ -28,7 +28,7 @@ import {
   narrowToken,
   postJson,
   type ProblemBody,
-} from '../helpers/story.ts';
+} from '../helpers/api-client.ts';
 
 /**
  * Forged tokens. The test has what no attacker has, the private key of the tenant, so that each

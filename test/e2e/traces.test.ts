@@ -4,7 +4,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
-import { answered, createStream, failuresOf, freshType } from '../helpers/story.ts';
+import { answered, createStream, failuresOf, freshType } from '../helpers/api-client.ts';
 
 /** A publisher's `traceparent` reaches the destination (W3C Trace Context, contract section 7). */
 

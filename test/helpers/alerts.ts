@@ -3,7 +3,7 @@ import type {
   StreamAlert,
   StreamAlertBody,
   SystemAlertBody,
-} from '../../src/core/alert.ts';
+} from '../../src/alerting/alert.ts';
 import { type Endpoint, startEndpoint } from './endpoint.ts';
 import { waitFor } from './leat.ts';
 

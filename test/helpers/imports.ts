@@ -85,6 +85,15 @@ const FASTIFY = ['fastify', '@fastify/'];
 /** Assertions are no I/O: they say what cannot happen. */
 const ASSERT = ['node:assert', 'node:assert/strict'];
 
+/** What the engines share; neither knows the other. */
+const ENGINE_SHARED = [
+  'store/*.ts',
+  'store/migrate-store/',
+  'store/port/',
+  'store/rows/',
+  'store/rules/',
+];
+
 /** The first rule whose `files` match is the one that counts. */
 const rules: readonly Rule[] = [
   // Hashing is arithmetic: the signature of a webhook and an id made from a key stay pure.
@@ -92,226 +101,101 @@ const rules: readonly Rule[] = [
   { files: 'core/ids.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
   { files: 'core/', builtins: ASSERT },
   { files: 'schemas/', types: ['core/'], packages: ['typebox'], builtins: [] },
+  { files: 'store/port/', own: ['core/'], builtins: [] },
+  { files: 'store/sqlite/', own: ['core/', ...ENGINE_SHARED], packages: ['node:sqlite'] },
+  { files: 'store/postgres/', own: ['core/', ...ENGINE_SHARED], packages: ['pg'] },
+  { files: 'store/', own: ['core/', 'store/'] },
+  // The end of a log in memory is one thing, whoever waits there, and so is taking turns in reading.
+  { files: 'log/', own: ['core/'], builtins: ASSERT },
+  { files: 'delivery/http/fetch.ts', packages: ['undici', 'node:net'] },
   {
-    files: 'store/port.ts',
-    own: [
-      'core/',
-      'store/port-hints.ts',
-      'store/port-looks.ts',
-      'store/port-overview.ts',
-      'store/port-replays.ts',
-      'store/port-tenants.ts',
-      'store/port-time.ts',
-      'store/port-users.ts',
-      'store/port-upkeep.ts',
-    ],
-    builtins: [],
-  },
-  { files: 'store/port-hints.ts', own: ['core/'], builtins: [] },
-  { files: 'store/port-looks.ts', own: ['core/'], builtins: [] },
-  {
-    files: 'store/port-replays.ts',
-    own: ['core/', 'store/port.ts', 'store/port-time.ts', 'store/port-upkeep.ts'],
-    builtins: [],
-  },
-  { files: 'store/port-upkeep.ts', own: ['core/'], builtins: [] },
-  { files: 'store/port-time.ts', own: ['core/'], builtins: [] },
-  { files: 'store/port-tenants.ts', own: ['core/'], builtins: [] },
-  {
-    files: 'store/port-users.ts',
-    own: ['core/', 'store/port.ts', 'store/port-time.ts'],
-    builtins: [],
-  },
-  { files: 'store/port-overview.ts', own: ['core/'], builtins: [] },
-  {
-    files: 'store/sqlite/',
-    own: ['core/', 'store/*.ts', 'store/rows/', 'asset.ts'],
-    packages: ['node:sqlite'],
-  },
-  {
-    files: 'store/postgres/',
-    own: ['core/', 'store/*.ts', 'store/rows/', 'asset.ts'],
-    packages: ['pg'],
-  },
-  { files: 'store/rows/', own: ['core/', 'store/*.ts'] },
-  { files: 'store/*.ts', own: ['core/', 'store/'] },
-  {
-    files: 'delivery/transport.ts',
-    own: ['core/', 'store/port.ts', 'store/port-time.ts', 'delivery/'],
+    files: 'delivery/http/transport.ts',
+    own: ['core/', 'delivery/', 'log/', 'store/port/'],
     packages: ['undici', ...NETWORK],
   },
-  { files: 'delivery/fetch.ts', packages: ['undici', 'node:net'] },
-  {
-    files: 'delivery/',
-    own: ['core/', 'store/port.ts', 'store/port-time.ts', 'store/port-replays.ts'],
-    packages: NETWORK,
-  },
-  // The end of a log in memory is one thing, whoever waits there, and so is taking turns in reading.
-  {
-    files: 'pull/',
-    own: ['core/', 'store/port.ts', 'store/port-time.ts', 'delivery/tail.ts', 'delivery/turns.ts'],
-    builtins: ASSERT,
-  },
-  { files: 'auth/', own: ['core/', 'store/port.ts', 'store/port-time.ts'], packages: ['jose'] },
+  { files: 'delivery/http/', own: ['core/', 'log/'], packages: NETWORK },
+  { files: 'delivery/', own: ['core/', 'log/', 'store/port/'], packages: NETWORK },
+  { files: 'pull/', own: ['core/', 'log/', 'store/port/'], builtins: ASSERT },
+  { files: 'auth/', own: ['core/', 'store/port/'], packages: ['jose'] },
   // What is known to take long is done in a thread.
   {
     files: 'api/event-bodies.ts',
-    own: ['asset.ts', 'core/', 'api/'],
-    packages: ['node:worker_threads'],
-  },
-  {
-    files: 'api/event-thread.ts',
     own: ['core/', 'api/'],
     packages: ['node:worker_threads'],
   },
+  { files: 'api/event-thread.ts', own: ['core/', 'api/'], packages: ['node:worker_threads'] },
   {
     files: 'api/',
-    own: [
-      'asset.ts',
-      'connection-guard.ts',
-      'core/',
-      'proxies.ts',
-      'store/port.ts',
-      'store/port-time.ts',
-      'auth/',
-      'pull/',
-      'schemas/',
-    ],
+    own: ['core/', 'store/port/', 'auth/', 'pull/', 'schemas/'],
     packages: [...FASTIFY, ...NETWORK, ...HTTP],
   },
+  // Both APIs bound their connections alike.
   {
     files: 'messages/',
-    own: [
-      'connection-guard.ts',
-      'core/',
-      'store/port.ts',
-      'store/port-time.ts',
-      'auth/',
-      'schemas/',
-    ],
+    own: ['api/http/connection-guard.ts', 'core/', 'store/port/', 'auth/', 'schemas/'],
     packages: [...FASTIFY, ...NETWORK, ...HTTP],
   },
-  { files: 'ops/x509.ts', own: ['core/'], packages: ['asn1js', 'pkijs'] },
+  { files: 'files/', own: ['core/'] },
+  { files: 'tls/x509.ts', own: ['core/'], packages: ['asn1js', 'pkijs'] },
+  { files: 'tls/', own: ['core/', 'files/'], packages: NETWORK },
   {
-    files: 'ops/alert-mail.ts',
-    own: ['core/', 'ops/'],
+    files: 'alerting/mail-channel.ts',
+    own: ['core/', 'alerting/'],
     packages: ['nodemailer', ...NETWORK],
   },
+  { files: 'alerting/', own: ['core/', 'store/port/'], packages: ['pino'] },
+  { files: 'upkeep/', own: ['core/', 'store/port/', 'alerting/'], packages: ['pino'] },
   {
-    files: 'ops/',
-    own: [
-      'core/',
-      'store/port.ts',
-      'store/port-looks.ts',
-      'store/port-time.ts',
-      'store/port-upkeep.ts',
-    ],
-    types: ['delivery/report.ts', 'delivery/backlog.ts', 'delivery/dispatcher.ts'],
-    packages: ['pino', 'prom-client', ...NETWORK, ...HTTP],
+    files: 'metrics/',
+    own: ['core/', 'store/port/'],
+    types: ['delivery/'],
+    packages: ['prom-client', ...NETWORK, ...HTTP],
   },
   // It sends alerts as the service does.
-  {
-    files: 'cli/monitor-loop.ts',
-    own: [
-      'core/',
-      'cli/',
-      'ops/alert-courier.ts',
-      'ops/alert-mail.ts',
-      'ops/alert-webhook.ts',
-      'ops/pause.ts',
-    ],
-  },
+  { files: 'cli/monitor-loop.ts', own: ['alerting/', 'core/', 'cli/'] },
   {
     files: 'cli/',
-    own: ['core/', 'schemas/', 'ops/whole-file.ts'],
+    own: ['alerting/', 'core/', 'files/', 'schemas/'],
     packages: ['commander', ...NETWORK, ...HTTP],
   },
   { files: 'console/', packages: ['preact', 'uplot'], builtins: [] },
-  { files: 'asset.ts', builtins: [] },
-  { files: 'config.ts', own: ['core/'], types: ['cli/session.ts'] },
+  { files: 'config.ts', own: ['core/'], types: ['cli/http/session.ts'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
-  { files: 'listening.ts', own: ['core/'] },
-  // Both APIs bound their connections alike.
-  {
-    files: 'connection-guard.ts',
-    own: ['core/', 'proxies.ts', 'request-guard.ts'],
-    packages: [...NETWORK, ...HTTP],
-  },
-  { files: 'request-guard.ts', own: ['core/'], packages: [...NETWORK, ...HTTP] },
-  { files: 'proxies.ts', packages: NETWORK },
-  {
-    files: 'metrics.ts',
-    own: ['core/', 'ops/', 'config.ts', 'listening.ts'],
-    types: ['api/meter.ts', 'delivery/report.ts', 'store/port.ts', 'store/port-time.ts'],
-    packages: ['pino'],
-  },
-  {
-    files: 'tls.ts',
-    own: [
-      'core/',
-      'store/port.ts',
-      'store/port-time.ts',
-      'ops/',
-      'api/tls.ts',
-      'config.ts',
-      'listening.ts',
-    ],
-    packages: ['pino'],
-  },
-  { files: 'network.ts', own: ['core/', 'delivery/', 'config.ts'], packages: ['node:net'] },
-  {
-    files: 'alarm.ts',
-    own: ['core/', 'store/port.ts', 'store/port-time.ts', 'ops/', 'config.ts'],
-    packages: ['pino'],
-  },
-  // The message API put together, and as a second process beside the service.
-  {
-    files: 'message-service.ts',
-    own: ['auth/', 'core/', 'messages/', 'config.ts', 'listening.ts', 'tls.ts'],
-    packages: ['pino', ...HTTP],
-  },
-  {
-    files: 'companion.ts',
-    own: ['core/'],
-    types: ['message-service.ts'],
-    packages: ['node:child_process'],
-  },
-  // The service puts the house together, and the two programs run it: they know every room.
-  { files: 'service.ts', own: [''], packages: ['pino', ...NETWORK, ...HTTP] },
-  {
-    files: 'main.ts',
-    own: ['', '../package.json'],
-    packages: ['pino', 'commander', 'node:child_process', ...NETWORK, ...HTTP],
-  },
   // The operator's commands: in the server, or straight on the store.
-  { files: 'admin.ts', own: ['core/', 'operator/', 'ops/', 'config.ts', 'service.ts'] },
   {
     files: 'operator/program.ts',
-    own: ['core/', 'operator/', 'cli/failure.ts', 'store/sqlite/vacuum.ts'],
-    types: ['admin.ts', 'cli/terminal.ts', 'config.ts', 'ops/alert-sender.ts'],
+    own: ['core/', 'operator/', 'cli/http/errors.ts', 'store/sqlite/vacuum.ts'],
+    types: ['alerting/channel.ts', 'cli/terminal/', 'config.ts', 'program/admin.ts'],
     packages: ['commander', ...NETWORK],
   },
   {
     files: 'operator/',
     own: [
+      'alerting/',
       'auth/',
-      'core/',
-      'delivery/egress.ts',
-      'ops/',
-      'store/open.ts',
-      'store/port.ts',
-      'store/port-time.ts',
-      'store/port-overview.ts',
-      'store/sqlite/copy-check.ts',
       'config.ts',
+      'core/',
+      'delivery/http/egress.ts',
+      'files/',
+      'store/open.ts',
+      'store/port/',
+      'store/sqlite/copy-check.ts',
+      'tls/',
+      'upkeep/',
     ],
-    types: ['admin.ts'],
+    types: ['program/admin.ts'],
     packages: ['pino', ...NETWORK, ...HTTP],
   },
+  // The programs put the rooms together: they know every one.
   {
-    files: 'demo.ts',
+    files: 'program/',
     own: ['', '../package.json'],
     packages: ['pino', 'node:child_process', ...NETWORK, ...HTTP],
+  },
+  {
+    files: 'main.ts',
+    own: ['', '../package.json'],
+    packages: ['pino', 'commander', 'node:child_process', ...NETWORK, ...HTTP],
   },
 ];
 
@@ -375,7 +259,7 @@ interface Name {
   readonly say: string;
 }
 
-const PROGRAMS = ['clock.ts', 'main.ts', 'demo.ts'];
+const PROGRAMS = ['clock.ts', 'main.ts', 'program/demo.ts'];
 const names: readonly Name[] = [
   { text: /\bDate\.now\b/, files: PROGRAMS, say: 'Date.now' },
   { text: /\bnew Date(?:\(\s*\)|\b(?!\s*\())/, files: PROGRAMS, say: 'new Date()' },

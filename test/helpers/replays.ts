@@ -1,6 +1,6 @@
 import type { ReplayShown } from '../../src/schemas/replays.ts';
 import { waitFor } from './leat.ts';
-import { answered, freshType, type Leat } from './story.ts';
+import { answered, freshType, type Leat } from './api-client.ts';
 
 /** Replays over the management API. */
 

@@ -1,16 +1,16 @@
 import type { TestContext } from 'node:test';
 import { limits } from '../../src/config.ts';
 import type { PostResult } from '../../src/core/retry.ts';
-import { createEgressRule } from '../../src/delivery/egress.ts';
-import { createNameLookups, type NameLookups } from '../../src/delivery/name-lookups.ts';
-import { createResolver } from '../../src/delivery/resolver.ts';
+import { createEgressRule } from '../../src/delivery/http/egress.ts';
+import { createNameLookups, type NameLookups } from '../../src/delivery/http/name-lookups.ts';
+import { createResolver } from '../../src/delivery/http/resolver.ts';
 import {
   createTransport,
   type HttpTransport,
   type Post,
   type TransportDeps,
   type WebhookRequest,
-} from '../../src/delivery/transport.ts';
+} from '../../src/delivery/http/transport.ts';
 import { createManualClock, type ManualClock } from './clock.ts';
 import { noFiles } from './dns.ts';
 

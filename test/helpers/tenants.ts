@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { runLeat, type Running, secretKey } from './leat.ts';
-import type { Leat } from './story.ts';
+import type { Leat } from './api-client.ts';
 
 /** A tenant besides the first one. */
 export interface Tenant extends Leat {

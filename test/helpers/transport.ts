@@ -1,5 +1,5 @@
 import type { PostResult } from '../../src/core/retry.ts';
-import type { Transport, WebhookRequest } from '../../src/delivery/transport.ts';
+import type { Transport, WebhookRequest } from '../../src/delivery/http/transport.ts';
 
 /** A transport that sends nothing: each post ends as the test says, at once or when it says so. */
 export interface ScriptedTransport extends Transport {

@@ -20,9 +20,9 @@ import {
   rs256,
   type Signing,
   stranger,
-} from '../auth/forger.ts';
-import { handClock } from '../auth/house.ts';
-import { connections } from './place.ts';
+} from '../auth/token-forge.ts';
+import { handClock } from '../auth/fixture.ts';
+import { connections } from './fixture.ts';
 import { type Exchanged, exchange } from '../helpers/exchange.ts';
 
 const permission = 'read:admin-messages';

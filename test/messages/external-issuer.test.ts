@@ -7,7 +7,7 @@ import { after, before, beforeEach, describe, test, type TestContext } from 'nod
 import { decodeJwt, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { createRemoteKeys, keySetAt } from '../../src/auth/remote-keys.ts';
 import { createMessageServer } from '../../src/messages/server.ts';
-import { type HandClock, handClock } from '../auth/house.ts';
+import { type HandClock, handClock } from '../auth/fixture.ts';
 import {
   type AuthorizationServer,
   type AuthorizationServerOptions,
@@ -17,7 +17,7 @@ import {
 } from '../helpers/authorization-server.ts';
 import { authority, expired, ofAnotherHost, selfSigned, trusted } from '../helpers/certificates.ts';
 import { freePort, spawnLeat, waitFor } from '../helpers/leat.ts';
-import { connections } from './place.ts';
+import { connections } from './fixture.ts';
 
 /** The message API with tokens and keys of an authorization server that is not ours. */
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { holdsAll } from '../../src/messages/messages.ts';
 import { type Exchanged, exchange, requestText } from '../helpers/exchange.ts';
-import { adminPermission, openPlace, origin, type Place } from './place.ts';
+import { adminPermission, openPlace, origin, type Place } from './fixture.ts';
 
 let place: Place;
 let token: string;

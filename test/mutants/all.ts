@@ -1,4 +1,4 @@
-import { plantedFaults } from '../simulation/planted.ts';
+import { plantedFaults } from '../simulation/mutations.ts';
 import { deliveryMutants } from './delivery.ts';
 import type { Mutant } from './mutant.ts';
 import { postgresMutants } from './postgres.ts';

@@ -1,7 +1,7 @@
 import type { KillingTest, Mutant } from './mutant.ts';
 
 const append = (title: string): KillingTest => ({
-  file: 'test/store/sqlite-append.test.ts',
+  file: 'test/store/sqlite/append.test.ts',
   title,
 });
 
@@ -217,21 +217,21 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'an idle stream whose event finds no room in memory and is found by polling',
-    file: 'delivery/feed.ts',
+    file: 'delivery/prefetch/prefetch.ts',
     before: 'for (const runner of refused) this.fill(runner);',
     after: '',
     killedBy: {
-      file: 'test/delivery/feed.test.ts',
+      file: 'test/delivery/prefetch/prefetch.test.ts',
       title: 'leave an idle stream its next event, however much they hold in memory',
     },
   },
   {
     name: 'an owner whose name lookups take every place',
-    file: 'delivery/name-lookups.ts',
+    file: 'delivery/http/name-lookups.ts',
     before: 'if (hasPlace(owner.underWay, this.#atOncePerOwner, index)) return owner;',
     after: 'return owner;',
     killedBy: {
-      file: 'test/delivery/name-lookups.test.ts',
+      file: 'test/delivery/http/name-lookups.test.ts',
       title: 'are bounded per tenant, also for the service itself',
     },
   },

@@ -2,7 +2,7 @@ import type { KillingTest, Mutant } from './mutant.ts';
 
 const contract = (title: string): KillingTest => ({ file: 'test/store/postgres.test.ts', title });
 const shared = (title: string): KillingTest => ({
-  file: 'test/store/postgres-shared.test.ts',
+  file: 'test/store/postgres/shared.test.ts',
   title,
 });
 
@@ -97,7 +97,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: appended events that other nodes are not told of',
-    file: 'store/postgres/notices.ts',
+    file: 'store/postgres/listen-notify.ts',
     before: `if (word.kind === 'head' && state.isAlone) return;`,
     after: `if (word.kind === 'head') return;`,
     killedBy: shared('hints reach the others, not oneself, and a break in between is told'),
@@ -177,7 +177,7 @@ export const postgresMutants: readonly Mutant[] = [
     before: `transact(deps.db, 'durable', (tx) => settle(tx, batch));`,
     after: `transact(deps.db, 'relaxed', (tx) => settle(tx, batch));`,
     killedBy: {
-      file: 'test/store/postgres-crash.test.ts',
+      file: 'test/store/postgres/crash.test.ts',
       title: 'settlements are there after a crash of the server',
     },
   },

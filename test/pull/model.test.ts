@@ -3,9 +3,10 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { parseOffset } from '../../src/core/offset.ts';
 import type { Offset } from '../../src/core/types.ts';
-import type { Hint, Store } from '../../src/store/port.ts';
+import type { Hint } from '../../src/store/port/hints.ts';
+import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock } from '../helpers/clock.ts';
-import { openScene, type PullScene, range, shown, Wire } from './scene.ts';
+import { openScene, type PullScene, range, shown, Wire } from './fixture.ts';
 
 const types = ['a.made', 'b.made', 'c.made'] as const;
 

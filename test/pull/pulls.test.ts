@@ -3,8 +3,9 @@ import { describe, test, type TestContext } from 'node:test';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { checkOf, formatOffset, parseOffset } from '../../src/core/offset.ts';
 import { errorFrame, greeting, heartbeat, offsetFrame } from '../../src/core/sse.ts';
-import type { Hint, Store } from '../../src/store/port.ts';
-import { openScene, type PullScene, range, settings, shown, Wire } from './scene.ts';
+import type { Hint } from '../../src/store/port/hints.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { openScene, type PullScene, range, settings, shown, Wire } from './fixture.ts';
 
 /** Prunes so many events; on a busy machine that takes more than one step. */
 async function prune({ store, tenant }: PullScene, count: number): Promise<void> {

@@ -1,8 +1,8 @@
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
-import type { Node } from '../../src/store/port.ts';
+import type { Node } from '../../src/core/types.ts';
 import type { Line } from './line.ts';
 import type { Broken, PromiseName } from './promises.ts';
-import type { Site } from './site.ts';
+import type { Site } from './shared-store.ts';
 import { TenantLog } from './tenant-log.ts';
 
 export interface AccountDeps {

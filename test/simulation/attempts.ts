@@ -1,8 +1,9 @@
-import type { DispatcherState } from '../../src/delivery/dispatcher.ts';
+import type { DispatcherState } from '../../src/delivery/incarnation.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { PostResult } from '../../src/core/retry.ts';
-import type { Node, Outcome } from '../../src/store/port.ts';
-import { disabledMessage } from '../../src/store/settling.ts';
+import type { Node } from '../../src/core/types.ts';
+import type { Outcome } from '../../src/store/port/settlement.ts';
+import { disabledMessage } from '../../src/store/rules/settlement.ts';
 import { type Account, processOf } from './account.ts';
 import type { Leases } from './leases.ts';
 import type { Line } from './line.ts';

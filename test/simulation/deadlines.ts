@@ -2,7 +2,7 @@ import type { Line } from './line.ts';
 import { nameWaitMaxMs, nameWellMaxMs } from './names.ts';
 import type { Plan } from './plan.ts';
 import type { Process } from './process.ts';
-import type { World } from './world.ts';
+import type { World } from './simulation.ts';
 
 /** Bounds on what an event may wait, in simulated time. */
 export interface Bounds {
@@ -17,7 +17,7 @@ export interface Bounds {
   readonly perEventMs: number;
 }
 
-/** The longest pause before a failed store command is repeated; see `src/delivery/patience.ts`. */
+/** The longest pause before a failed store command is repeated; see `src/delivery/store-retry.ts`. */
 const storeRetryMaxMs = 2000;
 /** The longest that a receiver of the simulation asks for with Retry-After. */
 const retryAfterMaxMs = 1000;

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { createWalSync, everyMs, type WalSync } from '../../src/store/sqlite/wal-sync.ts';
-import type { LedgerState } from './ledger.ts';
+import type { LedgerState } from './oracle.ts';
 import type { Timeline } from './timeline.ts';
 
 /** What there was at one moment. */

@@ -6,8 +6,8 @@ import { checkNeighbours } from './neighbours.ts';
 import type { Operator } from './operator.ts';
 import type { Process } from './process.ts';
 import { checkPrompt } from './prompt.ts';
-import type { Site } from './site.ts';
-import type { World } from './world.ts';
+import type { Site } from './shared-store.ts';
+import type { World } from './simulation.ts';
 
 /** How often it is checked whether all has come to rest. */
 const restStepMs = 100;

@@ -1,4 +1,5 @@
-import type { CursorRaise, Node, OwnedStream } from '../../src/store/port.ts';
+import type { CursorRaise, OwnedStream } from '../../src/store/port/ownership.ts';
+import type { Node } from '../../src/core/types.ts';
 import * as model from '../store/contract/model.ts';
 import { type Account, processOf } from './account.ts';
 import type { Line } from './line.ts';

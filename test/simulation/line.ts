@@ -1,7 +1,7 @@
 import type { DeliveryKind, Stream } from '../../src/core/types.ts';
 import type { ModelStream } from '../store/contract/model.ts';
 import type { TenantLog } from './tenant-log.ts';
-import { labelOf } from './world.ts';
+import { labelOf } from './simulation.ts';
 
 /** A stream as the simulation knows it: what was asked of Leat, and what Leat did. */
 export interface Line {

@@ -3,10 +3,10 @@ import {
   createNameLookups,
   type NameAnswer,
   type NameLookups,
-} from '../../src/delivery/name-lookups.ts';
-import type { Dice } from './dice.ts';
+} from '../../src/delivery/http/name-lookups.ts';
+import type { Dice } from './prng.ts';
 import type { Line } from './line.ts';
-import type { World } from './world.ts';
+import type { World } from './simulation.ts';
 
 /** What the server of a receiver's name does. */
 export type NameMood = 'well' | 'slow' | 'silent' | 'unknown' | 'flapping';

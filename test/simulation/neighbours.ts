@@ -1,11 +1,11 @@
 import { boundsOf } from './deadlines.ts';
-import { createDice } from './dice.ts';
+import { createDice } from './prng.ts';
 import type { Line } from './line.ts';
 import { nameUsableMs } from './names.ts';
 import type { Operator } from './operator.ts';
 import { types } from './plan.ts';
 import { allArrive } from './prompt.ts';
-import type { World } from './world.ts';
+import type { World } from './simulation.ts';
 
 /** So many quick attempts make up for whatever was slow before. */
 const warmUpEvents = 32;

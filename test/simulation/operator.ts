@@ -1,17 +1,17 @@
 import { StoreUnavailable } from '../../src/core/errors.ts';
-import { removeStream, whenSeen } from '../../src/api/seen.ts';
+import { removeStream, whenSeen } from '../../src/api/wait-for-owner.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { NewEvent } from '../../src/core/types.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
-import { newEvent, newStream } from '../store/contract/scene.ts';
-import { createDice } from './dice.ts';
-import { eventsOf, type LedgerState } from './ledger.ts';
+import { newEvent, newStream } from '../store/contract/fixture.ts';
+import { createDice } from './prng.ts';
+import { eventsOf, type LedgerState } from './oracle.ts';
 import type { Line } from './line.ts';
 import { type NameMood, receiverOf } from './names.ts';
 import type { Mood, Step, StepOf } from './plan.ts';
 import type { Process } from './process.ts';
 import type { TenantLog } from './tenant-log.ts';
-import type { World } from './world.ts';
+import type { World } from './simulation.ts';
 
 /** Those who use Leat: publishers and operators, each through one process and over its faults. */
 export interface Operator {

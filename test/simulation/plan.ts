@@ -1,7 +1,7 @@
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
-import type { UpkeepSettings } from '../../src/ops/upkeep.ts';
+import type { UpkeepSettings } from '../../src/upkeep/upkeep.ts';
 import { boundsOf } from './deadlines.ts';
-import { createDice, type Dice } from './dice.ts';
+import { createDice, type Dice } from './prng.ts';
 import type { NameMood } from './names.ts';
 
 /** Everything that is decided before a history begins; the rest follows from its seed. */

@@ -1,9 +1,9 @@
 import { longestWaitMs } from '../../src/delivery/settings.ts';
-import { calm, labelOf, type Entry, type World } from './world.ts';
+import { calm, labelOf, type Entry, type World } from './simulation.ts';
 import { Deadlines } from './deadlines.ts';
-import { createDice } from './dice.ts';
+import { createDice } from './prng.ts';
 import { createDisk, type Disk } from './disk.ts';
-import { eventsOf, Ledger } from './ledger.ts';
+import { eventsOf, Ledger } from './oracle.ts';
 import type { Line } from './line.ts';
 import { checkEnd } from './ending.ts';
 import { createOperator } from './operator.ts';
@@ -11,7 +11,7 @@ import type { Mood, Plan, Step, StepOf } from './plan.ts';
 import { createTimeCheck, createWallClock, stretchOf } from './clocks.ts';
 import { startProcess, type Process } from './process.ts';
 import type { Broken } from './promises.ts';
-import { createSite } from './site.ts';
+import { createSite } from './shared-store.ts';
 import { createTimeline } from './timeline.ts';
 
 /** What became of one history. */

@@ -1,9 +1,11 @@
 import { StoreContentRefused } from '../../src/core/errors.ts';
-import type { Hint, SettleBatch, Store } from '../../src/store/port.ts';
+import type { Hint } from '../../src/store/port/hints.ts';
+import type { SettleBatch } from '../../src/store/port/settlement.ts';
+import type { Store } from '../../src/store/port/store.ts';
 import type { Joined } from './process.ts';
 import { unstorableMark } from './receivers.ts';
 import { type InTurn, upkeepStore } from './upkeep.ts';
-import type { World } from './world.ts';
+import type { World } from './simulation.ts';
 
 /** The store as a process reaches it: what takes effect is noted in the ledger right after it. */
 export function storeOf(

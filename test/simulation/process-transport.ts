@@ -1,14 +1,14 @@
 import type { PostResult } from '../../src/core/retry.ts';
 import type { Clock } from '../../src/core/clock.ts';
-import type { NameLookups } from '../../src/delivery/name-lookups.ts';
-import type { Transport } from '../../src/delivery/transport.ts';
+import type { NameLookups } from '../../src/delivery/http/name-lookups.ts';
+import type { Transport } from '../../src/delivery/http/transport.ts';
 import { headerOf } from '../helpers/transport.ts';
 import { processOf } from './account.ts';
-import type { Dice } from './dice.ts';
+import type { Dice } from './prng.ts';
 import type { Joined } from './process.ts';
 import { type Found, lookUp } from './names.ts';
 import { react } from './receivers.ts';
-import type { World } from './world.ts';
+import type { World } from './simulation.ts';
 
 const unsent = {
   ended: new Promise<never>(() => undefined),

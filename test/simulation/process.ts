@@ -2,15 +2,17 @@ import type { Clock } from '../../src/core/clock.ts';
 import { StoreReplaced, StoreUnavailable } from '../../src/core/errors.ts';
 import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
-import type { Hint, Node, Store } from '../../src/store/port.ts';
+import type { Hint } from '../../src/store/port/hints.ts';
+import type { Node } from '../../src/core/types.ts';
+import type { Store } from '../../src/store/port/store.ts';
 import { createMonotonicClock, createWallClock } from './clocks.ts';
-import { createDice } from './dice.ts';
+import { createDice } from './prng.ts';
 import { namesOf } from './names.ts';
 import type { StepOf } from './plan.ts';
 import { storeOf } from './process-store.ts';
 import { transportOf } from './process-transport.ts';
 import { runUpkeep } from './upkeep.ts';
-import type { World } from './world.ts';
+import type { World } from './simulation.ts';
 
 /** One process of Leat: a real dispatcher, and what stands between it and the world. */
 export interface Process {

@@ -4,7 +4,7 @@ import type { Line } from './line.ts';
 import type { Operator } from './operator.ts';
 import { types } from './plan.ts';
 import type { Process } from './process.ts';
-import type { World } from './world.ts';
+import type { World } from './simulation.ts';
 
 /** How often it is checked whether all has arrived. */
 const stepMs = 20;

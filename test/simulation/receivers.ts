@@ -1,6 +1,6 @@
 import type { PostResult } from '../../src/core/retry.ts';
 import { answered, ok, timedOut } from '../helpers/transport.ts';
-import type { Dice } from './dice.ts';
+import type { Dice } from './prng.ts';
 import type { Mood } from './plan.ts';
 
 /** What a receiver does with one request. */

@@ -1,5 +1,5 @@
 import type { Plan } from './plan.ts';
-import { calm } from './world.ts';
+import { calm } from './simulation.ts';
 
 /** Settings that all of them have. */
 const common = {
@@ -22,7 +22,7 @@ const common = {
 
 /**
  * Histories that once broke a promise, shortened. A plan and not a seed alone, because what a seed
- * leads to changes with the planner. `fault` is the mistake put back, see planted.ts: with it the
+ * leads to changes with the planner. `fault` is the mistake put back, see mutations.ts: with it the
  * history has to fail again, or it has become a history of something else.
  */
 export const regressions: readonly { readonly fault: string; readonly plan: Plan }[] = [

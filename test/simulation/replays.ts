@@ -1,6 +1,5 @@
-import type { Replay } from '../../src/core/types.ts';
-import type { Node } from '../../src/store/port.ts';
-import type { FeedAnswer, FeedAsk, NewReplay } from '../../src/store/port-replays.ts';
+import type { Replay, Node } from '../../src/core/types.ts';
+import type { FeedAnswer, FeedAsk, NewReplay } from '../../src/store/port/replays.ts';
 import * as replays from '../store/contract/model-replays.ts';
 import { type Account, processOf } from './account.ts';
 import type { Tables } from './tables.ts';

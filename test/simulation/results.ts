@@ -4,10 +4,8 @@ import type {
   DueAnswer,
   DueAsk,
   DueRules,
-  SettleAnswer,
-  SettleBatch,
-  Settlement,
-} from '../../src/store/port.ts';
+} from '../../src/store/port/deliveries.ts';
+import type { SettleAnswer, SettleBatch, Settlement } from '../../src/store/port/settlement.ts';
 import * as model from '../store/contract/model.ts';
 import { type Account, processOf } from './account.ts';
 import type { Attempts } from './attempts.ts';

@@ -16,7 +16,7 @@ export interface Tally {
 export interface WorkerTask {
   /** Seeds to play, or one plan. */
   readonly seeds: { readonly from: number; readonly to: number; readonly step: number } | Plan;
-  /** A fault to plant first, see planted.ts. */
+  /** A fault to plant first, see mutations.ts. */
   readonly fault?: string | undefined;
 }
 

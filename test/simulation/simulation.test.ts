@@ -7,7 +7,7 @@ import { regressions } from './regressions.ts';
 import { playWithFault, search } from './search.ts';
 import { shrink } from './shrink.ts';
 import { historyTable } from './table.ts';
-import { calm } from './world.ts';
+import { calm } from './simulation.ts';
 
 /** What a failing test shows. */
 async function story(plan: Plan): Promise<string> {

@@ -3,7 +3,7 @@ import * as model from '../store/contract/model.ts';
 import type { Account } from './account.ts';
 import type { Line } from './line.ts';
 import { wallStart } from './clocks.ts';
-import { labelOf } from './world.ts';
+import { labelOf } from './simulation.ts';
 
 /** Compares the tables of the store with what is known. */
 export class Tables {

@@ -1,10 +1,10 @@
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Clock } from '../../src/core/clock.ts';
-import { createUpkeep } from '../../src/ops/upkeep.ts';
-import type { Store } from '../../src/store/port.ts';
-import type { UpkeepStore } from '../../src/store/port-upkeep.ts';
-import type { Dice } from './dice.ts';
-import type { World } from './world.ts';
+import { createUpkeep } from '../../src/upkeep/upkeep.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import type { UpkeepStore } from '../../src/store/port/upkeep.ts';
+import type { Dice } from './prng.ts';
+import type { World } from './simulation.ts';
 
 /** Who does the upkeep, as nodes that share a store agree on it. */
 export interface UpkeepLease {

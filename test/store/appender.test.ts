@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
 import type { Appended, NewEvent } from '../../src/core/types.ts';
 import { createAppender, type AppenderDeps } from '../../src/store/appender.ts';
-import { newEvent } from './contract/scene.ts';
+import { newEvent } from './contract/fixture.ts';
 
 /** An engine that writes when the test lets it. */
 function createGate(given: Partial<AppenderDeps> = {}) {

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { Store } from '../../src/store/port.ts';
+import type { Store } from '../../src/store/port/store.ts';
 import { startPooler } from '../helpers/pooler.ts';
 import { behindPort, query, sharedPostgres } from '../helpers/postgres.ts';
-import type { StoreTime } from '../../src/store/port-time.ts';
+import type { StoreTime } from '../../src/store/port/time.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import type { Engine, OpenedStore, TestTime } from './contract/engine.ts';
-import { start } from './contract/scene.ts';
+import { start } from './contract/fixture.ts';
 import { createTestTime, plantClock, withClock } from './test-time.ts';
 
 const secretKey = randomBytes(32);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createHints } from '../../src/store/hints.ts';
-import type { Hint } from '../../src/store/port.ts';
+import type { Hint } from '../../src/store/port/hints.ts';
 
 const hint = (stream: string): Hint => ({ kind: 'stream', tenant: 1, stream });
 

@@ -5,7 +5,7 @@ import { StartRefused, StoreUnavailable } from '../../src/core/errors.ts';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { freePort } from '../helpers/ports.ts';
-import { addTenant, newEvent } from './contract/scene.ts';
+import { addTenant, newEvent } from './contract/fixture.ts';
 
 const clock = systemClock;
 const random = (count: number) => randomBytes(count);

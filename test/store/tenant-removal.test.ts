@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
-import { removeTenant } from '../../src/ops/tenant-removal.ts';
+import { removeTenant } from '../../src/upkeep/tenant-removal.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { Store } from '../../src/store/port.ts';
+import type { Store } from '../../src/store/port/store.ts';
 import { query, sharedPostgres } from '../helpers/postgres.ts';
 import { newApi } from './contract/apis.ts';
 import { newClient } from './contract/clients.ts';
@@ -20,7 +20,7 @@ import {
   sceneOf,
   start,
   dueRules,
-} from './contract/scene.ts';
+} from './contract/fixture.ts';
 import { newDatabase, openUrl } from './engines.ts';
 
 /** Deleting a tenant reaches every table, on both engines: also tables that are still to come. */

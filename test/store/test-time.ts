@@ -1,5 +1,5 @@
-import type { Store } from '../../src/store/port.ts';
-import type { StoreTime } from '../../src/store/port-time.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import type { StoreTime } from '../../src/store/port/time.ts';
 import { query } from '../helpers/postgres.ts';
 import type { TestTime } from './contract/engine.ts';
 

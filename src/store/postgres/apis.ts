@@ -1,7 +1,7 @@
 import type { Api } from '../../core/types.ts';
-import type { ApiStore } from '../port.ts';
+import type { ApiStore } from '../port/apis.ts';
 import type { Database, Queries } from './database.ts';
-import { takeTurn } from './turns.ts';
+import { takeTurn } from './advisory-lock.ts';
 import { boundOf } from '../rows/bounded.ts';
 import { apiOf, type ApiRow } from '../rows/apis.ts';
 

@@ -10,7 +10,7 @@ import {
 } from '../rows/attempts.ts';
 import { numbers, type Queries } from './database.ts';
 import { type Days, groupByDays } from './day-ranges.ts';
-import { dayMs } from './days.ts';
+import { dayMs } from './partitions.ts';
 import type { Run } from './runs.ts';
 
 /** An entry for the history of a stream's delivery. */

@@ -1,9 +1,11 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Client } from '../../core/types.ts';
-import type { ClientStore, Hint, NumberedPage, PageByNumber } from '../port.ts';
+import type { ClientStore } from '../port/clients.ts';
+import type { Hint } from '../port/hints.ts';
+import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import type { Database, Queries } from './database.ts';
 import { grantsOfClient } from './grants.ts';
-import { skewMaxMs } from '../port-time.ts';
+import { skewMaxMs } from '../port/time.ts';
 import { clientOf, type ClientRow } from '../rows/clients.ts';
 
 export interface ClientDeps {

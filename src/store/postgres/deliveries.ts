@@ -1,6 +1,7 @@
-import type { DeliveryStore, Hint } from '../port.ts';
+import type { DeliveryStore } from '../port/deliveries.ts';
+import type { Hint } from '../port/hints.ts';
 import type { Queries } from './database.ts';
-import { dayMs } from './days.ts';
+import { dayMs } from './partitions.ts';
 import { claimDue } from './due.ts';
 import { failure, listFailures } from './failures.ts';
 import { createHistoryPruner } from './history-pruner.ts';

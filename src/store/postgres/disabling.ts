@@ -1,10 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Health, Offset } from '../../core/types.ts';
-import { disabledMessage, healthAfterDisabling } from '../settling.ts';
+import { disabledMessage, healthAfterDisabling } from '../rules/settlement.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import { addAttempts, type Entry } from './attempts.ts';
 import type { Queries } from './database.ts';
-import { dayOf } from './days.ts';
+import { dayOf } from './partitions.ts';
 import type { Run } from './runs.ts';
 import { addStats } from './stats.ts';
 

@@ -1,8 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind, Offset } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
-import { chooseDue } from '../due.ts';
-import type { DueAnswer, DueAsk, DueRules } from '../port.ts';
+import { chooseDue } from '../rules/due.ts';
+import type { DueAnswer, DueAsk, DueRules } from '../port/deliveries.ts';
 import { numbers, type Queries } from './database.ts';
 import { type BodyPlace, withBodies } from './kept.ts';
 import { keyOf, lockRuns, type Run } from './runs.ts';

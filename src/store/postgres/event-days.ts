@@ -1,6 +1,6 @@
-import type { UpkeepStore } from '../port-upkeep.ts';
+import type { UpkeepStore } from '../port/upkeep.ts';
 import { type Database, numbers } from './database.ts';
-import { dayMs, dayOf } from './days.ts';
+import { dayMs, dayOf } from './partitions.ts';
 import { type DeliveryKey, deliveriesAfter } from './history-pruner.ts';
 import { horizonOf } from './horizon.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';

@@ -1,7 +1,7 @@
 import type { Offset } from '../../core/types.ts';
-import type { DeliveryStore } from '../port.ts';
+import type { DeliveryStore } from '../port/deliveries.ts';
 import { type Database, numbers, type Queries } from './database.ts';
-import { dayOf } from './days.ts';
+import { dayOf } from './partitions.ts';
 import { horizonOf } from './horizon.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
 import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';

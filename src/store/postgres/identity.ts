@@ -1,7 +1,8 @@
 import type { RandomBytes } from '../../core/clock.ts';
 import { StoreReplaced, StoreUnavailable } from '../../core/errors.ts';
 import type { Offset } from '../../core/types.ts';
-import type { HeadChange, Hint, Replacement } from '../port.ts';
+import type { Hint } from '../port/hints.ts';
+import type { HeadChange, Replacement } from '../port/ownership.ts';
 import { type Database, type Durability, type Queries, stateOf } from './database.ts';
 
 /**

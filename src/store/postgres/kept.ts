@@ -1,6 +1,6 @@
 import type { Offset } from '../../core/types.ts';
 import { type Days, everyDay, groupByDays } from './day-ranges.ts';
-import { dayMs } from './days.ts';
+import { dayMs } from './partitions.ts';
 import { numbers, type Queries } from './database.ts';
 
 /** What of a row of `deliveries` says where its body is. */

@@ -1,9 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
 import type { SigningKey } from '../../core/types.ts';
-import type { Hint, KeyStore } from '../port.ts';
+import type { Hint } from '../port/hints.ts';
+import type { KeyStore } from '../port/keys.ts';
 import type { Seal } from '../seal.ts';
 import type { Database, Queries } from './database.ts';
-import { takeTurn } from './turns.ts';
+import { takeTurn } from './advisory-lock.ts';
 import { keyOf, type KeyRow } from '../rows/keys.ts';
 
 export interface KeyDeps {

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { LaggingStream, UpkeepStore } from '../port-upkeep.ts';
+import type { LaggingStream, UpkeepStore } from '../port/upkeep.ts';
 import type { Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { horizonOf } from './horizon.ts';

@@ -1,4 +1,4 @@
-import type { Node } from '../port.ts';
+import type { Node } from '../../core/types.ts';
 import type { Queries } from './database.ts';
 
 /** True while the node lives in this incarnation: a former one has nothing left to say. */

@@ -4,7 +4,7 @@ import type {
   StoreFault,
   StreamPosition,
   TenantOverview,
-} from '../port-overview.ts';
+} from '../port/overview.ts';
 import type { Queries } from './database.ts';
 import { daysMax, publicationOf, stretchOf } from './log-days.ts';
 

@@ -1,18 +1,16 @@
 import type { Clock, Millis } from '../../core/clock.ts';
-import type { Offset } from '../../core/types.ts';
+import type { Offset, Node, StreamRef } from '../../core/types.ts';
+import type { Hint } from '../port/hints.ts';
 import type {
   ClaimAsk,
   CursorRaise,
   Heartbeat,
-  Hint,
-  Node,
   NodeState,
   OwnedStream,
   OwnershipStore,
-  StreamRef,
-} from '../port.ts';
-import { isSkewed, skewMaxMs, type WaitRule } from '../port-time.ts';
-import { nextDueInMs } from '../due.ts';
+} from '../port/ownership.ts';
+import { isSkewed, skewMaxMs, type WaitRule } from '../port/time.ts';
+import { nextDueInMs } from '../rules/due.ts';
 import type { Seal } from '../seal.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';

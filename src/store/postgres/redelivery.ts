@@ -1,9 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryState, Offset } from '../../core/types.ts';
-import type { DeliveryStore, FailureFilter } from '../port.ts';
+import type { DeliveryStore, FailureFilter } from '../port/deliveries.ts';
 import { addAttempts, wasDelivered } from './attempts.ts';
 import type { Queries } from './database.ts';
-import { dayOf } from './days.ts';
+import { dayOf } from './partitions.ts';
 import { lockRun, noteChanges, type Run } from './runs.ts';
 import { storeNow } from './time.ts';
 

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Offset, Subscription } from '../../core/types.ts';
-import type { Hint, StreamRef } from '../port.ts';
-import type { FeedAnswer, FeedAsk, NewReplay, ReplayStore } from '../port-replays.ts';
+import type { Offset, Subscription, StreamRef } from '../../core/types.ts';
+import type { Hint } from '../port/hints.ts';
+import type { FeedAnswer, FeedAsk, NewReplay, ReplayStore } from '../port/replays.ts';
 import {
   acceptedReplay,
   afterRead,
@@ -10,16 +10,16 @@ import {
   lostFeed,
   nextFeed,
   sentBefore,
-} from '../replaying.ts';
+} from '../rules/replay.ts';
 import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
 import { numbers, type Database, type Queries } from './database.ts';
-import { dayMs, dayOf } from './days.ts';
+import { dayMs, dayOf } from './partitions.ts';
 import { horizonOf } from './horizon.ts';
 import type { StoreIdentity } from './identity.ts';
 import { daysMax, type Stretch, stretchOf } from './log-days.ts';
 import { tipOf } from './log.ts';
 import { keyOf, lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.ts';
-import type { Tally } from './tally.ts';
+import type { Tally } from './batch-state.ts';
 import { storeNow } from './time.ts';
 
 /** Ranges of the log that are sent again. Whoever changes one has the run of its stream locked. */

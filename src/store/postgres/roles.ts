@@ -1,8 +1,9 @@
 import { managementApiId, type Permission, type Role } from '../../core/types.ts';
-import type { NumberedPage, PageByNumber, RoleStore } from '../port.ts';
+import type { NumberedPage, PageByNumber } from '../port/page.ts';
+import type { RoleStore } from '../port/roles.ts';
 import type { Database, Queries } from './database.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
-import { takeTurn } from './turns.ts';
+import { takeTurn } from './advisory-lock.ts';
 import { roleOf, type RoleRow } from '../rows/roles.ts';
 
 /** Roles with their permissions; who holds them is in `role-members.ts`. */

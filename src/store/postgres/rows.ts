@@ -1,10 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
-import type { DeliveryKind, DeliveryState, Offset } from '../../core/types.ts';
-import type { Settlement, StreamRef } from '../port.ts';
-import type { RowAfter } from '../settling.ts';
+import type { DeliveryKind, DeliveryState, Offset, StreamRef } from '../../core/types.ts';
+import type { Settlement } from '../port/settlement.ts';
+import type { RowAfter } from '../rules/settlement.ts';
 import { numbers, type Queries } from './database.ts';
 import type { Days } from './day-ranges.ts';
-import { dayMs } from './days.ts';
+import { dayMs } from './partitions.ts';
 import { keyOf } from './runs.ts';
 
 /** A row of `deliveries` while a batch is recorded: as it was, and as it will be. */

@@ -1,6 +1,6 @@
 import { firstChangeFrom } from '../../core/subscription.ts';
-import type { Offset, Subscription } from '../../core/types.ts';
-import type { CursorRaise, StreamRef } from '../port.ts';
+import type { Offset, Subscription, StreamRef } from '../../core/types.ts';
+import type { CursorRaise } from '../port/ownership.ts';
 import { type Run as AnyRun, runOf, type RunRow } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
 

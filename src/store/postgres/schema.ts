@@ -1,6 +1,6 @@
-import { asset } from '../../asset.ts';
+import { asset } from '../../core/asset.ts';
 import { StartRefused } from '../../core/errors.ts';
-import { keyProof, provesKey } from '../key-proof.ts';
+import { keyProof, provesKey } from '../key-check.ts';
 import {
   type AppliedMigration,
   migrate,
@@ -10,7 +10,7 @@ import {
 } from '../migrate.ts';
 import type { Seal } from '../seal.ts';
 import type { Database, Queries } from './database.ts';
-import { makeDaysAhead, schemaLock } from './days.ts';
+import { makeDaysAhead, schemaLock } from './partitions.ts';
 import { refusalOf } from './refusal.ts';
 
 const folder = asset('store/postgres/migrations/');

@@ -1,14 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
-import type {
-  DeliveryStore,
-  Hint,
-  Node,
-  SettleAnswer,
-  SettleBatch,
-  SettledStream,
-  Settlement,
-} from '../port.ts';
-import { lost, recorded, runAfter, tellDisabled } from '../settling.ts';
+import type { DeliveryStore } from '../port/deliveries.ts';
+import type { Hint } from '../port/hints.ts';
+import type { Node } from '../../core/types.ts';
+import type { SettleAnswer, SettleBatch, SettledStream, Settlement } from '../port/settlement.ts';
+import { lost, recorded, runAfter, tellDisabled } from '../rules/settlement.ts';
 import { addAttempts } from './attempts.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
@@ -18,7 +13,7 @@ import { readRows, removeRows, type Row, writeRows } from './rows.ts';
 import { cursorMax, keyOf, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
 import { addStats } from './stats.ts';
 import { storeNow } from './time.ts';
-import { recordOutcomes, type Tally } from './tally.ts';
+import { recordOutcomes, type Tally } from './batch-state.ts';
 
 /**
  * The command that records a batch of attempts: two round trips and a commit, however many there

@@ -1,5 +1,5 @@
 import type { Offset, Subscription } from '../../core/types.ts';
-import { type PassedOver, stepsOf } from '../enabling.ts';
+import { type PassedOver, stepsOf } from '../rules/enable.ts';
 import { numbers, type Queries } from './database.ts';
 import { stretchOf } from './log-days.ts';
 import { tipOf } from './log.ts';

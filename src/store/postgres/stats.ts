@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
-import type { StreamRef, StreamStore } from '../port.ts';
+import type { StreamStore } from '../port/streams.ts';
+import type { StreamRef } from '../../core/types.ts';
 import { numbers, type Queries } from './database.ts';
 
 const hourMs = 3_600_000;

@@ -7,8 +7,10 @@ import {
   enabledAfter,
   type Enabling,
   noSwitch,
-} from '../enabling.ts';
-import type { Hint, Page, StreamStore } from '../port.ts';
+} from '../rules/enable.ts';
+import type { Hint } from '../port/hints.ts';
+import type { Page } from '../port/page.ts';
+import type { StreamStore } from '../port/streams.ts';
 import type { Seal } from '../seal.ts';
 import type { Database, Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
@@ -17,7 +19,7 @@ import { lockRun, noteChanges, type Run, writeRuns } from './runs.ts';
 import { countSkipped, passedOverBy } from './skipped.ts';
 import { listStats } from './stats.ts';
 import { storeNow } from './time.ts';
-import { takeTurn } from './turns.ts';
+import { takeTurn } from './advisory-lock.ts';
 import { boundedRows, boundOf, type CountedRow, rowBytes } from '../rows/bounded.ts';
 import { streamOf, type StreamRow, streamsOf, typeNamesBytes } from '../rows/streams.ts';
 

@@ -1,6 +1,6 @@
-import { type RemovalStep, tenantTableRemovals } from '../tenant-removal.ts';
+import { type RemovalStep, tenantTableRemovals } from '../rules/tenant-removal.ts';
 import type { Database, Queries } from './database.ts';
-import { dayMs } from './days.ts';
+import { dayMs } from './partitions.ts';
 import { lockRuns } from './runs.ts';
 
 /**

@@ -1,11 +1,11 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Tenant } from '../../core/types.ts';
-import type { TenantStore } from '../port-tenants.ts';
-import type { Hint } from '../port.ts';
-import { keepUnchanged } from '../unchanged-list.ts';
+import type { TenantStore } from '../port/tenants.ts';
+import type { Hint } from '../port/hints.ts';
+import { keepUnchanged } from '../rules/unchanged-list.ts';
 import type { Database, Queries } from './database.ts';
 import { removeStep } from './tenant-removal.ts';
-import { takeTurn } from './turns.ts';
+import { takeTurn } from './advisory-lock.ts';
 
 /** The tenants; the head of a tenant's log stands in the same row and belongs to log.ts. */
 export function createTenantStore({

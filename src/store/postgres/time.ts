@@ -1,5 +1,5 @@
 import type { Clock, Millis } from '../../core/clock.ts';
-import { isSkewed, type StoreTime } from '../port-time.ts';
+import { isSkewed, type StoreTime } from '../port/time.ts';
 import type { Queries } from './database.ts';
 
 /** The time of the server: for all that is stored, and the same for all nodes. */

@@ -1,7 +1,7 @@
-import type { Hint } from '../port.ts';
-import type { UpkeepStore } from '../port-upkeep.ts';
+import type { Hint } from '../port/hints.ts';
+import type { UpkeepStore } from '../port/upkeep.ts';
 import type { Database, Queries } from './database.ts';
-import { makeDaysAhead } from './days.ts';
+import { makeDaysAhead } from './partitions.ts';
 import { createEventDayDropper } from './event-days.ts';
 import { horizonOf } from './horizon.ts';
 import type { StoreIdentity } from './identity.ts';

@@ -1,11 +1,12 @@
 import type { LogEvent, NewEvent, User } from '../../core/types.ts';
-import type { Hint, Page } from '../port.ts';
-import type { UserDecision, UserQuery, UserSort, UserStore } from '../port-users.ts';
-import { orderedPageWithin } from '../user-order.ts';
+import type { Hint } from '../port/hints.ts';
+import type { Page } from '../port/page.ts';
+import type { UserDecision, UserQuery, UserSort, UserStore } from '../port/users.ts';
+import { orderedPageWithin } from '../rules/user-order.ts';
 import type { Database, Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
 import { appendWithin } from './log.ts';
-import { takeTurn } from './turns.ts';
+import { takeTurn } from './advisory-lock.ts';
 import { boundedRows, boundOf, type CountedRow, rowBytes } from '../rows/bounded.ts';
 import { userOf, type UserRow } from '../rows/users.ts';
 

@@ -1,5 +1,5 @@
 import type { Api } from '../../core/types.ts';
-import type { ApiStore } from '../port.ts';
+import type { ApiStore } from '../port/apis.ts';
 import type { Database } from './database.ts';
 import { apiOf, type ApiRow, scopesBytes } from '../rows/apis.ts';
 import { readBounded } from '../rows/bounded.ts';

@@ -1,8 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import { StoreTenantGone } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
-import type { Hint } from '../port.ts';
-import type { StoreTime } from '../port-time.ts';
+import type { Hint } from '../port/hints.ts';
+import type { StoreTime } from '../port/time.ts';
 import { traced } from '../rows/delivered-event.ts';
 import type { Database } from './database.ts';
 import type { WalRoom } from './wal-room.ts';

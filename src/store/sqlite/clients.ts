@@ -1,7 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Client } from '../../core/types.ts';
-import type { ClientStore, Hint, NumberedPage, PageByNumber } from '../port.ts';
-import { skewMaxMs, type StoreTime } from '../port-time.ts';
+import type { ClientStore } from '../port/clients.ts';
+import type { Hint } from '../port/hints.ts';
+import type { NumberedPage, PageByNumber } from '../port/page.ts';
+import { skewMaxMs, type StoreTime } from '../port/time.ts';
 import type { Database } from './database.ts';
 import { grantsOfClient } from './grants.ts';
 import { clientOf, type ClientRow } from '../rows/clients.ts';

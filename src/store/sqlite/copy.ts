@@ -1,7 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { backup, type DatabaseSync } from 'node:sqlite';
 import { StartRefused } from '../../core/errors.ts';
-import type { StoreCopy } from '../port.ts';
+import type { StoreCopy } from '../port/store.ts';
 
 /**
  * Pages of one step. Other work of the connection waits for a step, which takes about 1 ms; what

@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
-import type { DeliveryStore, Hint } from '../port.ts';
-import type { StoreTime } from '../port-time.ts';
+import type { DeliveryStore } from '../port/deliveries.ts';
+import type { Hint } from '../port/hints.ts';
+import type { StoreTime } from '../port/time.ts';
 import type { Database } from './database.ts';
 import { claimDue } from './due.ts';
 import { failure, listFailures } from './failures.ts';

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind } from '../../core/types.ts';
-import { chooseDue } from '../due.ts';
-import type { DueAnswer, DueAsk, DueRules } from '../port.ts';
+import { chooseDue } from '../rules/due.ts';
+import type { DueAnswer, DueAsk, DueRules } from '../port/deliveries.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';

@@ -1,7 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import { parseFailureKey } from '../../core/page.ts';
 import type { Failure } from '../../core/types.ts';
-import type { FailureQuery, Page } from '../port.ts';
+import type { FailureQuery } from '../port/deliveries.ts';
+import type { Page } from '../port/page.ts';
 import { historyOf } from './attempts.ts';
 import type { Database } from './database.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';

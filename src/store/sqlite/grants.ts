@@ -1,5 +1,6 @@
 import { managementApiId, type Grant } from '../../core/types.ts';
-import type { GrantStore, Page } from '../port.ts';
+import type { GrantStore } from '../port/grants.ts';
+import type { Page } from '../port/page.ts';
 import type { Database } from './database.ts';
 import { readBounded } from '../rows/bounded.ts';
 import { grantOf, type GrantRow, scopeBytes } from '../rows/grants.ts';

@@ -1,5 +1,5 @@
 import type { Clock, Millis } from '../../core/clock.ts';
-import { isSkewed, skewMaxMs, type StoreTime } from '../port-time.ts';
+import { isSkewed, skewMaxMs, type StoreTime } from '../port/time.ts';
 
 /** What is remembered from one reading to the next; instants have fractions. */
 export interface GuardState {

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { DeliveryStore } from '../port.ts';
+import type { DeliveryStore } from '../port/deliveries.ts';
 import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
 
 const dayMs = 86_400_000;

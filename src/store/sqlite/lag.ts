@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { LaggingStream, UpkeepStore } from '../port-upkeep.ts';
+import type { LaggingStream, UpkeepStore } from '../port/upkeep.ts';
 import { failWaiting } from './disabling.ts';
 import { horizonOf, type UpkeepDeps } from './horizon.ts';
 import { noteChange, readRun, writeRun } from './runs.ts';

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { LogEvent, Offset } from '../../core/types.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
-import type { LogPage, LogQuery, LogStore } from '../port.ts';
+import type { LogPage, LogQuery, LogStore } from '../port/log.ts';
 import { traced } from '../rows/delivered-event.ts';
 import { type AppendDeps, createAppend, headOf } from './append.ts';
 import type { Database } from './database.ts';

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { HealthLimits } from '../../core/types.ts';
-import type { Outcome } from '../port.ts';
-import { countEnd, judge, type RowAfter, type RowBefore, type Score } from '../settling.ts';
+import type { Outcome } from '../port/settlement.ts';
+import { countEnd, judge, type RowAfter, type RowBefore, type Score } from '../rules/settlement.ts';
 import type { Run } from '../rows/runs.ts';
 import { addAttempt } from './attempts.ts';
 import type { Database } from './database.ts';

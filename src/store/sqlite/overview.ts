@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import type { Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
-import type { OverviewStore, StoreSize, StreamPosition, TenantOverview } from '../port-overview.ts';
+import type { OverviewStore, StoreSize, StreamPosition, TenantOverview } from '../port/overview.ts';
 import type { Database } from './database.ts';
 import { headOf } from './append.ts';
 import { oldestAfter } from './log.ts';

@@ -1,18 +1,16 @@
 import type { Clock, Millis } from '../../core/clock.ts';
-import type { Offset, Stream } from '../../core/types.ts';
-import { nextDueInMs } from '../due.ts';
-import type { StoreTime, WaitRule } from '../port-time.ts';
+import type { Offset, Stream, Node, StreamRef } from '../../core/types.ts';
+import { nextDueInMs } from '../rules/due.ts';
+import type { StoreTime, WaitRule } from '../port/time.ts';
 import type { Seal } from '../seal.ts';
 import type {
   ClaimAsk,
   CursorRaise,
   Heartbeat,
-  Node,
   NodeState,
   OwnedStream,
   OwnershipStore,
-  StreamRef,
-} from '../port.ts';
+} from '../port/ownership.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';

@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryState } from '../../core/types.ts';
-import type { DeliveryStore, FailureFilter } from '../port.ts';
+import type { DeliveryStore, FailureFilter } from '../port/deliveries.ts';
 import { outcomeCodes } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import { wasDelivered } from './attempts.ts';

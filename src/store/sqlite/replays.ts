@@ -1,8 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
-import type { Hint } from '../port.ts';
-import type { StoreTime } from '../port-time.ts';
-import type { FeedAnswer, FeedAsk, NewReplay, ReplayStore } from '../port-replays.ts';
+import type { Hint } from '../port/hints.ts';
+import type { StoreTime } from '../port/time.ts';
+import type { FeedAnswer, FeedAsk, NewReplay, ReplayStore } from '../port/replays.ts';
 import {
   acceptedReplay,
   afterRead,
@@ -11,10 +11,10 @@ import {
   lostFeed,
   nextFeed,
   sentBefore,
-} from '../replaying.ts';
+} from '../rules/replay.ts';
 import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
 import type { Run } from '../rows/runs.ts';
-import type { Replayed } from '../settling.ts';
+import type { Replayed } from '../rules/settlement.ts';
 import type { Database } from './database.ts';
 import { horizonOf, type UpkeepDeps } from './horizon.ts';
 import { headOf } from './append.ts';

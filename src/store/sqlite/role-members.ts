@@ -1,4 +1,4 @@
-import type { RoleStore } from '../port.ts';
+import type { RoleStore } from '../port/roles.ts';
 import type { Database } from './database.ts';
 
 /** The clients and the users that hold roles. */

@@ -1,5 +1,6 @@
 import { managementApiId, type Permission, type Role } from '../../core/types.ts';
-import type { NumberedPage, PageByNumber, RoleStore } from '../port.ts';
+import type { NumberedPage, PageByNumber } from '../port/page.ts';
+import type { RoleStore } from '../port/roles.ts';
 import type { Database } from './database.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
 import { roleOf, type RoleRow } from '../rows/roles.ts';

@@ -1,6 +1,6 @@
 import { firstChangeFrom } from '../../core/subscription.ts';
-import type { Offset, Subscription } from '../../core/types.ts';
-import type { CursorRaise, Node } from '../port.ts';
+import type { Offset, Subscription, Node } from '../../core/types.ts';
+import type { CursorRaise } from '../port/ownership.ts';
 import { type Run, runOf, type RunRow } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { asset } from '../../asset.ts';
-import { keyProof, provesKey } from '../key-proof.ts';
+import { asset } from '../../core/asset.ts';
+import { keyProof, provesKey } from '../key-check.ts';
 import { migrate, type MigrationDriver, readMigrations, type SchemaState } from '../migrate.ts';
 import type { Seal } from '../seal.ts';
 import { defineTestKey } from './attempts.ts';

@@ -1,14 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
-import type {
-  DeliveryStore,
-  Hint,
-  SettleAnswer,
-  SettleBatch,
-  SettledStream,
-  Settlement,
-} from '../port.ts';
-import type { StoreTime } from '../port-time.ts';
-import { lost, newScore, recorded, runAfter, tellDisabled } from '../settling.ts';
+import type { DeliveryStore } from '../port/deliveries.ts';
+import type { Hint } from '../port/hints.ts';
+import type { SettleAnswer, SettleBatch, SettledStream, Settlement } from '../port/settlement.ts';
+import type { StoreTime } from '../port/time.ts';
+import { lost, newScore, recorded, runAfter, tellDisabled } from '../rules/settlement.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { recordOutcome, type Tally } from './outcome.ts';

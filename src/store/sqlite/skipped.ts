@@ -1,5 +1,5 @@
 import type { Offset, Subscription } from '../../core/types.ts';
-import { type PassedOver, stepsOf } from '../enabling.ts';
+import { type PassedOver, stepsOf } from '../rules/enable.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { oldestAfter } from './log.ts';

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { StreamStore } from '../port.ts';
+import type { StreamStore } from '../port/streams.ts';
 import type { Database } from './database.ts';
 
 const hourMs = 3_600_000;

@@ -8,9 +8,11 @@ import {
   enabledAfter,
   type Enabling,
   noSwitch,
-} from '../enabling.ts';
-import type { Hint, Page, StreamStore } from '../port.ts';
-import type { StoreTime } from '../port-time.ts';
+} from '../rules/enable.ts';
+import type { Hint } from '../port/hints.ts';
+import type { Page } from '../port/page.ts';
+import type { StreamStore } from '../port/streams.ts';
+import type { StoreTime } from '../port/time.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';

@@ -1,4 +1,4 @@
-import { type RemovalStep, tenantTableRemovals } from '../tenant-removal.ts';
+import { type RemovalStep, tenantTableRemovals } from '../rules/tenant-removal.ts';
 import type { Database } from './database.ts';
 
 /** Removes at most `take` rows of a tenant that is leaving, within the caller's transaction. */

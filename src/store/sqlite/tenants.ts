@@ -1,8 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Tenant } from '../../core/types.ts';
-import type { TenantStore } from '../port-tenants.ts';
-import type { Hint } from '../port.ts';
-import { keepUnchanged } from '../unchanged-list.ts';
+import type { TenantStore } from '../port/tenants.ts';
+import type { Hint } from '../port/hints.ts';
+import { keepUnchanged } from '../rules/unchanged-list.ts';
 import type { Database } from './database.ts';
 import { removeStep } from './tenant-removal.ts';
 

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Millis } from '../../core/clock.ts';
-import type { Hint } from '../port.ts';
-import type { UpkeepStore } from '../port-upkeep.ts';
+import type { Hint } from '../port/hints.ts';
+import type { UpkeepStore } from '../port/upkeep.ts';
 import type { Database } from './database.ts';
 import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
 import { disableLagging, lagging } from './lag.ts';

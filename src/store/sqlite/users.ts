@@ -1,10 +1,11 @@
 import type { Millis } from '../../core/clock.ts';
 import type { LogEvent, NewEvent, User } from '../../core/types.ts';
-import type { Hint, Page } from '../port.ts';
-import type { UserQuery, UserSort, UserStore } from '../port-users.ts';
-import { createLanes } from '../lanes.ts';
-import { orderedPage } from '../user-order.ts';
-import type { StoreTime } from '../port-time.ts';
+import type { Hint } from '../port/hints.ts';
+import type { Page } from '../port/page.ts';
+import type { UserQuery, UserSort, UserStore } from '../port/users.ts';
+import { createLanes } from '../../core/serial-queue.ts';
+import { orderedPage } from '../rules/user-order.ts';
+import type { StoreTime } from '../port/time.ts';
 import type { Database } from './database.ts';
 import { appendWithin } from './append.ts';
 import type { WalRoom } from './wal-room.ts';

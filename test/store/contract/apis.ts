@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { Api } from '../../../src/core/types.ts';
 import { newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, start } from './scene.ts';
+import { addTenant, createScene, start } from './fixture.ts';
 
 export function apisContract(engine: Engine): void {
   describe(`${engine.name}: APIs`, () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { managementApiId, type Client } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, start, type Scene } from './scene.ts';
+import { addTenant, createScene, start, type Scene } from './fixture.ts';
 
 export function clientsContract(engine: Engine): void {
   describe(`${engine.name}: clients`, () => storedContract(engine));

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { DeliveredEvent } from '../../../src/core/types.ts';
-import type { Outcome, OwnedStream } from '../../../src/store/port.ts';
+import type { OwnedStream } from '../../../src/store/port/ownership.ts';
+import type { Outcome } from '../../../src/store/port/settlement.ts';
 import type { Engine, OpenedStore } from './engine.ts';
 import * as model from './model.ts';
 import { shownReplay } from './model-replays.ts';
@@ -14,8 +15,8 @@ import {
   newStream,
   nextClaim,
   start,
-} from './scene.ts';
-import { anyPick, anyStream, chance, type Step, step, streamOf, type World } from './world.ts';
+} from './fixture.ts';
+import { anyPick, anyStream, chance, type Step, step, streamOf, type World } from './model-run.ts';
 
 /** Random commands do to the store what they do to the model. */
 export function modelContract(engine: Engine, runs: number): void {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Stream } from '../../../src/core/types.ts';
-import type { FailureFilter } from '../../../src/store/port.ts';
+import type { FailureFilter } from '../../../src/store/port/deliveries.ts';
 import type { Engine } from './engine.ts';
 import {
   addTenant,
@@ -19,7 +19,7 @@ import {
   dueRules,
   newEvent,
   waitRule,
-} from './scene.ts';
+} from './fixture.ts';
 
 export function deliveriesContract(engine: Engine): void {
   describe(`${engine.name}: deliveries.listFailures`, () => listContract(engine));

@@ -1,4 +1,4 @@
-import type { Store } from '../../../src/store/port.ts';
+import type { Store } from '../../../src/store/port/store.ts';
 
 /**
  * An engine to run the contract suite on. The suite knows nothing else of it, so a second engine is

@@ -4,7 +4,7 @@ import { managementApiId, type Grant } from '../../../src/core/types.ts';
 import { newApi } from './apis.ts';
 import { newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, type Scene } from './scene.ts';
+import { addTenant, createScene, type Scene } from './fixture.ts';
 
 export function grantsContract(engine: Engine): void {
   describe(`${engine.name}: grants`, () => {

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { StoreContentRefused } from '../../../src/core/errors.ts';
 import type { SigningKey } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, start, type Scene } from './scene.ts';
+import { addTenant, createScene, start, type Scene } from './fixture.ts';
 
 const minute = 60_000;
 

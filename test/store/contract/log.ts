@@ -14,7 +14,7 @@ import {
   start,
   type Scene,
   dueRules,
-} from './scene.ts';
+} from './fixture.ts';
 
 const everything = { after: 0, take: 1000, bytesMax: Infinity };
 

@@ -1,4 +1,4 @@
-import type { FeedAnswer } from '../../../src/store/port-replays.ts';
+import type { FeedAnswer } from '../../../src/store/port/replays.ts';
 import type { Replay } from '../../../src/core/types.ts';
 import type { Model, ModelRow, ModelStream } from './model.ts';
 

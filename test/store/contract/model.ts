@@ -1,7 +1,8 @@
 import type { Appended, DeliveryKind, DeliveryState, Health } from '../../../src/core/types.ts';
 import { progressOf, type ModelReplay } from './model-replays.ts';
-import type { DueRules, Outcome, SettledStream } from '../../../src/store/port.ts';
-import type { WaitRule } from '../../../src/store/port-time.ts';
+import type { DueRules } from '../../../src/store/port/deliveries.ts';
+import type { Outcome, SettledStream } from '../../../src/store/port/settlement.ts';
+import type { WaitRule } from '../../../src/store/port/time.ts';
 
 /**
  * What the contract says of log, streams and deliveries, on plain maps and without a word of SQL:

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { withTypes } from '../../../src/core/subscription.ts';
-import type { ClaimFilter, Node, OwnedStream } from '../../../src/store/port.ts';
+import type { ClaimFilter, OwnedStream } from '../../../src/store/port/ownership.ts';
+import type { Node } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
 import {
   addTenant,
@@ -19,7 +20,7 @@ import {
   start,
   type Scene,
   waitRule,
-} from './scene.ts';
+} from './fixture.ts';
 
 export function ownershipContract(engine: Engine): void {
   describe(`${engine.name}: ownership.join`, () => joinContract(engine));

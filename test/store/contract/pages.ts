@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Page } from '../../../src/store/port.ts';
+import type { Page } from '../../../src/store/port/page.ts';
 import { newApi } from './apis.ts';
 import { newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
-import { createScene, failed, newEvent, type Scene, start } from './scene.ts';
+import { createScene, failed, newEvent, type Scene, start } from './fixture.ts';
 import { newUser } from './users.ts';
 
 const KIB = 1024;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import * as model from './model-replays.ts';
-import { anyPick, anyStream, chance, type Step, step, streamOf } from './world.ts';
+import { anyPick, anyStream, chance, type Step, step, streamOf } from './model-run.ts';
 
 /** Random commands about replays. */
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Replay, Stream } from '../../../src/core/types.ts';
-import type { OwnedStream } from '../../../src/store/port.ts';
-import type { FeedAnswer, FeedAsk, NewReplay } from '../../../src/store/port-replays.ts';
+import type { OwnedStream } from '../../../src/store/port/ownership.ts';
+import type { FeedAnswer, FeedAsk, NewReplay } from '../../../src/store/port/replays.ts';
 import type { Engine } from './engine.ts';
 import {
   claimDue,
@@ -19,7 +19,7 @@ import {
   start,
   type Scene,
   waitRule,
-} from './scene.ts';
+} from './fixture.ts';
 
 export function replaysContract(engine: Engine): void {
   describe(`${engine.name}: replays.create`, () => createContract(engine));

@@ -4,7 +4,7 @@ import { managementApiId, type Role } from '../../../src/core/types.ts';
 import { newApi } from './apis.ts';
 import { newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, newEvent, type Scene } from './scene.ts';
+import { addTenant, createScene, newEvent, type Scene } from './fixture.ts';
 
 const all = { page: 0, perPage: 100 };
 const from = (after?: string, take = 100) => ({ after, take });

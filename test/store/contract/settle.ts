@@ -17,7 +17,7 @@ import {
   start,
   type Scene,
   waitRule,
-} from './scene.ts';
+} from './fixture.ts';
 
 export function settleContract(engine: Engine): void {
   describe(`${engine.name}: deliveries.settle`, () => outcomesContract(engine));

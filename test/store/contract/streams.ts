@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { withTypes } from '../../../src/core/subscription.ts';
 import type { Stream } from '../../../src/core/types.ts';
-import type { StreamDecision } from '../../../src/store/port.ts';
+import type { StreamDecision } from '../../../src/store/port/streams.ts';
 import type { Engine } from './engine.ts';
 import {
   addTenant,
@@ -17,7 +17,7 @@ import {
   start,
   type Scene,
   waitRule,
-} from './scene.ts';
+} from './fixture.ts';
 
 export function streamsContract(engine: Engine): void {
   describe(`${engine.name}: streams.create`, () => createContract(engine));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Engine } from './engine.ts';
 import { StoreContentRefused } from '../../../src/core/errors.ts';
-import { addTenant, createScene, newEvent, sceneOf, start, waitRule } from './scene.ts';
+import { addTenant, createScene, newEvent, sceneOf, start, waitRule } from './fixture.ts';
 
 export function tenantsContract(engine: Engine): void {
   describe(`${engine.name}: tenants`, () => {

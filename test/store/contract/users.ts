@@ -4,7 +4,7 @@ import { StoreContentRefused, StoreTenantGone } from '../../../src/core/errors.t
 import type { NewEvent, User } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
 import { waitFor } from '../../helpers/wait.ts';
-import { addTenant, createScene, newEvent, start, type Scene } from './scene.ts';
+import { addTenant, createScene, newEvent, start, type Scene } from './fixture.ts';
 
 export function usersContract(engine: Engine): void {
   describe(`${engine.name}: users`, () => storedContract(engine));

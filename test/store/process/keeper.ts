@@ -10,7 +10,7 @@ import type { NewEvent } from '../../../src/core/types.ts';
 import { storeLocation } from '../../../src/core/value.ts';
 import { systemClock } from '../../../src/clock.ts';
 import { openStore } from '../../../src/store/open.ts';
-import type { Store } from '../../../src/store/port.ts';
+import type { Store } from '../../../src/store/port/store.ts';
 
 const [location = '', keyByte = '', uid] = process.argv.slice(2);
 // Modules are loaded by now: the other user need not be able to read them.

@@ -1,0 +1,30 @@
+import type { Clock } from '../core/clock.ts';
+import { type AlertLog, createAlertLog } from './log-channel.ts';
+import { type AlertMailSettings, createAlertMail } from './mail-channel.ts';
+import type { AlertSender } from './channel.ts';
+import { type AlertWebhookDeps, createAlertWebhook } from './webhook-channel.ts';
+
+/** Where alerts shall go; the last two both or none. */
+export interface AlertPlaces {
+  readonly alertWebhookUrl?: string | undefined;
+  readonly alertEmail?: string | undefined;
+  readonly smtpUrl?: string | undefined;
+}
+
+export interface AlertSendersDeps
+  extends Omit<AlertWebhookDeps, 'url'>, Pick<AlertMailSettings, 'lookup'> {
+  readonly log: AlertLog;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
+}
+
+/** A sender for each place that is set, else the log. */
+export function alertSendersOf(places: AlertPlaces, deps: AlertSendersDeps): AlertSender[] {
+  const { alertWebhookUrl: url, alertEmail: to, smtpUrl } = places;
+  const senders = [
+    ...(url === undefined ? [] : [createAlertWebhook({ ...deps, url })]),
+    ...(to === undefined || smtpUrl === undefined
+      ? []
+      : [createAlertMail({ smtpUrl, to, lookup: deps.lookup })]),
+  ];
+  return senders.length > 0 ? senders : [createAlertLog(deps.log, deps.clock)];
+}

@@ -1,0 +1,123 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Authentication, Verifier } from '../auth/verify.ts';
+import type { Clock, Millis } from '../core/clock.ts';
+import type { RateState } from '../core/rate.ts';
+import type { Tenant } from '../core/types.ts';
+import type { Caller, Operation } from './operation.ts';
+import {
+  forbiddenScope,
+  missingAuthentication,
+  notFound,
+  tooManyRequests,
+  unauthorized,
+  unavailable,
+} from './http/problem.ts';
+import { rateHeaders, type RateLimiter, retryAfterSeconds } from './http/rate.ts';
+import type { Remote } from './http/client-address.ts';
+import type { TenantDirectory } from './tenants.ts';
+
+/** Who came to which tenant, before it is judged whether they may. */
+export interface Visit {
+  readonly tenant: Tenant;
+  readonly authentication: Authentication;
+  readonly now: Millis;
+}
+
+export interface GateDeps {
+  readonly tenants: Pick<TenantDirectory, 'of'>;
+  readonly verifier: Pick<Verifier, 'verify'>;
+  readonly limiter: RateLimiter;
+  readonly remoteOf: (request: FastifyRequest['raw']) => Remote;
+  readonly clock: Pick<Clock, 'now'>;
+  /** Whether new requests are taken. */
+  readonly open: () => boolean;
+}
+
+/** The first checks of every request to the management API, in the order of contract section 3. */
+export interface Gate {
+  /**
+   * Finds tenant and token, takes one from the bucket they choose, and writes the rate headers.
+   * Throws 429, 503, or 404 for a host of no tenant.
+   */
+  admit(request: FastifyRequest, reply: FastifyReply, operation?: Operation): Promise<Visit>;
+  /**
+   * Whether a token would still be admitted to what was authorized with it; takes nothing off any
+   * bucket. Rejects with `StoreUnavailable` when that cannot be found out.
+   */
+  holds(tenant: Tenant, authorization: string | undefined): boolean | Promise<boolean>;
+}
+
+/** Creates the gate. */
+export function createGate(deps: GateDeps): Gate {
+  return {
+    admit: async (request, reply, operation) => {
+      const now = deps.clock.now();
+      const remote = deps.remoteOf(request.raw);
+      const tenant = deps.tenants.of(remote.host);
+      const found = await authenticate(deps, tenant, request.headers.authorization, now);
+      const rate = takeFor(deps.limiter, tenant, found, remote, operation);
+      reply.headers(rateHeaders(rate, now));
+      if (!rate.admitted) throw tooManyRequests(retryAfterSeconds(rate));
+      if (!deps.open()) throw unavailable();
+      if (tenant === undefined) throw notFound('Not Found');
+      if ('failed' in found) throw found.failed;
+      return { tenant, authentication: found, now };
+    },
+    holds: (tenant, authorization) => {
+      const found = deps.verifier.verify(tenant, authorization, deps.clock.now());
+      return found instanceof Promise ? found.then(isGlobal) : isGlobal(found);
+    },
+  };
+}
+
+/** The caller, who may do what the operation does. Throws 401 and 403. */
+export function authorize(
+  { tenant, authentication }: Visit,
+  { scopes }: Pick<Operation, 'scopes'>,
+): Caller {
+  if (authentication.kind === 'missing') throw unauthorized(tenant.domain, missingAuthentication);
+  if (authentication.kind === 'invalid') {
+    throw unauthorized(tenant.domain, authentication.message);
+  }
+  const { token } = authentication;
+  if (!token.global) throw unauthorized(tenant.domain, 'Client is not global.');
+  if (!scopes.some((scope) => token.scopes.includes(scope))) throw forbiddenScope(scopes);
+  return token;
+}
+
+/** The scopes of a token are in the token: they cannot have changed. */
+function isGlobal(found: Authentication): boolean {
+  return found.kind === 'verified' && found.token.global;
+}
+
+/** A token that could not be looked up: the answer waits until its bucket is known. */
+interface Failed {
+  readonly failed: unknown;
+}
+
+async function authenticate(
+  { verifier }: GateDeps,
+  tenant: Tenant | undefined,
+  authorization: string | undefined,
+  now: Millis,
+): Promise<Authentication | Failed> {
+  if (tenant === undefined) return { kind: 'missing' };
+  try {
+    return await verifier.verify(tenant, authorization, now);
+  } catch (failed) {
+    return { failed };
+  }
+}
+
+function takeFor(
+  limiter: RateLimiter,
+  tenant: Tenant | undefined,
+  found: Authentication | Failed,
+  remote: Remote,
+  operation: Operation | undefined,
+): RateState {
+  const verified = 'kind' in found && found.kind === 'verified';
+  if (tenant === undefined || !verified) return limiter.takeOfAddress(remote.address);
+  if (operation?.countsEvents === true) return limiter.takeOfTenant(tenant.id);
+  return limiter.takeOfClient(tenant.id, found.token.bucket);
+}

@@ -1,0 +1,87 @@
+import { isIP } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import type { TLSSocket } from 'node:tls';
+import { createProxyCheck } from './proxies.ts';
+import { Problem } from './problem.ts';
+
+/** Who sent a request and which host they asked for, as far as the proxies are to be believed. */
+export interface Remote {
+  /** An IP address; the empty text when the connection is gone already. */
+  readonly address: string;
+  /** `host[:port]` as sent. */
+  readonly host: string;
+}
+
+/**
+ * Creates the reader of a request's {@link Remote}. `trusted` are addresses and CIDR ranges of
+ * proxies: their `X-Forwarded-For` and `X-Forwarded-Host` count, anybody else's do not. It throws
+ * 400 for a request with several hosts (RFC 9112 section 3.2): another reader may go by another one.
+ */
+export function createRemoteReader(
+  trusted: readonly string[],
+): (request: IncomingMessage) => Remote {
+  if (trusted.length === 0) {
+    return (request) => ({
+      address: request.socket.remoteAddress ?? '',
+      host: hostOf(request),
+    });
+  }
+  const isProxy = createProxyCheck(trusted);
+  return (request) => {
+    const { socket, headers } = request;
+    const peer = socket.remoteAddress ?? '';
+    const host = hostOf(request);
+    if (!isProxy(peer)) return { address: peer, host };
+    const forwardedHost = entriesOf(headers['x-forwarded-host']).at(-1);
+    const hops = entriesOf(headers['x-forwarded-for']);
+    return { address: clientOf(isProxy, hops, peer), host: forwardedHost ?? host };
+  };
+}
+
+/**
+ * Creates the reader of whether a request came over TLS: to here, or to a proxy of `trusted` that
+ * says so in `X-Forwarded-Proto`.
+ */
+export function createSecureReader(
+  trusted: readonly string[],
+): (request: IncomingMessage) => boolean {
+  const isProxy = createProxyCheck(trusted);
+  return ({ socket, headers }) => {
+    if ((socket as Partial<TLSSocket>).encrypted === true) return true;
+    if (!isProxy(socket.remoteAddress ?? '')) return false;
+    return entriesOf(headers['x-forwarded-proto']).at(-1)?.toLowerCase() === 'https';
+  };
+}
+
+function hostOf({ headers, rawHeaders }: IncomingMessage): string {
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index];
+    if (name?.length === 4 && name.toLowerCase() === 'host') hosts += 1;
+  }
+  if (hosts > 1) throw new Problem(400, 'Bad Request');
+  return headers.host ?? '';
+}
+
+/** The right-most hop that is no trusted proxy; what is no address ends the search before it. */
+function clientOf(
+  isProxy: (address: string) => boolean,
+  hops: readonly string[],
+  peer: string,
+): string {
+  let client = peer;
+  for (const hop of hops.toReversed()) {
+    if (isIP(hop) === 0) return client;
+    client = hop;
+    if (!isProxy(hop)) return client;
+  }
+  return client;
+}
+
+function entriesOf(header: string | readonly string[] | undefined): string[] {
+  const text = typeof header === 'string' ? header : (header ?? []).join(',');
+  return text
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
+}

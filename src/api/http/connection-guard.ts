@@ -1,0 +1,138 @@
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Clock } from '../../core/clock.ts';
+import { addressKey } from '../../core/rate.ts';
+import { createProxyCheck } from './proxies.ts';
+import { guardRequests, pipelinedMax } from './request-guard.ts';
+
+/** Connections of one process at once; what comes above is closed. */
+const connectionsMax = 20_000;
+
+/** Between two warnings of refused connections. */
+const warnEveryMs = 60_000;
+
+/** A peer that was sent a last response has this long to close its side. */
+const lingerMs = 2_000;
+
+/** How many connections a server accepts. */
+export interface ConnectionRule {
+  /** LEAT_MAX_CONNECTIONS_PER_ADDRESS: per IPv4 address or IPv6 /64. */
+  readonly maxConnectionsPerAddress: number;
+  /** LEAT_TRUST_PROXY: connections of these addresses and ranges are not counted per address. */
+  readonly trustProxy: readonly string[];
+}
+
+export interface ConnectionGuardDeps {
+  readonly rule: ConnectionRule;
+  readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
+  /** Receives one line a minute at most. */
+  readonly log: { warn(facts: object, message: string): void };
+  /** Called for every refused connection. */
+  readonly count?: (() => void) | undefined;
+}
+
+/**
+ * Closes new connections of an address that has its maximum already, before anything is read of
+ * them or a TLS handshake begins, so that one stranger cannot use up the connections of all; and
+ * connections that send too many requests at once, or none for too long. Call it after the server has its listeners of
+ * connections and requests.
+ */
+export function guardConnections(server: Server, deps: ConnectionGuardDeps): void {
+  const { rule, count } = deps;
+  const isTrusted = createProxyCheck(rule.trustProxy);
+  const warn = createWarning(deps);
+  const refuse = (
+    facts: { address?: string | undefined; limit: number },
+    message: string,
+  ): void => {
+    count?.();
+    warn(facts, message);
+  };
+  const counts = createCounts(rule.maxConnectionsPerAddress);
+  const isAdmitted = (socket: Socket): boolean => {
+    const { remoteAddress } = socket;
+    // The peer is gone already.
+    if (remoteAddress === undefined) return false;
+    if (isTrusted(remoteAddress)) return true;
+    const address = addressKey(remoteAddress);
+    const isBelow = counts.enter(address);
+    if (isBelow) socket.once('close', () => counts.leave(address));
+    else refuse({ address, limit: rule.maxConnectionsPerAddress }, tooManyConnections);
+    return isBelow;
+  };
+  const listeners = server.listeners('connection');
+  server.removeAllListeners('connection').on('connection', (socket: Socket) => {
+    if (!isAdmitted(socket)) socket.destroy();
+    else for (const listener of listeners) listener.call(server, socket);
+  });
+  server.maxConnections = connectionsMax;
+  server.on('drop', () => refuse({ limit: connectionsMax }, tooManyConnections));
+  guardRequests(server, {
+    clock: deps.clock,
+    refuse: ({ remoteAddress: address }) =>
+      refuse({ address, limit: pipelinedMax }, tooManyRequests),
+  });
+}
+
+/** Counts what is under way per address. */
+export interface AddressCounts {
+  /** Counts one more, unless the address has its maximum. */
+  enter(address: string): boolean;
+  leave(address: string): void;
+}
+
+/** Creates the counts; an address without anything under way takes no memory. */
+export function createCounts(perAddressMax: number): AddressCounts {
+  const counts = new Map<string, number>();
+  return {
+    enter: (address) => {
+      const present = counts.get(address) ?? 0;
+      if (present >= perAddressMax) return false;
+      counts.set(address, present + 1);
+      return true;
+    },
+    leave: (address) => {
+      const present = counts.get(address) ?? 0;
+      if (present > 1) counts.set(address, present - 1);
+      else counts.delete(address);
+    },
+  };
+}
+
+/** Logs the first refusal at once, and later ones with how many there were since. */
+function createWarning({
+  clock,
+  log,
+}: Pick<ConnectionGuardDeps, 'clock' | 'log'>): (facts: object, message: string) => void {
+  let nextMs = -Infinity;
+  let refused = 0;
+  return (facts, message) => {
+    refused += 1;
+    const nowMs = clock.elapsedMs();
+    if (nowMs < nextMs) return;
+    log.warn({ ...facts, refused }, message);
+    nextMs = nowMs + warnEveryMs;
+    refused = 0;
+  };
+}
+
+const tooManyConnections =
+  'connections above the limit were closed; see LEAT_MAX_CONNECTIONS_PER_ADDRESS, and LEAT_TRUST_PROXY for a proxy';
+
+const tooManyRequests =
+  'connections that sent too many requests before the responses were closed: HTTP pipelining is bounded';
+
+/**
+ * Sends a last response and ends the connection. A peer that goes on sending is cut off soon: it
+ * could hold the connection with a byte now and then. Cutting it off at once could discard the
+ * response on its way (RFC 9112 section 9.6).
+ */
+export function endWith(
+  socket: Socket,
+  response: string,
+  { clock }: { readonly clock: Pick<Clock, 'after'> },
+): void {
+  const cutOff = clock.after(lingerMs, () => socket.destroy());
+  socket.once('close', () => cutOff.cancel());
+  socket.end(response, 'latin1');
+}

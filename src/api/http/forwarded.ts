@@ -1,0 +1,52 @@
+import type { FastifyInstance } from 'fastify';
+import type { IncomingMessage } from 'node:http';
+import { createCounts } from './connection-guard.ts';
+import { addressKey } from '../../core/rate.ts';
+import { Problem } from './problem.ts';
+import type { Remote } from './client-address.ts';
+import { sendProblem } from './serve.ts';
+import type { ApiSettings } from '../settings.ts';
+
+export interface ForwardedDeps {
+  readonly settings: Pick<ApiSettings, 'trustProxy' | 'maxConnectionsPerAddress'>;
+  readonly remoteOf: (request: IncomingMessage) => Remote;
+}
+
+/**
+ * Bounds the requests under way of one client behind trusted proxies by the number of connections
+ * it could have without them: connections of a proxy are not counted, as they carry the requests of
+ * many. Above it the response is 429 and the connection ends, with a body that was not read.
+ */
+export function boundForwarded(app: FastifyInstance, { settings, remoteOf }: ForwardedDeps): void {
+  if (settings.trustProxy.length === 0) return;
+  const counts = createCounts(settings.maxConnectionsPerAddress);
+  app.addHook('onRequest', (request, reply, done) => {
+    const client = clientOf(remoteOf, request.raw);
+    if (client === undefined) return done();
+    if (!counts.enter(client)) {
+      sendProblem(reply.header('connection', 'close'), tooManyAtOnce());
+      return;
+    }
+    reply.raw.once('close', () => counts.leave(client));
+    done();
+  });
+}
+
+/** The address of a forwarded request's client; `undefined` for a request that came directly. */
+function clientOf(
+  remoteOf: (request: IncomingMessage) => Remote,
+  request: IncomingMessage,
+): string | undefined {
+  try {
+    const { address } = remoteOf(request);
+    return address === request.socket.remoteAddress ? undefined : addressKey(address);
+  } catch {
+    // Several hosts: the route responds with 400.
+    return undefined;
+  }
+}
+
+function tooManyAtOnce(): Problem {
+  const message = 'Too many requests of this address are under way.';
+  return new Problem(429, message, 'too_many_requests', { 'retry-after': '1' });
+}

@@ -1,0 +1,68 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Gate } from '../authenticate.ts';
+import { methodNotAllowed, notFound } from './problem.ts';
+import { type RateLimiter, rateHeaders } from './rate.ts';
+import type { Remote } from './client-address.ts';
+import { answering, type RouteHandler, type ServeDeps } from './serve.ts';
+import type { Clock } from '../../core/clock.ts';
+
+/** A route as the router knows it: parameters with a colon. */
+export interface Route {
+  readonly method: string;
+  readonly path: string;
+}
+
+export interface MissingDeps {
+  readonly gate: Gate;
+  readonly limiter: Pick<RateLimiter, 'takeOfAddress'>;
+  readonly remoteOf: (request: FastifyRequest['raw']) => Remote;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly log: ServeDeps['log'];
+  /** Every route there is. */
+  readonly routes: readonly Route[];
+}
+
+/**
+ * Serves what no route serves: 405 where the path is known with other methods, else 404. Within the
+ * management API that counts as a request like any other.
+ */
+export function serveMissing(deps: MissingDeps): RouteHandler {
+  return answering(deps, async (request, reply) => {
+    const path = (request.raw.url ?? '').replace(/\?.*$/s, '');
+    if (/^\/api\/v2(?:\/|$)/.test(path)) await deps.gate.admit(request, reply);
+    else if (/^\/oauth\/token\/?$/.test(path)) takeOfAddress(deps, request, reply);
+    const methods = methodsOf(deps.routes, path);
+    throw methods.length === 0 ? notFound('Not Found') : methodNotAllowed(methods);
+  });
+}
+
+/** The methods of a path, sorted; none when no route has it. */
+function methodsOf(routes: readonly Route[], path: string): string[] {
+  const segments = decode(path).split('/');
+  const methods = routes.filter((route) => fits(route.path.split('/'), segments));
+  return [...new Set(methods.map(({ method }) => method))].toSorted();
+}
+
+function takeOfAddress(
+  { limiter, remoteOf, clock }: MissingDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  const rate = limiter.takeOfAddress(remoteOf(request.raw).address);
+  reply.headers(rateHeaders(rate, clock.now()));
+}
+
+function fits(pattern: readonly string[], segments: readonly string[]): boolean {
+  return (
+    pattern.length === segments.length &&
+    pattern.every((part, index) => part.startsWith(':') || part === segments[index])
+  );
+}
+
+function decode(path: string): string {
+  try {
+    return decodeURI(path);
+  } catch {
+    return path;
+  }
+}

@@ -1,0 +1,207 @@
+import { problem, type TSchema } from '../../schemas/schema.ts';
+import { bodyExamples } from './examples.ts';
+import type { Operation } from '../operation.ts';
+import { describedOperations } from '../operations.ts';
+import type { Schema } from '../http/violation.ts';
+
+/** What the document is made from; the committed one is of no particular tenant. */
+export interface OpenapiFacts {
+  readonly operations: readonly Operation[];
+  /** `host[:port]` of the tenant. */
+  readonly domain: string;
+  readonly plainHttp: boolean;
+}
+
+/** The OpenAPI 3.1 document of the management API, from the table that also serves it. */
+export function openapiDocument(facts: OpenapiFacts = nobody()): object {
+  const { operations, domain, plainHttp } = facts;
+  const base = `${plainHttp ? 'http' : 'https'}://${domain}`;
+  const components = new Map<string, unknown>();
+  const schemaOf = (schema: TSchema): unknown => reference(schema, components);
+  const paths = pathsOf(operations, schemaOf);
+  schemaOf(problem);
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Leat management API',
+      version: '2.0',
+      description: 'Event streams, their deliveries, events, users and access.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: `${base}/api/v2` }],
+    tags: [...new Set(operations.map(({ tag }) => tag))].map((name) => ({ name })),
+    paths,
+    components: {
+      securitySchemes: securitySchemes(base, operations),
+      headers: rateLimitHeaders,
+      responses: refusals(),
+      schemas: Object.fromEntries([...components].toSorted(([a], [b]) => (a < b ? -1 : 1))),
+    },
+  };
+}
+
+function nobody(): OpenapiFacts {
+  return { operations: describedOperations(), domain: 'localhost:8080', plainHttp: true };
+}
+
+type SchemaOf = (schema: TSchema) => unknown;
+
+function pathsOf(operations: readonly Operation[], schemaOf: SchemaOf): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const operation of operations) {
+    const path = operation.path.replaceAll(/:([a-z_]+)/g, '{$1}');
+    (paths[path] ??= {})[operation.method.toLowerCase()] = describe(operation, schemaOf);
+  }
+  return paths;
+}
+
+function describe(operation: Operation, schemaOf: SchemaOf): object {
+  const { operationId, summary, description, tag, scopes, lifecycle, extension, body } = operation;
+  const parameters = [
+    ...parametersOf(operation.params, 'path', schemaOf),
+    ...parametersOf(operation.query, 'query', schemaOf),
+    ...parametersOf(operation.headers, 'header', schemaOf),
+  ];
+  return {
+    operationId,
+    summary,
+    ...(description === undefined ? {} : { description }),
+    tags: [tag],
+    'x-release-lifecycle': lifecycle,
+    ...(extension === true ? { 'x-extension': true } : {}),
+    // Any one of the scopes is enough: alternatives, not a list.
+    security: scopes.flatMap((scope) => [{ oauth2: [scope] }, { bearer: [scope] }]),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined
+      ? {}
+      : {
+          requestBody: { required: body.required, content: contentOf(operationId, body, schemaOf) },
+        }),
+    responses: responsesOf(operation, schemaOf),
+  };
+}
+
+function contentOf(
+  operationId: string,
+  body: NonNullable<Operation['body']>,
+  schemaOf: SchemaOf,
+): object {
+  const types = { 'application/json': body.schema, ...body.mediaTypes };
+  const content = Object.entries(types).map(([type, schema]) => {
+    const example = bodyExamples[operationId]?.[type];
+    return [type, { schema: schemaOf(schema), ...(example === undefined ? {} : { example }) }];
+  });
+  return Object.fromEntries(content);
+}
+
+function parametersOf(
+  schema: TSchema | undefined,
+  place: 'path' | 'query' | 'header',
+  schemaOf: SchemaOf,
+): object[] {
+  const { properties = {}, required = [] }: Schema = schema ?? {};
+  return Object.entries(properties).map(([name, member]) => {
+    const { description, ...rest } = member;
+    return {
+      name,
+      in: place,
+      required: required.includes(name),
+      ...(description === undefined ? {} : { description }),
+      schema: schemaOf(rest),
+    };
+  });
+}
+
+function responsesOf(operation: Operation, schemaOf: SchemaOf): object {
+  const { success, response, responseType = 'application/json', errors } = operation;
+  const content =
+    response === undefined ? {} : { content: { [responseType]: { schema: schemaOf(response) } } };
+  const answers: Record<string, object> = {
+    [success]: { description: 'Success', headers: headerReferences, ...content },
+  };
+  for (const status of [...errors, ...alwaysPossible].toSorted((a, b) => a - b)) {
+    answers[status] = { $ref: `#/components/responses/${status}` };
+  }
+  return answers;
+}
+
+const alwaysPossible = [401, 403, 405, 429, 500, 503];
+
+const meanings: Readonly<Record<number, string>> = {
+  400: 'The path, the query or the body is not valid',
+  401: 'No valid token, or its client is not global',
+  403: 'The token lacks the scope',
+  404: 'It does not exist',
+  405: 'The path has no such method',
+  409: 'It is not in a state for that',
+  410: 'It is no longer available',
+  413: 'The body is too large',
+  415: 'The media type is not accepted',
+  429: 'Too many requests',
+  500: 'An error of the service',
+  503: 'The store is unreachable, or the service is shutting down',
+};
+
+/** What every operation that refuses answers alike, by status. */
+function refusals(): object {
+  const content = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
+  return Object.fromEntries(
+    Object.entries(meanings).map(([status, description]) => [
+      status,
+      { description, headers: headerReferences, content },
+    ]),
+  );
+}
+
+const rateLimitHeaders = {
+  'X-RateLimit-Limit': header('Size of the bucket'),
+  'X-RateLimit-Remaining': header('What is left in it'),
+  'X-RateLimit-Reset': header('Epoch second at which it is full again'),
+};
+
+const headerReferences = Object.fromEntries(
+  Object.keys(rateLimitHeaders).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+);
+
+function header(description: string): object {
+  return { description, schema: { type: 'integer' } };
+}
+
+function securitySchemes(base: string, operations: readonly Operation[]): object {
+  const scopes = [...new Set(operations.flatMap((operation) => operation.scopes))];
+  return {
+    oauth2: {
+      type: 'oauth2',
+      description: 'Ask for the audience `/api/v2/` beside client_id and client_secret.',
+      flows: {
+        clientCredentials: {
+          tokenUrl: `${base}/oauth/token`,
+          scopes: Object.fromEntries(scopes.map((scope) => [scope, scope])),
+        },
+      },
+    },
+    bearer: {
+      type: 'http',
+      scheme: 'bearer',
+      bearerFormat: 'JWT',
+      description: 'An access token of the token endpoint, or of a trusted issuer.',
+    },
+  };
+}
+
+/** A schema with its named parts moved into the components. */
+function reference(schema: unknown, components: Map<string, unknown>): unknown {
+  if (Array.isArray(schema)) return schema.map((item) => reference(item, components));
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const { $id, ...rest } = schema as Record<string, unknown>;
+  const plain = (): object =>
+    Object.fromEntries(
+      Object.entries(rest).map(([name, member]) => [name, reference(member, components)]),
+    );
+  if (typeof $id !== 'string') return plain();
+  if (!components.has($id)) {
+    components.set($id, undefined);
+    components.set($id, plain());
+  }
+  return { $ref: `#/components/schemas/${$id}` };
+}

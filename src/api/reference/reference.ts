@@ -1,0 +1,120 @@
+import { readFileSync } from 'node:fs';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { asset } from '../../core/asset.ts';
+import type { Tenant } from '../../core/types.ts';
+import { hashOf, staticFile, type StaticFile, withoutDataUrls } from '../http/static-files.ts';
+import type { Gate } from '../authenticate.ts';
+import { htmlHeaders } from '../http/html.ts';
+import { openapiDocument } from './openapi.ts';
+import type { Operation } from '../operation.ts';
+import type { Remote } from '../http/client-address.ts';
+import { answering, send, type ServeDeps } from '../http/serve.ts';
+import type { ApiSettings } from '../settings.ts';
+
+export interface ReferenceDeps {
+  readonly gate: Gate;
+  readonly log: ServeDeps['log'];
+  readonly operations: readonly Operation[];
+  readonly settings: Pick<ApiSettings, 'plainHttp'>;
+  readonly remoteOf: (request: FastifyRequest['raw']) => Remote;
+  /** Whether a request came over TLS, to here or to a proxy that is believed. */
+  readonly isSecure: (request: FastifyRequest['raw']) => boolean;
+  /** Of the program. */
+  readonly version: string;
+}
+
+/**
+ * Adds the OpenAPI document and the page that shows it. They need no token and count against the
+ * remote address, each file of the page too: the largest one has 1.7 MB.
+ */
+export function registerReference(app: FastifyInstance, deps: ReferenceDeps): void {
+  registerDocument(app, deps);
+  const { html, files } = buildPage(deps.version);
+  registerPage(app, deps, html);
+  for (const { path, headers, bytes } of files) {
+    app.get(
+      path,
+      answering(deps, async (request, reply) => {
+        await deps.gate.admit(request, reply);
+        return reply.headers(headers).send(bytes);
+      }),
+    );
+  }
+}
+
+function registerDocument(app: FastifyInstance, deps: ReferenceDeps): void {
+  const { operations, settings } = deps;
+  const texts = new Map<string, string>();
+  const textOf = ({ domain }: Tenant): string => {
+    const text =
+      texts.get(domain) ??
+      JSON.stringify(
+        openapiDocument({ operations, domain, plainHttp: settings.plainHttp(domain) }),
+      );
+    texts.set(domain, text);
+    return text;
+  };
+  app.get(
+    '/api/v2/openapi.json',
+    answering(deps, async (request, reply) => {
+      const { tenant } = await deps.gate.admit(request, reply);
+      return send(reply, 200, { json: textOf(tenant) });
+    }),
+  );
+}
+
+function registerPage(app: FastifyInstance, deps: ReferenceDeps, html: string): void {
+  const etag = `"${hashOf(html)}"`;
+  for (const path of ['/docs', '/docs/']) {
+    app.get(
+      path,
+      answering(deps, async (request, reply) => {
+        await deps.gate.admit(request, reply);
+        const { host } = deps.remoteOf(request.raw);
+        reply.headers(htmlHeaders({ secure: deps.isSecure(request.raw), host }));
+        // Asked for anew each time: it names the files of this version.
+        reply.headers({ 'cache-control': 'no-cache', etag });
+        const known = request.headers['if-none-match']?.includes(etag) === true;
+        return known ? reply.code(304).send() : reply.send(html);
+      }),
+    );
+  }
+}
+
+/** The page and its files, read once: what is not in this list cannot be asked for. */
+function buildPage(version: string): { html: string; files: readonly StaticFile[] } {
+  const files: StaticFile[] = [];
+  const add = (name: string, content: Buffer | string): string => {
+    const file = staticFile('/docs/', name, Buffer.from(content));
+    files.push(file);
+    return file.path;
+  };
+  const addIcon = (svg: string): string => add('icon.svg', svg);
+  const facts: Readonly<Record<string, string>> = {
+    version,
+    'leat.svg': add('leat.svg', ownFile('leat.svg')),
+    'swagger-ui.css': add(
+      'swagger-ui.css',
+      withoutDataUrls(swaggerFile('swagger-ui.css').toString('utf8'), addIcon),
+    ),
+    'docs.css': add('docs.css', ownFile('docs.css')),
+    'swagger-ui-bundle.js': add('swagger-ui-bundle.js', swaggerFile('swagger-ui-bundle.js')),
+    'docs.js': add('docs.js', ownFile('docs.js')),
+  };
+  const html = ownFile('docs.html')
+    .toString('utf8')
+    .replaceAll(/\{\{(.+?)\}\}/g, (_whole, name: string) => {
+      const fact = facts[name];
+      if (fact === undefined) throw new Error(`docs.html: nothing is called ${name}`);
+      return fact;
+    });
+  return { html, files };
+}
+
+function ownFile(name: string): Buffer {
+  return readFileSync(asset(`api/reference/${name}`));
+}
+
+function swaggerFile(name: string): Buffer {
+  return readFileSync(new URL(name, import.meta.resolve('swagger-ui-dist/package.json')));
+}

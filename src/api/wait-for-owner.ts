@@ -1,0 +1,40 @@
+import type { Clock } from '../core/clock.ts';
+import type { Store } from '../store/port/store.ts';
+import type { StreamRef } from '../core/types.ts';
+
+const firstWaitMs = 1;
+const longestWaitMs = 100;
+
+export interface SeenDeps {
+  readonly store: {
+    readonly streams: Pick<Store['streams'], 'update' | 'delete'>;
+    readonly ownership: Pick<Store['ownership'], 'hasSeen'>;
+  };
+  readonly clock: Pick<Clock, 'after'>;
+}
+
+/**
+ * Waits until no node works by the stream as it was before a change, so that what was answered
+ * holds: nothing more is sent to a disabled stream or to a former destination. Ends with the lease
+ * of the stream's owner at the latest.
+ */
+export async function whenSeen({ store, clock }: SeenDeps, stream: StreamRef): Promise<void> {
+  for (let waitMs = firstWaitMs; !(await store.ownership.hasSeen(stream)); waitMs *= 2) {
+    await new Promise<void>((resolve) => {
+      clock.after(Math.min(waitMs, longestWaitMs), resolve);
+    });
+  }
+}
+
+/**
+ * Removes the stream, if it is there. It is disabled first: nothing remembers of a stream that is
+ * gone who still works for it.
+ */
+export async function removeStream(deps: SeenDeps, { tenant, stream }: StreamRef): Promise<void> {
+  const { streams } = deps.store;
+  const disabled = await streams.update(tenant, stream, (before) => ({
+    after: before.status === 'disabled' ? before : { ...before, status: 'disabled' },
+  }));
+  if ('updated' in disabled) await whenSeen(deps, { tenant, stream });
+  await streams.delete(tenant, stream);
+}

@@ -1,0 +1,121 @@
+import { constants } from 'node:fs';
+import { chmod, mkdir, open } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { RandomBytes } from '../../core/clock.ts';
+import { codeOf } from '../../core/errors.ts';
+import { writeWhole } from '../../files/atomic-write.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
+
+/** What a login leaves behind: who the client is, and the token it has for now. */
+export interface Profile {
+  /** Origin of the server, without a slash at its end. */
+  readonly url: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** What tokens are asked for. */
+  readonly audience: string;
+  /** PEM file of the authority that signed the server's certificate; absolute. */
+  readonly caFile?: string;
+  readonly token?: KeptToken;
+}
+
+/** An access token and the instant, in milliseconds since the epoch, from which it is not used. */
+export interface KeptToken {
+  readonly value: string;
+  readonly endsAt: number;
+}
+
+/** Name to profile. */
+export type Profiles = Readonly<Record<string, Profile>>;
+
+/** Where profiles are kept: `$XDG_CONFIG_HOME/leat/credentials.json`, else below `~/.config`. */
+export function credentialsFile(configHome: string | undefined): string {
+  // A relative path counts as not set (XDG Base Directory Specification, Basics).
+  const base = configHome?.startsWith('/') === true ? configHome : join(homedir(), '.config');
+  return join(base, 'leat', 'credentials.json');
+}
+
+/**
+ * The profiles kept in a file; none when there is no file. Throws {@link CommandFailed} when others
+ * than its owner can read or change it, or when it holds something else.
+ */
+export async function readProfiles(file: string): Promise<Profiles> {
+  const text = await readPrivate(file);
+  if (text === undefined) return {};
+  const profiles = profilesIn(text);
+  if (profiles !== undefined) return profiles;
+  throw new CommandFailed(
+    exitCodes.failed,
+    `${file} is not what leat login writes: remove it and log in again.`,
+  );
+}
+
+/** Writes the profiles, whole or not at all; only the owner can read them at any moment. */
+export async function writeProfiles(
+  file: string,
+  profiles: Profiles,
+  random: RandomBytes,
+): Promise<void> {
+  const text = `${JSON.stringify({ version: 1, profiles }, undefined, 2)}\n`;
+  try {
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    await chmod(dirname(file), 0o700);
+    await writeWhole(file, text, { random, mode: 0o600 });
+  } catch (error) {
+    throw fileRefused(file, error);
+  }
+}
+
+/** The mode is that of the opened file, so that nobody can exchange it in between. */
+async function readPrivate(file: string): Promise<string | undefined> {
+  try {
+    const handle = await open(file, constants.O_RDONLY);
+    try {
+      const mode = (await handle.stat()).mode & 0o777;
+      if ((mode & 0o077) !== 0) throw tooOpen(file, mode);
+      return await handle.readFile('utf8');
+    } finally {
+      await handle.close();
+    }
+  } catch (error) {
+    if (error instanceof CommandFailed) throw error;
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw fileRefused(file, error);
+  }
+}
+
+function tooOpen(file: string, mode: number): CommandFailed {
+  return new CommandFailed(
+    exitCodes.authentication,
+    `${file} holds secrets and is open to others (mode 0${mode.toString(8)}): ` +
+      `if nobody else can have read it, run \`chmod 600 ${file}\`; else renew the secrets first.`,
+  );
+}
+
+function fileRefused(file: string, error: unknown): unknown {
+  const code = codeOf(error);
+  if (code === undefined) return error;
+  const message = `${file} cannot be used (${code}): check its folder and who owns it.`;
+  return new CommandFailed(exitCodes.failed, message, { cause: error });
+}
+
+function profilesIn(text: string): Profiles | undefined {
+  try {
+    const kept = Object(JSON.parse(text)) as { readonly version?: unknown; profiles?: unknown };
+    if (kept.version !== 1) return undefined;
+    const profiles = Object.entries(Object(kept.profiles));
+    return profiles.every(([, profile]) => isProfile(profile))
+      ? (Object.fromEntries(profiles) as Profiles)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isProfile(value: unknown): boolean {
+  const members = Object(value) as Record<string, unknown>;
+  return ['url', 'clientId', 'clientSecret', 'audience'].every(
+    (name) => typeof members[name] === 'string',
+  );
+}

@@ -1,0 +1,187 @@
+import type { Observed } from '../alerting/rules.ts';
+import { causeOf } from '../alerting/alert.ts';
+import type { Clock } from '../core/clock.ts';
+import type { StreamStatus } from '../core/types.ts';
+import { type Api, type ApiAnswer, pathOf } from './http/client.ts';
+import { CommandFailed, exitCodes } from './http/errors.ts';
+
+/** What the lists said of a stream at the look before. */
+export interface StreamSeen {
+  readonly status: StreamStatus;
+  /** Ids of the events of its open failures. */
+  readonly open: readonly string[];
+}
+
+/** By id of the stream. */
+export type Seen = Readonly<Record<string, StreamSeen>>;
+
+/** A failure that was not open at the look before. */
+export interface OpenFailure {
+  readonly stream: string;
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly attempts: number;
+  readonly lastError: string | undefined;
+}
+
+/** What the lists say now. */
+export interface ListsRead {
+  readonly streams: readonly Observed[];
+  readonly seen: Seen;
+}
+
+export interface LookDeps {
+  readonly api: Pick<Api, 'send' | 'url'>;
+  readonly clock: Pick<Clock, 'now'>;
+  /** Waits that long, or until the monitor ends. */
+  readonly wait: (delayMs: number) => Promise<void>;
+  /** Hears of each new failure. */
+  readonly tell: (failure: OpenFailure) => void;
+}
+
+const pageItems = 100;
+
+/**
+ * Reads the lists of streams and failures of a server, one request at a time and none while the
+ * server says that its rate limit is used up. `before` is absent at the first look: whatever is
+ * open is new then, but nothing is known of what was enabled.
+ */
+export async function readLists(
+  deps: LookDeps,
+  before: Seen | undefined,
+  totalMax: number,
+): Promise<ListsRead> {
+  const at = deps.clock.now();
+  const streams: Observed[] = [];
+  const seen: Record<string, StreamSeen> = {};
+  for await (const item of pages(deps, '/event-streams', 'eventStreams', Infinity)) {
+    const stream = streamOf(item);
+    if (stream === undefined) throw notAList(deps.api.url);
+    const former = before?.[stream.id];
+    const found = await readFailures(deps, stream.id, new Set(former?.open), 2 * totalMax);
+    // It was deleted meanwhile.
+    if (found === undefined) continue;
+    const { open, newFailures, lastError } = found;
+    const total = open.length;
+    const wentOff = former?.status === 'enabled' && stream.status === 'disabled';
+    const byItself = wentOff && (newFailures > 0 || total * 2 >= totalMax);
+    streams.push({
+      ...stream,
+      total,
+      consecutive: undefined,
+      newFailures,
+      lastError,
+      disabledAt: byItself ? at : undefined,
+    });
+    seen[stream.id] = { status: stream.status, open };
+  }
+  return { streams, seen };
+}
+
+interface FailuresRead {
+  readonly open: readonly string[];
+  readonly newFailures: number;
+  readonly lastError: string | undefined;
+}
+
+/** `undefined` when there is no such stream. */
+async function readFailures(
+  deps: LookDeps,
+  stream: string,
+  known: ReadonlySet<string>,
+  itemsMax: number,
+): Promise<FailuresRead | undefined> {
+  const open = new Set<string>();
+  let newFailures = 0;
+  let lastError: string | undefined;
+  try {
+    const path = pathOf`/event-streams/${stream}/deliveries`;
+    for await (const item of pages(deps, path, 'deliveries', itemsMax)) {
+      const failure = failureOf(item, stream);
+      if (failure === undefined) throw notAList(deps.api.url);
+      const isNew = !known.has(failure.eventId) && !open.has(failure.eventId);
+      open.add(failure.eventId);
+      if (!isNew) continue;
+      newFailures++;
+      lastError ??= failure.lastError;
+      deps.tell(failure);
+    }
+  } catch (error) {
+    if (error instanceof CommandFailed && error.exitCode === exitCodes.notFound) return undefined;
+    throw error;
+  }
+  return { open: [...open], newFailures, lastError };
+}
+
+/**
+ * The items of a list over all its pages. Servers of this API answer a page with its `next`, or a
+ * bare array; then the next page begins after the last item.
+ */
+async function* pages(
+  deps: LookDeps,
+  path: string,
+  member: string,
+  itemsMax: number,
+): AsyncGenerator {
+  let from: string | undefined;
+  for (let items = 0; items < itemsMax;) {
+    const query = { take: pageItems, from };
+    const answer = await deps.api.send({ method: 'GET', path, query });
+    await obeyRateLimit(deps, answer);
+    const { body } = answer;
+    const page = Object(body) as Record<string, unknown>;
+    const list: unknown = Array.isArray(body) ? body : page[member];
+    if (!Array.isArray(list)) throw notAList(deps.api.url);
+    yield* list as readonly unknown[];
+    items += list.length;
+    const next = Array.isArray(body) ? afterLast(list) : page['next'];
+    // A server that names the same page again would never come to an end.
+    if (typeof next !== 'string' || next === from) return;
+    from = next;
+  }
+}
+
+function afterLast(list: readonly unknown[]): unknown {
+  return list.length < pageItems ? undefined : (Object(list.at(-1)) as { id?: unknown }).id;
+}
+
+/** `X-RateLimit-Reset` is the second at which there is room again. */
+async function obeyRateLimit(
+  { clock, wait }: Pick<LookDeps, 'clock' | 'wait'>,
+  { headers }: Pick<ApiAnswer, 'headers'>,
+): Promise<void> {
+  if (headers['x-ratelimit-remaining'] !== '0') return;
+  const resetMs = Number(headers['x-ratelimit-reset']) * 1000 - clock.now();
+  await wait(Number.isFinite(resetMs) ? Math.min(Math.max(resetMs, 1000), 60_000) : 1000);
+}
+
+function streamOf(item: unknown): { id: string; name: string; status: StreamStatus } | undefined {
+  const { id, name, status } = Object(item) as Record<string, unknown>;
+  if (typeof id !== 'string' || !/^[A-Za-z0-9][\w.-]{0,127}$/.test(id)) return undefined;
+  return {
+    id,
+    name: typeof name === 'string' && name !== '' ? name : id,
+    status: status === 'disabled' ? 'disabled' : 'enabled',
+  };
+}
+
+function failureOf(item: unknown, stream: string): OpenFailure | undefined {
+  const { id, event_type: type, attempts } = Object(item) as Record<string, unknown>;
+  if (typeof id !== 'string' || id === '') return undefined;
+  const made = (Array.isArray(attempts) ? attempts : []).map(
+    (attempt) => Object(attempt) as Record<string, unknown>,
+  );
+  const error = made.findLast((attempt) => typeof attempt['error_message'] === 'string');
+  return {
+    stream,
+    eventId: id,
+    eventType: typeof type === 'string' ? type : 'unknown',
+    attempts: made.filter((attempt) => attempt['status'] !== 'retrying').length,
+    lastError: error === undefined ? undefined : causeOf(String(error['error_message'])),
+  };
+}
+
+function notAList(url: string): CommandFailed {
+  const message = `${url} answered with something that is no list: is it the address of a Leat server?`;
+  return new CommandFailed(exitCodes.failed, message);
+}

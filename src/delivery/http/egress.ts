@@ -1,0 +1,83 @@
+import type { LookupAddress } from 'node:dns';
+import type { LookupFunction } from 'node:net';
+import { isPublicAddress, isWithin, parseAddress, parseNetwork } from '../../core/address.ts';
+
+/** Which addresses webhooks may be sent to (contract section 7, Egress). */
+export interface EgressRule {
+  /**
+   * The address as an error message shows it, when nothing may be sent there; `undefined` when it
+   * may. What is no address is blocked.
+   */
+  blocked(address: string): string | undefined;
+}
+
+/**
+ * Blocks every address that is not public, unless the operator allows it.
+ *
+ * @param allow addresses and CIDR blocks (LEAT_EGRESS_ALLOW); throws on anything else
+ */
+export function createEgressRule({ allow }: { readonly allow: readonly string[] }): EgressRule {
+  const allowed = allow.map((text) => {
+    const network = parseNetwork(text);
+    if (network === undefined) throw new TypeError(`${text} is no address and no CIDR block`);
+    return network;
+  });
+  return {
+    blocked: (address) => {
+      if (isPublicAddress(address) || isWithin(address, allowed)) return undefined;
+      return parseAddress(address) === undefined ? 'not an address' : address;
+    },
+  };
+}
+
+/** A connection was not made, or not used, because of its address. */
+export class BlockedAddress extends Error {
+  readonly code = 'blocked_address';
+  override readonly name = 'BlockedAddress';
+  /** As an error message shows it. */
+  readonly address: string;
+
+  constructor(address: string) {
+    super(`blocked address: ${address}`);
+    this.address = address;
+  }
+}
+
+/** A name has no address, or nobody could say. */
+export class LookupFailed extends Error {
+  override readonly name = 'LookupFailed';
+  /** Of getaddrinfo or of the resolver. */
+  readonly code: string;
+
+  constructor(code: string) {
+    super(`lookup failed: ${code}`);
+    this.code = code;
+  }
+}
+
+/**
+ * A lookup for `net.connect` that answers allowed addresses alone; it fails when none is left. The
+ * connection is made to an address out of this very answer, so a name cannot change between the
+ * check and the connection.
+ */
+export function guardLookup(lookup: LookupFunction, egress: EgressRule): LookupFunction {
+  return (hostname, options, callback) =>
+    lookup(hostname, options, (error, found, family) => {
+      const judged = error === null ? judge(found, egress) : new LookupFailed(error.code ?? '');
+      if (judged instanceof Error) callback(judged, []);
+      else callback(null, judged, family);
+    });
+}
+
+function judge(
+  found: string | LookupAddress[],
+  egress: EgressRule,
+): string | LookupAddress[] | BlockedAddress | LookupFailed {
+  const all = typeof found === 'string' ? [found] : found.map(({ address }) => address);
+  const blocked = new Map(all.map((address) => [address, egress.blocked(address)]));
+  const isAllowed = (address: string): boolean => blocked.get(address) === undefined;
+  const [first] = all;
+  if (first === undefined) return new LookupFailed('ENOTFOUND');
+  if (!all.some(isAllowed)) return new BlockedAddress(blocked.get(first) ?? first);
+  return typeof found === 'string' ? found : found.filter(({ address }) => isAllowed(address));
+}

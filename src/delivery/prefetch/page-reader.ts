@@ -1,0 +1,63 @@
+import type { Clock } from '../../core/clock.ts';
+import { spanAt } from '../../core/subscription.ts';
+import type { LogPage, LogStore } from '../../store/port/log.ts';
+import type { Patience } from '../store-retry.ts';
+import type { Runner } from '../runner.ts';
+import type { DeliverySettings } from '../settings.ts';
+import { Turns } from '../../log/read-limiter.ts';
+
+/** Reads the log for runners that are behind. */
+export interface PageReader {
+  /** Pages that are being read, or will be. */
+  readonly reads: number;
+  /** Reads the runner's next page. */
+  want(runner: Runner): void;
+  close(): void;
+}
+
+export interface PageReaderDeps {
+  readonly log: Pick<LogStore, 'page'>;
+  readonly clock: Clock;
+  readonly patience: Patience;
+  readonly settings: Pick<DeliverySettings, 'pageEvents'>;
+  /** Characters of bodies that the next page may have. */
+  readonly pageBytes: (runner: Runner) => number;
+  /** The page, unless the runner or what it wants has changed meanwhile. */
+  readonly read: (runner: Runner, page: LogPage | undefined) => void;
+}
+
+/** Creates the reader; few pages are read at once, see {@link Turns}. */
+export function createPageReader(deps: PageReaderDeps): PageReader {
+  const turns = new Turns(deps.clock);
+  let isClosed = false;
+
+  const read = async (runner: Runner): Promise<void> => {
+    const { log, patience, settings } = deps;
+    const { tenant, changes, scannedTo } = runner;
+    const { types, upTo } = spanAt(runner.stream.subscriptions, scannedTo + 1);
+    const bytesMax = deps.pageBytes(runner);
+    const query = { after: scannedTo, upTo, types, take: settings.pageEvents, bytesMax };
+    const page = await patience.keepTrying(() => log.page(tenant, query));
+    runner.reading = false;
+    const isCurrent = runner.changes === changes && runner.scannedTo === scannedTo;
+    if (!isClosed) deps.read(runner, isCurrent ? page : undefined);
+  };
+
+  return {
+    get reads() {
+      return turns.reads;
+    },
+    want: (runner) => {
+      runner.reading = true;
+      turns.want(async () => {
+        // What it wants may have changed since, or it is not this node's any more.
+        if (runner.state === 'active') await read(runner);
+        else runner.reading = false;
+      });
+    },
+    close: () => {
+      isClosed = true;
+      turns.close();
+    },
+  };
+}

@@ -1,0 +1,71 @@
+import { hostname } from 'node:os';
+import type { Logger } from 'pino';
+import { type Config, limits } from '../config.ts';
+import type { Clock } from '../core/clock.ts';
+import { createCourier, logAlert } from '../alerting/dispatcher.ts';
+import { type AlertSendersDeps, alertSendersOf } from '../alerting/channels.ts';
+import { watchClock } from '../alerting/clock-watch.ts';
+import { createMonitor, type Monitor } from '../alerting/monitor.ts';
+import type { SystemAlerts } from '../alerting/system-alerts.ts';
+import type { Store } from '../store/port/store.ts';
+
+export interface AlarmDeps {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Of the program, for the `User-Agent` of alerts. */
+  readonly version: string;
+  /** Conditions of this node and its store that are to be reported. */
+  readonly system: SystemAlerts;
+  /** How alerts are sent: whatever names are looked up must not hold up the service. */
+  readonly fetch: AlertSendersDeps['fetch'];
+  readonly lookup: AlertSendersDeps['lookup'];
+  /** Names this process, where several share a store. */
+  readonly nodeId: string;
+}
+
+/**
+ * The looks at the failures of a service and at its clock, with the places that its settings name
+ * for alerts.
+ */
+export function createAlarm(
+  store: Store,
+  { config, clock, log, version, system, nodeId, fetch, lookup }: AlarmDeps,
+): Monitor {
+  const senders = alertSendersOf(config, {
+    fetch,
+    lookup,
+    log,
+    clock,
+    userAgent: `Leat/${version}`,
+  });
+  const courier = createCourier({
+    clock,
+    senders,
+    settings: limits.alerts,
+    report: (alert, place, reason) => logAlert(log, alert, place, reason),
+  });
+  const monitor = createMonitor({
+    store,
+    // One for all nodes: each goes by what the others noted, and by when failures were recorded.
+    clock: { ...clock, now: () => store.time.now() },
+    courier,
+    system,
+    limits: { consecutive: config.disableConsecutive, total: config.disableTotal },
+    settings: {
+      ...limits.monitor,
+      everyMs: config.monitorIntervalSeconds * 1000,
+      alone: config.store.engine === 'sqlite',
+    },
+    log,
+    report: (error) => log.error({ err: error }, 'a look at the failures was cut short'),
+  });
+  const guarded = config.store.engine === 'sqlite';
+  const node = guarded ? hostname() : nodeId;
+  const watched = { time: store.time, node, guarded, clock, log, alerts: system };
+  return {
+    run: async (signal) => {
+      await Promise.all([monitor.run(signal), watchClock(watched, signal)]);
+    },
+  };
+}

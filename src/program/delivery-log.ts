@@ -1,0 +1,54 @@
+import { causeOf } from '../alerting/alert.ts';
+import type { Log } from '../core/log.ts';
+import type { DeliveryReport } from '../delivery/report.ts';
+
+/**
+ * One log entry per report that somebody may have to act on; each attempt only at level debug.
+ * Neither event data nor the receiver's words get in: of an error only what stands before ` - ` or
+ * `: ` (contract section 17).
+ */
+export function logReport(log: Log, report: DeliveryReport): void {
+  switch (report.kind) {
+    case 'attempt': {
+      const { kind, error, ...fields } = report;
+      const entry = { ...fields, error: error === undefined ? undefined : causeOf(error) };
+      if (report.result === 'failed') log.warn(entry, 'delivery failed');
+      else log.debug(entry, kind);
+      return;
+    }
+    case 'stream_disabled': {
+      const { tenant, stream, reason, health } = report;
+      log.error({ tenant, stream, reason, ...health }, 'event stream disabled');
+      return;
+    }
+    case 'store_unavailable':
+      log.error({ err: report.error }, 'the store is unavailable; deliveries wait');
+      return;
+    case 'store_recovered':
+      log.info({}, 'the store is back');
+      return;
+    case 'store_replaced': {
+      const lost = report.heads.filter(({ before, now }) => now < before);
+      const said = 'the store failed over or was restored; this node has joined it again';
+      if (lost.length === 0) log.warn({}, said);
+      for (const fields of lost) log.error(fields, `${said}, and a log ends earlier than before`);
+      return;
+    }
+    case 'settle_culprit':
+    case 'settle_stuck': {
+      const { kind, error, ...fields } = report;
+      const said = kind === 'settle_culprit' ? 'recorded without its texts' : 'not recorded';
+      log.error({ ...fields, err: error }, `the store refused a result; it was ${said}`);
+      return;
+    }
+    case 'unexpected':
+      log.error({ err: report.error }, 'a bug in delivery; the work is repeated');
+      return;
+    case 'stream_owned':
+    case 'stream_lost':
+    case 'settled': {
+      const { kind, ...fields } = report;
+      log.debug(fields, kind);
+    }
+  }
+}

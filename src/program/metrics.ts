@@ -1,0 +1,74 @@
+import type { Logger } from 'pino';
+import type { RequestMeter } from '../api/http/request-metrics.ts';
+import type { Clock } from '../core/clock.ts';
+import { type Config, limits } from '../config.ts';
+import type { DeliveryReport } from '../delivery/report.ts';
+import { listenRefusal, urlOf } from './listen-address.ts';
+import type { OpenPulls, PresentLookups, Standing } from '../metrics/metrics.ts';
+import { openMetricsServer } from '../metrics/server.ts';
+import type { Store } from '../store/port/store.ts';
+
+/** The metrics of a service, on a listener of their own. */
+export interface ServiceMetrics {
+  /** Where they are, for a client on the same machine. */
+  readonly url: string;
+  readonly meter: RequestMeter;
+  /** Counts a connection that was closed because there were too many. */
+  connectionRefused(this: void): void;
+  report(report: DeliveryReport): void;
+  /** From now on they tell how this dispatcher stands. */
+  follow(dispatcher: Standing): void;
+  /** The same for these pulls. */
+  followPulls(pulls: OpenPulls): void;
+  /** The same for these name lookups. */
+  followLookups(lookups: PresentLookups): void;
+  close(): Promise<void>;
+}
+
+export interface ServiceMetricsDeps {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly version: string;
+  readonly clock: Clock;
+}
+
+/**
+ * Listens where the settings say; `undefined` where they say nothing, and then nothing is counted
+ * and the library is not even loaded. Throws `StartRefused` when it cannot listen.
+ */
+export async function openMetrics(
+  store: Pick<Store, 'watch' | 'time'>,
+  { config, log, version, clock }: ServiceMetricsDeps,
+): Promise<ServiceMetrics | undefined> {
+  const { metricsHost: host, metricsPort: port, serviceName } = config;
+  if (port === undefined) return undefined;
+  const { createMetrics } = await import('../metrics/metrics.ts');
+  const metrics = createMetrics({
+    serviceName,
+    version,
+    time: store.time,
+    clock,
+    ...limits.metrics,
+  });
+  const report = (error: unknown): void => log.error({ err: error }, 'the metrics were not made');
+  const server = await openMetricsServer({ metrics, report }, { host, port }).catch(
+    (error: unknown) => {
+      const variables = { hostVariable: 'LEAT_METRICS_HOST', portVariable: 'LEAT_METRICS_PORT' };
+      throw listenRefusal(error, { host, port, ...variables });
+    },
+  );
+  const unwatch = store.watch(metrics.hint);
+  return {
+    url: `${urlOf({ host, port }, { tls: false })}/metrics`,
+    meter: metrics,
+    connectionRefused: metrics.connectionRefused,
+    report: metrics.report,
+    follow: metrics.follow,
+    followPulls: metrics.followPulls,
+    followLookups: metrics.followLookups,
+    close: async () => {
+      unwatch();
+      await server.close();
+    },
+  };
+}

@@ -1,0 +1,100 @@
+/** TLS that ends in this process: LEAT_TLS_CERT with LEAT_TLS_KEY, or LEAT_TLS=local. */
+import type { Logger } from 'pino';
+import { createTlsServer, type TlsServer } from '../api/http/tls.ts';
+import { type Config, dataFolderOf, endsTls, limits } from '../config.ts';
+import type { Clock, RandomBytes } from '../core/clock.ts';
+import { literalAddress } from '../core/address.ts';
+import { reachableHost } from './listen-address.ts';
+import { keptLocalTls, localAuthorityFile } from '../tls/local-authority.ts';
+import {
+  followCertificate,
+  objectionTo,
+  readTlsFiles,
+  type TlsPaths,
+} from '../tls/certificate-files.ts';
+import type { Identity } from '../tls/x509.ts';
+import type { Store } from '../store/port/store.ts';
+
+/** TLS of a service. */
+export interface Tls {
+  readonly server: TlsServer;
+  /** Takes a renewed certificate into use by itself, until aborted. */
+  follow(signal: AbortSignal): Promise<void>;
+}
+
+export interface TlsDeps {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Logger;
+}
+
+/** Asked before a start makes anything. Throws `StartRefused`. */
+export async function refuseWrongTlsFiles(config: Config): Promise<void> {
+  const paths = pathsOf(config);
+  if (paths !== undefined) await readTlsFiles(paths);
+}
+
+/** Absent where the settings want no TLS. Throws `StartRefused`. */
+export async function openTls(
+  tenants: Pick<Store['tenants'], 'list'>,
+  deps: TlsDeps,
+): Promise<Tls | undefined> {
+  const { config, clock, log } = deps;
+  if (!endsTls(config)) return undefined;
+  const load = (): Promise<Identity> => loadIdentity(tenants, deps);
+  const identity = await load();
+  const warn = (found: Identity): void => {
+    const objection = objectionTo(found, clock.now());
+    if (objection !== undefined) log.warn(`LEAT_TLS_CERT: ${objection}`);
+  };
+  warn(identity);
+  const server = createTlsServer(identity);
+  const renew = (found: Identity): void => {
+    server.renew(found);
+    log.info('a renewed certificate is in use');
+    warn(found);
+  };
+  const report = (error: unknown): void => {
+    log.warn({ err: error }, 'the certificate cannot be read again; the former one stays in use');
+  };
+  const { everyMs } = limits.tls;
+  return {
+    server,
+    follow: (signal) =>
+      followCertificate({ identity, load, renew, report, clock, everyMs }, signal),
+  };
+}
+
+/** The authority that clients are to trust where the service has made its own. */
+export function authorityFileOf(config: Config): string | undefined {
+  return config.tls === 'local' ? localAuthorityFile(dataFolderOf(config)) : undefined;
+}
+
+/** The file whose first certificate is all that one needs to trust to reach the service. */
+export function trustedFileOf(config: Config): string | undefined {
+  return authorityFileOf(config) ?? config.tlsCertPath;
+}
+
+async function loadIdentity(
+  tenants: Pick<Store['tenants'], 'list'>,
+  { config, clock, random }: TlsDeps,
+): Promise<Identity> {
+  const paths = pathsOf(config);
+  if (paths !== undefined) return readTlsFiles(paths);
+  const domains = (await tenants.list()).map(({ domain }) => domain);
+  const hosts = domains.map(hostOf);
+  const deps = { now: clock.now(), random };
+  return keptLocalTls(dataFolderOf(config), [...hosts, reachableHost(config.host)], deps);
+}
+
+function pathsOf({ tlsCertPath, tlsKeyPath }: Config): TlsPaths | undefined {
+  if (tlsCertPath === undefined || tlsKeyPath === undefined) return undefined;
+  return { certPath: tlsCertPath, keyPath: tlsKeyPath };
+}
+
+/** The host of a domain, without its port and the brackets of an IPv6 address. */
+function hostOf(domain: string): string {
+  const host = domain.replace(/:[0-9]+$/, '');
+  return literalAddress(host) ?? host;
+}

@@ -1,0 +1,221 @@
+import { createHash } from 'node:crypto';
+import type { Clock, RandomBytes } from '../../core/clock.ts';
+import { StartRefused, StoreUnavailable } from '../../core/errors.ts';
+import type { StoreLocation } from '../../core/value.ts';
+import { countText, type MovePoint, type MoveProgressListener } from './progress.ts';
+import {
+  keyOf,
+  type MovedKey,
+  type MovedRow,
+  type MovedTable,
+  movedTables,
+  nameOfRow,
+} from './tables.ts';
+import { type MoveTarget, openMoveTarget } from '../postgres/migrate-store.ts';
+import { provesKey } from '../key-check.ts';
+import { createSeal } from '../seal.ts';
+import { type MoveSource, openMoveSource } from '../sqlite/migrate-store.ts';
+
+export interface MoveOptions {
+  readonly from: StoreLocation;
+  readonly to: StoreLocation;
+  /** Asked for once the source is there; the same key opens the secrets of both stores. */
+  readonly secretKey: () => Promise<Uint8Array>;
+  readonly random: RandomBytes;
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+  readonly progress: MoveProgressListener;
+}
+
+export interface Moved {
+  /** What messages call the target; no password. */
+  readonly target: string;
+  /** The store came there before and nothing was done, whatever the source took in since then. */
+  readonly wasComplete: boolean;
+  readonly tables: readonly MovedCount[];
+  /** Of this run. */
+  readonly copied: number;
+  readonly copyMs: number;
+}
+
+interface MovedCount {
+  readonly name: string;
+  readonly rows: number;
+  /** SHA-256 in hexadecimal, of the rows as lines of JSON in the order of their keys. */
+  readonly checksum: string;
+}
+
+/**
+ * Carries a whole store from a SQLite file to PostgreSQL, then reads both and compares every row.
+ * The source is left as it is. What is cut off at any point goes on where it was when it is run
+ * again; until it has come to its end no server starts on the target.
+ *
+ * Throws `StartRefused` with one line for the operator.
+ */
+export async function moveStore(options: MoveOptions): Promise<Moved> {
+  const { file, url } = endsOf(options);
+  const source = openMoveSource(file);
+  try {
+    const seal = createSeal(await options.secretKey(), options.random);
+    provesKey(file, seal, source.keyProof);
+    const target = await openMoveTarget(url, { seal, keyProof: source.keyProof });
+    try {
+      return await move(source, target, options);
+    } finally {
+      options.progress.end();
+      await target.close();
+    }
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error;
+    const message = `--to: ${error.message}; run the command again, it goes on where it was`;
+    throw new StoreUnavailable(message, { cause: error });
+  } finally {
+    source.close();
+  }
+}
+
+async function move(source: MoveSource, target: MoveTarget, options: MoveOptions): Promise<Moved> {
+  const { name } = target;
+  if (target.isComplete) {
+    return { target: name, wasComplete: true, tables: [], copied: 0, copyMs: 0 };
+  }
+  const total = movedTables.reduce((sum, table) => sum + source.count(table), 0);
+  const show = (step: MovePoint['step'], table: MovedTable, done: number): void =>
+    options.progress.show({ step, table: table.name, done, total });
+
+  const startedMs = options.clock.elapsedMs();
+  let done = movedTables.reduce((sum, table) => sum + target.progressOf(table).rows, 0);
+  const before = done;
+  for (const table of movedTables) {
+    await copyTable(source, target, table, (rows) => show('copying', table, (done += rows)));
+  }
+  await target.complete(new Map(movedTables.map((table) => [table, source.numbered(table)])));
+  const copyMs = options.clock.elapsedMs() - startedMs;
+
+  const tables: MovedCount[] = [];
+  let seen = 0;
+  for (const table of movedTables) {
+    const compared = await compareTable(source, target, table, (rows) =>
+      show('comparing', table, (seen += rows)),
+    );
+    tables.push(compared);
+  }
+  await target.release();
+  return { target: name, wasComplete: false, tables, copied: done - before, copyMs };
+}
+
+/** Some hundred kilobytes as a rule: a batch is a transaction of well below a second. */
+const page = { rows: 1000, characters: 4 << 20 };
+
+/** Reads the next page while PostgreSQL writes the one before. */
+async function copyTable(
+  source: MoveSource,
+  target: MoveTarget,
+  table: MovedTable,
+  copied: (rows: number) => void,
+): Promise<void> {
+  let rows = source.read(table, target.progressOf(table).last, page);
+  while (rows.length > 0) {
+    const written = target.write(table, rows);
+    const [, next] = await besides(written, () => source.read(table, lastKey(table, rows), page));
+    copied(rows.length);
+    rows = next;
+  }
+}
+
+/** Both sides page by page: a page that differs is looked at row by row. */
+async function compareTable(
+  source: MoveSource,
+  target: MoveTarget,
+  table: MovedTable,
+  compared: (rows: number) => void,
+): Promise<MovedCount> {
+  const checksum = createHash('sha256');
+  let rows = source.read(table, undefined, page);
+  let after: MovedKey | undefined;
+  let count = 0;
+  while (rows.length > 0) {
+    const arriving = target.read(table, after, rows.length);
+    after = lastKey(table, rows);
+    const [arrived, next] = await besides(arriving, () => source.read(table, after, page));
+    const lines = linesOf(rows);
+    if (lines !== linesOf(arrived))
+      throw difference(target.name, table, firstDifference(table, rows, arrived));
+    checksum.update(lines);
+    count += rows.length;
+    compared(rows.length);
+    rows = next;
+  }
+  const [more] = await target.read(table, after, 1);
+  if (more !== undefined) throw difference(target.name, table, keyOf(table, more));
+  return { name: table.name, rows: count, checksum: checksum.digest('hex') };
+}
+
+/**
+ * Does work of this process while the database does its own; both answers. The work blocks the
+ * event loop, so it waits for the turn in which what is asked of the database has been sent.
+ */
+function besides<A, B>(database: Promise<A>, work: () => B): Promise<[A, B]> {
+  const sent = new Promise<void>((resolve) => {
+    setImmediate(resolve);
+  });
+  return Promise.all([database, sent.then(work)]);
+}
+
+function lastKey(table: MovedTable, rows: readonly MovedRow[]): MovedKey | undefined {
+  const last = rows.at(-1);
+  return last === undefined ? undefined : keyOf(table, last);
+}
+
+function linesOf(rows: readonly MovedRow[]): string {
+  return rows.map(lineOf).join('');
+}
+
+function lineOf(row: MovedRow): string {
+  return `${JSON.stringify(row)}\n`;
+}
+
+function firstDifference(
+  table: MovedTable,
+  rows: readonly MovedRow[],
+  arrived: readonly MovedRow[],
+): MovedKey {
+  const index = rows.findIndex((row, at) => lineOf(row) !== lineOf(arrived[at] ?? []));
+  return keyOf(table, rows[index] ?? arrived[0] ?? []);
+}
+
+function difference(target: string, table: MovedTable, key: MovedKey): StartRefused {
+  return new StartRefused(
+    `--to: ${table.name} in ${target} is not what the source has, first at ${nameOfRow(table, key)}: drop the database, make it anew and run the command again`,
+  );
+}
+
+function endsOf({ from, to }: MoveOptions): { file: string; url: string } {
+  if (from.engine !== 'sqlite' || from.file === undefined) {
+    throw new StartRefused('--from: names no SQLite file, for example --from sqlite:data/leat.db');
+  }
+  if (to.engine !== 'postgres') {
+    throw new StartRefused(
+      '--to: names no PostgreSQL database, for example --to postgres://leat@db.example.com/leat',
+    );
+  }
+  return { file: from.file, url: to.url };
+}
+
+/** What to print after a move. */
+export function describeMoved({ target, wasComplete, tables, copied, copyMs }: Moved): string {
+  if (wasComplete) {
+    return `Nothing was done: this store came to ${target} before. What the source took in since then is not there; it takes a move to another, empty database.`;
+  }
+  const lines = tables.map(
+    ({ name, rows, checksum }) =>
+      `  ${name.padEnd(18)}${countText(rows).padStart(14)}  ${checksum.slice(0, 16)}`,
+  );
+  const seconds = copyMs / 1000;
+  const rate = countText(Math.round(copied / Math.max(seconds, 0.001)));
+  return [
+    `Everything is in ${target}, and every row is what it was in the source.`,
+    `  ${'table'.padEnd(18)}${'rows'.padStart(14)}  checksum`,
+    ...lines,
+    `${countText(copied)} rows copied in ${seconds.toFixed(1)} s, ${rate} a second.`,
+  ].join('\n');
+}

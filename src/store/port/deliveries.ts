@@ -1,0 +1,82 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Failure, NewEvent, Delivery } from '../../core/types.ts';
+import type { Page } from './page.ts';
+import type { SettleBatch, SettleAnswer } from './settlement.ts';
+import type { WaitRule } from './time.ts';
+import type { StepQuery } from './upkeep.ts';
+
+export interface DeliveryStore {
+  /** Open failure records, newest first; `after` is the `next` of the page before. */
+  listFailures(tenant: number, stream: string, query: FailureQuery): Promise<Page<Failure>>;
+  failure(tenant: number, stream: string, eventId: string): Promise<Failure | undefined>;
+  /**
+   * Starts a new cycle for one failure: its row becomes `retrying`, due now, attempt 1, and the
+   * history gets a `redelivered` entry. `retrying`: a cycle is under way. `delivered`: the history
+   * knows a success. `unknown`: neither.
+   */
+  redeliver(
+    tenant: number,
+    stream: string,
+    eventId: string,
+  ): Promise<'accepted' | 'retrying' | 'delivered' | 'unknown'>;
+  /** The same for every failed row that matches; answers how many. */
+  redeliverMany(tenant: number, stream: string, filter: FailureFilter): Promise<number>;
+  /** Adds a test delivery, due now, which never enters the log. */
+  addTest(
+    tenant: number,
+    stream: string,
+    event: Omit<NewEvent, 'chosen'>,
+  ): Promise<'accepted' | 'disabled' | 'unknown'>;
+  /**
+   * Takes rows that are due, per asked stream the oldest first, those of a replay last, and at most
+   * `take`: they become `parked` for `leaseMs`. Streams whose epoch is not the asked one answer nothing.
+   */
+  claimDue(asks: readonly DueAsk[], rules: DueRules): Promise<DueAnswer[]>;
+  /**
+   * Records, in one transaction, what a batch of attempts led to; see `Settlement`. Outcomes
+   * are applied in order through `nextHealth`; at a threshold the stream is disabled. A batch whose
+   * number is not above the node's last one changes nothing. Throws `StoreContentRefused` when
+   * some text cannot be stored; nothing of the batch is then.
+   */
+  settle(batch: SettleBatch): Promise<SettleAnswer>;
+  /**
+   * A step of upkeep, see `UpkeepStore`: removes the history of all tenants of the days (UTC)
+   * that ended longer ago than `olderThanMs`. Entries of open deliveries are kept.
+   */
+  pruneAttempts(query: StepQuery): Promise<number>;
+}
+
+export interface FailureFilter {
+  readonly types?: readonly string[] | undefined;
+  /** Applied to the event's `time`: `from` inclusive, `to` exclusive. */
+  readonly from?: Millis | undefined;
+  readonly to?: Millis | undefined;
+}
+
+export interface FailureQuery extends FailureFilter {
+  readonly after: string | undefined;
+  readonly take: number;
+  readonly bytesMax?: number | undefined;
+  /** Only those that were recorded later than this. */
+  readonly failedAfter?: Millis | undefined;
+}
+
+export interface DueAsk {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly epoch: number;
+  readonly take: number;
+}
+
+export interface DueRules extends WaitRule {
+  /** A row that is taken is due again after it, unless its attempt was settled. */
+  readonly leaseMs: number;
+}
+
+export interface DueAnswer {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly rows: readonly Delivery[];
+  /** Until the first of the rows not taken is due, when there are any. */
+  readonly nextDueInMs: number | undefined;
+}

@@ -1,0 +1,19 @@
+/**
+ * A page ordered by an opaque key. `next` is absent on the last page. A page that is asked for with
+ * `bytesMax` ends before the item that would make it larger; it has one at least.
+ */
+export interface Page<T> {
+  readonly items: readonly T[];
+  readonly next: string | undefined;
+}
+
+/** A page by number, as the lists of contract section 14.1 use it. */
+export interface NumberedPage<T> {
+  readonly items: readonly T[];
+  readonly total: number;
+}
+
+export interface PageByNumber {
+  readonly page: number;
+  readonly perPage: number;
+}

@@ -1,0 +1,218 @@
+import type pg from 'pg';
+import type { Clock, Timer } from '../../core/clock.ts';
+import type { Hint } from '../port/hints.ts';
+import type { Database } from './database.ts';
+import type { Hosts } from './hosts.ts';
+
+/** Carries hints between the processes on one database, by NOTIFY and LISTEN. */
+export interface Notices {
+  /** Tells the other processes, soon and together with what else there is to tell. */
+  tell(hint: Hint): void;
+  /**
+   * How many nodes live. While this one is alone it tells nobody of appended events: who joins looks
+   * by itself first, and hears of the next ones.
+   */
+  counted(living: number): void;
+  close(): Promise<void>;
+}
+
+export interface NoticesDeps {
+  readonly db: Pick<Database, 'get'>;
+  readonly hosts: Hosts;
+  /** Tells this process from others; nobody listens to itself. */
+  readonly self: string;
+  readonly clock: Pick<Clock, 'after'>;
+  /** Which store this process works with; a head is one of the store that it was reached on. */
+  readonly generation: () => number | undefined;
+  /** A hint of another process. */
+  readonly heard: (hint: Hint) => void;
+  /** Hears, once an outage, why nothing can be heard. */
+  readonly report: (error: unknown) => void;
+}
+
+const channel = 'leat';
+/** PostgreSQL takes payloads below 8,000 bytes. */
+const payloadMax = 7900;
+/**
+ * NOTIFY makes commits of the whole server follow each other for a moment, so it is never part of a
+ * command, and there are at most so many of them.
+ */
+const pauseMs = 5;
+const firstWaitMs = 100;
+/** Pause between two checks of the connection, time for its response, and longest pause after a loss. */
+const oneServer = { checkMs: 10_000, responseMs: 10_000, longestWaitMs: 30_000 };
+/**
+ * With several servers this connection also finds out that the one in use is gone without a word: a
+ * connection to another one ends what still waits for it.
+ */
+const severalServers = { checkMs: 1000, responseMs: 3000, longestWaitMs: 1000 };
+
+/** Resolves when it hears, or cannot for now. */
+export async function openNotices(deps: NoticesDeps): Promise<Notices> {
+  const speaker = createSpeaker(deps);
+  const listener = createListener(deps);
+  await listener.tried;
+  return {
+    tell: speaker.tell,
+    counted: speaker.counted,
+    close: async () => {
+      speaker.close();
+      await listener.close();
+    },
+  };
+}
+
+/** A hint as it travels: other processes read the events of a log for themselves. */
+type Word =
+  | Exclude<Hint, { kind: 'appended' | 'head' | 'replaced' }>
+  | (Extract<Hint, { kind: 'head' }> & { readonly generation: number | undefined });
+
+function wordOf(hint: Hint, generation: number | undefined): Word | undefined {
+  // Each process finds out for itself.
+  if (hint.kind === 'replaced') return undefined;
+  if (hint.kind === 'head') return { ...hint, generation };
+  if (hint.kind !== 'appended') return hint;
+  const last = hint.events.at(-1);
+  return last && { kind: 'head', tenant: hint.tenant, head: last.offset, generation };
+}
+
+/** The head of a log says nothing on a store that was replaced, before or since. */
+function hintOf(word: Word, present: number | undefined): Hint {
+  if (word.kind !== 'head') return word;
+  const { generation, ...hint } = word;
+  return generation === present ? hint : { kind: 'missed' };
+}
+
+/** A later word takes the place of an earlier one about the same thing. */
+function topicOf(word: Word): string {
+  return JSON.stringify(word.kind === 'head' ? { ...word, head: 0 } : word);
+}
+
+function createSpeaker({
+  db,
+  self,
+  clock,
+  generation,
+}: NoticesDeps): Omit<Notices, 'close'> & { close(): void } {
+  const waiting = new Map<string, Word>();
+  const state = { busy: false, closed: false, isAlone: false };
+
+  const speak = async (): Promise<void> => {
+    const payload = payloadOf(self, [...waiting.values()]);
+    waiting.clear();
+    // What is lost here others find by their slow look.
+    await db.get`select pg_notify(${channel}, ${payload})`.catch(() => undefined);
+    await new Promise<void>((resolve) => {
+      clock.after(pauseMs, resolve);
+    });
+  };
+  const speakOn = async (): Promise<void> => {
+    state.busy = true;
+    while (waiting.size > 0 && !state.closed) await speak();
+    state.busy = false;
+  };
+
+  return {
+    tell: (hint) => {
+      const word = wordOf(hint, generation());
+      if (word === undefined || state.closed) return;
+      if (word.kind === 'head' && state.isAlone) return;
+      waiting.set(topicOf(word), word);
+      if (!state.busy) void speakOn();
+    },
+    counted: (living) => {
+      state.isAlone = living <= 1;
+    },
+    close: () => {
+      state.closed = true;
+    },
+  };
+}
+
+function payloadOf(self: string, words: readonly Word[]): string {
+  const payload = JSON.stringify([self, words]);
+  const fits = Buffer.byteLength(payload) <= payloadMax;
+  return fits ? payload : JSON.stringify([self, [{ kind: 'missed' }]]);
+}
+
+/** Nothing of what this process said itself. */
+function wordsOf(payload: string, self: string): readonly Word[] {
+  const [from, words] = JSON.parse(payload) as [string, readonly Word[]];
+  return from === self ? [] : words;
+}
+
+/**
+ * The one connection with session state. Behind a pooler that shares connections between
+ * transactions it hears nothing; everything works without it, only later.
+ */
+function createListener(deps: NoticesDeps): { tried: Promise<void>; close(): Promise<void> } {
+  const { clock, heard, report, self, hosts, generation } = deps;
+  const { checkMs, responseMs, longestWaitMs } = hosts.areSeveral ? severalServers : oneServer;
+  let client: pg.Client | undefined;
+  let timer: Timer | undefined;
+  let closed = false;
+  let failures = 0;
+
+  const again = (): void => {
+    if (closed) return;
+    const waitMs = Math.min(firstWaitMs * 2 ** failures, longestWaitMs);
+    failures += 1;
+    timer = clock.after(waitMs, () => void listen());
+  };
+  const listen = async (): Promise<void> => {
+    try {
+      await hosts.tryEach(listenOnce);
+      // Nobody can have missed anything before the first time.
+      if (failures > 0) heard({ kind: 'missed' });
+      failures = 0;
+    } catch (error) {
+      if (failures === 0 && !closed) report(error);
+      again();
+    }
+  };
+  const listenOnce = async (): Promise<void> => {
+    if (closed) throw new Error('The store is closed.');
+    const connection = new hosts.Client({ query_timeout: responseMs });
+    client = connection;
+    connection.on('notification', ({ payload }) => {
+      for (const word of wordsOf(payload ?? '', self)) heard(hintOf(word, generation()));
+    });
+    try {
+      await connection.connect();
+      await connection.query(`listen ${channel}`);
+    } catch (error) {
+      connection.end().catch(() => undefined);
+      throw error;
+    }
+    const lost = once(() => {
+      timer?.cancel();
+      connection.end().catch(() => undefined);
+      again();
+    });
+    connection.on('error', lost).on('end', lost);
+    keepAsking(connection, lost);
+  };
+  const keepAsking = (connection: pg.Client, lost: () => void): void => {
+    if (closed) return;
+    timer = clock.after(checkMs, () => {
+      connection.query('select 1').then(() => keepAsking(connection, lost), lost);
+    });
+  };
+
+  return {
+    tried: listen(),
+    close: async () => {
+      closed = true;
+      timer?.cancel();
+      await client?.end().catch(() => undefined);
+    },
+  };
+}
+
+function once(action: () => void): () => void {
+  let done = false;
+  return () => {
+    if (!done) action();
+    done = true;
+  };
+}

@@ -1,0 +1,340 @@
+import { createHash } from 'node:crypto';
+import { StartRefused, StoreContentRefused } from '../../core/errors.ts';
+import {
+  type Cell,
+  keyOf,
+  type MovedColumn,
+  type MovedKey,
+  type MovedRow,
+  type MovedTable,
+  movedTables,
+  nameOfRow,
+} from '../migrate-store/tables.ts';
+import type { Seal } from '../seal.ts';
+import { type Bindable, createDatabase, type Database, numbers, type Queries } from './database.ts';
+import { dayOf, makeDays, schemaLock } from './partitions.ts';
+import { createHosts } from './hosts.ts';
+import { nameOf, refusalOf } from './refusal.ts';
+import { prepareSchema } from './schema.ts';
+
+/** A database that takes the rows of another store, and remembers how far they have come. */
+export interface MoveTarget {
+  /** What messages call the database; no password. */
+  readonly name: string;
+  /** The whole store came here before. */
+  readonly isComplete: boolean;
+  /** How far a table has come. */
+  progressOf(table: MovedTable): MoveProgress;
+  /** Writes rows and how far they have come, both or neither; a batch takes a second at most. */
+  write(table: MovedTable, rows: readonly MovedRow[]): Promise<void>;
+  /** Rows after a key, in its order, as the source would answer them. */
+  read(table: MovedTable, after: MovedKey | undefined, take: number): Promise<MovedRow[]>;
+  /** Lets numbers go on after those given out, notes the days of the logs, and updates statistics. */
+  complete(numbered: ReadonlyMap<MovedTable, number>): Promise<void>;
+  /** From now on a server may start here. */
+  release(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface MoveProgress {
+  readonly last: MovedKey | undefined;
+  readonly rows: number;
+}
+
+/**
+ * Opens the database for {@link MoveTarget}: an empty one, its schema brought up to date, or one
+ * that the same source came to in part. Throws `StartRefused` with one line for the operator.
+ */
+export async function openMoveTarget(
+  url: string,
+  { seal, keyProof }: { seal: Seal; keyProof: Uint8Array },
+): Promise<MoveTarget> {
+  const name = nameOf(url);
+  const hosts = createHosts(url, 'leat migrate-store');
+  const db = createDatabase({ hosts, connectionsMax: 2 });
+  const source = createHash('sha256').update(keyProof).digest('hex');
+  try {
+    const isComplete = (await goesOn(db, name, source)) ? false : await begin();
+    return targetOn(db, { name, isComplete, progress: await progressIn(db, isComplete) });
+  } catch (error) {
+    await db.close();
+    throw asTo(name, error);
+  }
+
+  /** Answers whether there is nothing to begin. */
+  async function begin(): Promise<boolean> {
+    await prepareSchema(db, name, seal);
+    const row = await db.get<{ sealed: Uint8Array }>`select sealed from key_proof`;
+    if (row !== undefined && Buffer.compare(row.sealed, keyProof) === 0) return true;
+    await refuseUsed(db, name);
+    await db.script(beginScript(source));
+    return false;
+  }
+}
+
+/**
+ * Refuses a database to which a store has not come as a whole. Asked before its schema is prepared,
+ * which would seal a proof of the key where that of the source is still to come.
+ *
+ * @param name what messages call the database; no password
+ */
+export async function refuseHalfMoved(db: Queries, name: string): Promise<void> {
+  const isHalf = await isHalfMoved(db).catch((error: unknown) => {
+    throw refusalOf(name, error);
+  });
+  if (!isHalf) return;
+  throw new StartRefused(
+    `LEAT_STORE: ${name} holds a store that has not come as a whole, run leat migrate-store again to its end`,
+  );
+}
+
+async function isHalfMoved(db: Queries): Promise<boolean> {
+  const row = await db.get<{ half: boolean }>`
+    select to_regclass('leat_store_move') is not null as half`;
+  return row?.half === true;
+}
+
+/** Whether the move of this source began here before. */
+async function goesOn(db: Queries, name: string, source: string): Promise<boolean> {
+  if (!(await isHalfMoved(db))) return false;
+  const row = await db.get<{ source: string }>`select source from leat_store_move limit 1`;
+  if (row?.source === source) return true;
+  throw new StartRefused(
+    `--to: ${name} holds a part of another store: end that move, or name an empty database`,
+  );
+}
+
+async function refuseUsed(db: Queries, name: string): Promise<void> {
+  const row = await db.get<{ used: boolean }>`select exists (select 1 from tenants) as used`;
+  if (row?.used !== true) return;
+  throw new StartRefused(`--to: ${name} is the store of others already: name an empty database`);
+}
+
+/**
+ * One transaction, so that a server finds the database either empty or half moved. The proof of the
+ * empty store gives way to that of the source. Attempts have no index in the order in which they
+ * are read back, so they get one until the end.
+ */
+function beginScript(source: string): string {
+  const rows = movedTables.map(({ name }) => `('${source}', '${name}', null, 0)`);
+  return `
+    begin;
+    select pg_advisory_xact_lock(${schemaLock});
+    create table leat_store_move (
+      source text not null,                     -- SHA-256 of its proof of the key
+      table_name text collate "C" primary key,
+      last text,                                -- JSON: the key of the row that came last
+      rows bigint not null
+    );
+    insert into leat_store_move (source, table_name, last, rows) values ${rows.join(', ')};
+    create index leat_store_move_attempts on attempts (number);
+    delete from key_proof;
+    commit`;
+}
+
+async function progressIn(db: Queries, isComplete: boolean): Promise<Map<string, MoveProgress>> {
+  if (isComplete) return new Map();
+  const rows = await db.all<{ table_name: string; last: string | null; rows: number }>`
+    select table_name, last, rows from leat_store_move`;
+  return new Map(
+    rows.map(({ table_name: table, last, rows: count }) => [
+      table,
+      { last: last === null ? undefined : (JSON.parse(last) as MovedKey), rows: count },
+    ]),
+  );
+}
+
+function targetOn(
+  db: Database,
+  state: Pick<MoveTarget, 'name' | 'isComplete'> & { progress: Map<string, MoveProgress> },
+): MoveTarget {
+  const { name, isComplete, progress } = state;
+  const progressOf = (table: MovedTable): MoveProgress =>
+    progress.get(table.name) ?? { last: undefined, rows: 0 };
+  const days = new Set<string>();
+
+  const copy = async (table: MovedTable, rows: readonly MovedRow[]): Promise<void> => {
+    const former = progressOf(table);
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    const next = { last: keyOf(table, last), rows: former.rows + rows.length };
+    const values = table.columns.map((column, index) => arrayOf(column, index, rows));
+    const place = [JSON.stringify(next.last), next.rows, table.name, former.rows];
+    const written = await db.transact('relaxed', (tx) =>
+      tx.run(insertOf(table), ...place, ...values),
+    );
+    if (written !== rows.length) {
+      throw new StartRefused(`--to: another move to ${name} is under way`);
+    }
+    progress.set(table.name, next);
+  };
+
+  /** Finds the row that PostgreSQL refuses by halving the batch, and names it. */
+  const write = async (table: MovedTable, rows: readonly MovedRow[]): Promise<void> => {
+    try {
+      await copy(table, rows);
+    } catch (error) {
+      if (!(error instanceof StoreContentRefused)) throw error;
+      if (rows.length === 1) throw rowRefusal(table, rows[0] ?? [], error);
+      const half = Math.ceil(rows.length / 2);
+      await write(table, rows.slice(0, half));
+      await write(table, rows.slice(half));
+    }
+  };
+
+  return {
+    name,
+    isComplete,
+    progressOf,
+    write: async (table, rows) => {
+      await makeDaysOf(db, table, rows, days);
+      await write(table, rows);
+    },
+    read: async (table, after, take) => {
+      const rows = await readInOrder<Record<string, Cell>>(db, selectOf(table, after, take));
+      return rows.map((row) => table.columns.map((column) => row[column.name] ?? null));
+    },
+    complete: async (numbered) => {
+      await continueNumbers(db, numbered);
+      await db.script('select leat_fill_log_days()');
+      await db.script(`analyze ${movedTables.map((table) => table.name).join(', ')}`);
+    },
+    release: () =>
+      db.script('begin; drop index leat_store_move_attempts; drop table leat_store_move; commit'),
+    close: () => db.close(),
+  };
+}
+
+/**
+ * By the index of the key. PostgreSQL judges how many rows follow a key by its first column alone,
+ * takes them for few at the last tenant, and would read and sort them all for each page.
+ */
+function readInOrder<Row>(db: Database, select: Select): Promise<Row[]> {
+  return db.transact('relaxed', async (tx) => {
+    const [, rows] = await Promise.all([
+      tx.get`
+        select set_config('enable_sort', 'off', true),
+          set_config('enable_incremental_sort', 'off', true)`,
+      tx.all<Row>(...select),
+    ]);
+    return rows;
+  });
+}
+
+/** Partitions that the rows need and that were not made by this process. */
+async function makeDaysOf(
+  db: Database,
+  table: MovedTable,
+  rows: readonly MovedRow[],
+  made: Set<string>,
+): Promise<void> {
+  const { name } = table;
+  if (name !== 'events' && name !== 'attempts') return;
+  const index = table.columns.findIndex(
+    (column) => column.name === (name === 'events' ? 'published_at' : 'day'),
+  );
+  const needed = new Set<number>();
+  for (const row of rows) {
+    const value = Number(row[index]);
+    const day = name === 'events' ? dayOf(value) : value;
+    // Day 0 of attempts is there from the beginning.
+    if (!made.has(`${name} ${day}`) && (name === 'events' || day !== 0)) needed.add(day);
+  }
+  if (needed.size === 0) return;
+  await makeDays(db, name, [...needed]);
+  for (const day of needed) made.add(`${name} ${day}`);
+}
+
+function rowRefusal(table: MovedTable, row: MovedRow, error: Error): StartRefused {
+  return new StartRefused(
+    `--from: ${nameOfRow(table, keyOf(table, row))} is refused by PostgreSQL: ${error.message}`,
+    { cause: error },
+  );
+}
+
+/** The identities of SQLite are numbers that it gives out only once, so they are kept. */
+async function continueNumbers(
+  db: Queries,
+  numbered: ReadonlyMap<MovedTable, number>,
+): Promise<void> {
+  for (const [{ name, identity }, highest] of numbered) {
+    if (identity === undefined || highest === 0) continue;
+    await db.get`select setval(pg_get_serial_sequence(${name}, ${identity}), ${highest}::bigint)`;
+  }
+  await db.get`
+    select setval('attempts_number',
+      greatest((select max(number) from attempts), 0) + 1, false)`;
+}
+
+// Statements made of the list of tables. Names are of this program, values are bound.
+
+const arrayTypes: Record<MovedColumn['kind'], string> = {
+  integer: 'bigint[]',
+  real: 'double precision[]',
+  text: 'text[]',
+  bytes: 'text[]',
+  boolean: 'boolean[]',
+};
+
+/**
+ * A batch and how far it brings the table, in one statement: an array for each column. Of two moves
+ * the later one waits for the row that says how far the table is, finds it further on, and writes
+ * nothing; it does not come to the keys that are there already.
+ */
+function insertOf({ name, columns }: MovedTable): TemplateStringsArray {
+  const names = columns.map((column) => `"${column.name}"`).join(', ');
+  const cells = columns.map(({ name: column, kind }) =>
+    kind === 'bytes' ? `decode(u."${column}", 'hex')` : `u."${column}"`,
+  );
+  const types = columns.map(({ kind }) => arrayTypes[kind]);
+  return template([
+    `with taken as (
+        update leat_store_move set last = `,
+    ', rows = ',
+    ' where table_name = ',
+    ' and rows = ',
+    ` returning rows)
+      insert into ${name} (${names}) overriding system value
+      select ${cells.join(', ')} from unnest(`,
+    ...types.slice(0, -1).map((type) => `::${type}, `),
+    `::${types.at(-1)}) as u(${names}) where exists (select from taken)`,
+  ]);
+}
+
+function arrayOf(column: MovedColumn, index: number, rows: readonly MovedRow[]): Bindable {
+  const cells = rows.map((row) => row[index] ?? null);
+  if (column.kind !== 'integer') return cells;
+  return numbers(cells.map((cell) => (cell === null ? null : Number(cell))));
+}
+
+type Select = [strings: TemplateStringsArray, ...values: Bindable[]];
+
+function selectOf(
+  { name, columns, keyColumns }: MovedTable,
+  after: MovedKey | undefined,
+  take: number,
+): Select {
+  const cells = columns.map(({ name: column, kind }) =>
+    kind === 'bytes' ? `encode("${column}", 'hex') as "${column}"` : `"${column}"`,
+  );
+  const keys = columns.slice(0, keyColumns).map((column) => `"${column.name}"`);
+  const select = `select ${cells.join(', ')} from ${name}`;
+  const order = ` order by ${keys.join(', ')} limit `;
+  if (after === undefined) return [template([`${select}${order}`, '']), take];
+  const commas = after.slice(1).map(() => ', ');
+  const where = `${select} where (${keys.join(', ')}) > (`;
+  return [template([where, ...commas, `)${order}`, '']), ...after, take];
+}
+
+/** What a tagged template would be, for a text that is put together. */
+function template(parts: readonly string[]): TemplateStringsArray {
+  return Object.assign([...parts], { raw: parts });
+}
+
+/** What opening a store says, for the option that names this one. */
+function asTo(name: string, error: unknown): StartRefused {
+  const refused = refusalOf(name, error);
+  return new StartRefused(refused.message.replace(/^LEAT_STORE: /, '--to: '), {
+    cause: refused.cause,
+  });
+}

@@ -1,0 +1,56 @@
+import { spanAt } from '../../core/subscription.ts';
+import type { Offset, Stream, Subscription } from '../../core/types.ts';
+import type { StreamStore } from '../port/streams.ts';
+import type { Run } from '../rows/runs.ts';
+
+/** What every engine does when a stream is changed, and above all when it is enabled again. */
+
+/** Why a change is refused, as the port has it. */
+export type ChangeRefused = Extract<
+  Awaited<ReturnType<StreamStore['update']>>,
+  { readonly refused: string }
+>;
+
+/** A stream after a change, before the events that enabling passed over are counted. */
+export interface Changed extends Enabling {
+  readonly updated: Stream;
+  /** False when nothing was asked for that was not so already. */
+  readonly changed: boolean;
+}
+
+/** What enabling comes to besides the run itself. */
+export interface Enabling {
+  readonly held: 'complete' | 'pruned' | undefined;
+  readonly passedOver: PassedOver | undefined;
+}
+
+export const noSwitch: Enabling = { held: undefined, passedOver: undefined };
+
+/** A new run, which begins after `cursor`: results of the former one move it no more. */
+export function enabledAfter<R extends Run>(run: R, cursor: Offset): R {
+  return { ...run, run: run.run + 1, cursor, health: { ...run.health, consecutive: 0 } };
+}
+
+/** A stretch of the log that enabling a stream passed over. */
+export interface PassedOver {
+  readonly tenant: number;
+  readonly after: Offset;
+  readonly upTo: Offset;
+  readonly subscriptions: readonly Subscription[];
+  /** Offsets that had a row, so that they were or will be sent. */
+  readonly withRow: readonly Offset[];
+}
+
+/** The stretch in steps of one subscription each and of `stepMax` offsets at most. */
+export function* stepsOf(
+  { upTo, subscriptions }: PassedOver,
+  oldest: Offset,
+  stepMax: number,
+): Generator<{ readonly from: Offset; readonly to: Offset; readonly types: readonly string[] }> {
+  for (let from = oldest; from <= upTo;) {
+    const span = spanAt(subscriptions, from);
+    const to = Math.min(upTo, span.upTo ?? upTo, from + stepMax - 1);
+    yield { from, to, types: span.types };
+    from = to + 1;
+  }
+}

@@ -1,0 +1,123 @@
+import type { Millis } from '../../core/clock.ts';
+import { typesNow } from '../../core/subscription.ts';
+import type { Offset, Subscription } from '../../core/types.ts';
+import type { FeedAnswer, FeedAsk, NewReplay } from '../port/replays.ts';
+import type { StoredReplay } from '../rows/replays.ts';
+
+/** How every engine goes through the range of a replay. */
+
+/** Offsets that one step looks at: some milliseconds of scanning for a type that never comes. */
+const scanMax = 10_000;
+
+/** The clocks of two nodes differ by less, as a rule. */
+const skewMs = 1000;
+
+/**
+ * A replay that is accepted now. `prunedTo`: events up to there are gone. It ends at the `head`, also
+ * where the log reached further when its end was chosen and has gone back since.
+ */
+export function acceptedReplay(
+  { tenant, stream, id, from, types, ...asked }: NewReplay,
+  { cursor, prunedTo, head }: Pick<FeedState, 'cursor' | 'prunedTo'> & { readonly head: Offset },
+  now: Millis,
+): StoredReplay {
+  const to = Math.min(asked.to, head);
+  const start = Math.max(from, prunedTo);
+  const isEmpty = start >= to;
+  return {
+    tenant,
+    stream,
+    id,
+    from: start,
+    position: start,
+    to,
+    passed: cursor,
+    types,
+    matched: 0,
+    sent: 0,
+    failed: 0,
+    createdAt: now,
+    status: isEmpty ? 'done' : 'running',
+    finishedAt: isEmpty ? now : undefined,
+  };
+}
+
+/** What an engine knows when it is to go on with a replay. */
+export interface FeedState {
+  /** Of the stream, as it is now. */
+  readonly cursor: Offset;
+  readonly enabled: boolean;
+  readonly subscriptions: readonly Subscription[];
+  /** Deliveries of the replay that wait or are under way. */
+  readonly waiting: number;
+  /** Events up to here are gone. */
+  readonly prunedTo: Offset;
+}
+
+/** What to do next: to read a stretch of the log, to end, or nothing until something has changed. */
+export type FeedStep =
+  | {
+      readonly step: 'read';
+      /** The stretch begins after this… */
+      readonly after: Offset;
+      /** …and ends here. */
+      readonly upTo: Offset;
+      /** None: nothing of the stretch is wanted, and it need not be read. */
+      readonly types: readonly string[];
+      /** Events to take at most. */
+      readonly take: number;
+    }
+  | { readonly step: 'end'; readonly status: 'done' | 'failed' }
+  | { readonly step: 'wait' };
+
+/**
+ * Decides the next step. Events above the cursor are the stream's own to send yet: a row for one of
+ * them would have it sent twice. What was pruned ahead of the position is passed: the oldest events
+ * of a range that reaches back far are pruned all the time, and the others are still to be sent.
+ */
+export function nextFeed(replay: StoredReplay, ask: FeedAsk, state: FeedState): FeedStep {
+  const { position, to } = replay;
+  const isRead = position >= to;
+  if (!state.enabled) return { step: 'wait' };
+  if (isRead || state.prunedTo >= to) {
+    if (state.waiting > 0) return { step: 'wait' };
+    return { step: 'end', status: isRead ? 'done' : 'failed' };
+  }
+  const take = Math.min(ask.take, ask.waitingMax - state.waiting);
+  const after = Math.max(position, state.prunedTo);
+  const readable = Math.min(to, state.cursor);
+  if (take <= 0 || readable <= after) return { step: 'wait' };
+  const types = typesNow(state.subscriptions).filter(
+    (type) => replay.types === undefined || replay.types.includes(type),
+  );
+  const upTo = types.length === 0 ? readable : Math.min(readable, after + scanMax);
+  return { step: 'read', after, upTo, types, take };
+}
+
+/** What a stretch came to: the rows that were added for it are of these events, in order. */
+export function afterRead(
+  replay: StoredReplay,
+  step: Extract<FeedStep, { step: 'read' }>,
+  offsets: readonly Offset[],
+  { cursor, waiting }: FeedState,
+): { readonly after: StoredReplay; readonly answer: FeedAnswer } {
+  const fed = offsets.length;
+  const isFull = fed >= step.take;
+  const position = isFull ? (offsets.at(-1) ?? step.upTo) : step.upTo;
+  const isOver = position >= replay.to && fed + waiting === 0;
+  const status = isOver ? 'done' : replay.status;
+  const after = { ...replay, status, position, matched: replay.matched + fed } as const;
+  const more = !isOver && !isFull && position < Math.min(replay.to, cursor);
+  return { after, answer: { result: isOver ? 'over' : 'running', cursor, fed, more } };
+}
+
+/**
+ * Events that the cursor had not passed when the replay was accepted are of the range only when
+ * they had been sent by then: their first attempt is older than this.
+ */
+export function sentBefore({ createdAt }: StoredReplay): Millis {
+  return createdAt + skewMs;
+}
+
+/** Of a stream that is no longer the asker's. */
+export const lostFeed: FeedAnswer = { result: 'lost', cursor: 0, fed: 0, more: false };

@@ -1,0 +1,223 @@
+import { existsSync, statSync } from 'node:fs';
+import { DatabaseSync, type SQLOutputValue, type StatementSync } from 'node:sqlite';
+import { asset } from '../../core/asset.ts';
+import { StartRefused } from '../../core/errors.ts';
+import { readMigrations, schemaRefusal } from '../migrate.ts';
+import {
+  type Cell,
+  keyOf,
+  type MovedColumn,
+  type MovedKey,
+  type MovedRow,
+  type MovedTable,
+  nameOfRow,
+} from '../migrate-store/tables.ts';
+import { refusalOf } from './refusal.ts';
+
+/** A database that is read as a whole and left as it is; no server can open it meanwhile. */
+export interface MoveSource {
+  /** What the first start sealed: proves the key, and tells this store from every other. */
+  readonly keyProof: Uint8Array;
+  count(table: MovedTable): number;
+  /** The rows after a key, in its order: none after the last, else at least one. */
+  read(table: MovedTable, after: MovedKey | undefined, page: PageSize): MovedRow[];
+  /** The highest number an identity column ever gave out, 0 when it gave none. */
+  numbered(table: MovedTable): number;
+  close(): void;
+}
+
+export interface PageSize {
+  readonly rows: number;
+  /** Of texts and bytes together; a page ends with the row that reaches it. */
+  readonly characters: number;
+}
+
+/** Opens the file for {@link MoveSource}. Throws `StartRefused` with one line for the operator. */
+export function openMoveSource(file: string): MoveSource {
+  if (!existsSync(file)) throw refusal(file, 'does not exist');
+  const connection = locked(file);
+  try {
+    refuseOtherSchema(connection, file);
+    refuseLeaving(connection, file);
+    return sourceOn(connection, file, keyProofOf(connection, file));
+  } catch (error) {
+    connection.close();
+    throw asFrom(file, error);
+  }
+}
+
+/**
+ * The connection with its lock and one view of the data, until it is closed.
+ *
+ * Closing one that may write moves the WAL into the file. After a clean end there is none, and the
+ * empty one that is made here goes again. A WAL that a crash left belongs to the data: opened
+ * read-only it is read and stays, and what keeps servers away is the shared lock, as they want the
+ * file for themselves. SQLite leaves its `-shm` beside it then, which servers do not read.
+ */
+function locked(file: string): DatabaseSync {
+  let connection: DatabaseSync | undefined;
+  try {
+    const readOnly = (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0;
+    connection = new DatabaseSync(file, { readOnly });
+    connection.exec(`pragma busy_timeout = ${lockWaitMs}; pragma query_only = on`);
+    if (!readOnly) connection.exec('pragma locking_mode = exclusive');
+    connection.exec('pragma cell_size_check = on; pragma trusted_schema = off; begin');
+    // The lock is taken with the first page that is read.
+    connection.exec('select count(*) from sqlite_schema');
+    return connection;
+  } catch (error) {
+    connection?.close();
+    throw asFrom(file, error);
+  }
+}
+
+/** Another process may be on its way out. */
+const lockWaitMs = 1000;
+
+const folder = asset('store/sqlite/migrations/');
+
+/** A file that is not written cannot be migrated either. */
+function refuseOtherSchema(connection: DatabaseSync, file: string): void {
+  const known = connection.prepare(
+    `select count(*) as known from sqlite_schema where name = 'leat_migrations'`,
+  );
+  if (known.get()?.['known'] === 0) throw refusal(file, 'is not a store of Leat');
+  const applied = connection
+    .prepare('select name, checksum from leat_migrations order by name')
+    .all()
+    .map(({ name, checksum }) => ({ name: String(name), checksum: String(checksum) }));
+  const own = readMigrations(folder);
+  const reason = schemaRefusal(applied, own);
+  if (reason !== undefined) throw refusal(file, reason);
+  if (applied.length === own.length) return;
+  throw refusal(
+    file,
+    'was last used by an older version of Leat: start this one on it once, stop it and run the command again',
+  );
+}
+
+/** What is left of such a tenant has no place in another store. */
+function refuseLeaving(connection: DatabaseSync, file: string): void {
+  const leaving = connection.prepare('select name from leaving_tenants limit 1').get();
+  if (leaving === undefined) return;
+  const name = String(leaving['name']);
+  throw refusal(
+    file,
+    `has a tenant that is being deleted, end it with leat tenants delete ${name}`,
+  );
+}
+
+function keyProofOf(connection: DatabaseSync, file: string): Uint8Array {
+  const sealed = connection.prepare('select sealed from key_proof').get()?.['sealed'];
+  if (sealed instanceof Uint8Array) return sealed;
+  throw refusal(file, 'was never started to the end: there is nothing to move');
+}
+
+function sourceOn(connection: DatabaseSync, file: string, keyProof: Uint8Array): MoveSource {
+  const readers = new Map<string, StatementSync>();
+  const prepared = (sql: string): StatementSync => {
+    const statement = readers.get(sql) ?? connection.prepare(sql);
+    statement.setReturnArrays(true);
+    readers.set(sql, statement);
+    return statement;
+  };
+  const valueOf = (sql: string, ...values: string[]): number => {
+    const row: unknown = prepared(sql).get(...values);
+    return Array.isArray(row) ? Number(row[0]) : 0;
+  };
+  return {
+    keyProof,
+    count: ({ name, from = name }) => valueOf(`select count(*) from ${from}`),
+    read: (table, after, page) => {
+      try {
+        return pageOf(table, rowsOf(prepared(pageQuery(table, after)), page, after), page);
+      } catch (error) {
+        if (error instanceof StartRefused) throw error;
+        const where = after === undefined ? table.name : `after ${nameOfRow(table, after)}`;
+        throw refusal(file, `cannot be read, ${where}: ${messageOf(error)}`, error);
+      }
+    },
+    numbered: ({ name }) => valueOf('select seq from sqlite_sequence where name = ?', name),
+    close: () => connection.close(),
+  };
+}
+
+/** Row values compare as the primary key orders them, so that a page is one look into its index. */
+function pageQuery(
+  { name, from = name, columns, keyColumns }: MovedTable,
+  after: MovedKey | undefined,
+): string {
+  const keys = columns.slice(0, keyColumns).map(expressionOf).join(', ');
+  const marks = Array.from({ length: keyColumns }, () => '?').join(', ');
+  const where = after === undefined ? '' : `where (${keys}) > (${marks})`;
+  return `select ${columns.map(expressionOf).join(', ')} from ${from} ${where}
+    order by ${keys} limit ?`;
+}
+
+function expressionOf({ name, source }: MovedColumn): string {
+  return source ?? `"${name}"`;
+}
+
+function* rowsOf(
+  statement: StatementSync,
+  page: PageSize,
+  after: MovedKey = [],
+): Generator<SQLOutputValue[]> {
+  const values = after.map((cell) => (typeof cell === 'boolean' ? Number(cell) : cell));
+  for (const row of statement.iterate(...values, page.rows)) {
+    // Statements here return arrays, whatever the type of iterate says.
+    const cells: unknown = row;
+    yield cells as SQLOutputValue[];
+  }
+}
+
+function pageOf(
+  table: MovedTable,
+  rows: Iterable<SQLOutputValue[]>,
+  { characters: charactersMax }: PageSize,
+): MovedRow[] {
+  const page: MovedRow[] = [];
+  let characters = 0;
+  for (const values of rows) {
+    const row = values.map((value, index) => cellOf(value, table.columns[index]?.kind));
+    for (const [index, cell] of row.entries()) {
+      if (typeof cell !== 'string') continue;
+      if (cell.includes('\u0000')) throw nulRefusal(table, row, index);
+      characters += cell.length;
+    }
+    page.push(row);
+    if (characters >= charactersMax) break;
+  }
+  return page;
+}
+
+function cellOf(value: SQLOutputValue, kind: MovedColumn['kind'] | undefined): Cell {
+  if (kind === 'boolean') return value === 1;
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('hex');
+  return typeof value === 'bigint' ? Number(value) : value;
+}
+
+function nulRefusal(table: MovedTable, row: MovedRow, index: number): StartRefused {
+  const column = table.columns[index]?.name;
+  return new StartRefused(
+    `--from: ${nameOfRow(table, keyOf(table, row))} has U+0000 in ${column}, which PostgreSQL cannot hold: change or remove it in the source and run the command again`,
+  );
+}
+
+/** What opening a store says, for the option that names this one. */
+function asFrom(file: string, error: unknown): StartRefused {
+  const refused = refusalOf(file, error);
+  const message = refused.message.replace(/^LEAT_STORE: /, '--from: ');
+  return new StartRefused(
+    message.replace('stop that one or choose another file', 'stop that one and run this again'),
+    { cause: refused.cause },
+  );
+}
+
+function refusal(file: string, reason: string, cause?: unknown): StartRefused {
+  return new StartRefused(`--from: ${file} ${reason}`, { cause });
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,116 @@
+import { decideLag, lagFloorOf } from './lag-action.ts';
+import type { Store } from '../store/port/store.ts';
+import type { LaggingStream } from '../store/port/upkeep.ts';
+import type { RaisedAlert, SystemAlerts } from '../alerting/system-alerts.ts';
+
+export interface LagDeps {
+  readonly store: {
+    readonly upkeep: Pick<Store['upkeep'], 'lagging' | 'noteLag' | 'disableLagging'>;
+  };
+  readonly settings: { readonly lagMaxMs: number };
+  readonly alerts: Pick<SystemAlerts, 'raise'>;
+}
+
+const dayMs = 86_400_000;
+
+/**
+ * Returns a step of upkeep that checks the streams of a few tenants, then those of the next ones:
+ * reports streams that are far behind, and disables those beyond the bound. Days of the log are
+ * shared by all tenants, so one stream that is never disabled would keep them without end.
+ *
+ * An alert is noted with its stream only after it is in the store, and raised again until then, so a
+ * crash repeats it and loses none.
+ */
+export function watchLag(deps: LagDeps): () => Promise<number> {
+  const { store, settings, alerts } = deps;
+  const stored: Report[] = [];
+  let after = 0;
+  const raise = (report: Report): void =>
+    alerts.raise(alertOf(report, settings.lagMaxMs), () => stored.push(report));
+  return async () => {
+    await noteStored(deps, stored);
+    const olderThanMs = lagFloorOf(settings.lagMaxMs);
+    const { streams, next } = await store.upkeep.lagging({ olderThanMs, after });
+    let changed = 0;
+    for (const stream of streams) changed += await attend(deps, stream, raise);
+    after = next ?? 0;
+    return changed > 0 && next !== undefined ? changed : 0;
+  };
+}
+
+/** An alert about a stream, which says what is noted with the stream once it is in the store. */
+interface Report {
+  readonly stream: LaggingStream;
+  /** Percentage of the bound; 0 when the stream was disabled, as nothing is left to report then. */
+  readonly percent: number;
+}
+
+/** Removes from `stored` what it has noted. */
+async function noteStored({ store }: LagDeps, stored: Report[]): Promise<void> {
+  for (let report = stored[0]; report !== undefined; report = stored[0]) {
+    await store.upkeep.noteLag(report.stream, report.percent);
+    stored.shift();
+  }
+}
+
+/** Returns 1 when something was reported or changed. */
+async function attend(
+  { store, settings }: LagDeps,
+  stream: LaggingStream,
+  raise: (report: Report) => void,
+): Promise<number> {
+  if (stream.status === 'disabled') {
+    raise({ stream, percent: 0 });
+    return 1;
+  }
+  const decision = decideLag(stream.lagMs, settings.lagMaxMs, stream);
+  if (decision.do === 'nothing') return 0;
+  if (decision.do === 'disable') {
+    if (!(await store.upkeep.disableLagging(stream))) return 0;
+    raise({ stream, percent: 0 });
+    return 1;
+  }
+  const { percent } = decision;
+  if (decision.do === 'report') raise({ stream, percent });
+  else await store.upkeep.noteLag(stream, percent);
+  return 1;
+}
+
+function alertOf({ stream, percent }: Report, maxMs: number): RaisedAlert {
+  return percent > 0 ? nearAlert(stream, maxMs, percent) : disabledAlert(stream, maxMs);
+}
+
+function nearAlert(stream: LaggingStream, maxMs: number, percent: number): RaisedAlert {
+  const days = daysOf(stream.lagMs);
+  return {
+    ...about(stream),
+    kind: 'lag_near',
+    key: `lag ${stream.stream} ${percent}`,
+    sentence: `its oldest undelivered event is ${days} days old, at least ${percent}% of the ${daysOf(maxMs)} days after which the event stream is disabled`,
+    fields: { lag_days: days, lag_max_days: daysOf(maxMs), percent },
+  };
+}
+
+function disabledAlert(stream: LaggingStream, maxMs: number): RaisedAlert {
+  // Its events may have left the log since it was disabled: it was that far behind at least.
+  const days = daysOf(Math.max(stream.lagMs, maxMs));
+  return {
+    ...about(stream),
+    kind: 'lag_disabled',
+    key: `lag ${stream.stream} disabled`,
+    sentence: `the event stream was disabled: its oldest undelivered event is at least ${days} days old, and LEAT_LAG_MAX_DAYS is ${daysOf(maxMs)}`,
+    fields: { lag_days: days, lag_max_days: daysOf(maxMs), reason: 'lag' },
+  };
+}
+
+function about({
+  tenant,
+  stream: id,
+  name,
+}: LaggingStream): Pick<RaisedAlert, 'tenant' | 'stream'> {
+  return { tenant, stream: { id, name } };
+}
+
+function daysOf(ms: number): number {
+  return Math.floor((ms / dayMs) * 10) / 10;
+}

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { alertBody, alertText, causeOf, type SystemAlert } from '../../src/alerting/alert.ts';
+import { exampleAlert as failures } from '../helpers/alerts.ts';
+
+describe('an alert as it is sent', () => {
+  test('is the example of the contract, member by member', () => {
+    assert.equal(
+      JSON.stringify(alertBody(failures)),
+      JSON.stringify({
+        text: 'crm: 12 new delivery failures (340 open, 12 in a row), last: timeout',
+        alert: 'delivery_failures',
+        tenant: 'main',
+        stream: { id: 'est_MASi45ub7Qe4ZE36UT5G6c', name: 'crm' },
+        new_failures: 12,
+        total_failures: 340,
+        consecutive_failures: 12,
+        last_error: 'timeout',
+        time: '2026-03-01T09:35:00.000Z',
+      }),
+    );
+  });
+
+  test('says one failure in the singular, and leaves out what is not known', () => {
+    const unknown = { consecutive: undefined, lastError: undefined };
+    const body = alertBody({ ...failures, ...unknown, newFailures: 1, total: 1 });
+    assert.equal(body.text, 'crm: 1 new delivery failure (1 open)');
+    assert.ok(!('consecutive_failures' in body) && !('last_error' in body));
+  });
+
+  test('names the step of a limit in a member of its own', () => {
+    const body = alertBody({ ...failures, kind: 'threshold_near', percent: 70, total: 3600 });
+    assert.equal(body.percent, 70);
+    assert.equal(
+      body.text,
+      'crm: 70% of a limit that disables the event stream is reached ' +
+        '(3600 of 5000 open, 12 of 500 in a row), last: timeout',
+    );
+  });
+
+  test('tells of a disabling with the counters', () => {
+    const text = alertText({ ...failures, kind: 'stream_disabled', consecutive: 500 });
+    assert.equal(
+      text,
+      'crm: the event stream was disabled by its delivery failures ' +
+        '(340 open, 500 in a row), last: timeout',
+    );
+  });
+});
+
+describe('an alert about a condition of a node, the store or a log', () => {
+  const skew: SystemAlert = {
+    kind: 'clock_skew',
+    tenant: 'main',
+    sentence: 'The clock of node a-1 is 30 days ahead of the store.',
+    fields: { node: 'a-1', skew_seconds: 2_592_000 },
+    key: 'clock_skew a-1',
+    at: failures.at,
+  };
+
+  test('has its sentence as text, its own fields, and no counters of failures', () => {
+    assert.deepEqual(alertBody(skew), {
+      text: 'The clock of node a-1 is 30 days ahead of the store.',
+      alert: 'clock_skew',
+      tenant: 'main',
+      node: 'a-1',
+      skew_seconds: 2_592_000,
+      time: '2026-03-01T09:35:00.000Z',
+    });
+  });
+
+  test('names its stream in the text, made harmless, and in a field, letter by letter', () => {
+    const stream = { id: 'est_1', name: '<!channel>' };
+    const body = alertBody({ ...skew, stream });
+    assert.equal(body.text, '‹!channel›: The clock of node a-1 is 30 days ahead of the store.');
+    assert.deepEqual(body.stream, stream);
+  });
+});
+
+describe('a name in the text', () => {
+  const textOf = (name: string): string =>
+    alertText({ ...failures, stream: { ...failures.stream, name } });
+
+  test('calls nobody and links to nothing', () => {
+    const text = textOf('<!channel> <https://evil.example|crm> @all');
+    assert.ok(text.startsWith('‹!channel› ‹https://evil.example|crm› ＠all: 12 new'), text);
+    const markdown = textOf('[crm](https://evil.example) ![](https://evil.example/seen.png)');
+    assert.ok(!markdown.includes(']('), markdown);
+  });
+
+  test('stays in its line and is cut where it has no end', () => {
+    assert.ok(textOf('a\r\nBcc: b@c.d').startsWith('a Bcc: b＠c.d: 12 new'));
+    assert.ok(textOf('x'.repeat(5000)).startsWith(`${'x'.repeat(127)}…: 12 new`));
+  });
+
+  test('never breaks the line, whatever it is', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (name) => {
+        assert.doesNotMatch(textOf(name), /[\p{C}\p{Zl}\p{Zp}<>@]/u);
+      }),
+    );
+  });
+
+  test('stands letter by letter in the member', () => {
+    const stream = { id: 'est_1', name: '<!channel>' };
+    assert.deepEqual(alertBody({ ...failures, stream }).stream, stream);
+  });
+});
+
+describe('the cause of an error', () => {
+  test('has nothing of what the receiver said', () => {
+    for (const [error, cause] of [
+      ['503 - busy: your token is t0ps3cret', '503'],
+      ['dns: secret.internal', 'dns'],
+      ['blocked address: 127.0.0.1 (LEAT_EGRESS_ALLOW)', 'blocked address'],
+      ['timeout', 'timeout'],
+      ['', ''],
+    ] as const) {
+      assert.equal(causeOf(error), cause);
+    }
+    assert.equal(causeOf('x'.repeat(5000)).length, 64);
+  });
+});

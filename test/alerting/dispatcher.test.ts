@@ -1,0 +1,279 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
+import type { Alert } from '../../src/alerting/alert.ts';
+import type { Clock } from '../../src/core/clock.ts';
+import { type Courier, createCourier } from '../../src/alerting/dispatcher.ts';
+import { createAlertLog } from '../../src/alerting/log-channel.ts';
+import { createAlertMail } from '../../src/alerting/mail-channel.ts';
+import type { AlertSender } from '../../src/alerting/channel.ts';
+import { createAlertWebhook } from '../../src/alerting/webhook-channel.ts';
+import { createManualClock } from '../helpers/clock.ts';
+import { type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
+import { freePort, waitFor } from '../helpers/leat.ts';
+import { startMailServer } from '../helpers/smtp.ts';
+
+const settings = {
+  atOnce: 4,
+  timeoutMs: 10_000,
+  failuresInARowMax: 16,
+  tourMs: 60_000,
+  turnMs: 5000,
+  closingMs: 3000,
+};
+const domain = 'leat.example.com';
+
+function alertsOf(count: number): Alert[] {
+  return Array.from({ length: count }, (_, index) => ({
+    kind: 'delivery_failures',
+    tenant: 'main',
+    stream: { id: `est_${index}`, name: `stream ${index}` },
+    newFailures: 1,
+    total: 1,
+    limits: { consecutive: 500, total: 5000 },
+    at: 0,
+  }));
+}
+
+function courierOf(senders: readonly AlertSender[], clock: Clock = systemClock) {
+  const reports: string[] = [];
+  const courier: Courier = createCourier({
+    clock,
+    senders,
+    settings,
+    report: (alert, place, reason = 'sent') => {
+      reports.push(`${alert.stream?.id} ${place}: ${reason}`);
+    },
+  });
+  return { courier, reports };
+}
+
+function webhookAt(url: string): AlertSender {
+  return createAlertWebhook({ fetch, url, userAgent: 'Leat/1.2.3' });
+}
+
+async function receive(t: TestContext, refused: readonly string[] = []): Promise<Endpoint> {
+  const endpoint = await startEndpoint((response, { body }) => {
+    response.writeHead(refused.includes(streamIn(body)) ? 500 : 200).end('ok');
+  });
+  t.after(() => endpoint.close());
+  return endpoint;
+}
+
+function streamIn(body: string): string {
+  return (JSON.parse(body) as { stream: { id: string } }).stream.id;
+}
+
+const never = new AbortController().signal;
+const kept = (): Promise<boolean> => Promise.resolve(true);
+
+describe('a tour', () => {
+  test('leaves every alert at every place, each once', async (t) => {
+    const endpoint = await receive(t);
+    const mails = await startMailServer();
+    t.after(() => mails.close());
+    const smtpUrl = `smtp://127.0.0.1:${mails.port}`;
+    const { courier, reports } = courierOf([
+      webhookAt(endpoint.url),
+      createAlertMail({ smtpUrl, to: 'ops@example.com' }),
+    ]);
+    const outbox = { webhook: alertsOf(30), email: alertsOf(10) };
+    assert.deepEqual(await courier.begin(never).deliver(outbox, domain, kept), {});
+    const posted = endpoint.arrivals.map(({ body }) => streamIn(body));
+    assert.deepEqual(
+      posted.toSorted(),
+      alertsOf(30)
+        .flatMap(({ stream }) => stream?.id ?? [])
+        .toSorted(),
+    );
+    assert.equal(new Set(mails.mails.map(({ parsed }) => parsed.messageId)).size, 10);
+    assert.equal(reports.filter((report) => report.endsWith(': sent')).length, 40);
+  });
+
+  test('has never more under way than a handful, however many wait', async (t) => {
+    let open = 0;
+    let most = 0;
+    const endpoint = await startEndpoint((response) => {
+      most = Math.max(most, ++open);
+      setImmediate(() => {
+        open--;
+        response.writeHead(204).end();
+      });
+    });
+    t.after(() => endpoint.close());
+    const { courier } = courierOf([webhookAt(endpoint.url)]);
+    const left = await courier.begin(never).deliver({ webhook: alertsOf(2000) }, domain, kept);
+    assert.deepEqual([left, endpoint.arrivals.length], [{}, 2000]);
+    assert.ok(most <= 4, `${most} at once`);
+  });
+
+  test('puts what is refused behind the others, and these are sent', async (t) => {
+    const endpoint = await receive(t, ['est_0', 'est_3']);
+    const { courier, reports } = courierOf([webhookAt(endpoint.url)]);
+    const { webhook } = await courier.begin(never).deliver({ webhook: alertsOf(20) }, domain, kept);
+    const left = webhook?.map(({ stream }) => stream?.id);
+    assert.deepEqual(left?.toSorted(), ['est_0', 'est_3']);
+    assert.ok(reports.includes('est_3 webhook: status 500'));
+    assert.equal(endpoint.arrivals.length, 20);
+  });
+
+  test('does not try all where nobody is, and goes on with the next tenant elsewhere', async (t) => {
+    const mails = await startMailServer();
+    t.after(() => mails.close());
+    const { courier, reports } = courierOf([
+      webhookAt(`http://127.0.0.1:${await freePort()}/hook`),
+      createAlertMail({ smtpUrl: `smtp://127.0.0.1:${mails.port}`, to: 'ops@example.com' }),
+    ]);
+    const tour = courier.begin(never);
+    const first = await tour.deliver({ webhook: alertsOf(100) }, domain, kept);
+    const tried = reports.length;
+    assert.ok(tried >= 16 && tried < 24, `${tried} tried`);
+    assert.equal(first.webhook?.length, 100);
+    const second = await tour.deliver({ webhook: alertsOf(1), email: alertsOf(1) }, domain, kept);
+    assert.deepEqual([second.webhook?.length, second.email], [1, undefined]);
+    assert.deepEqual(reports.slice(tried), ['est_0 email: sent']);
+    const again = await courier.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    assert.equal(again.webhook?.length, 1);
+    assert.equal(reports.length, tried + 2);
+  });
+
+  test('waits ten seconds for one alert, and for the next ones although looking took long', async (t) => {
+    const silent = await startEndpoint(() => undefined);
+    t.after(() => silent.close());
+    const clock = createManualClock();
+    const { courier, reports } = courierOf([webhookAt(silent.url)], clock);
+    const tour = courier.begin(never);
+    const delivered = tour.deliver({ webhook: alertsOf(5) }, domain, kept);
+    await silent.arrival(4);
+    await clock.advance(9_999);
+    assert.equal(reports.length, 0);
+    await clock.advance(1);
+    assert.equal(reports[0], 'est_0 webhook: no answer within 10 s');
+    await waitFor('the fifth', () => silent.arrivals.length >= 5);
+    await clock.advance(10_000);
+    assert.equal((await delivered).webhook?.length, 5);
+    assert.equal(reports.length, 5);
+    // Looking at the next tenant takes long; that was no sending.
+    await clock.advance(60_000);
+    for (const count of [6, 7]) {
+      const more = tour.deliver({ webhook: alertsOf(1) }, domain, kept);
+      await silent.arrival(count);
+      await clock.advance(20_000);
+      assert.equal((await more).webhook?.length, 1);
+    }
+    assert.equal(clock.pending, 0);
+  });
+
+  test('sends for a minute in all', async () => {
+    const clock = createManualClock();
+    const slow: AlertSender = {
+      place: 'webhook',
+      send: () => new Promise((resolve) => clock.after(9000, resolve)),
+    };
+    const { courier } = courierOf([slow], clock);
+    const tour = courier.begin(never);
+    const left: (number | undefined)[] = [];
+    for (let tenant = 0; tenant < 3; tenant++) {
+      const delivered = tour.deliver({ webhook: alertsOf(16) }, domain, kept);
+      await clock.advance(10 * 60_000);
+      left.push((await delivered).webhook?.length);
+    }
+    // Four at once for nine seconds each: seven times four are begun in a minute.
+    assert.deepEqual(left, [undefined, 4, 16]);
+  });
+
+  test('takes a 2xx for sent although its answer never ends', async (t) => {
+    const endless = await startEndpoint((response) => {
+      response.writeHead(200).write('ok');
+    });
+    t.after(() => endless.close());
+    const clock = createManualClock();
+    const headCame = Promise.withResolvers<undefined>();
+    const sender = createAlertWebhook({
+      fetch: async (url, init) => {
+        const answer = await fetch(url, init);
+        headCame.resolve(undefined);
+        return answer;
+      },
+      url: endless.url,
+      userAgent: 'Leat/1.2.3',
+    });
+    const { courier, reports } = courierOf([sender], clock);
+    const delivered = courier.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    await headCame.promise;
+    await clock.advance(10_000);
+    assert.deepEqual(await delivered, {});
+    assert.deepEqual(reports, ['est_0 webhook: sent']);
+  });
+
+  test('leaves a sender behind that does not end when it is cut off', async () => {
+    const clock = createManualClock();
+    const stuck: AlertSender = { place: 'webhook', send: () => new Promise(() => undefined) };
+    const { courier, reports } = courierOf([stuck], clock);
+    const delivered = courier.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    await clock.advance(11_000);
+    assert.equal((await delivered).webhook?.length, 1);
+    assert.deepEqual(reports, ['est_0 webhook: no answer within 10 s']);
+    assert.equal(clock.pending, 0);
+  });
+
+  test('says what is left from time to time, and stops when nobody keeps it', async (t) => {
+    const slow = await startEndpoint((response) => {
+      void clock.advance(1000).then(() => response.writeHead(204).end());
+    });
+    t.after(() => slow.close());
+    const clock = createManualClock();
+    const { courier, reports } = courierOf([webhookAt(slow.url)], clock);
+    const heard: number[] = [];
+    const left = await courier.begin(never).deliver({ webhook: alertsOf(100) }, domain, (so) => {
+      heard.push(so.webhook?.length ?? 0);
+      return Promise.resolve(heard.length < 3);
+    });
+    assert.equal(heard.length, 3);
+    assert.deepEqual(
+      heard,
+      heard.toSorted((one, other) => other - one),
+    );
+    assert.deepEqual([left.webhook?.length, 100 - reports.length], [heard[2], heard[2]]);
+  });
+
+  test('at the end of the program begins nothing and waits three seconds', async (t) => {
+    const silent = await startEndpoint(() => undefined);
+    t.after(() => silent.close());
+    const clock = createManualClock();
+    const end = new AbortController();
+    const { courier, reports } = courierOf([webhookAt(silent.url)], clock);
+    const delivered = courier.begin(end.signal).deliver({ webhook: alertsOf(9) }, domain, kept);
+    await silent.arrival(4);
+    end.abort();
+    await clock.advance(3000);
+    assert.equal((await delivered).webhook?.length, 9);
+    assert.deepEqual(
+      reports,
+      [0, 1, 2, 3].map((id) => `est_${id} webhook: the program ends`),
+    );
+    assert.equal(clock.pending, 0);
+  });
+});
+
+test('an alert without a place is a log entry of level error, told in one sentence', async () => {
+  const entries: [fields: object, message: string][] = [];
+  const sender = createAlertLog({ error: (...entry) => entries.push(entry) }, systemClock);
+  const { courier } = courierOf([sender]);
+  assert.deepEqual(await courier.begin(never).deliver({ log: alertsOf(1) }, domain, kept), {});
+  assert.deepEqual(entries, [
+    [
+      {
+        alert: {
+          alert: 'delivery_failures',
+          tenant: 'main',
+          stream: { id: 'est_0', name: 'stream 0' },
+          new_failures: 1,
+          total_failures: 1,
+          time: '1970-01-01T00:00:00.000Z',
+        },
+      },
+      'stream 0: 1 new delivery failure (1 open)',
+    ],
+  ]);
+});

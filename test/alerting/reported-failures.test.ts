@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import {
+  lookbackMs,
+  lookFrom,
+  type RecentFailure,
+  rememberTold,
+} from '../../src/alerting/reported-failures.ts';
+
+const at = 1_000_000;
+
+describe('what is remembered of the failures that were told', () => {
+  test('are those of the last minute; the next look goes back behind them', () => {
+    const lately: RecentFailure[] = [
+      [at - 1, 'evt_2'],
+      [at - lookbackMs, 'evt_1'],
+    ];
+    const before: RecentFailure[] = [[at - lookbackMs - 1, 'evt_3']];
+    const told = new Map(Object.entries({ a: lately, b: before }));
+    const recent = rememberTold(told, at);
+    assert.equal(recent['a']?.from, at - lookbackMs);
+    assert.equal(lookFrom(at), at - lookbackMs);
+    assert.deepEqual(recent, { a: { from: at - lookbackMs, told: [[at - 1, 'evt_2']] } });
+  });
+
+  test('is the beginning of time before the first look', () => {
+    assert.equal(lookFrom(undefined), 0);
+  });
+
+  test('are the newest where there are too many', () => {
+    const many = Array.from({ length: 300 }, (_, index): RecentFailure => [
+      at - index,
+      `e${index}`,
+    ]);
+    const recent = rememberTold(new Map([['a', many]]), at)['a'];
+    assert.equal(recent?.from, at - 200);
+    assert.equal(recent.told.length, 200);
+  });
+
+  test('are never more than 5000, however many streams fail', () => {
+    const streams = Array.from({ length: 10_000 }, (_, index) => [String(index), [[at, 'e']]]);
+    const recent = rememberTold(new Map(streams as [string, RecentFailure[]][]), at);
+    assert.ok(Object.values(recent).every(({ told, from }) => told.length === 0 && from === at));
+  });
+
+  test('are all that a look after them would meet again', () => {
+    const failure = fc.tuple(fc.integer({ min: at - 70_000, max: at }), fc.uuid());
+    const failures = fc.array(failure, { maxLength: 400 });
+    fc.assert(
+      fc.property(failures, (unsorted) => {
+        const told = unsorted.toSorted(([one], [other]) => other - one);
+        const recent = rememberTold(new Map([['a', told]]), at)['a'];
+        const from = recent?.from ?? lookFrom(at);
+        const known = new Set(recent?.told.map(([, id]) => id));
+        const again = told.filter(([failedAt]) => failedAt > from);
+        assert.ok(again.every(([, id]) => known.has(id)));
+      }),
+    );
+  });
+});

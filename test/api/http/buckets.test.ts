@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import type { ApiSettings } from '../../../src/api/settings.ts';
+import { limits, openSite, type Received, type Site } from '../fixture.ts';
+
+async function openTight(t: TestContext, settings: Partial<ApiSettings> = {}): Promise<Site> {
+  const site = await openSite({ rateLimitBurst: 3, rateLimitPerSecond: 1, ...settings });
+  t.after(() => site.close());
+  return site;
+}
+
+function bucketOf({ headers }: Received): (string | null)[] {
+  return ['limit', 'remaining', 'reset'].map((name) => headers.get(`x-ratelimit-${name}`));
+}
+
+/** 2026-03-01T09:30:00Z, where the clock of a site stands. */
+const start = 1_772_357_400;
+
+describe('the bucket of a client', () => {
+  test('lets its size through, then refuses until it refills', async (t) => {
+    const site = await openTight(t);
+    for (const remaining of [2, 1, 0]) {
+      const answer = await site.send('GET', '/event-streams');
+      assert.equal(answer.status, 200);
+      assert.deepEqual(bucketOf(answer), ['3', String(remaining), String(start + 3 - remaining)]);
+    }
+    const refused = await site.send('GET', '/event-streams');
+    assert.equal(refused.status, 429);
+    assert.deepEqual(refused.body, {
+      statusCode: 429,
+      error: 'Too Many Requests',
+      message:
+        'Too many requests. Check the X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset headers.',
+      errorCode: 'too_many_requests',
+    });
+    assert.equal(refused.headers.get('retry-after'), '1');
+    assert.deepEqual(bucketOf(refused), ['3', '0', String(start + 3)]);
+    site.house.clock.move(1000);
+    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+  });
+
+  test('is asked before the route, the body and the scope', async (t) => {
+    const site = await openTight(t);
+    for (let i = 0; i < 3; i++) await site.send('GET', '/nowhere');
+    assert.equal((await site.send('GET', '/nowhere')).status, 429);
+    assert.equal((await site.send('PUT', '/event-streams')).status, 429);
+    assert.equal((await site.send('POST', '/event-streams', '{')).status, 429);
+  });
+
+  test('is not touched by strangers who do not have its token', async (t) => {
+    const site = await openTight(t);
+    const forged = `${site.token.slice(0, -8)}AAAAAAAA`;
+    const answers: number[] = [];
+    for (let i = 0; i < 5; i++) {
+      const authorization = `Bearer ${forged}`;
+      const answer = await site.raw('GET', '/api/v2/event-streams', undefined, { authorization });
+      answers.push(answer.status);
+    }
+    assert.deepEqual(answers, [401, 401, 401, 429, 429]);
+    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+  });
+
+  test('is its own: another client has another', async (t) => {
+    const site = await openTight(t);
+    for (let i = 0; i < 4; i++) await site.send('GET', '/event-streams');
+    const headers = { authorization: `Bearer ${await site.tokenWith('read:event_streams')}` };
+    assert.equal((await site.send('GET', '/event-streams', undefined, headers)).status, 200);
+  });
+
+  test('of an address also pays for tokens', async (t) => {
+    const site = await openTight(t);
+    const answers: number[] = [];
+    for (let i = 0; i < 4; i++) answers.push((await site.raw('POST', '/oauth/token', '')).status);
+    assert.deepEqual(answers, [400, 400, 400, 429]);
+    assert.equal((await site.raw('GET', '/api/v2/event-streams')).status, 429);
+    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+  });
+});
+
+describe('the bucket of published events', () => {
+  const one = { type: 'order.paid', data: {} };
+
+  test('is counted in events, and one request may overdraw it', async (t) => {
+    const site = await openTight(t, { publishLimitPerSecond: 10 });
+    const first = await site.send(
+      'POST',
+      '/events',
+      Array.from({ length: 9 }, () => one),
+    );
+    assert.equal(first.status, 202);
+    assert.deepEqual(bucketOf(first).slice(0, 2), ['10', '1']);
+    const second = await site.send(
+      'POST',
+      '/events',
+      Array.from({ length: 20 }, () => one),
+    );
+    assert.equal(second.status, 202);
+    assert.deepEqual(bucketOf(second).slice(0, 2), ['10', '0']);
+    const third = await site.send('POST', '/events', one);
+    assert.equal(third.status, 429);
+    assert.equal(third.headers.get('retry-after'), '2');
+    site.house.clock.move(1901);
+    assert.equal((await site.send('POST', '/events', one)).status, 202);
+  });
+
+  test('spares the bucket of the client, and is not drained without a token', async (t) => {
+    const site = await openTight(t, { publishLimitPerSecond: 10 });
+    for (let i = 0; i < 5; i++) {
+      assert.equal((await site.send('POST', '/events', one)).status, 202);
+    }
+    for (let i = 0; i < 10; i++) await site.raw('POST', '/api/v2/events', '[]');
+    assert.equal((await site.send('POST', '/events', one)).status, 202);
+    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+  });
+
+  test('a refused request counts as one event', async (t) => {
+    const site = await openTight(t, { publishLimitPerSecond: 2 });
+    assert.equal((await site.send('POST', '/events', '{')).status, 400);
+    assert.equal((await site.send('POST', '/events', '{')).status, 400);
+    assert.equal((await site.send('POST', '/events', one)).status, 429);
+  });
+});
+
+describe('the bucket of a tenant', () => {
+  const settings = { rateLimitBurst: 3, tenantRateBurst: 4, tenantRatePerSecond: 1 };
+
+  test('is that of all its clients together, and the headers show the emptier one', async (t) => {
+    const site = await openTight(t, settings);
+    const ask = async (token: string): Promise<Received> =>
+      site.send('GET', '/event-streams', undefined, { authorization: `Bearer ${token}` });
+    const other = await site.tokenWith('read:event_streams');
+    const seen: (string | null)[][] = [];
+    for (let i = 0; i < 3; i++) seen.push(bucketOf(await ask(site.token)).slice(0, 2));
+    seen.push(bucketOf(await ask(other)).slice(0, 2));
+    assert.deepEqual(seen, [
+      ['3', '2'],
+      ['3', '1'],
+      ['3', '0'],
+      ['4', '0'],
+    ]);
+    const refused = await ask(other);
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers.get('retry-after'), '1');
+    assert.deepEqual(bucketOf(refused), ['4', '0', String(start + 4)]);
+    site.house.clock.move(1000);
+    assert.equal((await ask(other)).status, 200);
+  });
+
+  test('a client that its own bucket refuses takes nothing of it', async (t) => {
+    const site = await openTight(t, settings);
+    for (let i = 0; i < 10; i++) await site.send('GET', '/event-streams');
+    const authorization = `Bearer ${await site.tokenWith('read:event_streams')}`;
+    const answer = await site.send('GET', '/event-streams', undefined, { authorization });
+    assert.equal(answer.status, 200);
+  });
+
+  test('is not taken from by publishing and by asking for tokens, and holds up neither', async (t) => {
+    const site = await openTight(t, { ...settings, rateLimitBurst: 100, tenantRateBurst: 1 });
+    const publish = (): Promise<Received> =>
+      site.send('POST', '/events', { type: 'order.paid', data: {} });
+    for (let i = 0; i < 5; i++) assert.equal((await publish()).status, 202);
+    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+    assert.equal((await site.send('GET', '/event-streams')).status, 429);
+    assert.equal((await publish()).status, 202);
+    const asked = await site.raw('POST', '/oauth/token', '{}', {
+      'content-type': 'application/json',
+    });
+    assert.equal(asked.headers.get('x-ratelimit-limit'), '100');
+    assert.notEqual(asked.status, 429);
+  });
+});
+
+describe('the bucket of published bytes', () => {
+  const bytes = (length: number): string =>
+    JSON.stringify({ type: 'order.paid', data: {} }).padEnd(length);
+
+  test('admits a body while anything is left, then none until it refills', async (t) => {
+    const site = await openTight(t, { publishLimitBytesPerSecond: 1000 });
+    assert.equal((await site.send('POST', '/events', bytes(999))).status, 202);
+    assert.equal((await site.send('POST', '/events', bytes(5001))).status, 202);
+    const refused = await site.send('POST', '/events', bytes(100));
+    assert.equal(refused.status, 429);
+    assert.equal(refused.body.errorCode, 'too_many_requests');
+    assert.equal(refused.headers.get('retry-after'), '5');
+    assert.deepEqual(bucketOf(refused).slice(0, 2), ['1000', '0']);
+    site.house.clock.move(5001);
+    assert.equal((await site.send('POST', '/events', bytes(100))).status, 202);
+  });
+
+  test('is asked before JSON is read, and after the size', async (t) => {
+    const site = await openTight(t, { publishLimitBytesPerSecond: 10 });
+    assert.equal((await site.send('POST', '/events', '{'.repeat(5_000_000))).status, 413);
+    assert.equal((await site.send('POST', '/events', '{'.repeat(100))).status, 400);
+    assert.equal((await site.send('POST', '/events', '{'.repeat(100))).status, 429);
+  });
+
+  test('counts a body without a length as it is read', async (t) => {
+    const site = await openTight(t, { publishLimitBytesPerSecond: 1000 });
+    const headers = { authorization: `Bearer ${site.token}`, 'content-type': 'application/json' };
+    const chunked = (text: string): Promise<Received> =>
+      site.raw('POST', '/api/v2/events', new Blob([text]).stream(), headers);
+    assert.equal((await chunked(bytes(2001))).status, 202);
+    const refused = await chunked(bytes(100));
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers.get('retry-after'), '2');
+  });
+
+  test('is a bucket of each tenant that only publishing takes from', async (t) => {
+    const site = await openTight(t, { publishLimitBytesPerSecond: 10 });
+    const name = { name: 'x'.repeat(1000) };
+    assert.equal((await site.send('POST', '/event-streams', name)).status, 400);
+    assert.equal((await site.send('POST', '/events', bytes(100))).status, 202);
+  });
+});
+
+describe('behind a proxy', () => {
+  test('strangers are told apart by the address that the proxy names', async (t) => {
+    const site = await openTight(t, { trustProxy: ['127.0.0.0/8'] });
+    const ask = async (forwarded: string): Promise<number> => {
+      const headers = { 'x-forwarded-for': forwarded };
+      return (await site.raw('GET', '/api/v2/event-streams', undefined, headers)).status;
+    };
+    for (let i = 0; i < 3; i++) assert.equal(await ask(`198.51.100.${i}, 192.0.2.7`), 401);
+    assert.equal(await ask('192.0.2.7'), 429, 'what the client wrote itself does not count');
+    assert.equal(await ask('192.0.2.8'), 401);
+    for (let i = 0; i < 3; i++) assert.equal(await ask(`2001:db8::${i}`), 401);
+    assert.equal(await ask('2001:db8::ffff'), 429, 'a /64 is one stranger');
+  });
+
+  test('without one named, nobody can pretend to be somebody else', async (t) => {
+    const site = await openTight(t, { limits });
+    const answers: number[] = [];
+    for (let i = 0; i < 4; i++) {
+      const headers = { 'x-forwarded-for': `192.0.2.${i}` };
+      answers.push((await site.raw('GET', '/api/v2/event-streams', undefined, headers)).status);
+    }
+    assert.deepEqual(answers, [401, 401, 401, 429]);
+  });
+});

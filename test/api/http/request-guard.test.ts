@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { describe, test, type TestContext } from 'node:test';
+import { guardConnections } from '../../../src/api/http/connection-guard.ts';
+import { pipelinedMax } from '../../../src/api/http/request-guard.ts';
+import { createManualClock, type ManualClock } from '../../helpers/clock.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const request = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
+
+interface Guarded {
+  readonly server: Server;
+  readonly clock: ManualClock;
+  /** Requests that were handed over. */
+  handled(): number;
+  refused(): number;
+  readonly warnings: object[];
+}
+
+/** A guarded server that listens; ended with the test. */
+async function open(t: TestContext, respond: RequestListener): Promise<Guarded> {
+  const seen = { handled: 0, refused: 0 };
+  const warnings: object[] = [];
+  const clock = createManualClock();
+  const server = createServer((asked, response) => {
+    seen.handled += 1;
+    respond(asked, response);
+  });
+  guardConnections(server, {
+    rule: { maxConnectionsPerAddress: 100, trustProxy: [] },
+    clock,
+    log: { warn: (facts) => warnings.push(facts) },
+    count: () => (seen.refused += 1),
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { server, clock, handled: () => seen.handled, refused: () => seen.refused, warnings };
+}
+
+/** A connection and how many responses it has received. */
+async function dial(server: Server): Promise<{ socket: Socket; responses: () => number }> {
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  let text = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  return { socket, responses: () => text.split('HTTP/1.1 200 OK').length - 1 };
+}
+
+function closed(socket: Socket): Promise<void> {
+  return new Promise((resolve) => socket.once('close', () => resolve()));
+}
+
+describe('a connection that waits for its next request', () => {
+  const restMs = 72_000 + 16_000;
+
+  for (const earlier of [0, 1]) {
+    const name = `ends with the server, which began to close during response ${earlier + 1} of it`;
+    test(name, { timeout: 10_000 }, async (t) => {
+      const pending: ServerResponse[] = [];
+      const guarded = await open(t, (_request, response) => {
+        response.writeHead(200, { 'content-length': 2 }).write('ok');
+        pending.push(response);
+      });
+      guarded.server.keepAliveTimeout = 0; // Node's own would end it, too late.
+      const { socket, responses } = await dial(guarded.server);
+      for (let round = 1; round <= earlier; round += 1) {
+        socket.write(request);
+        await waitFor('an earlier response', () => responses() === round);
+        pending.pop()?.end();
+        await waitFor('the wait to begin', () => guarded.clock.pending === 1);
+      }
+      socket.write(request);
+      await waitFor('the response', () => responses() === earlier + 1);
+      const over = new Promise((resolve) => guarded.server.close(resolve));
+      const ended = closed(socket);
+      pending.pop()?.end();
+      await Promise.all([ended, over]);
+      assert.equal(guarded.clock.pending, 0);
+    });
+  }
+
+  test('ends in time, though blank lines come', async (t) => {
+    const guarded = await open(t, (_request, response) => response.end());
+    Object.assign(guarded.server, { keepAliveTimeout: 72_000, headersTimeout: 16_000 });
+    const { socket, responses } = await dial(guarded.server);
+    for (const round of [1, 2]) {
+      socket.write(request);
+      await waitFor('a response', () => responses() === round);
+      await waitFor('the wait to begin', () => guarded.clock.pending === 1);
+      for (let ms = 0; ms < restMs - 4000; ms += 4000) {
+        socket.write('\r\n');
+        await guarded.clock.advance(4000);
+      }
+      assert.equal(socket.destroyed, false);
+    }
+    const ended = closed(socket);
+    await guarded.clock.advance(4000);
+    await ended;
+    assert.equal(guarded.refused(), 0);
+    assert.equal(guarded.clock.pending, 0);
+  });
+
+  test('is not one while a response is under way', async (t) => {
+    const pending: ServerResponse[] = [];
+    const guarded = await open(t, (_request, response) => pending.push(response));
+    const { socket, responses } = await dial(guarded.server);
+    socket.write(request.repeat(2));
+    await waitFor('both requests', () => pending.length === 2);
+    pending[0]?.end();
+    await waitFor('the first response', () => responses() === 1);
+    await guarded.clock.advance(10 * restMs);
+    pending[1]?.end();
+    await waitFor('the second response', () => responses() === 2);
+    assert.equal(guarded.refused(), 0);
+    socket.destroy();
+    await waitFor('no timer', () => guarded.clock.pending === 0);
+  });
+});
+
+describe('requests of one connection before their responses', () => {
+  for (const [name, respond] of Object.entries({
+    'at once': (response: ServerResponse) => response.end(),
+    later: (response: ServerResponse) => setImmediate(() => response.end()),
+    never: () => {},
+  })) {
+    test(`answered ${name}: thousands in one read close the connection, most not handled`, async (t) => {
+      const guarded = await open(t, (_request, response) => respond(response));
+      const { socket } = await dial(guarded.server);
+      socket.write(request.repeat(5000));
+      await closed(socket);
+      // One read may end between two parts of what was sent.
+      assert.ok(guarded.handled() < 5 * pipelinedMax, `${guarded.handled()} handled`);
+      assert.equal(guarded.refused(), 1);
+      assert.deepEqual(guarded.warnings, [
+        { address: '127.0.0.1', limit: pipelinedMax, refused: 1 },
+      ]);
+    });
+  }
+
+  test('up to the limit are answered, again and again', async (t) => {
+    const guarded = await open(t, (_request, response) => setImmediate(() => response.end()));
+    const { socket, responses } = await dial(guarded.server);
+    for (let round = 1; round <= 5; round += 1) {
+      socket.write(request.repeat(pipelinedMax));
+      await waitFor('the responses', () => responses() === round * pipelinedMax);
+    }
+    assert.equal(guarded.refused(), 0);
+    socket.destroy();
+  });
+
+  test('of another connection are not counted with them', async (t) => {
+    const guarded = await open(t, () => {});
+    const [one, other] = [await dial(guarded.server), await dial(guarded.server)];
+    for (const { socket } of [one, other]) socket.write(request.repeat(pipelinedMax));
+    await waitFor('all requests', () => guarded.handled() === 2 * pipelinedMax);
+    one.socket.write(request);
+    await closed(one.socket);
+    assert.equal(guarded.refused(), 1);
+    assert.equal(other.socket.destroyed, false);
+    other.socket.destroy();
+  });
+});

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { describe, test, type TestContext } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { createRoom } from '../../../src/api/http/room.ts';
+import { waitFor } from '../../helpers/wait.ts';
+import { limits, openSite, type Site } from '../fixture.ts';
+
+describe('the room of a node', () => {
+  test('gives a tenant as much as it leaves to all others', () => {
+    const room = createRoom({ bytesMax: 90 });
+    const one = room.open(1);
+    assert.equal(one.take(45), true);
+    assert.equal(one.take(1), false);
+    assert.equal(room.open(1).take(1), false);
+    const two = room.open(2);
+    assert.equal(two.take(22), true);
+    assert.equal(two.take(1), false);
+    assert.equal(room.open(3).take(11), true);
+  });
+
+  test('has what was taken again once it was given back', () => {
+    const room = createRoom({ bytesMax: 20 });
+    const first = room.open(1);
+    const second = room.open(1);
+    assert.equal(first.take(4), true);
+    assert.equal(first.take(2), true);
+    assert.equal(second.take(4), true);
+    assert.equal(second.take(1), false);
+    first.close();
+    first.close();
+    assert.equal(second.take(6), true);
+    assert.equal(second.take(1), false);
+  });
+});
+
+describe('bodies under way', () => {
+  const bytesMax = 256 * 1024;
+  const open = async (t: TestContext): Promise<Site> => {
+    const site = await openSite({ limits: { ...limits, bodiesBytesMax: bytesMax } });
+    t.after(() => site.close());
+    return site;
+  };
+
+  /** Sends a part of a body, which ends only when the rest of it is sent. */
+  const hang = (t: TestContext, site: Site, path: string, sent: string, more: number): Socket => {
+    const socket = connect(site.port, '127.0.0.1').on('error', () => {});
+    t.after(() => socket.destroy());
+    socket
+      .resume()
+      .write(
+        `POST /api/v2${path} HTTP/1.1\r\nhost: 127.0.0.1:${site.port}\r\n` +
+          `authorization: Bearer ${site.token}\r\ncontent-type: application/json\r\n` +
+          `content-length: ${sent.length + more}\r\n\r\n${sent}`,
+      );
+    return socket;
+  };
+  const event = { type: 'order.paid', data: { x: 'x'.repeat(100_000) } };
+
+  for (const path of ['/events', '/users']) {
+    test(`of POST ${path}: one above what its tenant may have is 429, until others have ended`, async (t) => {
+      const site = await open(t);
+      const hangOne = (): Socket => hang(t, site, path, '{'.padEnd(bytesMax / 2 - 60_000), 50_000);
+      let socket = hangOne();
+      const refused = await waitFor('a refusal', async () => {
+        // Beside an event that came first it is the one that is refused.
+        // A reset may come before what it is told.
+        if (socket.bytesRead > 0 || socket.destroyed) socket = hangOne();
+        const answer = await site.send('POST', '/events', event);
+        return answer.status === 429 && answer;
+      });
+      assert.deepEqual(refused.body, {
+        statusCode: 429,
+        error: 'Too Many Requests',
+        message: 'Too many bodies of this tenant are under way.',
+        errorCode: 'too_many_requests',
+      });
+      assert.equal(refused.headers.get('retry-after'), '1');
+      assert.equal((await site.send('POST', '/events', { type: 'a.b', data: {} })).status, 202);
+      socket.destroy();
+      await waitFor('room', async () => (await site.send('POST', '/events', event)).status === 202);
+    });
+  }
+
+  test('give their room back when their clients have gone meanwhile', async (t) => {
+    const site = await open(t);
+    const slow = `{"type":"a.b","data":{"x":[${Array(30_000).fill('1.0').join(',')}]}}`;
+    for (let i = 0; i < 20; i += 1) hang(t, site, '/events', slow, 0).end();
+    await waitFor('room', async () => (await site.send('POST', '/events', event)).status === 202);
+  });
+
+  test('take the memory of their bytes, in however small chunks they come', async (t) => {
+    const site = await open(t);
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    const heapBytes = (): number => {
+      collectGarbage();
+      return process.memoryUsage().heapUsed;
+    };
+    const before = heapBytes();
+    const chunks = 60_000;
+    const sockets: Socket[] = [];
+    for (let i = 0; i < 5; i += 1) {
+      const socket = connect(site.port, '127.0.0.1').on('error', () => {});
+      sockets.push(socket);
+      const accepted = once(site.app.server, 'connection') as Promise<[Socket]>;
+      socket.write(
+        'POST /oauth/token HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n' +
+          'transfer-encoding: chunked\r\n\r\n',
+      );
+      socket.write('1\r\n \r\n'.repeat(chunks));
+      const [peer] = await accepted;
+      await waitFor('all to be read', () => peer.bytesRead > 6 * chunks);
+    }
+    const bytes = heapBytes() - before;
+    for (const socket of sockets) socket.destroy();
+    assert.ok(bytes < 20_000_000, `${bytes} bytes`);
+  });
+});

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { mayHoldInexactNumber, parseVerbatim } from '../../../src/api/http/verbatim.ts';
+
+/** What JSON.parse makes of a text, by its own account of the numbers. */
+function byReviver(text: string): unknown {
+  const keep = (_name: string, value: unknown, { source }: { source?: string }): unknown =>
+    typeof value === 'number' && source !== undefined && String(value) !== source
+      ? (JSON as unknown as { rawJSON(text: string): object }).rawJSON(source)
+      : value;
+  return JSON.parse(text, keep as Parameters<typeof JSON.parse>[1]);
+}
+
+const texts = [
+  '0',
+  '-0',
+  '1.10',
+  '1E5',
+  '1e+5',
+  '12345678901234567890',
+  '"1.10"',
+  ' [ ] ',
+  '{ }',
+  ' [ 1.0 , { } ,\t"x"\r\n, null,true ,false, -12.50e-3 ] ',
+  '{"b":1,"a":1.0,"1":2.0,"b":3.0}',
+  '{"__proto__":1.0,"toString":{"__proto__":{"x":-0}}}',
+  '{"\\u0061":1.0,"\\"":"\\\\","\\\\":"\\ud800","é":"😀\\n"}',
+  '["\\\\",1.0,"\\\\\\"",2.0]',
+  '[[[[1.0]]],{"a":{"b":[{},[],{"c":[1.0]}]}}]',
+];
+
+describe('parseVerbatim', () => {
+  for (const text of texts) {
+    test(`reads ${text} as JSON.parse does, numbers as they were sent`, () => {
+      assert.equal(JSON.stringify(parseVerbatim(text)), JSON.stringify(byReviver(text)));
+    });
+  }
+
+  test('does not give an object another prototype', () => {
+    const value = parseVerbatim('{"__proto__":{"x":1.0}}') as object;
+    assert.equal(Object.getPrototypeOf(value), Object.prototype);
+    assert.deepEqual(Object.keys(value), ['__proto__']);
+  });
+});
+
+describe('mayHoldInexactNumber', () => {
+  test('finds every number that a double changes', () => {
+    const numbers = ['-0', '1.0', '1.10', '1e5', '-1E5', '12345678901234567890', '1e400'];
+    for (const number of [...numbers, '0.0000001', '-0.00000012']) {
+      for (const text of [`[${number}]`, `[1,${number}]`, `{"a":${number}}`, `[ ${number} ]`]) {
+        assert.equal(mayHoldInexactNumber(text), true, text);
+      }
+    }
+  });
+
+  test('leaves out what a double holds', () => {
+    for (const text of ['[0,1,-1,1.5,-0.25,0.000001]', '{"a":"x","b":100}', '[]']) {
+      assert.equal(mayHoldInexactNumber(text), false, text);
+    }
+  });
+});

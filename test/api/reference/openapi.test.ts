@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { Compile } from 'typebox/compile';
+import { openapiDocument } from '../../../src/api/reference/openapi.ts';
+import { describedOperations } from '../../../src/api/operations.ts';
+import { managementScopes } from '../../../src/auth/scopes.ts';
+import { openSite, type Site } from '../fixture.ts';
+
+interface Document {
+  readonly openapi: string;
+  readonly info: { readonly version: string };
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
+  readonly components: {
+    readonly schemas: object;
+    readonly securitySchemes: {
+      readonly oauth2: {
+        readonly flows: {
+          readonly clientCredentials: { readonly scopes: object; tokenUrl: string };
+        };
+      };
+    };
+  };
+}
+
+interface Described {
+  readonly operationId: string;
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+  readonly responses: object;
+  readonly 'x-release-lifecycle': string;
+}
+
+const document = JSON.parse(JSON.stringify(openapiDocument())) as Document;
+const described = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+);
+
+describe('the OpenAPI document', () => {
+  test('is the committed one: npm run openapi writes it anew', () => {
+    const committed = readFileSync(new URL('../../../docs/openapi.json', import.meta.url), 'utf8');
+    assert.ok(
+      committed === `${JSON.stringify(openapiDocument(), undefined, 2)}\n`,
+      'docs/openapi.json is out of date, run npm run openapi',
+    );
+  });
+
+  test('is of version 3.1, and of version 2.0 of the API', () => {
+    assert.match(document.openapi, /^3\.1\./);
+    assert.equal(document.info.version, '2.0');
+  });
+
+  test('has every operation once, with an id of its own', () => {
+    const operations = describedOperations();
+    assert.equal(described.length, operations.length);
+    assert.equal(new Set(operations.map(({ operationId }) => operationId)).size, operations.length);
+  });
+
+  test('says of every operation in which stage it is and which scopes are enough', () => {
+    const stages = ['Early Access', 'Generally Available', 'Deprecated', 'Planned', 'Beta'];
+    for (const { operation, path } of described) {
+      assert.ok(stages.includes(operation['x-release-lifecycle']), path);
+      const scopes = operation.security.flatMap((scheme) => Object.values(scheme).flat());
+      assert.ok(scopes.length > 0, path);
+      for (const scope of scopes) assert.ok(managementScopes.includes(scope), `${path} ${scope}`);
+    }
+  });
+
+  test('names every parameter of a path', () => {
+    for (const { path, operation } of described) {
+      const names = [...path.matchAll(/\{([a-z_]+)\}/g)].map((match) => match[1]);
+      const parameters = operation.parameters?.filter((parameter) => parameter.in === 'path') ?? [];
+      assert.deepEqual(
+        parameters.map(({ name }) => name),
+        names,
+        path,
+      );
+    }
+  });
+
+  test('has every status that every operation can answer', () => {
+    for (const { operation, path } of described) {
+      for (const status of ['401', '403', '405', '429', '500', '503']) {
+        assert.ok(status in operation.responses, `${path} ${status}`);
+      }
+    }
+  });
+
+  test('refers only to what is there', () => {
+    const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)];
+    assert.ok(references.length > 0);
+    for (const [, pointer = ''] of references) {
+      const target = pointer
+        .split('/')
+        .reduce<unknown>((part, name) => (part as Record<string, unknown>)[name], document);
+      assert.ok(target !== undefined, pointer);
+    }
+  });
+
+  test('keeps its own schemas plain: no $id and nothing undefined', () => {
+    assert.doesNotMatch(JSON.stringify(document), /"\$id"/);
+    for (const [name, schema] of Object.entries(document.components.schemas)) {
+      assert.equal(typeof schema, 'object', name);
+    }
+  });
+});
+
+describe('the served document', () => {
+  let site: Site;
+  before(async () => {
+    site = await openSite();
+  });
+  after(() => site.close());
+
+  test('needs no token and names the tenant', async () => {
+    const { status, body, headers } = await site.raw('GET', '/api/v2/openapi.json');
+    assert.equal(status, 200);
+    assert.equal(headers.get('content-type'), 'application/json; charset=utf-8');
+    assert.deepEqual(body.servers, [{ url: 'https://leat.example.com/api/v2' }]);
+    const { tokenUrl } = body.components.securitySchemes.oauth2.flows.clientCredentials;
+    assert.equal(tokenUrl, 'https://leat.example.com/oauth/token');
+    assert.deepEqual(Object.keys(body.paths), Object.keys(document.paths));
+  });
+
+  test('describes the answers as they are', async () => {
+    const configuration = {
+      webhook_endpoint: 'https://hooks.example.net/',
+      webhook_authorization: { method: 'basic', username: 'a', password: 'b' },
+    };
+    const body = {
+      destination: { type: 'webhook', configuration },
+      subscriptions: [{ event_type: 'a.b' }],
+    };
+    const created = await site.send('POST', '/event-streams', body);
+    const path = `/event-streams/${created.body.id}`;
+    const range = { date_from: '2026-03-01T09:30:00Z' };
+    const started = await site.send('POST', `${path}/replay`, range);
+    const answers: [operationId: string, body: unknown][] = [
+      ['createEventStream', created.body],
+      ['readEventStream', (await site.send('GET', path)).body],
+      ['updateEventStream', (await site.send('PATCH', path, {})).body],
+      ['listEventStreams', (await site.send('GET', '/event-streams?take=1')).body],
+      ['readSigningSecret', (await site.send('GET', `${path}/signing-secret`)).body],
+      ['rotateSigningSecret', (await site.send('POST', `${path}/signing-secret/rotate`)).body],
+      ['startReplay', started.body],
+      ['readReplay', (await site.send('GET', `${path}/replay/${started.body.id}`)).body],
+      ['sendTestEvent', (await site.send('POST', `${path}/test`, { event_type: 'a.b' })).body],
+      ['readEventStreamStats', (await site.send('GET', `${path}/stats`)).body],
+      ['listEventDeliveries', (await site.send('GET', `${path}/deliveries`)).body],
+      ['listEventDeliveries', (await site.send('GET', `${path}/deliveries?take=1`)).body],
+      ['redeliverEvents', (await site.send('POST', `${path}/redeliver`)).body],
+      ['publishEvents', (await site.send('POST', '/events', { type: 'a.b', data: {} })).body],
+      ['publishEvents', (await site.send('POST', '/events', [{ type: 'a.b', data: {} }])).body],
+      ['listActions', (await site.send('GET', '/actions/actions')).body],
+    ];
+    for (const [operationId, answer] of answers) {
+      const operation = describedOperations().find((one) => one.operationId === operationId);
+      assert.ok(operation?.response, operationId);
+      assert.ok(
+        Compile(operation.response).Check(answer),
+        `${operationId} ${JSON.stringify(answer)}`,
+      );
+    }
+  });
+});

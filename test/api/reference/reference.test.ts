@@ -1,0 +1,266 @@
+import assert from 'node:assert/strict';
+import type { IncomingMessage } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { Compile } from 'typebox/compile';
+import { bodyExamples } from '../../../src/api/reference/examples.ts';
+import { staticFile, withoutDataUrls } from '../../../src/api/http/static-files.ts';
+import { htmlHeaders } from '../../../src/api/http/html.ts';
+import { describedOperations } from '../../../src/api/operations.ts';
+import { createSecureReader } from '../../../src/api/http/client-address.ts';
+import { secondTenant } from '../../auth/fixture.ts';
+import { exchange, requestText } from '../../helpers/exchange.ts';
+import { openSite, type Received, type Site } from '../fixture.ts';
+
+const policy = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+
+/** Paths that the page names in `src` and `href`. */
+function pathsIn({ text }: Received): string[] {
+  const found = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] ?? '');
+  return [...new Set(found)];
+}
+
+describe('the reference page', () => {
+  let site: Site;
+  before(async () => {
+    site = await openSite();
+  });
+  after(() => site.close());
+
+  for (const path of ['/docs', '/docs/']) {
+    test(`${path} is HTML that names Leat and its version and allows nothing from elsewhere`, async () => {
+      const { status, headers, text } = await site.raw('GET', path);
+      assert.equal(status, 200);
+      assert.match(text, /<title>Leat 1\.2\.3 API reference<\/title>/);
+      assert.doesNotMatch(text, /\{\{/);
+      assert.equal(headers.get('content-type'), 'text/html; charset=utf-8');
+      assert.equal(headers.get('content-security-policy'), policy);
+      assert.equal(headers.get('x-frame-options'), 'DENY');
+      assert.equal(headers.get('referrer-policy'), 'no-referrer');
+      assert.equal(headers.get('cross-origin-opener-policy'), 'same-origin');
+      assert.equal(headers.get('x-content-type-options'), 'nosniff');
+      assert.equal(headers.get('cache-control'), 'no-cache');
+      assert.equal(headers.get('strict-transport-security'), null, 'plain HTTP');
+      for (const name of headers.keys()) assert.doesNotMatch(name, /^access-control-|^set-cookie/);
+    });
+  }
+
+  test('is not sent again to who has it', async () => {
+    const etag = (await site.raw('GET', '/docs')).headers.get('etag') ?? '';
+    assert.match(etag, /^"[0-9a-f]+"$/);
+    const again = await site.raw('GET', '/docs/', undefined, { 'if-none-match': `"x", W/${etag}` });
+    assert.equal(again.status, 304);
+    assert.equal(again.text, '');
+    assert.equal(again.headers.get('etag'), etag);
+    // A cache updates what it has by the headers of this answer (RFC 9111 section 4.3.4).
+    assert.equal(again.headers.get('content-security-policy'), policy);
+    assert.equal(again.headers.get('x-frame-options'), 'DENY');
+    const other = await site.raw('GET', '/docs', undefined, { 'if-none-match': '"other"' });
+    assert.equal(other.status, 200);
+  });
+
+  test('names files that are there, each with its type, to be kept for ever', async () => {
+    const page = await site.raw('GET', '/docs');
+    const paths = pathsIn(page).filter((path) => path.startsWith('/docs/'));
+    assert.equal(paths.length, 5, paths.join());
+    const types: Record<string, string> = {
+      css: 'text/css; charset=utf-8',
+      js: 'text/javascript; charset=utf-8',
+      svg: 'image/svg+xml',
+    };
+    for (const path of paths) {
+      const { status, headers, text } = await site.raw('GET', path);
+      assert.equal(status, 200, path);
+      assert.equal(headers.get('content-type'), types[path.split('.').at(-1) ?? ''], path);
+      assert.equal(headers.get('cache-control'), 'public, max-age=31536000, immutable');
+      assert.equal(headers.get('x-content-type-options'), 'nosniff');
+      const head = await site.raw('HEAD', path);
+      assert.equal(head.status, 200, path);
+      assert.equal(head.text, '');
+      assert.equal(head.headers.get('content-length'), String(Buffer.byteLength(text)), path);
+    }
+    assert.equal((await site.raw('HEAD', '/docs')).status, 200);
+  });
+
+  test('has style sheets whose pictures are files of its own', async () => {
+    const sheets = pathsIn(await site.raw('GET', '/docs')).filter((path) => path.endsWith('.css'));
+    let pictures = 0;
+    for (const sheet of sheets) {
+      const { text } = await site.raw('GET', sheet);
+      assert.doesNotMatch(text, /data:/);
+      for (const [, url = ''] of text.matchAll(/url\(["']?([^"')]+)/g)) {
+        pictures += 1;
+        const picture = await site.raw('GET', url);
+        assert.equal(picture.status, 200, url);
+        assert.match(picture.text, /^<svg [^]*<\/svg>$/);
+      }
+    }
+    assert.ok(pictures > 5, String(pictures));
+  });
+
+  test('has no other method than GET and HEAD', async () => {
+    const [asset = ''] = pathsIn(await site.raw('GET', '/docs')).filter((one) =>
+      one.endsWith('.js'),
+    );
+    for (const path of ['/docs', '/docs/', asset]) {
+      const refused = await site.raw('POST', path, '{}');
+      assert.equal(refused.status, 405, path);
+      assert.equal(refused.headers.get('allow'), 'GET, HEAD');
+      assert.equal(refused.body.message, 'Method Not Allowed');
+    }
+  });
+
+  test('serves nothing that is not on its list', async () => {
+    const paths = [
+      '/docs/docs.js',
+      '/docs/docs.html',
+      '/docs/docs.000000000000000.js',
+      '/docs/../package.json',
+      '/docs/..%2f..%2fpackage.json',
+      '/docs/%2e%2e/%2e%2e/package.json',
+      '/docs//etc/passwd',
+      '/docs/swagger-ui-bundle.js.map',
+    ];
+    for (const path of paths) {
+      const { status, body } = await exchange(site.port, requestText(`GET ${path}`, []));
+      assert.equal(status, 404, path);
+      assert.match(body, /"message":"Not Found"/, path);
+    }
+  });
+
+  test('is refused while the process ends', async (t) => {
+    site.ready = false;
+    t.after(() => {
+      site.ready = true;
+    });
+    const refused = await site.raw('GET', '/docs');
+    assert.equal(refused.status, 503);
+    assert.equal(refused.headers.get('retry-after'), '1');
+  });
+});
+
+test('the reference page belongs to a tenant: a Host of none gets 404', async (t) => {
+  const site = await openSite();
+  t.after(() => site.close());
+  const other = await secondTenant(site.house);
+  site.house.clock.move(10_000);
+  await site.send('GET', '/event-streams');
+  const statusAt = async (host: string): Promise<number> => {
+    const request = requestText('GET /docs', []).replace('Host: 127.0.0.1', `Host: ${host}`);
+    return (await exchange(site.port, request)).status;
+  };
+  assert.equal(await statusAt('nobody.example.com'), 404);
+  assert.equal(await statusAt(other.tenant.domain), 200);
+});
+
+test('the page and each of its files come off the bucket of the remote address', async (t) => {
+  const site = await openSite({ rateLimitBurst: 3, rateLimitPerSecond: 1 });
+  t.after(() => site.close());
+  const page = await site.raw('GET', '/docs');
+  assert.equal(page.headers.get('x-ratelimit-remaining'), '2');
+  const [asset = ''] = pathsIn(page);
+  assert.equal((await site.raw('GET', asset)).headers.get('x-ratelimit-remaining'), '1');
+  await site.raw('GET', '/docs');
+  const refused = await site.raw('GET', asset);
+  assert.equal(refused.status, 429);
+  assert.equal(refused.headers.get('cache-control'), 'no-store', 'a refusal is not kept for ever');
+  assert.equal((await site.send('GET', '/event-streams')).status, 200, 'clients are not touched');
+});
+
+test('a page loads several times from the bucket that Leat has by default', async (t) => {
+  const site = await openSite({ rateLimitBurst: 100, rateLimitPerSecond: 50 });
+  t.after(() => site.close());
+  for (let i = 0; i < 8; i++) {
+    for (const path of ['/docs', ...pathsIn(await site.raw('GET', '/docs'))]) {
+      assert.equal((await site.raw('GET', path)).status, 200, path);
+    }
+    site.house.clock.move(100);
+  }
+});
+
+describe('strict transport', () => {
+  test('is asked for where a trusted proxy ends TLS, not where anybody says so', async (t) => {
+    const behind = await openSite({ trustProxy: ['127.0.0.1'] });
+    t.after(() => behind.close());
+    const direct = await openSite();
+    t.after(() => direct.close());
+    const hstsOf = async (site: Site, proto: string): Promise<string | null> => {
+      const headers = { 'x-forwarded-proto': proto, 'x-forwarded-host': 'leat.example.com' };
+      const page = await site.raw('GET', '/docs', undefined, headers);
+      assert.equal(page.status, 200);
+      return page.headers.get('strict-transport-security');
+    };
+    assert.equal(await hstsOf(behind, 'https'), 'max-age=31536000');
+    assert.equal(await hstsOf(behind, 'http, HTTPS'), 'max-age=31536000');
+    assert.equal(await hstsOf(behind, 'http'), null);
+    assert.equal(await hstsOf(behind, 'https, http'), null);
+    assert.equal(await hstsOf(direct, 'https'), null);
+  });
+
+  const hosts: [host: string, hsts: string][] = [
+    ['leat.example.com', 'max-age=31536000'],
+    ['localhost.example.com:8443', 'max-age=31536000'],
+    ['localhost:8080', 'max-age=300'],
+    ['LOCALHOST', 'max-age=300'],
+    ['a.localhost:1', 'max-age=300'],
+  ];
+  for (const [host, hsts] of hosts) {
+    test(`at ${host} is ${hsts}`, () => {
+      assert.equal(htmlHeaders({ secure: true, host })['strict-transport-security'], hsts);
+      assert.ok(!('strict-transport-security' in htmlHeaders({ secure: false, host })));
+    });
+  }
+
+  test('is seen on a socket that speaks TLS', () => {
+    const request = { socket: { encrypted: true }, headers: {} } as unknown as IncomingMessage;
+    assert.equal(createSecureReader([])(request), true);
+  });
+});
+
+describe('a static file', () => {
+  test('has a path that changes with its bytes', () => {
+    const one = staticFile('/docs/', 'a.min.js', Buffer.from('1'));
+    const two = staticFile('/docs/', 'a.min.js', Buffer.from('2'));
+    assert.match(one.path, /^\/docs\/a\.min\.[0-9a-f]{15}\.js$/);
+    assert.notEqual(one.path, two.path);
+    assert.equal(staticFile('/docs/', 'a.min.js', Buffer.from('1')).path, one.path);
+  });
+
+  test('of an unknown type is a mistake', () => {
+    assert.throws(() => staticFile('/docs/', 'a.exe', Buffer.from('')), /a\.exe: no media type/);
+  });
+});
+
+describe('a style sheet', () => {
+  const placed: string[] = [];
+  const place = (svg: string): string => `/p${placed.push(svg)}`;
+
+  test('loses the pictures within it to files, each one once', () => {
+    const data = String.raw`url("data:image/svg+xml;charset=utf-8,<svg a=\"%23f(1)\"/>")`;
+    const css = `a{background:#fff ${data} 50%}b{mask:${data}}c{background:url(x.png)}`;
+    const moved = withoutDataUrls(css, place);
+    const expected = 'a{background:#fff url("/p1") 50%}b{mask:url("/p1")}c{background:url(x.png)}';
+    assert.equal(moved, expected);
+    assert.deepEqual(placed, ['<svg a="#f(1)"/>']);
+  });
+
+  test('loses pictures of other types', () => {
+    const css = 'a{background:#fff url(data:image/png;base64,AAAA==) 0}';
+    assert.equal(withoutDataUrls(css, place), 'a{background:#fff none 0}');
+  });
+});
+
+describe('an example of a body', () => {
+  for (const [operationId, examples] of Object.entries(bodyExamples)) {
+    test(`of ${operationId} is valid`, () => {
+      const operation = describedOperations().find((one) => one.operationId === operationId);
+      const { schema, mediaTypes } = operation?.body ?? {};
+      assert.ok(schema, operationId);
+      const schemas: Record<string, typeof schema> = { 'application/json': schema, ...mediaTypes };
+      for (const [type, example] of Object.entries(examples)) {
+        const ofType = schemas[type];
+        assert.ok(ofType, type);
+        assert.ok(Compile(ofType).Check(example), type);
+      }
+    });
+  }
+});

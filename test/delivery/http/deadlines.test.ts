@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { createDeadlines } from '../../../src/delivery/http/deadlines.ts';
+import { createManualClock, type ManualClock } from '../../helpers/clock.ts';
+
+interface Item {
+  readonly name: string;
+}
+
+function setUp(clock: ManualClock, passed: (item: Item) => void = () => undefined) {
+  return createDeadlines<Item>({ clock, afterMs: 100, passed });
+}
+
+describe('deadlines', () => {
+  test('pass in order, each after its own time', async () => {
+    const clock = createManualClock();
+    const passed: string[] = [];
+    const deadlines = setUp(clock, ({ name }) => passed.push(`${name} at ${clock.elapsedMs()}`));
+    deadlines.add({ name: 'a' });
+    await clock.advance(30);
+    deadlines.add({ name: 'b' });
+    deadlines.add({ name: 'c' });
+    await clock.advance(1000);
+    assert.deepEqual(passed, ['a at 100', 'b at 130', 'c at 130']);
+  });
+
+  test('do not pass for what was deleted', async () => {
+    const clock = createManualClock();
+    const passed: string[] = [];
+    const deadlines = setUp(clock, ({ name }) => passed.push(name));
+    const [a, b] = [{ name: 'a' }, { name: 'b' }];
+    deadlines.add(a);
+    deadlines.add(b);
+    deadlines.delete(a);
+    await clock.advance(1000);
+    assert.deepEqual(passed, ['b']);
+    deadlines.delete(b);
+    deadlines.delete(a);
+    assert.deepEqual(deadlines.items(), []);
+  });
+
+  test('do not pass while they are paused, and have all their time afterwards', async () => {
+    const clock = createManualClock();
+    const passed: string[] = [];
+    const deadlines = setUp(clock, ({ name }) => passed.push(`${name} at ${clock.elapsedMs()}`));
+    const [a, b, c] = [{ name: 'a' }, { name: 'b' }, { name: 'c' }];
+    for (const item of [a, b, c]) deadlines.add(item);
+    await clock.advance(60);
+    deadlines.pause(a);
+    deadlines.pause(b);
+    await clock.advance(500);
+    assert.deepEqual(deadlines.items(), [a, b]);
+    deadlines.delete(b);
+    for (const item of [a, b]) deadlines.resume(item);
+    await clock.advance(1000);
+    assert.deepEqual(passed, ['c at 100', 'a at 660']);
+  });
+
+  test('take one timer, and none when there is nothing to wait for', async () => {
+    const clock = createManualClock();
+    const deadlines = setUp(clock);
+    const items = Array.from({ length: 1000 }, (_, n) => ({ name: String(n) }));
+    for (const item of items) deadlines.add(item);
+    assert.equal(clock.pending, 1);
+    for (const item of items) deadlines.delete(item);
+    await clock.advance(100);
+    assert.equal(clock.pending, 0);
+    deadlines.add({ name: 'later' });
+    assert.equal(clock.pending, 1);
+    deadlines.close();
+    assert.equal(clock.pending, 0);
+  });
+
+  test('keep one timer when something is added while one passes', async () => {
+    const clock = createManualClock();
+    const deadlines = setUp(clock, () => deadlines.add({ name: 'again' }));
+    deadlines.add({ name: 'first' });
+    deadlines.add({ name: 'second' });
+    await clock.advance(100);
+    assert.equal(clock.pending, 1);
+    assert.equal(deadlines.items().length, 2);
+    deadlines.close();
+  });
+
+  test('of a clock whose timers come early are still kept', () => {
+    // The timers of a machine may fire a fraction of a millisecond before the time has come.
+    let elapsedMs = 0;
+    const timers: (() => void)[] = [];
+    const passed: Item[] = [];
+    const deadlines = createDeadlines<Item>({
+      clock: {
+        now: () => 0,
+        elapsedMs: () => elapsedMs,
+        after: (_delayMs, action) => {
+          timers.push(action);
+          return { cancel: () => undefined };
+        },
+      },
+      afterMs: 100,
+      passed: (item) => passed.push(item),
+    });
+    deadlines.add({ name: 'a' });
+    elapsedMs = 99.6;
+    timers.shift()?.();
+    assert.equal(passed.length, 0);
+    elapsedMs = 100;
+    timers.shift()?.();
+    assert.equal(passed.length, 1);
+  });
+
+  test('pass for exactly those that were not deleted in time', async () => {
+    const step = fc.record({ waitMs: fc.nat(60), deletedAfterMs: fc.nat(200) });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
+        const clock = createManualClock();
+        const passed = new Map<string, number>();
+        const deadlines = setUp(clock, ({ name }) => passed.set(name, clock.elapsedMs()));
+        const expected = new Map<string, number>();
+        for (const [index, { waitMs, deletedAfterMs }] of steps.entries()) {
+          await clock.advance(waitMs);
+          const item = { name: String(index) };
+          deadlines.add(item);
+          const addedAtMs = clock.elapsedMs();
+          if (deletedAfterMs >= 100) expected.set(item.name, addedAtMs + 100);
+          else clock.after(deletedAfterMs, () => deadlines.delete(item));
+        }
+        await clock.advance(1000);
+        assert.deepEqual(passed, expected);
+        assert.equal(clock.pending, 0);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});

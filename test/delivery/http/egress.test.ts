@@ -1,0 +1,279 @@
+import assert from 'node:assert/strict';
+import type { LookupFunction } from 'node:net';
+import { describe, test, type TestContext } from 'node:test';
+import fc from 'fast-check';
+import { limits } from '../../../src/config.ts';
+import { isPublicAddress } from '../../../src/core/address.ts';
+import type { PostResult } from '../../../src/core/retry.ts';
+import { createEgressRule, guardLookup } from '../../../src/delivery/http/egress.ts';
+import { startDns, type DnsServer, type Zone } from '../../helpers/dns.ts';
+import {
+  rawThenEnd,
+  startReceiver,
+  type Receiver,
+  type ReceiverOptions,
+} from '../../helpers/receiver.ts';
+import { createSender, silentLookupMs } from '../../helpers/sender.ts';
+
+async function receiverOf(t: TestContext, options: ReceiverOptions = {}): Promise<Receiver> {
+  const receiver = await startReceiver(options);
+  t.after(() => receiver.close());
+  return receiver;
+}
+
+async function dnsOf(t: TestContext, zone: Zone): Promise<DnsServer> {
+  const dns = await startDns(zone);
+  t.after(() => dns.close());
+  return dns;
+}
+
+const delivered: PostResult = { kind: 'answered', status: 204, text: '', retryAfter: undefined };
+
+function blockedAt(address: string): PostResult {
+  const detail = `${address} (LEAT_EGRESS_ALLOW)`;
+  return { kind: 'broken', cause: 'blocked address', detail };
+}
+
+describe('the egress rule', () => {
+  test('blocks what is not public and names it', () => {
+    const { blocked } = createEgressRule({ allow: [] });
+    assert.equal(blocked('8.8.8.8'), undefined);
+    assert.equal(blocked('2606:4700::1111'), undefined);
+    assert.equal(blocked('127.0.0.1'), '127.0.0.1');
+    assert.equal(blocked('::ffff:10.0.0.1'), '::ffff:10.0.0.1');
+    assert.equal(blocked('fd00:ec2::254'), 'fd00:ec2::254');
+  });
+
+  test('blocks what is no address, without repeating it', () => {
+    const { blocked } = createEgressRule({ allow: ['0.0.0.0/0', '::/0'] });
+    for (const text of ['', 'localhost', '127.1', '<script>', '127.0.0.1\n8.8.8.8']) {
+      assert.equal(blocked(text), 'not an address');
+    }
+  });
+
+  test('lets through what the operator allows, in every form of it', () => {
+    const { blocked } = createEgressRule({ allow: ['10.20.0.0/16', '127.0.0.1', 'fd00:1::/32'] });
+    for (const address of ['10.20.255.1', '::ffff:10.20.0.1', '64:ff9b::a14:1', '127.0.0.1']) {
+      assert.equal(blocked(address), undefined, address);
+    }
+    assert.equal(blocked('fd00:1::2'), undefined);
+    for (const address of ['10.21.0.1', '127.0.0.2', 'fd00:2::1', '::1']) {
+      assert.equal(blocked(address), address);
+    }
+  });
+
+  for (const text of ['', '10.0.0.0/33', 'localhost', '10/8', '::/129']) {
+    test(`is not made with ${JSON.stringify(text)}`, () => {
+      assert.throws(() => createEgressRule({ allow: ['10.0.0.0/8', text] }), TypeError);
+    });
+  }
+});
+
+describe('a webhook at a literal address', () => {
+  const hosts: readonly (readonly [host: string, shown: string])[] = [
+    ['127.0.0.1', '127.0.0.1'],
+    ['127.1', '127.0.0.1'],
+    ['2130706433', '127.0.0.1'],
+    ['0x7f000001', '127.0.0.1'],
+    ['0x7f.0.0.1', '127.0.0.1'],
+    ['017700000001', '127.0.0.1'],
+    ['0177.0.0.1', '127.0.0.1'],
+    ['127.0.0.1.', '127.0.0.1'],
+    ['%31%32%37.0.0.1', '127.0.0.1'],
+    ['127.255.255.254', '127.255.255.254'],
+    ['0', '0.0.0.0'],
+    ['[::]', '::'],
+    ['[::1]', '::1'],
+    ['[::ffff:127.0.0.1]', '::ffff:7f00:1'],
+    ['[::ffff:7f00:1]', '::ffff:7f00:1'],
+    ['[::127.0.0.1]', '::7f00:1'],
+    ['[64:ff9b::127.0.0.1]', '64:ff9b::7f00:1'],
+    ['[64:ff9b:1::127.0.0.1]', '64:ff9b:1::7f00:1'],
+    ['[2002:7f00:1::]', '2002:7f00:1::'],
+    ['[2001:0:7f00:1::]', '2001:0:7f00:1::'],
+    ['[fe80::1]', 'fe80::1'],
+    ['[fd00:ec2::254]', 'fd00:ec2::254'],
+    ['10.0.0.1', '10.0.0.1'],
+    ['172.16.0.1', '172.16.0.1'],
+    ['192.168.1.1', '192.168.1.1'],
+    ['169.254.169.254', '169.254.169.254'],
+    ['100.100.100.200', '100.100.100.200'],
+    ['168.63.129.16', '168.63.129.16'],
+    ['224.0.0.1', '224.0.0.1'],
+    ['255.255.255.255', '255.255.255.255'],
+  ];
+  for (const [host, shown] of hosts) {
+    test(`${host} is not called`, async (t) => {
+      const receiver = await receiverOf(t);
+      const { send, transport } = createSender(t, { allow: [] });
+      const origin = `http://${host}:${receiver.port}`;
+      assert.deepEqual(await send(new URL(origin).origin), blockedAt(shown));
+      // Also when nobody has tidied it before.
+      assert.deepEqual(await send(origin), blockedAt(shown));
+      assert.deepEqual(await send(origin.replace('http:', 'https:')), blockedAt(shown));
+      assert.equal(receiver.connections, 0);
+      assert.equal(transport.count().lines, 0);
+    });
+  }
+
+  test('is called when the operator allows it', async (t) => {
+    const receiver = await receiverOf(t);
+    const { send } = createSender(t, { allow: ['127.0.0.1'] });
+    assert.deepEqual(await send(receiver.origin), delivered);
+    assert.deepEqual(await send(`http://[::ffff:127.0.0.1]:${receiver.port}`), delivered);
+    const other = `http://127.0.0.2:${receiver.port}`;
+    assert.deepEqual(await send(other), blockedAt('127.0.0.2'));
+  });
+});
+
+describe('a webhook at a name', () => {
+  const names: readonly (readonly [name: string, addresses: readonly string[], shown: string])[] = [
+    ['loopback', ['127.0.0.1'], '127.0.0.1'],
+    ['loopback6', ['::1'], '::1'],
+    ['mapped', ['::ffff:127.0.0.1'], '::ffff:127.0.0.1'],
+    ['nat64', ['64:ff9b::a9fe:a9fe'], '64:ff9b::a9fe:a9fe'],
+    ['sixtofour', ['2002:a00:1::'], '2002:a00:1::'],
+    ['metadata', ['169.254.169.254'], '169.254.169.254'],
+    ['private', ['10.0.0.1', '192.168.0.1', 'fd00::1'], '10.0.0.1'],
+    ['everything', ['0.0.0.0'], '0.0.0.0'],
+  ];
+  for (const [name, addresses, shown] of names) {
+    test(`with the addresses ${addresses.join(', ')} is not called`, async (t) => {
+      const receiver = await receiverOf(t);
+      const { servers } = await dnsOf(t, () => addresses);
+      const { send, transport } = createSender(t, { allow: [], servers });
+      for (const scheme of ['http', 'https']) {
+        const result = await send(`${scheme}://${name}.example:${receiver.port}`);
+        assert.deepEqual(result, blockedAt(shown));
+      }
+      assert.equal(receiver.connections, 0);
+      assert.equal(transport.count().lines, 0);
+    });
+  }
+
+  test('is called at its allowed addresses alone', async (t) => {
+    const blocked = await receiverOf(t, { host: '127.0.0.2' });
+    // Other programs listen at 127.0.0.1, and may have this very port there.
+    const { servers } = await dnsOf(t, () => ['127.0.0.2', '127.0.0.3', '::1']);
+    const { send } = createSender(t, { allow: ['127.0.0.3'], servers });
+    const origin = `http://mixed.example:${blocked.port}`;
+    // Nobody listens at the allowed one, and still the blocked one is not tried.
+    const refused: PostResult = { kind: 'broken', cause: 'refused', detail: 'ECONNREFUSED' };
+    assert.deepEqual(await send(origin), refused);
+    const allowed = await receiverOf(t, { host: '127.0.0.3', port: blocked.port });
+    assert.deepEqual(await send(origin), delivered);
+    assert.equal(allowed.requests[0]?.headers['host'], `mixed.example:${blocked.port}`);
+    assert.equal(blocked.connections, 0);
+  });
+
+  test('that changes between the check and the connection changes nothing', async (t) => {
+    const inside = await receiverOf(t, { host: '127.0.0.2' });
+    const closing = 'HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n';
+    const outside = await receiverOf(t, { port: inside.port, answer: rawThenEnd(closing) });
+    // Each question is answered otherwise than the one before.
+    const { servers, questions } = await dnsOf(t, (_name, asked) => [
+      asked % 2 === 1 ? '127.0.0.1' : '127.0.0.2',
+    ]);
+    const { send, clock } = createSender(t, { allow: ['127.0.0.1'], servers });
+    const origin = `http://rebinding.example:${inside.port}`;
+    for (let round = 1; round <= 5; round++) {
+      assert.deepEqual(await send(origin), delivered);
+      assert.equal(outside.requests.length, round);
+      await clock.advance(limits.names.usableMs);
+      assert.deepEqual(await send(origin), blockedAt('127.0.0.2'));
+      await clock.advance(limits.names.usableMs);
+    }
+    assert.equal(inside.connections, 0);
+    // One question for each connection: the address that was judged is the one that is used.
+    assert.equal(questions.filter((question) => question.endsWith(' A')).length, 10);
+  });
+
+  test('is asked for once by all who wait for it', async (t) => {
+    const receiver = await receiverOf(t, { answer: rawThenEnd(`HTTP/1.1 204 X\r\n\r\n`) });
+    const { servers, questions } = await dnsOf(t, () => ['127.0.0.1']);
+    const { send } = createSender(t, { servers });
+    const origin = `http://busy.example:${receiver.port}`;
+    await Promise.all(Array.from({ length: 20 }, () => send(origin)));
+    assert.deepEqual(questions.toSorted(), ['busy.example A', 'busy.example AAAA']);
+    assert.equal(receiver.connections, 20);
+  });
+
+  const unknown: readonly (readonly [answer: ReturnType<Zone>, detail: string])[] = [
+    ['no such name', 'ENOTFOUND'],
+    ['failure', 'ESERVFAIL'],
+    [[], 'ENODATA'],
+  ];
+  for (const [answer, detail] of unknown) {
+    test(`that has no address (${detail}) is an error of DNS`, async (t) => {
+      const { servers } = await dnsOf(t, () => answer);
+      const { send } = createSender(t, { servers });
+      const result = await send('http://unknown.example');
+      assert.deepEqual(result, { kind: 'broken', cause: 'dns', detail });
+    });
+  }
+
+  test('that nobody answers for is an error of DNS before the attempt times out', async (t) => {
+    const { servers } = await dnsOf(t, () => 'silence');
+    const { post, clock } = createSender(t, { servers });
+    const slow = post('http://silent.example');
+    await clock.advance(silentLookupMs);
+    assert.deepEqual(await slow.ended, { kind: 'broken', cause: 'dns', detail: 'ETIMEOUT' });
+  });
+
+  test('whose name server cannot be reached is an error of DNS', async (t) => {
+    const { servers, close } = await startDns(() => []);
+    await close();
+    const result = await createSender(t, { servers }).send('http://unreachable.example');
+    assert.deepEqual(result, { kind: 'broken', cause: 'dns', detail: 'ECONNREFUSED' });
+  });
+});
+
+describe('a connection', () => {
+  test('that went elsewhere than was judged carries nothing', async (t) => {
+    const receiver = await receiverOf(t);
+    // Lets everything pass until a connection is made.
+    let judged = 0;
+    const egress = { blocked: (address: string) => (++judged > 1 ? address : undefined) };
+    const { send } = createSender(t, { egress });
+    assert.deepEqual(await send(receiver.origin), blockedAt('127.0.0.1'));
+    assert.equal(receiver.requests.length, 0);
+  });
+
+  test('that is kept was judged, whatever its name is now', async (t) => {
+    const receiver = await receiverOf(t);
+    const zone: Zone = (_name, asked) => [asked === 1 ? '127.0.0.1' : '10.0.0.1'];
+    const { servers } = await dnsOf(t, zone);
+    const { send } = createSender(t, { allow: ['127.0.0.1'], servers });
+    for (let round = 0; round < 3; round++) {
+      assert.deepEqual(await send(`http://kept.example:${receiver.port}`), delivered);
+    }
+    assert.equal(receiver.connections, 1);
+  });
+});
+
+describe('the guarded look-up', () => {
+  const address = fc.oneof(fc.ipV4(), fc.ipV6(), fc.string());
+
+  test('answers allowed addresses alone, whatever was found', () => {
+    fc.assert(
+      fc.property(fc.array(address), fc.boolean(), (addresses, all) => {
+        const egress = createEgressRule({ allow: [] });
+        const lookup: LookupFunction = (_name, _options, callback) => {
+          if (all)
+            callback(
+              null,
+              addresses.map((each) => ({ address: each, family: 4 })),
+            );
+          else callback(null, addresses[0] ?? '', 4);
+        };
+        guardLookup(lookup, egress)('a.example', { all }, (error, found) => {
+          const answered = typeof found === 'string' ? [found] : found.map((each) => each.address);
+          assert.ok(answered.every(isPublicAddress));
+          const candidates = all ? addresses : addresses.slice(0, 1);
+          assert.deepEqual(answered, candidates.filter(isPublicAddress));
+          assert.equal(error === null, answered.length > 0);
+        });
+      }),
+    );
+  });
+});

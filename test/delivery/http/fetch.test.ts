@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { systemClock } from '../../../src/clock.ts';
+import { limits } from '../../../src/config.ts';
+import { createFetch } from '../../../src/delivery/http/fetch.ts';
+import { lookupFunction } from '../../../src/delivery/http/lookup-function.ts';
+import { createNameLookups } from '../../../src/delivery/http/name-lookups.ts';
+import { createResolver } from '../../../src/delivery/http/resolver.ts';
+import { createAlertMail } from '../../../src/alerting/mail-channel.ts';
+import { createAlertWebhook } from '../../../src/alerting/webhook-channel.ts';
+import { exampleAlert as alert } from '../../helpers/alerts.ts';
+import { noFiles, startDns, type Zone } from '../../helpers/dns.ts';
+import { startEndpoint } from '../../helpers/endpoint.ts';
+import { startMailServer } from '../../helpers/smtp.ts';
+
+/** What the service itself sends, to names that only the name server of the test knows. */
+
+const letter = { alert, domain: 'leat.example.com' };
+const never = new AbortController().signal;
+
+const zone: Zone = (name) => (name === 'known.test' ? ['127.0.0.1'] : 'no such name');
+
+async function sceneOf(t: TestContext) {
+  const dns = await startDns(zone);
+  t.after(() => dns.close());
+  const { servers } = dns;
+  const clock = systemClock;
+  const resolver = createResolver({ clock, ...limits.resolver, ...noFiles, servers });
+  const { resolve } = resolver;
+  const names = createNameLookups({ clock, resolve, limits: limits.names });
+  const lookup = lookupFunction(names, 'system');
+  const own = createFetch(lookup);
+  t.after(async () => {
+    resolver.close();
+    await own.close();
+  });
+  return { lookup, names, fetch: own.fetch, questions: dns.questions };
+}
+
+describe('the own requests of the service', () => {
+  test('resolve a name once for a while, and read the answer', async (t) => {
+    const { fetch, questions } = await sceneOf(t);
+    const endpoint = await startEndpoint((response) => {
+      response.writeHead(200, { connection: 'close' }).end('{"keys":[]}');
+    });
+    t.after(() => endpoint.close());
+    for (let n = 0; n < 2; n += 1) {
+      const response = await fetch(`http://known.test:${endpoint.port}/keys`, {
+        redirect: 'error',
+      });
+      assert.equal(response.status, 200);
+      assert.deepEqual(await response.json(), { keys: [] });
+    }
+    assert.deepEqual(questions.toSorted(), ['known.test A', 'known.test AAAA']);
+  });
+
+  test('can be aborted, and say why they failed', async (t) => {
+    const { fetch } = await sceneOf(t);
+    const endpoint = await startEndpoint(() => undefined);
+    t.after(() => endpoint.close());
+    const abort = new AbortController();
+    const { signal } = abort;
+    const response = fetch(`http://known.test:${endpoint.port}/`, { signal });
+    await endpoint.arrival(1);
+    abort.abort(new Error('too late'));
+    await assert.rejects(response, { message: 'too late' });
+    await assert.rejects(fetch('http://unknown.test/', {}), (error: Error) => {
+      assert.equal(Object(error.cause)['code'], 'ENOTFOUND');
+      return true;
+    });
+  });
+
+  test('send alerts to a webhook, and name the failure in a word', async (t) => {
+    const { fetch } = await sceneOf(t);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    const userAgent = 'Leat/1.2.3';
+    const known = `http://known.test:${endpoint.port}/`;
+    await createAlertWebhook({ fetch, url: known, userAgent }).send(letter, never);
+    assert.equal(endpoint.arrivals.length, 1);
+    const unknown = createAlertWebhook({ fetch, url: 'http://unknown.test/', userAgent });
+    await assert.rejects(unknown.send(letter, never), { message: 'ENOTFOUND' });
+  });
+
+  test('send mail, and name the failure in a word', async (t) => {
+    const { lookup } = await sceneOf(t);
+    const server = await startMailServer();
+    t.after(() => server.close());
+    const to = 'ops@example.com';
+    const smtpUrl = `smtp://known.test:${server.port}`;
+    await createAlertMail({ smtpUrl, to, lookup }).send(letter, never);
+    await server.mail(1);
+    const unknown = createAlertMail({ smtpUrl: 'smtp://unknown.test:25', to, lookup });
+    await assert.rejects(unknown.send(letter, never), { message: 'ENOTFOUND' });
+  });
+});

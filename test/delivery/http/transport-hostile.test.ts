@@ -1,0 +1,430 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import fc from 'fast-check';
+import type { PostResult } from '../../../src/core/retry.ts';
+import { waitFor } from '../../helpers/leat.ts';
+import {
+  drip,
+  flood,
+  hang,
+  inTurn,
+  raw,
+  rawThenEnd,
+  rawThenReset,
+  redirect,
+  reply,
+  startReceiver,
+  type Answer,
+  type Receiver,
+  type ReceiverOptions,
+} from '../../helpers/receiver.ts';
+import { createSender, timeoutMs } from '../../helpers/sender.ts';
+
+async function receiverOf(t: TestContext, options: ReceiverOptions = {}): Promise<Receiver> {
+  const receiver = await startReceiver(options);
+  t.after(() => receiver.close());
+  return receiver;
+}
+
+/** As short as an expectation can be: `answered 200 text` or `cause: detail`. */
+function inWords(result: PostResult): string {
+  if (result.kind === 'answered') return `answered ${result.status} ${result.text}`.trimEnd();
+  return result.detail === undefined ? result.cause : `${result.cause}: ${result.detail}`;
+}
+
+const early = 'reset: closed before the end of the answer';
+const ok = 'HTTP/1.1 200 OK\r\n';
+
+describe('an answer that ends by itself', () => {
+  const answers: readonly (readonly [name: string, answer: Answer, result: string])[] = [
+    ['closed without a byte', rawThenEnd(''), early],
+    ['reset without a byte', rawThenReset(), 'reset: ECONNRESET'],
+    ['closed within the status line', rawThenEnd('HTTP/1.1 20'), early],
+    ['closed within the headers', rawThenEnd(`${ok}Content-Le`), early],
+    ['reset within the headers', rawThenReset(`${ok}Content-Le`), 'reset: ECONNRESET'],
+    ['closed before the body', rawThenEnd(`${ok}Content-Length: 5\r\n\r\n`), early],
+    ['closed within the body', rawThenEnd(`${ok}Content-Length: 5\r\n\r\nok`), early],
+    [
+      'reset within the body',
+      rawThenReset(`${ok}Content-Length: 5\r\n\r\nok`),
+      'reset: ECONNRESET',
+    ],
+    [
+      'closed within the body after Connection: close',
+      rawThenEnd(`${ok}Connection: close\r\nContent-Length: 5\r\n\r\nok`),
+      early,
+    ],
+    ['closed within a chunk', rawThenEnd(`${ok}Transfer-Encoding: chunked\r\n\r\n5\r\nok`), early],
+    [
+      'closed before the last chunk',
+      rawThenEnd(`${ok}Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n`),
+      early,
+    ],
+    [
+      'closed within a chunk after Connection: close',
+      rawThenEnd(`${ok}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nok`),
+      early,
+    ],
+    ['a body that ends with the connection', rawThenEnd(`${ok}\r\nok`), 'answered 200 ok'],
+    ['HTTP/1.0', rawThenEnd('HTTP/1.0 200 OK\r\n\r\nok'), 'answered 200 ok'],
+    ['HTTP/0.9', rawThenEnd('ok, as in 1991'), 'protocol: Expected HTTP/, RTSP/ or ICE/'],
+    ['no reason phrase', raw('HTTP/1.1 204\r\n\r\n'), 'answered 204'],
+    [
+      'bare line feeds',
+      raw('HTTP/1.1 200 OK\nContent-Length: 2\n\nok'),
+      'protocol: Missing expected CR after response line',
+    ],
+    [
+      'garbage',
+      rawThenEnd('\x16\x03\x01\x02\x00\x01\x00\xff\xfe'),
+      'protocol: Expected HTTP/, RTSP/ or ICE/',
+    ],
+    [
+      'another protocol',
+      raw('220 smtp.example ESMTP\r\n'),
+      'protocol: Expected HTTP/, RTSP/ or ICE/',
+    ],
+    ['SSH', raw('SSH-2.0-OpenSSH_9.9\r\n'), 'protocol: Expected HTTP/, RTSP/ or ICE/'],
+    [
+      'HTTP/2',
+      raw('\0\0\x12\x04\0\0\0\0\0\0\x03\0\0\0\x64'),
+      'protocol: Expected HTTP/, RTSP/ or ICE/',
+    ],
+    ['a version of tomorrow', raw('HTTP/3.0 200 OK\r\n\r\n'), 'protocol: Invalid HTTP version'],
+    [
+      'a request',
+      raw('GET / HTTP/1.1\r\nHost: a\r\n\r\n'),
+      'protocol: Expected HTTP/, RTSP/ or ICE/',
+    ],
+    ['a status of two digits', raw('HTTP/1.1 20 OK\r\n\r\n'), 'protocol: Invalid status code'],
+    ['a status in words', raw('HTTP/1.1 two OK\r\n\r\n'), 'protocol: Invalid status code'],
+    ['status 000', raw('HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n'), 'protocol'],
+    ['status 099', raw('HTTP/1.1 099 None\r\nContent-Length: 0\r\n\r\n'), 'protocol'],
+    ['status 999', raw('HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n'), 'answered 999'],
+    [
+      'an upgrade nobody asked for',
+      raw('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n'),
+      'protocol: unexpected answer',
+    ],
+    [
+      'a continue nobody asked for',
+      raw('HTTP/1.1 100 Continue\r\n\r\n'),
+      'protocol: unexpected answer',
+    ],
+    [
+      'early hints before the answer',
+      raw(`HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n${ok}Content-Length: 2\r\n\r\nok`),
+      'answered 200 ok',
+    ],
+    [
+      'a length that is no number',
+      raw(`${ok}Content-Length: -1\r\n\r\n`),
+      'protocol: Invalid character in Content-Length',
+    ],
+    ['two lengths', raw(`${ok}Content-Length: 2\r\nContent-Length: 3\r\n\r\nabc`), 'protocol'],
+    [
+      'a length and chunks',
+      raw(`${ok}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`),
+      'protocol',
+    ],
+    [
+      'a chunk of no size',
+      raw(`${ok}Transfer-Encoding: chunked\r\n\r\nxyz\r\n`),
+      'protocol: Invalid character in chunk size',
+    ],
+    [
+      'headers of 1 MiB',
+      raw(`${ok}X-Big: ${'a'.repeat(1 << 20)}\r\n\r\n`),
+      'protocol: headers too large',
+    ],
+    [
+      'ten thousand headers',
+      raw(`${ok}${'X-Many: a\r\n'.repeat(10_000)}\r\n`),
+      'protocol: headers too large',
+    ],
+    [
+      'a compressed body, which stays as it is',
+      reply(500, Buffer.from([0x1f, 0x8b, 8, 0]), { 'Content-Encoding': 'gzip' }),
+      'answered 500 \x1f\ufffd\x08',
+    ],
+    ['NUL in the body', reply(500, 'a\0b\0'), 'answered 500 ab'],
+    [
+      'no UTF-8 in the body',
+      reply(500, Buffer.from([0x61, 0xff, 0xc3])),
+      'answered 500 a\ufffd\ufffd',
+    ],
+    [
+      'an unpaired surrogate',
+      reply(500, Buffer.from('eda080', 'hex')),
+      'answered 500 \ufffd\ufffd\ufffd',
+    ],
+  ];
+  for (const [name, answer, expected] of answers) {
+    test(`${name}: ${expected}`, async (t) => {
+      const receiver = await receiverOf(t, { answer });
+      const { send, transport } = createSender(t);
+      assert.equal(inWords(await send(receiver.origin)), expected);
+      // Whatever it was, the next attempt goes well.
+      receiver.answer = reply(204);
+      assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+      const { lines, idle } = transport.count();
+      assert.equal(lines, idle, 'no connection is stuck');
+    });
+  }
+});
+
+describe('a redirect is not followed', () => {
+  for (const status of [300, 301, 302, 303, 304, 307, 308]) {
+    test(String(status), async (t) => {
+      const other = await receiverOf(t);
+      const receiver = await receiverOf(t, { answer: redirect(status, `${other.origin}/secret`) });
+      const { send } = createSender(t);
+      assert.equal(inWords(await send(receiver.origin)), `answered ${status}`);
+      await send(other.origin, { path: '/marker' });
+      assert.deepEqual(
+        other.requests.map(({ path }) => path),
+        ['/marker'],
+      );
+    });
+  }
+});
+
+describe('an answer without end', () => {
+  const answers: readonly (readonly [name: string, answer: Answer])[] = [
+    ['nothing at all', hang],
+    ['half a status line', raw('HTTP/1.1 2')],
+    ['half a header', raw(`${ok}X-Slow`)],
+    ['a body that does not come, after a 200', raw(`${ok}Content-Length: 5\r\n\r\n`)],
+    ['half a body, after a 200', raw(`${ok}Content-Length: 5\r\n\r\nok`)],
+    ['half a chunk', raw(`${ok}Transfer-Encoding: chunked\r\n\r\n5\r\nok`)],
+    ['no last chunk', raw(`${ok}Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n`)],
+    ['early hints alone', raw('HTTP/1.1 103 Early Hints\r\n\r\n')],
+    ['a status line, byte by byte', drip('HTTP/1.1 200 ', 'a', 2)],
+    ['a header, byte by byte', drip(`${ok}X-Slow: `, 'a', 2)],
+    ['a body, byte by byte', drip(`${ok}\r\n`, 'a', 2)],
+    ['chunks, one by one', drip(`${ok}Transfer-Encoding: chunked\r\n\r\n`, '1\r\na\r\n', 2)],
+    ['early hints, one by one', drip('', 'HTTP/1.1 103 Early Hints\r\n\r\n', 2)],
+    ['blank lines', drip('', '\r\n', 2)],
+  ];
+  for (const [name, answer] of answers) {
+    test(`${name}: the time-out ends it`, async (t) => {
+      const receiver = await receiverOf(t);
+      const { send, post, clock } = createSender(t);
+      // Over a kept connection, so that what is left of the answer before is no excuse.
+      await send(receiver.origin);
+      receiver.answer = answer;
+      const slow = post(receiver.origin);
+      let isOver = false;
+      void slow.ended.then(() => (isOver = true));
+      const sentBefore = receiver.bytesSent;
+      await waitFor('the request', () => receiver.requests.length === 2);
+      if (answer !== hang) {
+        await waitFor('some of the answer', () => receiver.bytesSent > sentBefore + 1);
+      }
+      await clock.advance(timeoutMs - 1);
+      assert.equal(isOver, false);
+      await clock.advance(1);
+      assert.equal(inWords(await slow.ended), 'timeout');
+      await waitFor('the connection to be closed', () => receiver.open === 0);
+      receiver.answer = reply(204);
+      assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+    });
+  }
+});
+
+describe('an answer of 1 GiB', () => {
+  const part = 'a'.repeat(16_384);
+  const chunk = `4000\r\n${part}\r\n`;
+  const answers: readonly (readonly [name: string, answer: Answer, expected: RegExp])[] = [
+    [
+      'of known length',
+      flood(`${ok}Content-Length: ${1 << 30}\r\n\r\n`, part),
+      /^answered 200 a{2048}$/,
+    ],
+    ['until the end of the connection', flood(`${ok}\r\n`, part), /^answered 200 a{2048}$/],
+    [
+      'in chunks',
+      flood(`${ok}Transfer-Encoding: chunked\r\n\r\n`, chunk),
+      /^answered 200 a{2048}$/,
+    ],
+    [
+      'after an error status',
+      flood(`HTTP/1.1 500 Oops\r\nContent-Length: ${1 << 30}\r\n\r\n`, part),
+      /^answered 500 a{2048}$/,
+    ],
+    ['of one header', flood(`${ok}X-Big: `, part), /^protocol: headers too large$/],
+    ['of headers', flood(ok, 'X-Many: a\r\n'.repeat(1000)), /^protocol: headers too large$/],
+    [
+      'of a status line',
+      flood('HTTP/1.1 200 ', part),
+      /^protocol: too many bytes before the answer$/,
+    ],
+    [
+      'of early hints',
+      flood('', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(500)),
+      /^protocol: too many bytes before the answer$/,
+    ],
+    [
+      'of blank lines',
+      flood('', '\r\n'.repeat(8000)),
+      /^protocol: too many bytes before the answer$/,
+    ],
+    [
+      'of a chunk extension',
+      flood(`${ok}Transfer-Encoding: chunked\r\n\r\n2;a="`, part),
+      /^answered 200$/,
+    ],
+    [
+      'of trailers',
+      flood(
+        `${ok}Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n`,
+        'X-Many: a\r\n'.repeat(1000),
+      ),
+      /^(answered 200 ok|protocol: headers too large)$/,
+    ],
+  ];
+  for (const [name, answer, expected] of answers) {
+    test(`${name} is dropped early`, async (t) => {
+      const receiver = await receiverOf(t, { answer });
+      const { send } = createSender(t);
+      assert.match(inWords(await send(receiver.origin)), expected);
+      await waitFor('the connection to be dropped', () => receiver.open === 0);
+      // Buffers of the system lie between what was sent and what was read.
+      assert.ok(receiver.bytesSent < 32 << 20, `${receiver.bytesSent} bytes were sent`);
+      receiver.answer = reply(204);
+      assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+    });
+  }
+});
+
+describe('the kept text', () => {
+  const textOf = async (t: TestContext, body: string | Buffer): Promise<PostResult> => {
+    const receiver = await receiverOf(t, { answer: reply(500, body) });
+    return createSender(t).send(receiver.origin);
+  };
+
+  test('is the first 2 KiB, and says that it was cut', async (t) => {
+    const answered = { kind: 'answered', status: 500, retryAfter: undefined };
+    const whole = 'a'.repeat(2048);
+    assert.deepEqual(await textOf(t, whole), { ...answered, text: whole });
+    assert.deepEqual(await textOf(t, `${whole}b`), { ...answered, text: whole, cut: true });
+  });
+
+  test('leaves out a character that was cut in two', async (t) => {
+    const result = await textOf(t, `${'a'.repeat(2046)}🎈b`);
+    assert.equal(result.kind === 'answered' && result.text, 'a'.repeat(2046));
+  });
+
+  test('is the same however the body arrives', async (t) => {
+    const receiver = await receiverOf(t, {
+      answer: async (wire) => {
+        await wire.write(`HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n`);
+        for (let part = 0; part < 700; part++) {
+          await wire.write('3\r\nñ1\r\n');
+          if (part % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+        }
+        await wire.write('0\r\n\r\n');
+      },
+    });
+    const result = await createSender(t).send(receiver.origin);
+    assert.equal(result.kind === 'answered' && result.text, `${'ñ1'.repeat(682)}ñ`);
+  });
+
+  test('a body of 64 KiB is read to its end, and one byte less keeps the connection', async (t) => {
+    const receiver = await receiverOf(t, { answer: reply(200, Buffer.alloc(65_535, 97)) });
+    const { send } = createSender(t);
+    await send(receiver.origin);
+    receiver.answer = reply(200, Buffer.alloc(65_536, 97));
+    assert.match(inWords(await send(receiver.origin)), /^answered 200 a{2048}$/);
+    assert.equal(receiver.connections, 1);
+    await waitFor('the connection to be dropped', () => receiver.open === 0);
+  });
+});
+
+describe('a receiver that speaks out of turn', () => {
+  test('behind its answer does not answer the next request with it', async (t) => {
+    const two = `${ok}Content-Length: 5\r\n\r\nfirst${ok}Content-Length: 6\r\n\r\nsecond`;
+    const receiver = await receiverOf(t, { answer: inTurn(raw(two), reply(503, 'third')) });
+    const { send } = createSender(t);
+    assert.equal(inWords(await send(receiver.origin)), 'answered 200 first');
+    assert.equal(inWords(await send(receiver.origin)), 'answered 503 third');
+    assert.equal(receiver.connections, 2);
+  });
+
+  test('behind an answer that has no body', async (t) => {
+    const two = `HTTP/1.1 204 No Content\r\n\r\n${ok}Content-Length: 6\r\n\r\nsecond`;
+    const receiver = await receiverOf(t, { answer: inTurn(raw(two), reply(503, 'third')) });
+    const { send } = createSender(t);
+    assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+    assert.equal(inWords(await send(receiver.origin)), 'answered 503 third');
+  });
+
+  test('with garbage behind its answer', async (t) => {
+    const answer = inTurn(raw(`${ok}Content-Length: 5\r\n\r\nfirst\x00\xffgarbage`), reply(204));
+    const receiver = await receiverOf(t, { answer });
+    const { send } = createSender(t);
+    assert.equal(inWords(await send(receiver.origin)), 'answered 200 first');
+    assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+  });
+
+  test('while the connection is idle', async (t) => {
+    const receiver = await receiverOf(t, {
+      answer: async (wire) => {
+        await wire.write('HTTP/1.1 204 No Content\r\n\r\n');
+        setTimeout(() => void wire.write(`${ok}Content-Length: 3\r\n\r\nlie`), 5);
+      },
+    });
+    const { send, transport } = createSender(t);
+    assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+    await waitFor('the connection to be dropped', () => transport.count().lines === 0);
+    assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+  });
+
+  test('as soon as the connection is made, each time: it is not asked without end', async (t) => {
+    const greet = (wire: { write(text: string): unknown }): unknown =>
+      wire.write(`${ok}Content-Length: 3\r\n\r\nlie`);
+    const receiver = await receiverOf(t, { greet: (wire) => void greet(wire), answer: hang });
+    const { post, clock } = createSender(t);
+    const asked = post(receiver.origin);
+    let result: PostResult | undefined;
+    void asked.ended.then((ended) => (result = ended));
+    await waitFor('an end', async () => {
+      await clock.advance(0);
+      return result !== undefined;
+    });
+    assert.ok(receiver.connections <= 2, `${receiver.connections} connections`);
+  });
+});
+
+describe('whatever the bytes are', () => {
+  const pieces = [
+    ['HTTP/1.1 ', 'HTTP/1.0 ', '200 OK', '204', '304 X', '100 Continue', '101 Up', '103 E'],
+    ['\r\n', '\r\n', '\r\n\r\n', '\n', '\0', 'Content-Length: 5', 'Content-Length: 0'],
+    ['Transfer-Encoding: chunked', 'Connection: close', 'Connection: upgrade', 'Upgrade: a'],
+    ['Keep-Alive: timeout=1', 'Keep-Alive: timeout=x', '0\r\n\r\n', '5\r\nhello\r\n', 'hello'],
+    ['HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello'],
+    ['HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'],
+  ].flat();
+  const piece = fc.oneof(
+    fc.constantFrom(...pieces),
+    fc.string({ unit: 'binary-ascii', maxLength: 8 }),
+  );
+
+  test('an attempt ends, nothing breaks, and the next one goes well', async (t) => {
+    const receiver = await receiverOf(t);
+    const { send, transport } = createSender(t, { timeoutMs: 3_600_000 });
+    await fc.assert(
+      fc.asyncProperty(fc.array(piece, { maxLength: 12 }), fc.boolean(), async (parts, isReset) => {
+        const bytes = Buffer.from(parts.join(''), 'latin1');
+        receiver.answer = isReset ? rawThenReset(bytes) : rawThenEnd(bytes);
+        const result = await send(receiver.origin);
+        assert.match(inWords(result), /^(answered \d{3}|protocol|reset)/);
+        receiver.answer = reply(204);
+        assert.equal(inWords(await send(receiver.origin)), 'answered 204');
+      }),
+      { numRuns: 150 },
+    );
+    const { lines, idle } = transport.count();
+    assert.equal(lines, idle);
+  });
+});

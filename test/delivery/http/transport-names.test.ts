@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { limits } from '../../../src/config.ts';
+import type { PostResult } from '../../../src/core/retry.ts';
+import { startDns, type Zone } from '../../helpers/dns.ts';
+import {
+  hang,
+  type Receiver,
+  rawThenEnd,
+  startReceiver,
+  type Wire,
+} from '../../helpers/receiver.ts';
+import {
+  createSender,
+  firstLookupMs,
+  silentLookupMs,
+  timeoutMs,
+  type Sender,
+} from '../../helpers/sender.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+/** What attempts and lookups of names do to each other, through the resolver of production. */
+
+const delivered: PostResult = { kind: 'answered', status: 204, text: '', retryAfter: undefined };
+const noAnswer: PostResult = { kind: 'broken', cause: 'dns', detail: 'ETIMEOUT' };
+const closing = rawThenEnd('HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n');
+
+const { usableMs, failureKeptMs } = limits.names;
+
+async function sceneOf(
+  t: TestContext,
+  zone: Zone,
+): Promise<
+  Sender & {
+    readonly port: number;
+    readonly receiver: Receiver;
+    readonly questions: readonly string[];
+  }
+> {
+  const dns = await startDns(zone);
+  t.after(() => dns.close());
+  const receiver = await startReceiver({ answer: closing });
+  t.after(() => receiver.close());
+  const { servers, questions } = dns;
+  const sender = createSender(t, { servers });
+  return { ...sender, receiver, port: receiver.port, questions };
+}
+
+const zone: Zone = (name) => (name.startsWith('silent') ? 'silence' : ['127.0.0.1']);
+
+function silentOrigins(count: number): string[] {
+  return Array.from({ length: count }, (_, n) => `http://silent-${n}.test`);
+}
+
+describe('preparing an attempt', () => {
+  test('takes no time where no name has to be looked up', async (t) => {
+    const { transport, port, receiver, send, questions } = await sceneOf(t, zone);
+    for (const host of ['127.0.0.1', '[::1]', '192.0.2.1']) {
+      assert.equal(transport.prepare(1, `http://${host}`), true);
+      assert.equal(transport.prepare(1, `https://${host}:8443`), true);
+    }
+    assert.equal(questions.length, 0);
+    receiver.answer = (wire) => wire.write('HTTP/1.1 204 No Content\r\n\r\n');
+    const origin = `http://kept.test:${port}`;
+    assert.deepEqual(await send(origin), delivered);
+    assert.equal(transport.count().idle, 1);
+    assert.equal(transport.prepare(1, origin), true);
+  });
+
+  test('looks the name up; then the attempt begins without another question', async (t) => {
+    const { transport, port, send, questions, clock } = await sceneOf(t, zone);
+    const origin = `http://name.test:${port}`;
+    await transport.prepare(1, origin);
+    assert.deepEqual(questions.toSorted(), ['name.test A', 'name.test AAAA']);
+    assert.equal(transport.prepare(1, origin), true);
+    assert.deepEqual(await send(origin), delivered);
+    await waitFor('the connection to close', () => transport.count().lines === 0);
+    await clock.advance(usableMs);
+    assert.notEqual(transport.prepare(1, origin), true);
+    assert.deepEqual(await send(origin), delivered);
+  });
+
+  test('that ends without an address lets the attempt begin, which says so', async (t) => {
+    const { transport, send, clock, questions } = await sceneOf(t, zone);
+    const prepared = transport.prepare(1, 'http://silent.test');
+    await clock.advance(silentLookupMs);
+    await prepared;
+    const before = questions.length;
+    assert.equal(transport.prepare(1, 'http://silent.test'), true);
+    assert.deepEqual(await send('http://silent.test'), noAnswer);
+    assert.equal(questions.length, before);
+    await clock.advance(failureKeptMs);
+    assert.notEqual(transport.prepare(1, 'http://silent.test'), true);
+  });
+});
+
+test('an origin is ready when it has an idle connection, an address or a valid answer', async (t) => {
+  const { transport, port, receiver, post, questions, clock } = await sceneOf(t, zone);
+  assert.equal(transport.isReady('http://192.0.2.1:8080'), true);
+  assert.equal(transport.isReady('https://[::1]'), true);
+  const origin = `http://kept.test:${port}`;
+  assert.equal(transport.isReady(origin), false);
+  assert.equal(questions.length, 0, 'no lookup is started');
+  await transport.prepare(1, origin);
+  assert.equal(transport.isReady(origin), true);
+  const wires: Wire[] = [];
+  receiver.answer = (wire) => void wires.push(wire);
+  const first = post(origin);
+  await waitFor('the request', () => wires.length === 1);
+  void wires.shift()?.write('HTTP/1.1 204 No Content\r\n\r\n');
+  await first.ended;
+  await clock.advance(usableMs);
+  assert.equal(transport.isReady(origin), true, 'over the idle connection');
+  const sent = post(origin);
+  assert.equal(transport.isReady(origin), false);
+  await waitFor('the request', () => wires.length === 1);
+  void wires[0]?.write('HTTP/1.1 204 No Content\r\n\r\n');
+  assert.deepEqual(await sent.ended, delivered);
+  assert.equal(transport.isReady(origin), true);
+});
+
+describe('an attempt that waits for the lookups of others', () => {
+  test('loses no time of its own, however long it waits', async (t) => {
+    const { transport, post, port, clock } = await sceneOf(t, zone);
+    for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
+    const waiting = post(`http://name.test:${port}`);
+    await clock.advance(firstLookupMs);
+    assert.deepEqual(await waiting.ended, delivered);
+    assert.equal(waiting.waitedMs, firstLookupMs);
+  });
+
+  test('fails when its lookup does not begin in time, so that its row stays claimed', async (t) => {
+    const { transport, post, clock } = await sceneOf(t, zone);
+    const slow = [...silentOrigins(2), 'http://silent.test'];
+    for (const origin of slow) void transport.prepare(1, origin);
+    await clock.advance(2 * silentLookupMs + usableMs);
+    for (const origin of silentOrigins(2)) void transport.prepare(1, origin);
+    const waiting = post('http://silent.test');
+    const startedMs = clock.elapsedMs();
+    await clock.advance(limits.names.timeoutMs - 1);
+    assert.deepEqual(await waiting.ended, noAnswer);
+    assert.ok(waiting.waitedMs > 0 && waiting.waitedMs < clock.elapsedMs() - startedMs);
+  });
+
+  test('fails at once by a failure that was valid when it was prepared', async (t) => {
+    const { transport, post, clock, questions } = await sceneOf(t, zone);
+    void transport.prepare(1, 'http://silent.test');
+    await clock.advance(silentLookupMs);
+    assert.equal(transport.prepare(1, 'http://silent.test'), true);
+    await clock.advance(usableMs - 1);
+    const before = questions.length;
+    const late = post('http://silent.test');
+    assert.deepEqual(await late.ended, noAnswer);
+    assert.equal(late.waitedMs, 0);
+    assert.equal(questions.length, before);
+  });
+
+  test('has all of its time when the lookup begins', async (t) => {
+    const { transport, post, port, receiver, clock } = await sceneOf(t, zone);
+    receiver.answer = hang;
+    for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
+    const waiting = post(`http://name.test:${port}`);
+    await clock.advance(firstLookupMs);
+    await waitFor('the request', () => receiver.requests.length === 1);
+    let isOver = false;
+    void waiting.ended.then(() => (isOver = true));
+    await clock.advance(timeoutMs - 1);
+    assert.equal(isOver, false);
+    await clock.advance(1);
+    assert.deepEqual(await waiting.ended, { kind: 'broken', cause: 'timeout', detail: undefined });
+  });
+
+  test('can be cancelled, and ends with the transport', async (t) => {
+    const { transport, post } = await sceneOf(t, zone);
+    for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
+    const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
+    const one = post('http://name.test');
+    one.cancel();
+    assert.deepEqual(await one.ended, cancelled);
+    const other = post('http://other.test');
+    await transport.close();
+    assert.deepEqual(await other.ended, cancelled);
+    assert.equal(transport.count().lines, 0);
+  });
+
+  test('waits for no lookup while it has a recent answer', async (t) => {
+    const { transport, send, post, port, clock, questions } = await sceneOf(t, zone);
+    const origin = `http://name.test:${port}`;
+    assert.deepEqual(await send(origin), delivered);
+    await clock.advance(usableMs - 1);
+    for (const silent of silentOrigins(30)) void transport.prepare(1, silent);
+    const before = questions.filter((question) => question.startsWith('name')).length;
+    const sent = post(origin);
+    assert.deepEqual(await sent.ended, delivered);
+    assert.equal(sent.waitedMs, 0);
+    assert.equal(questions.filter((question) => question.startsWith('name')).length, before);
+  });
+});
+
+test('silent names of one tenant hold up no attempt of another one', async (t) => {
+  const { transport, post, send, port } = await sceneOf(t, zone);
+  const silent = silentOrigins(30).map((origin) => post(origin, { tenant: 1 }));
+  for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
+  for (let n = 0; n < 20; n += 1) {
+    assert.deepEqual(await send(`http://name-${n}.test:${port}`, { tenant: 2 }), delivered);
+  }
+  for (const each of silent) each.cancel();
+});

@@ -1,0 +1,218 @@
+import assert from 'node:assert/strict';
+import { connect, createServer, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { describe, test, type TestContext } from 'node:test';
+import { createServer as createTlsServer } from 'node:tls';
+import type { PostResult } from '../../../src/core/retry.ts';
+import {
+  authority,
+  expired,
+  ofAnotherHost,
+  selfSigned,
+  trusted,
+} from '../../helpers/certificates.ts';
+import { waitFor } from '../../helpers/leat.ts';
+import {
+  rawThenEnd,
+  startReceiver,
+  type Receiver,
+  type ReceiverOptions,
+} from '../../helpers/receiver.ts';
+import { createSender, timeoutMs, type Sender } from '../../helpers/sender.ts';
+
+async function receiverOf(t: TestContext, options: ReceiverOptions): Promise<Receiver> {
+  const receiver = await startReceiver(options);
+  t.after(() => receiver.close());
+  return receiver;
+}
+
+function senderOf(t: TestContext): Sender {
+  return createSender(t, { tls: { ca: authority } });
+}
+
+const toLoopback = (): Promise<readonly string[]> => Promise.resolve(['127.0.0.1']);
+
+const delivered: PostResult = { kind: 'answered', status: 204, text: '', retryAfter: undefined };
+const tlsBroken = (detail: string): PostResult => ({ kind: 'broken', cause: 'tls', detail });
+
+describe('https', () => {
+  test('delivers to a certificate that is trusted, by name and by address', async (t) => {
+    const receiver = await receiverOf(t, { tls: trusted });
+    const { send } = senderOf(t);
+    assert.deepEqual(await send(receiver.origin), delivered);
+    assert.deepEqual(await send(`https://localhost:${receiver.port}`), delivered);
+    assert.deepEqual(await send(receiver.origin), delivered);
+    assert.equal(receiver.connections, 2);
+  });
+
+  test('leaves out the dot that may end a name when it looks at the certificate', async (t) => {
+    const receiver = await receiverOf(t, { tls: trusted });
+    const { send } = createSender(t, { tls: { ca: authority }, resolve: toLoopback });
+    assert.deepEqual(await send(`https://localhost.:${receiver.port}`), delivered);
+    const other = await send(`https://other.localhost.:${receiver.port}`);
+    assert.deepEqual(other, tlsBroken('ERR_TLS_CERT_ALTNAME_INVALID'));
+  });
+
+  test('speaks HTTP/1.1 alone and names the host in the handshake, never an address', async (t) => {
+    const seen: [servername: unknown, protocol: unknown][] = [];
+    const server = createTlsServer({ ...trusted, ALPNProtocols: ['h2', 'http/1.1'] }, (socket) => {
+      // The server side has the name the client sent.
+      const { servername } = socket as unknown as { servername: unknown };
+      seen.push([servername, socket.alpnProtocol]);
+      socket.on('error', () => undefined);
+      socket.end('HTTP/1.1 204 No Content\r\n\r\n');
+    });
+    const port = await listening(t, server);
+    const { send } = createSender(t, { tls: { ca: authority }, resolve: toLoopback });
+    await send(`https://localhost:${port}`);
+    await send(`https://localhost.:${port}`);
+    await send(`https://127.0.0.1:${port}`);
+    assert.deepEqual(seen, [
+      ['localhost', 'http/1.1'],
+      ['localhost', 'http/1.1'],
+      [false, 'http/1.1'],
+    ]);
+  });
+
+  const refused: readonly (readonly [string, typeof trusted, string])[] = [
+    ['signed by itself', selfSigned, 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+    ['of another host', ofAnotherHost, 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    ['that has ended', expired, 'CERT_HAS_EXPIRED'],
+  ];
+  for (const [name, tls, detail] of refused) {
+    test(`refuses a certificate ${name}, every time, and sends nothing`, async (t) => {
+      const receiver = await receiverOf(t, { tls });
+      const { send, transport } = senderOf(t);
+      for (let round = 0; round < 3; round++) {
+        assert.deepEqual(await send(receiver.origin), tlsBroken(detail));
+      }
+      assert.equal(receiver.requests.length, 0);
+      assert.equal(transport.count().lines, 0);
+    });
+  }
+
+  test('refuses a certificate of an authority that nobody trusts', async (t) => {
+    const receiver = await receiverOf(t, { tls: trusted });
+    const result = await createSender(t).send(receiver.origin);
+    assert.deepEqual(result, tlsBroken('UNABLE_TO_VERIFY_LEAF_SIGNATURE'));
+  });
+
+  test('refuses it whatever NODE_TLS_REJECT_UNAUTHORIZED says', async (t) => {
+    const receiver = await receiverOf(t, { tls: selfSigned });
+    process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
+    t.after(() => delete process.env['NODE_TLS_REJECT_UNAUTHORIZED']);
+    const result = await createSender(t).send(receiver.origin);
+    assert.deepEqual(result, tlsBroken('DEPTH_ZERO_SELF_SIGNED_CERT'));
+  });
+
+  test('refuses a certificate that was fine when the connection before was made', async (t) => {
+    const first = await startReceiver({ tls: trusted, answer: rawThenEnd(closing) });
+    const { send } = senderOf(t);
+    assert.equal((await send(first.origin)).kind, 'answered');
+    await first.close();
+    await receiverOf(t, { tls: ofAnotherHost, port: first.port });
+    assert.deepEqual(await send(first.origin), tlsBroken('ERR_TLS_CERT_ALTNAME_INVALID'));
+  });
+
+  test('to a server that speaks plain HTTP is an error of TLS', async (t) => {
+    const receiver = await receiverOf(t, {
+      greet: (wire) => void wire.write('HTTP/1.1 400 Bad Request\r\n\r\n'),
+    });
+    const { send } = senderOf(t);
+    const result = await send(`https://127.0.0.1:${receiver.port}`);
+    assert.equal(result.kind === 'broken' && result.cause, 'tls');
+  });
+
+  test('to a server that accepts old versions alone is an error of TLS', async (t) => {
+    const options = {
+      ...trusted,
+      maxVersion: 'TLSv1.1',
+      minVersion: 'TLSv1',
+      ciphers: 'ALL:@SECLEVEL=0',
+    };
+    const server = createTlsServer(options as object);
+    server.on('tlsClientError', () => undefined);
+    const port = await listening(t, server);
+    const result = await senderOf(t).send(`https://localhost:${port}`);
+    assert.equal(result.kind === 'broken' && result.cause, 'tls');
+  });
+
+  test('to a server that wants a certificate of ours is no success', async (t) => {
+    const server = createTlsServer({ ...trusted, requestCert: true, ca: authority });
+    server.on('tlsClientError', () => undefined);
+    const port = await listening(t, server);
+    const result = await senderOf(t).send(`https://localhost:${port}`);
+    // Its alert and the end of the connection race each other.
+    assert.match(result.kind === 'broken' ? result.cause : '', /^(tls|reset)$/);
+  });
+
+  const cutOff: readonly (readonly [string, (socket: Socket) => void])[] = [
+    ['closes', (socket) => socket.end()],
+    ['resets', (socket) => socket.resetAndDestroy()],
+  ];
+  for (const [verb, act] of cutOff) {
+    test(`to a server that ${verb} within the handshake is a reset`, async (t) => {
+      const server = createServer((socket) => {
+        socket.on('error', () => undefined);
+        socket.once('data', () => act(socket));
+      });
+      const port = await listening(t, server);
+      const result = await senderOf(t).send(`https://localhost:${port}`);
+      assert.deepEqual(result, { kind: 'broken', cause: 'reset', detail: 'ECONNRESET' });
+    });
+  }
+
+  test('to a server that does not end the handshake ends at the time-out', async (t) => {
+    const open = new Set<Socket>();
+    const server = createServer((socket) => {
+      open.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => open.delete(socket));
+      socket.resume();
+    });
+    const port = await listening(t, server);
+    const { post, clock, transport } = senderOf(t);
+    const slow = post(`https://localhost:${port}`);
+    await waitFor('the connection', () => open.size === 1);
+    await clock.advance(timeoutMs);
+    assert.deepEqual(await slow.ended, { kind: 'broken', cause: 'timeout', detail: undefined });
+    await waitFor('the connection to be closed', () => open.size === 0);
+    assert.equal(transport.count().lines, 0);
+  });
+
+  test('to a relay that damages what goes through it breaks the attempt, not the process', async (t) => {
+    const receiver = await receiverOf(t, { tls: trusted });
+    const relay = createServer((near) => {
+      const far = connect(receiver.port, '127.0.0.1');
+      let bytes = 0;
+      near.pipe(far);
+      far.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+        // The handshake is left alone; the first record behind it is not.
+        if (near.writable) near.write(bytes > 1500 ? chunk.map((byte) => byte ^ 0xff) : chunk);
+      });
+      for (const socket of [near, far]) {
+        socket.on('error', () => undefined);
+        socket.on('close', () => [near, far].forEach((each) => each.destroy()));
+      }
+    });
+    const port = await listening(t, relay);
+    const result = await senderOf(t).send(`https://localhost:${port}`);
+    assert.equal(result.kind, 'broken');
+  });
+});
+
+const closing = 'HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n';
+
+async function listening(t: TestContext, server: ReturnType<typeof createServer>): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => sockets.add(socket));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const address = server.address();
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createDue } from '../../../src/delivery/prefetch/due-timer.ts';
+import type { Runner } from '../../../src/delivery/runner.ts';
+import { createManualClock } from '../../helpers/clock.ts';
+
+const hour = 3_600_000;
+
+for (const stepMs of [hour, -hour]) {
+  test(`a row waits as long as it has to, whatever the wall clock does: ${stepMs} ms`, async () => {
+    const manual = createManualClock();
+    let aheadMs = 0;
+    const told: unknown[] = [];
+    const due = createDue({
+      clock: { ...manual, now: () => manual.now() + aheadMs },
+      scheduler: { enqueue: (runner) => told.push(runner), dispatch: () => undefined },
+    });
+    const [before, meanwhile] = [{ state: 'active' }, { state: 'active' }] as unknown as Runner[];
+    assert.ok(before && meanwhile);
+    due.note(before, 1000);
+    aheadMs = stepMs;
+    due.note(meanwhile, 2000);
+    due.check();
+    await manual.advance(999);
+    assert.deepEqual(told, []);
+    await manual.advance(1);
+    assert.deepEqual(told, [before]);
+    aheadMs = 0;
+    due.check();
+    await manual.advance(999);
+    assert.deepEqual(told, [before]);
+    await manual.advance(1);
+    assert.deepEqual(told, [before, meanwhile]);
+  });
+}

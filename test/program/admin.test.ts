@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { createAdmin, type Admin } from '../../src/program/admin.ts';
+import { bootstrap } from '../../src/auth/bootstrap.ts';
+import { systemClock, systemRandom } from '../../src/clock.ts';
+import { readConfig } from '../../src/config.ts';
+import { StartRefused } from '../../src/core/errors.ts';
+import { openServiceStore } from '../../src/program/service.ts';
+
+const client = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
+
+describe('before the first start', () => {
+  test('no tenant is created, which that start would take for the first one', async (t) => {
+    const { admin } = await openAdmin(t);
+    const noTenant = new StartRefused('There is no tenant yet: leat start makes the first one.');
+    await assert.rejects(
+      admin.run('tenants create', { name: 'second', domain: 'second.example' }),
+      noTenant,
+    );
+    await assert.rejects(admin.run('tenants bootstrap', { name: 'main' }), noTenant);
+    assert.equal(await admin.run('tenants list'), '');
+  });
+});
+
+describe('a renewed bootstrap client', () => {
+  for (const configured of [true, false]) {
+    test(`${configured ? 'warns' : 'does not warn'} of a former secret that is ${configured ? '' : 'not '}set in the environment`, async (t) => {
+      const { admin, start } = await openAdmin(t, configured);
+      await start();
+      const said = await admin.run('tenants bootstrap', { name: 'main' });
+      assert.match(said, /secret {2}\S{43}(?:\n|$)/);
+      assert.equal(/next start brings their secret back/.test(said), configured);
+    });
+  }
+});
+
+/** The operator's commands on a store in a fresh folder, and a first start of its own. */
+async function openAdmin(
+  t: TestContext,
+  configured = false,
+): Promise<{ admin: Admin; start(): Promise<void> }> {
+  const folder = await mkdtemp(join(tmpdir(), 'leat-admin-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const read = readConfig({
+    LEAT_STORE: `sqlite:${join(folder, 'leat.db')}`,
+    LEAT_SECRET_KEY: randomBytes(32).toString('base64'),
+    ...(configured && {
+      LEAT_BOOTSTRAP_CLIENT_ID: client.clientId,
+      LEAT_BOOTSTRAP_CLIENT_SECRET: client.clientSecret,
+    }),
+  });
+  if ('problems' in read) throw new Error(read.problems.join('\n'));
+  const deps = { config: read.config, clock: systemClock, random: systemRandom };
+  return {
+    admin: createAdmin(deps),
+    start: async () => {
+      const store = await openServiceStore(deps);
+      const wish = { name: 'main', domain: 'localhost:8080', client };
+      await bootstrap({ store, random: systemRandom, now: systemClock.now() }, wish);
+      await store.close();
+    },
+  };
+}

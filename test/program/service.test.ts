@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { connect, createServer, type Server } from 'node:net';
+import { describe, test } from 'node:test';
+import pino from 'pino';
+import { systemClock, systemRandom } from '../../src/clock.ts';
+import { limits, readConfig } from '../../src/config.ts';
+import type { Clock } from '../../src/core/clock.ts';
+import { type Service, type ServiceDeps, startService } from '../../src/program/service.ts';
+import { freePort, waitFor } from '../helpers/leat.ts';
+import { readExposition } from '../helpers/prometheus.ts';
+
+describe('a service that is told to stop', () => {
+  test('does not wait for a request that never ends', async () => {
+    // The wait of 5 s takes 50 ms here.
+    const after: Clock['after'] = (delayMs, action) => systemClock.after(delayMs / 100, action);
+    const service = await start({ clock: { ...systemClock, after } });
+    const { hostname, port } = new URL(service.url);
+    const stuck = connect(Number(port), hostname);
+    const gone = once(stuck, 'close');
+    stuck.on('error', () => {});
+    // The interim answer says that the server has the request and waits for its body.
+    stuck.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
+    stuck.write('Content-Type: application/json\r\nContent-Length: 9\r\n\r\n');
+    await once(stuck, 'data');
+
+    await service.stop();
+    await service.work;
+    await gone;
+  });
+});
+
+describe('a request that was under way when the service was told to stop', () => {
+  test('is answered, and its connection ends with the answer', async () => {
+    const service = await start({ clock: systemClock });
+    const { hostname, port } = new URL(service.url);
+    const socket = connect(Number(port), hostname);
+    const body = 'grant_type=other';
+    socket.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
+    socket.write('Content-Type: application/x-www-form-urlencoded\r\n');
+    socket.write(`Content-Length: ${body.length}\r\n\r\n`);
+    await once(socket, 'data');
+
+    const stopped = service.stop();
+    socket.write(body);
+    let answer = '';
+    for await (const chunk of socket) answer += String(chunk);
+    assert.match(answer, /unsupported_grant_type/);
+    assert.match(answer, /\r\nconnection: close\r\n/i);
+    await stopped;
+  });
+});
+
+describe('work in the background that ends by itself', () => {
+  test('is told, so that the program can end', async () => {
+    const after: Clock['after'] = (delayMs, action) => {
+      if (delayMs === limits.upkeep.everyMs) throw new Error('a bug in upkeep');
+      return systemClock.after(delayMs, action);
+    };
+    const service = await start({ clock: { ...systemClock, after } });
+    await assert.rejects(service.work, /a bug in upkeep/);
+    await assert.rejects(service.stop(), /a bug in upkeep/);
+    await assert.rejects(fetch(`${service.url}/healthz`), 'it has closed all the same');
+  });
+});
+
+describe('a service on localhost', () => {
+  test('answers what is under way on a further address of it before it stops', async (t) => {
+    const addressesOf = async (): Promise<string[]> => ['127.0.0.1', '127.0.0.2'];
+    const service = await start({ clock: systemClock, host: 'localhost', addressesOf });
+    t.after(() => service.stop().catch(() => {}));
+    const { port } = new URL(service.url);
+    assert.equal((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200);
+    const sent = request({
+      host: '127.0.0.2',
+      port,
+      path: '/oauth/token',
+      method: 'POST',
+      agent: false,
+      headers: { 'content-type': 'application/json', expect: '100-continue' },
+    });
+    sent.flushHeaders();
+    await once(sent, 'continue');
+    const stopped = service.stop();
+    await waitFor('the first address to be closed', () =>
+      fetch(`http://127.0.0.1:${port}/healthz`).then(
+        () => false,
+        () => true,
+      ),
+    );
+    const body = {
+      grant_type: 'client_credentials',
+      client_id: 'operator',
+      client_secret: 'secret-of-the-operator',
+      audience: '/api/v2/',
+    };
+    sent.end(JSON.stringify(body));
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    assert.equal(answer.statusCode, 200);
+    answer.resume();
+    await stopped;
+  });
+});
+
+describe('connections of one address', () => {
+  test('are bounded over all addresses of localhost together, and counted', async (t) => {
+    const metricsPort = await freePort();
+    const service = await start({
+      clock: systemClock,
+      host: 'localhost',
+      addressesOf: async () => ['127.0.0.1', '127.0.0.2'],
+      settings: {
+        LEAT_MAX_CONNECTIONS_PER_ADDRESS: '3',
+        LEAT_METRICS_PORT: String(metricsPort),
+      },
+    });
+    t.after(() => service.stop());
+    const port = Number(new URL(service.url).port);
+    let open = 0;
+    for (const host of ['127.0.0.1', '127.0.0.2', '127.0.0.1', '127.0.0.2', '127.0.0.2']) {
+      open += 1;
+      const socket = connect({ host, port, localAddress: '127.0.0.66' });
+      t.after(() => socket.destroy());
+      socket.on('error', () => {}).on('close', () => (open -= 1));
+    }
+    await waitFor('the connections above the limit to end', () => open === 3);
+    assert.equal(
+      (await fetch(`${service.url.replace('localhost', '127.0.0.2')}/healthz`)).status,
+      200,
+    );
+    const metrics = await fetch(`http://127.0.0.1:${metricsPort}/metrics`);
+    const text = readExposition(await metrics.text());
+    assert.equal(text.value('leat_connections_refused_total', {}), 2);
+  });
+});
+
+describe('the listener of the metrics', () => {
+  test('is not there without LEAT_METRICS_PORT', async (t) => {
+    const ports = new Set<number>();
+    const hear = (message: unknown): void => {
+      const address = (message as { server: Server }).server.address();
+      if (typeof address === 'object' && address !== null) ports.add(address.port);
+    };
+    const heard = 'tracing:net.server.listen:asyncEnd';
+    subscribe(heard, hear);
+    t.after(() => unsubscribe(heard, hear));
+    const settings = { LEAT_METRICS_HOST: '127.0.0.1' };
+    const service = await start({ clock: systemClock, settings });
+    t.after(() => service.stop());
+    assert.equal(service.metricsUrl, undefined);
+    assert.deepEqual([...ports], [Number(new URL(service.url).port)]);
+  });
+
+  test('ends with the service', async () => {
+    const url = `http://127.0.0.1:${await freePort()}/metrics`;
+    const settings = { LEAT_METRICS_PORT: new URL(url).port };
+    const service = await start({ clock: systemClock, settings });
+    assert.equal(service.metricsUrl, url);
+    const text = readExposition(await (await fetch(url)).text());
+    assert.equal(text.value('leat_build_info', { version: 'test' }), 1);
+    await service.stop();
+    await assert.rejects(fetch(url));
+  });
+
+  test('ends where the service cannot listen', async (t) => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    t.after(() => taken.close());
+    await once(taken, 'listening');
+    const { port } = taken.address() as { port: number };
+    const metricsPort = await freePort();
+    const settings = { LEAT_PORT: String(port), LEAT_METRICS_PORT: String(metricsPort) };
+    await assert.rejects(start({ clock: systemClock, settings }), { code: 'start_refused' });
+    await assert.rejects(fetch(`http://127.0.0.1:${metricsPort}/metrics`));
+  });
+});
+
+/** A service in memory on a free port. */
+async function start({
+  clock,
+  host = '127.0.0.1',
+  settings = {},
+  ...rest
+}: Pick<ServiceDeps, 'clock' | 'addressesOf'> & {
+  readonly host?: string;
+  readonly settings?: Readonly<Record<string, string>>;
+}): Promise<Service> {
+  const read = readConfig({
+    LEAT_HOST: host,
+    LEAT_PORT: String(await freePort()),
+    LEAT_STORE: 'sqlite::memory:',
+    LEAT_BOOTSTRAP_CLIENT_ID: 'operator',
+    LEAT_BOOTSTRAP_CLIENT_SECRET: 'secret-of-the-operator',
+    ...settings,
+  });
+  if ('problems' in read) throw new Error(read.problems.join('\n'));
+  const log = pino({ level: 'silent' });
+  return startService({
+    config: read.config,
+    clock,
+    random: systemRandom,
+    log,
+    version: 'test',
+    ...rest,
+  });
+}

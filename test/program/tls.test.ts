@@ -1,0 +1,664 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { createPrivateKey } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { globalAgent, request } from 'node:https';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { connect as connectSecurely, type SecureVersion, type TLSSocket } from 'node:tls';
+import { promisify } from 'node:util';
+import pino from 'pino';
+import { systemClock, systemRandom } from '../../src/clock.ts';
+import { type Config, limits, readConfig } from '../../src/config.ts';
+import type { Clock } from '../../src/core/clock.ts';
+import { StartRefused } from '../../src/core/errors.ts';
+import { type Issuer, issuerFor, startMessageService } from '../../src/program/message-service.ts';
+import { type Service, type ServiceDeps, startService } from '../../src/program/service.ts';
+import { authority, expired, ofAnotherHost, selfSigned, trusted } from '../helpers/certificates.ts';
+import { createManualClock } from '../helpers/clock.ts';
+import {
+  bootstrapClient,
+  end,
+  freePort,
+  makePlace,
+  type Place,
+  runLeat,
+  secretKey,
+  spawnLeat,
+  waitFor,
+} from '../helpers/leat.ts';
+
+describe('a program with LEAT_TLS=local', () => {
+  let place: Place;
+  let port: number;
+  let messagesPort: number;
+  let program: ReturnType<typeof spawnLeat>;
+  let ca: string;
+  before(async () => {
+    place = await makePlace();
+    [port, messagesPort] = [await freePort(), await freePort()];
+    program = await startProgram(place, 'start', { port, messagesPort });
+    ca = await readFile(authorityFile(place), 'utf8');
+  });
+  after(async () => {
+    await stop(program);
+    await place.remove();
+  });
+
+  test('prints the authority to trust and URLs with https', () => {
+    const output = program.output();
+    assert.ok(output.includes(`\nNODE_EXTRA_CA_CERTS=${authorityFile(place)}\n`), output);
+    assert.ok(output.includes(`https://127.0.0.1:${port}/api/v2\n`), output);
+    assert.ok(output.includes(`  reference        https://127.0.0.1:${port}/docs\n`), output);
+    assert.ok(output.includes(`curl --cacert ${authorityFile(place)} -X POST https://`), output);
+    assert.doesNotMatch(output, /plain HTTP/);
+  });
+
+  test('answers a client that trusts nothing but the authority', async () => {
+    for (const host of ['localhost', '127.0.0.1']) {
+      const health = await ask({ host, port, ca, path: '/healthz' });
+      assert.equal(health.status, 200);
+    }
+    const token = await tokenAt({ port, ca });
+    const { iss } = JSON.parse(atob(token.split('.')[1] ?? '')) as { iss: string };
+    assert.equal(iss, `https://localhost:${port}/`);
+    const headers = { authorization: `Bearer ${token}` };
+    const streams = await ask({ port, ca, path: '/api/v2/event-streams', headers });
+    assert.equal(streams.status, 200);
+    const discovery = await ask({ port, ca, path: '/.well-known/openid-configuration' });
+    assert.ok(discovery.text.includes(`"https://localhost:${port}/oauth/token"`));
+  });
+
+  test('is refused by a client that does not trust it', async () => {
+    const code = 'UNABLE_TO_VERIFY_LEAF_SIGNATURE';
+    await assert.rejects(ask({ port, path: '/healthz' }), { code });
+    await assert.rejects(ask({ port, ca: authority, path: '/healthz' }), { code });
+  });
+
+  test('is reached by fetch of a process that has NODE_EXTRA_CA_CERTS', async () => {
+    const line = /NODE_EXTRA_CA_CERTS=.*/.exec(program.output())?.[0] ?? '';
+    const file = line.slice(line.indexOf('=') + 1);
+    assert.equal(await fetchInProcess(port, { NODE_EXTRA_CA_CERTS: file }), '200');
+    await assert.rejects(fetchInProcess(port, {}), /UNABLE_TO_VERIFY_LEAF_SIGNATURE/);
+  });
+
+  test('lets the message API fetch its keys', async () => {
+    const audience = 'https://messages.example.com';
+    const answer = await fetch(`http://127.0.0.1:${messagesPort}/api/messages/protected`, {
+      headers: { authorization: `Bearer ${await tokenOfSample(place, { port, ca, audience })}` },
+    });
+    assert.equal(answer.status, 200, program.output());
+  });
+
+  for (const [version, isSpoken] of [
+    ['TLSv1.1', false],
+    ['TLSv1.2', true],
+    ['TLSv1.3', true],
+  ] as const) {
+    test(`${isSpoken ? 'speaks' : 'does not speak'} ${version}`, async () => {
+      const spoken = await protocolAt({ port, ca, version }).catch(() => undefined);
+      assert.equal(spoken, isSpoken ? version : undefined);
+    });
+  }
+
+  test('ends a connection without TLS, and goes on', async () => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => {});
+    socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    const closed = once(socket, 'close');
+    let heard = '';
+    socket.on('data', (chunk) => (heard += chunk.toString('latin1')));
+    await closed;
+    assert.doesNotMatch(heard, /HTTP\/1/);
+    assert.equal((await ask({ port, ca, path: '/healthz' })).status, 200);
+  });
+});
+
+test('a service with LEAT_TLS=local on every address says one that its certificate names', async (t) => {
+  const place = await makePlace();
+  t.after(() => place.remove());
+  const port = await freePort();
+  const env = { ...settingsOf(place), LEAT_TLS: 'local', LEAT_HOST: '0.0.0.0' };
+  const service = await startService(depsOf(configOf(env, port)));
+  t.after(() => service.stop());
+  const ca = await readFile(authorityFile(place), 'utf8');
+  const { hostname: host } = new URL(service.url);
+  assert.equal((await ask({ host, port, ca, path: '/healthz' })).status, 200);
+});
+
+describe('the files of LEAT_TLS=local', () => {
+  test('are reused byte for byte; a new domain has the same authority', async (t) => {
+    const place = await makePlace();
+    t.after(() => place.remove());
+    const port = await freePort();
+    await stop(await startProgram(place, 'serve', { port }));
+    const first = await filesOf(place);
+    const again = await startProgram(place, 'serve', { port });
+    assert.deepEqual(await filesOf(place), first);
+    await stop(again);
+
+    const domain = 'leat.example.com';
+    const moved = await startProgram(place, 'serve', { port, LEAT_TENANT_DOMAIN: domain });
+    t.after(() => stop(moved));
+    const second = await filesOf(place);
+    assert.equal(second.ca, first.ca);
+    assert.notEqual(second.cert, first.cert);
+    const health = await ask({ port, ca: first.ca, path: '/healthz', servername: domain });
+    assert.equal(health.status, 200);
+  });
+
+  test('hold private keys for their owner alone', async (t) => {
+    const place = await makePlace();
+    t.after(() => place.remove());
+    await stop(await startProgram(place, 'serve', { port: await freePort() }));
+    for (const name of ['tls-key.pem', 'tls-ca-key.pem']) {
+      assert.equal((await stat(join(place.folder, name))).mode & 0o777, 0o600);
+    }
+  });
+});
+
+describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
+  test('serves with them, and its issuer is https', async (t) => {
+    const { service, port } = await startWith(t, trusted);
+    assert.equal(service.url, `https://127.0.0.1:${port}`);
+    assert.equal(service.authorityFile, undefined);
+    const health = await ask({ port, ca: authority, path: '/healthz' });
+    assert.equal(health.status, 200);
+    const { text } = await ask({ port, ca: authority, path: '/.well-known/openid-configuration' });
+    assert.ok(text.includes(`"issuer":"https://localhost:${port}/"`), text);
+  });
+
+  test('has it on every address of localhost, a renewed one too', async (t) => {
+    const clock = looksByHand();
+    const { port, paths } = await startOnLocalhost(t, clock);
+    const subjects = (): Promise<string[]> =>
+      Promise.all(localhosts.map((host) => subjectAt({ port, host })));
+    assert.deepEqual(await subjects(), ['trusted', 'trusted']);
+    await writeFile(paths.cert, selfSigned.cert);
+    await writeFile(paths.key, selfSigned.key);
+    await clock.minute();
+    await waitFor('the renewed one everywhere', async () =>
+      (await subjects()).every((subject) => subject === '127.0.0.1'),
+    );
+  });
+
+  test('is up on localhost where an address of it cannot be had', async (t) => {
+    const { port } = await startOnLocalhost(t, systemClock, [...localhosts, '203.0.113.1']);
+    assert.equal(await subjectAt({ port, host: '127.0.0.2' }), 'trusted');
+  });
+
+  test('answers what was under way on a further address of localhost before it stops', async (t) => {
+    const { service, port } = await startOnLocalhost(t);
+    const idle = await handshake({ port, host: '127.0.0.2' });
+    const idleEnded = once(idle.resume(), 'close');
+    const sent = request({
+      ...targetOf({ port, host: '127.0.0.2', ca: authority, servername: 'localhost' }),
+      path: '/oauth/token',
+      method: 'POST',
+      agent: false,
+      headers: { 'content-type': 'application/x-www-form-urlencoded', expect: '100-continue' },
+    });
+    sent.flushHeaders();
+    await once(sent, 'continue');
+
+    const stopped = service.stop();
+    await waitFor('the first address to be closed', () => isClosed({ port, host: '127.0.0.1' }));
+    // It takes the store to answer this.
+    sent.end(clientCredentials().toString());
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    assert.equal(answer.statusCode, 200);
+    assert.equal(answer.headers.connection, 'close');
+    await once(answer.resume(), 'end');
+    await stopped;
+    await idleEnded;
+    assert.ok(await isClosed({ port, host: '127.0.0.2' }));
+  });
+
+  test('does not wait for a request on a further address that never ends', async (t) => {
+    // The wait of 5 s takes 50 ms here.
+    const hurried: Clock = {
+      ...systemClock,
+      after: (delayMs, action) => systemClock.after(delayMs / 100, action),
+    };
+    const { service, port } = await startOnLocalhost(t, hurried);
+    const stuck = await handshake({ port, host: '127.0.0.2' });
+    const gone = once(stuck, 'close');
+    stuck.on('error', () => {});
+    // The interim answer says that the server has the request and waits for its body.
+    stuck.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
+    stuck.write('Content-Type: application/json\r\nContent-Length: 9\r\n\r\n');
+    await once(stuck, 'data');
+    await service.stop();
+    await gone;
+  });
+
+  test('does not warn of plain HTTP on an address that is not loopback', async (t) => {
+    const secure = await startWith(t, trusted, { LEAT_HOST: '0.0.0.0' });
+    assert.deepEqual(secure.logged(), []);
+  });
+
+  test('warns of a certificate that has expired, and serves with it', async (t) => {
+    const { port, logged } = await startWith(t, expired);
+    assert.match(logged().join(), /^LEAT_TLS_CERT: the certificate expired 2026-11-20T/);
+    const code = 'CERT_HAS_EXPIRED';
+    await assert.rejects(ask({ port, ca: authority, path: '/healthz' }), { code });
+  });
+
+  test('takes a renewed one within a minute, and keeps the former until it is whole', async (t) => {
+    const clock = looksByHand();
+    const { port, paths, logged } = await startWith(t, trusted, {}, { clock });
+    const subject = async (): Promise<string> => subjectAt({ port, host: '127.0.0.1' });
+    assert.equal(await subject(), 'trusted');
+
+    await writeFile(paths.cert, selfSigned.cert);
+    await clock.minute();
+    await waitFor('the warning', () => logged().some((line) => /former one stays/.test(line)));
+    assert.equal(await subject(), 'trusted');
+
+    await writeFile(paths.key, selfSigned.key);
+    await clock.minute();
+    await waitFor('the renewed one', async () => (await subject()) === '127.0.0.1');
+  });
+
+  test('stops while a stranger holds a connection without a handshake', async (t) => {
+    const { service, port } = await startWith(t, trusted);
+    const stranger = connect(port, '127.0.0.1');
+    stranger.on('error', () => {});
+    await once(stranger, 'connect');
+    await service.stop();
+  });
+
+  test('is known to the message API by its certificate, whatever the names in it', async (t) => {
+    const { port, config, paths } = await startWith(t, ofAnotherHost);
+    const token = await tokenAt({ port, ca: authority, servername: 'example.com' });
+    const issuer = issuerFor(noIssuer, config);
+    assert.equal(await statusOfMessages(t, issuer, token), 200);
+
+    const other = `${paths.cert}.other`;
+    await writeFile(other, trusted.cert);
+    assert.equal(await statusOfMessages(t, { ...issuer, keySetCertificate: other }, token), 500);
+  });
+
+  test('is known to the message API before and after it takes a renewed one', async (t) => {
+    const clock = looksByHand();
+    const { port, config, paths } = await startWith(t, trusted, {}, { clock });
+    const token = await tokenAt({ port, ca: authority });
+    const days = daysByHand();
+    const statusOf = await startMessages(t, issuerFor(noIssuer, config), days);
+    const askLater = (): Promise<number> => {
+      days.pass(2);
+      // A connection that is kept would go on with the certificate that it began with.
+      globalAgent.destroy();
+      return statusOf(token);
+    };
+    const subject = async (): Promise<string> => subjectAt({ port, host: '127.0.0.1' });
+
+    await writeFile(paths.cert, selfSigned.cert);
+    await writeFile(paths.key, selfSigned.key);
+    assert.equal(await statusOf(token), 200, 'the first time it asks');
+    assert.equal(await askLater(), 200, 'and again');
+    assert.equal(await subject(), 'trusted');
+
+    await clock.minute();
+    await waitFor('the renewed one', async () => (await subject()) === '127.0.0.1');
+    assert.equal(await askLater(), 200, 'with the renewed one');
+  });
+
+  const cases: [what: string, files: Partial<Record<'cert' | 'key', string>>, line: RegExp][] = [
+    ['a key of another', { ...trusted, key: selfSigned.key }, /^LEAT_TLS_KEY: .+ does not fit/],
+    ['a certificate that is not there', { key: trusted.key }, /^LEAT_TLS_CERT: .+ \(ENOENT\)/],
+    ['a key that is not there', { cert: trusted.cert }, /^LEAT_TLS_KEY: .+ \(ENOENT\)/],
+    ['no certificate', { ...trusted, cert: 'x' }, /^LEAT_TLS_CERT: .+ holds no certificate/],
+    ['a key as certificate', { ...trusted, cert: trusted.key }, /^LEAT_TLS_CERT: .+ no certif/],
+    [
+      'a broken certificate',
+      { ...trusted, cert: broken(trusted.cert) },
+      /^LEAT_TLS_CERT: .+ holds/,
+    ],
+    ['a broken chain', { ...trusted, cert: trusted.cert + broken(authority) }, /^LEAT_TLS_CERT: /],
+    ['no key', { ...trusted, key: trusted.cert }, /^LEAT_TLS_KEY: .+ holds no private key in PEM/],
+    ['an encrypted key', { ...trusted, key: encryptedKey() }, /^LEAT_TLS_KEY: .+ encrypted/],
+  ];
+  for (const [what, files, line] of cases) {
+    test(`is refused with ${what}, in one line and before anything is made`, async (t) => {
+      const place = await makePlace();
+      t.after(() => place.remove());
+      const { env } = await placeFiles(place, files);
+      const config = configOf({ LEAT_STORE: 'sqlite::memory:', ...env }, await freePort());
+      await assert.rejects(startService(depsOf(config)), (error: unknown) => {
+        assert.ok(error instanceof StartRefused);
+        assert.match(error.message, line);
+        assert.match(error.message, /, for example LEAT_TLS_(?:CERT|KEY)=\/etc\/leat\/.+\.pem$/);
+        assert.doesNotMatch(error.message, /\n/);
+        return true;
+      });
+    });
+  }
+
+  test('that is wrong ends the program with exit code 1 and the line alone', async (t) => {
+    const place = await makePlace();
+    t.after(() => place.remove());
+    const { env } = await placeFiles(place, { ...trusted, key: selfSigned.key });
+    const port = { LEAT_PORT: String(await freePort()) };
+    const { code, output } = await runLeat(['serve'], { ...settingsOf(place), ...env, ...port });
+    assert.equal(code, 1);
+    assert.match(output, /^LEAT_TLS_KEY: "[^"]+" does not fit the certificate in [^\n]+\n$/);
+  });
+});
+
+/** Loopback addresses that every machine has, whatever it finds for the name. */
+const localhosts = ['127.0.0.1', '127.0.0.2'];
+
+const noIssuer = { issuerDomain: undefined };
+
+interface Target {
+  readonly port: number;
+  readonly host?: string;
+  readonly ca?: string;
+  readonly servername?: string;
+}
+
+interface Asked extends Target {
+  readonly path: string;
+  readonly headers?: IncomingHttpHeaders;
+  readonly body?: string;
+}
+
+/** One request on a connection of its own; trusts what is given, else what Node trusts. */
+async function ask(asked: Asked): Promise<{ status: number | undefined; text: string }> {
+  const { body, path, headers = {} } = asked;
+  const method = body === undefined ? 'GET' : 'POST';
+  const sent = request({ ...targetOf(asked), path, method, agent: false, headers });
+  sent.end(body);
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+  let text = '';
+  for await (const chunk of answer) text += String(chunk);
+  return { status: answer.statusCode, text };
+}
+
+function targetOf({ port, host = 'localhost', ca, servername }: Target): object {
+  const trust = ca === undefined ? {} : { ca };
+  return { port, host, ...trust, ...(servername === undefined ? {} : { servername }) };
+}
+
+async function tokenAt(
+  target: Target,
+  client = bootstrapClient,
+  audience = '/api/v2/',
+): Promise<string> {
+  const body = clientCredentials(client, audience);
+  const headers = {
+    host: `localhost:${target.port}`,
+    'content-type': 'application/x-www-form-urlencoded',
+  };
+  const answer = await ask({ ...target, path: '/oauth/token', headers, body: body.toString() });
+  assert.equal(answer.status, 200, answer.text);
+  return (JSON.parse(answer.text) as { access_token: string }).access_token;
+}
+
+function clientCredentials(
+  { id, secret } = bootstrapClient,
+  audience = '/api/v2/',
+): URLSearchParams {
+  return new URLSearchParams({
+    grant_type: 'client_credentials',
+    audience,
+    client_id: id,
+    client_secret: secret,
+  });
+}
+
+/** The first start keeps the client of the sample beside the store. */
+async function tokenOfSample(
+  { folder }: Place,
+  { audience, ...target }: Target & { audience: string },
+): Promise<string> {
+  const kept = await readFile(join(folder, 'bootstrap.json'), 'utf8');
+  const { messages_sample: sample } = JSON.parse(kept) as {
+    messages_sample: { client_id: string; client_secret: string };
+  };
+  return tokenAt(target, { id: sample.client_id, secret: sample.client_secret }, audience);
+}
+
+async function handshake(target: Target, version?: SecureVersion): Promise<TLSSocket> {
+  const versions = version === undefined ? {} : { minVersion: version, maxVersion: version };
+  // Without this OpenSSL does not offer the older versions at all.
+  const old = version === 'TLSv1.1' ? { ciphers: 'DEFAULT@SECLEVEL=0' } : {};
+  const untrusted = target.ca === undefined ? { rejectUnauthorized: false } : {};
+  const socket = connectSecurely({ ...targetOf(target), ...versions, ...old, ...untrusted });
+  await once(socket, 'secureConnect');
+  return socket;
+}
+
+async function protocolAt({
+  version,
+  ...target
+}: Target & { version: SecureVersion }): Promise<string | null> {
+  const socket = await handshake(target, version);
+  const protocol = socket.getProtocol();
+  socket.destroy();
+  return protocol;
+}
+
+async function subjectAt(target: Target): Promise<string> {
+  const socket = await handshake(target);
+  const { CN } = socket.getPeerCertificate().subject;
+  socket.destroy();
+  return [CN].flat().join();
+}
+
+/** Whether nobody takes connections there. */
+async function isClosed({ port, host }: Required<Pick<Target, 'port' | 'host'>>): Promise<boolean> {
+  const socket = connect(port, host);
+  try {
+    await once(socket, 'connect');
+    return false;
+  } catch {
+    return true;
+  } finally {
+    socket.destroy();
+  }
+}
+
+async function fetchInProcess(port: number, env: Record<string, string>): Promise<string> {
+  const script = `fetch('https://localhost:${port}/healthz').then(
+    ({ status }) => process.stdout.write(String(status)),
+    ({ cause }) => { console.error(cause.code); process.exitCode = 1; });`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['-e', script], { env });
+  return stdout;
+}
+
+/** Starts the program on the place and waits until it has said that it is up, or answers. */
+async function startProgram(
+  place: Place,
+  command: 'start' | 'serve',
+  { port, messagesPort, ...env }: { port: number; messagesPort?: number; [name: string]: unknown },
+): Promise<ReturnType<typeof spawnLeat>> {
+  const program = spawnLeat([command], {
+    ...settingsOf(place),
+    LEAT_TLS: 'local',
+    LEAT_PORT: String(port),
+    ...(messagesPort === undefined ? {} : { PORT: String(messagesPort) }),
+    TOKEN_AUDIENCE: 'https://messages.example.com',
+    ...(env as Record<string, string>),
+  });
+  const sign = command === 'start' ? ' is up.\n' : 'NODE_EXTRA_CA_CERTS=';
+  const { child, output } = program;
+  try {
+    await waitFor('the program to be up', () => {
+      assert.equal(child.exitCode ?? child.signalCode, null, output());
+      return output().includes(sign);
+    });
+  } catch (error) {
+    await end(child, 'SIGKILL');
+    throw error;
+  }
+  return program;
+}
+
+function settingsOf({ file }: Place): Record<string, string> {
+  return {
+    LEAT_STORE: `sqlite:${file}`,
+    LEAT_SECRET_KEY: secretKey.toString('base64'),
+    LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
+    LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
+    LEAT_LOG_LEVEL: 'warn',
+  };
+}
+
+async function stop({ child }: ReturnType<typeof spawnLeat>): Promise<void> {
+  assert.equal(await end(child, 'SIGINT'), 0);
+}
+
+function authorityFile({ folder }: Place): string {
+  return join(folder, 'tls-ca.pem');
+}
+
+async function filesOf({ folder }: Place): Promise<Record<'ca' | 'cert' | 'key', string>> {
+  const read = (name: string): Promise<string> => readFile(join(folder, name), 'utf8');
+  return {
+    ca: await read('tls-ca.pem'),
+    cert: await read('tls-cert.pem'),
+    key: await read('tls-key.pem'),
+  };
+}
+
+interface Started {
+  readonly service: Service;
+  readonly config: Config;
+  readonly port: number;
+  readonly paths: Record<'cert' | 'key', string>;
+  /** Messages of warnings and errors. */
+  logged(): readonly string[];
+}
+
+/** A service in memory on a `localhost` that stands for several addresses. */
+async function startOnLocalhost(
+  t: TestContext,
+  clock: Clock = systemClock,
+  addresses: readonly string[] = localhosts,
+): Promise<Started> {
+  const deps = { clock, addressesOf: async () => addresses };
+  return startWith(t, trusted, { LEAT_HOST: 'localhost' }, deps);
+}
+
+/** A service in memory with this certificate. */
+async function startWith(
+  t: TestContext,
+  files: { readonly cert: string; readonly key: string },
+  env: Readonly<Record<string, string>> = {},
+  deps: Partial<Pick<ServiceDeps, 'clock' | 'addressesOf'>> = {},
+): Promise<Started> {
+  const place = await makePlace();
+  const placed = await placeFiles(place, files);
+  const port = await freePort();
+  const config = configOf({ LEAT_STORE: 'sqlite::memory:', ...placed.env, ...env }, port);
+  const lines: string[] = [];
+  const write = (line: string): void => {
+    lines.push((JSON.parse(line) as { msg: string }).msg);
+  };
+  const service = await startService({
+    ...depsOf(config),
+    ...deps,
+    log: pino({ level: 'warn' }, { write }),
+  });
+  t.after(async () => {
+    await service.stop().catch(() => {});
+    await place.remove();
+  });
+  return { service, config, port, paths: placed.paths, logged: () => lines };
+}
+
+async function placeFiles(
+  { folder }: Place,
+  files: Partial<Record<'cert' | 'key', string>>,
+): Promise<{ paths: Record<'cert' | 'key', string>; env: Record<string, string> }> {
+  const paths = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') };
+  for (const name of ['cert', 'key'] as const) {
+    const text = files[name];
+    if (text !== undefined) await writeFile(paths[name], text);
+  }
+  return { paths, env: { LEAT_TLS_CERT: paths.cert, LEAT_TLS_KEY: paths.key } };
+}
+
+function configOf(env: Readonly<Record<string, string>>, port: number): Config {
+  const read = readConfig({
+    LEAT_PORT: String(port),
+    LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
+    LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
+    ...env,
+  });
+  if ('problems' in read) throw new Error(read.problems.join('\n'));
+  return read.config;
+}
+
+function depsOf(config: Config): ServiceDeps {
+  const log = pino({ level: 'silent' });
+  return { config, clock: systemClock, random: systemRandom, log, version: 'test' };
+}
+
+/** The machine's clock, but for the look at the certificate, whose minutes pass by hand. */
+function looksByHand(): Clock & { minute(): Promise<void> } {
+  const manual = createManualClock();
+  return {
+    ...systemClock,
+    after: (delayMs, action) =>
+      (delayMs === limits.tls.everyMs ? manual : systemClock).after(delayMs, action),
+    minute: () => manual.advance(limits.tls.everyMs),
+  };
+}
+
+/** A clock by which keys that were fetched get old, and tokens do not. */
+function daysByHand(): Clock & { pass(days: number): void } {
+  let passedMs = 0;
+  return {
+    ...systemClock,
+    elapsedMs: () => systemClock.elapsedMs() + passedMs,
+    pass: (days) => {
+      passedMs += days * 86_400_000;
+    },
+  };
+}
+
+/** What a message API of its own answers to a token. */
+async function statusOfMessages(t: TestContext, issuer: Issuer, token: string): Promise<number> {
+  const statusOf = await startMessages(t, issuer);
+  return statusOf(token);
+}
+
+/** A message API of its own; answers what it answers to a token. */
+async function startMessages(
+  t: TestContext,
+  issuer: Issuer,
+  clock: Clock = systemClock,
+): Promise<(token: string) => Promise<number>> {
+  const settings = {
+    host: '127.0.0.1',
+    port: await freePort(),
+    portVariable: 'PORT',
+    origin: 'https://app.example.com',
+    audience: `${issuer.issuer}api/v2/`,
+    maxConnectionsPerAddress: 1000,
+    trustProxy: [],
+  };
+  const log = pino({ level: 'silent' });
+  const messages = await startMessageService({ settings, issuer, clock, log });
+  t.after(() => messages.stop());
+  return async (token) => {
+    const headers = { authorization: `Bearer ${token}` };
+    return (await fetch(`${messages.url}/api/messages/protected`, { headers })).status;
+  };
+}
+
+/** PEM around something else. */
+function broken(pem: string): string {
+  return pem.replace(/(?<=-----\n).{40}/, 'A'.repeat(40));
+}
+
+function encryptedKey(): string {
+  const wish = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'p' } as const;
+  return createPrivateKey(trusted.key).export(wish);
+}

@@ -1,0 +1,198 @@
+import type { Clock, Timer } from '../../src/core/clock.ts';
+import { formatOffset } from '../../src/core/offset.ts';
+import type { NewEvent, Offset } from '../../src/core/types.ts';
+import { limits } from '../../src/config.ts';
+import { createPulls, type Opening, type Pulls } from '../../src/pull/pulls.ts';
+import type { PullSettings } from '../../src/pull/settings.ts';
+import type { AskedStart } from '../../src/pull/start-position.ts';
+import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
+import { openMemory, random } from '../auth/fixture.ts';
+import { placeOf } from '../helpers/pull.ts';
+import { createManualClock, type ManualClock } from '../helpers/clock.ts';
+
+/** The pull of one node over a real store, with a clock and connections moved by hand. */
+export interface PullScene {
+  readonly store: Store;
+  readonly tenant: number;
+  readonly clock: ManualClock;
+  readonly pulls: Pulls;
+  readonly logged: { readonly facts: object; readonly message: string }[];
+  /** Appends one event for each type; answers the head. */
+  append(...types: readonly string[]): Promise<Offset>;
+  /** Appends so many events of 1,000 characters. */
+  appendLong(count: number): Promise<Offset>;
+  /** Opens a pull after an offset, at the end of the log unless said. */
+  open(wish?: Wish): Promise<Wire>;
+  close(): Promise<void>;
+}
+
+export interface Wish {
+  readonly after?: Offset;
+  /** Instead of `after`. */
+  readonly asked?: AskedStart;
+  readonly types?: readonly string[];
+  readonly client?: string;
+  readonly tenant?: number;
+  readonly holds?: () => boolean | Promise<boolean>;
+  readonly wire?: Wire;
+}
+
+export const settings: PullSettings = {
+  ...limits.pull,
+  connectionsMax: 100,
+  eventRetentionMs: 7 * 86_400_000,
+};
+
+export async function openScene(
+  options: {
+    settings?: Partial<PullSettings>;
+    around?: (store: Store) => Store;
+    store?: Store;
+    clock?: ManualClock;
+  } = {},
+): Promise<PullScene> {
+  const { clock = createManualClock() } = options;
+  const opened = options.store ?? (await openMemory(createGuardedTime(clock)));
+  const store = options.around?.(opened) ?? opened;
+  const made = await opened.tenants.create({ name: 'main', domain: 'localhost' }, clock.now());
+  const tenant = 'created' in made ? made.created.id : 1;
+  const logged: PullScene['logged'][number][] = [];
+  const hear = (facts: object, message: string): void => void logged.push({ facts, message });
+  const pulls = createPulls({
+    store,
+    clock,
+    random,
+    settings: { ...settings, ...options.settings },
+    log: { warn: hear, error: hear },
+  });
+  return {
+    store,
+    tenant,
+    clock,
+    pulls,
+    logged,
+    append: (...types) => appendTo(opened, tenant, clock, types),
+    appendLong: (count) => {
+      const types = Array<string>(count).fill('a.made');
+      return appendTo(opened, tenant, clock, types, 'x'.repeat(1000));
+    },
+    open: async (wish = {}) => {
+      const { client = 'client', types, holds = () => true, wire = new Wire() } = wish;
+      const place = pulls.take(wish.tenant ?? tenant, client);
+      if (place === undefined) throw new Error('no place');
+      const asked = wish.after === undefined ? 'now' : ({ after: { offset: wish.after } } as const);
+      const start = await place.startOf(wish.asked ?? asked);
+      if ('refused' in start) throw new Error(start.refused);
+      const permit = { token: client, holds };
+      wire.clock = clock;
+      const opening: Opening = { position: start.position, types, permit };
+      wire.events = place.begin(opening, wire);
+      await clock.advance(0);
+      return wire;
+    },
+    close: async () => {
+      pulls.close();
+      await opened.close();
+    },
+  };
+}
+
+let made = 0;
+
+export async function appendTo(
+  store: Store,
+  tenant: number,
+  clock: Pick<Clock, 'now'>,
+  types: readonly string[],
+  text = '',
+): Promise<Offset> {
+  const events = types.map((type): NewEvent => {
+    made += 1;
+    const body = JSON.stringify({ n: made, text });
+    return { id: `evt_${made}`, chosen: false, type, time: clock.now(), body };
+  });
+  const appended = await store.log.append(tenant, events);
+  return appended.at(-1)?.offset ?? 0;
+}
+
+/** A connection to a client that takes everything, or so many bytes until it is told to go on. */
+export class Wire implements Sink {
+  events: SinkEvents | undefined;
+  text = '';
+  /** Bytes of each thing written that have not left. */
+  #waiting = 0;
+  #takes: boolean;
+  stallsMs: number | undefined;
+  /** Of the scene; without one nothing stalls by itself. */
+  clock: Clock | undefined;
+  #stalling: Timer | undefined;
+  outcome: 'open' | 'ended' | 'cut' = 'open';
+  readonly #blockedAt: number;
+
+  constructor(takes = true, blockedAt = 65_536) {
+    this.#takes = takes;
+    this.#blockedAt = blockedAt;
+  }
+
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  get isBlocked(): boolean {
+    return this.#waiting >= this.#blockedAt;
+  }
+
+  write(chunk: string | Uint8Array): void {
+    const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString();
+    this.text += text;
+    if (!this.#takes) this.#waiting += Buffer.byteLength(text);
+  }
+
+  stallsAfter(ms: number | undefined): void {
+    this.stallsMs = ms;
+    this.#stalling?.cancel();
+    if (ms !== undefined) this.#stalling = this.clock?.after(ms, () => this.events?.stalled());
+  }
+
+  end(): void {
+    if (this.outcome === 'open') this.outcome = 'ended';
+    if (this.#waiting === 0) this.#stalling?.cancel();
+  }
+
+  cut(): void {
+    this.outcome = 'cut';
+    this.#stalling?.cancel();
+    this.events?.gone();
+  }
+
+  /** The client takes what waits, and from now on everything when it `takes`. */
+  take(takes: boolean): void {
+    this.#takes = takes;
+    this.#waiting = 0;
+    this.events?.drained();
+  }
+
+  /** The text with offsets that have no check of their event. */
+  get plain(): string {
+    return this.text.replaceAll(/\bMDAw[A-Za-z0-9]{24}\b/g, placeOf);
+  }
+
+  /** Offsets of the events so far, those of progress aside. */
+  get offsets(): string[] {
+    return [...this.text.matchAll(/^event: [a-z_]+\..*\nid: (?<id>.*)$/gm)].map((match) =>
+      placeOf(match.groups?.['id'] ?? ''),
+    );
+  }
+}
+
+/** As `offsets` of a wire shows them. */
+export function shown(...offsets: readonly Offset[]): string[] {
+  return offsets.map((offset) => formatOffset(offset));
+}
+
+/** From one offset to another. */
+export function range(from: Offset, to: Offset): Offset[] {
+  return Array.from({ length: to - from + 1 }, (_, index) => from + index);
+}

@@ -1,0 +1,384 @@
+import type { Mutant } from '../mutants/mutant.ts';
+
+/** Mutants that the simulation finds: they show that it can fail. */
+export const plantedFaults: readonly Mutant[] = [
+  {
+    name: 'a parked row without a due time',
+    file: 'store/sqlite/due.ts',
+    before: `set state = 'parked', due_at = \${leaseUntil}`,
+    after: `set state = 'parked', due_at = \${Number.MAX_SAFE_INTEGER}`,
+  },
+  {
+    name: 'a cursor that passes an unsettled event',
+    file: 'delivery/window.ts',
+    before: 'return oldest === undefined ? this.#passed : oldest.offset - 1;',
+    after: 'return oldest === undefined ? this.#passed : oldest.offset;',
+  },
+  {
+    name: 'a cursor written ahead of results that wait',
+    file: 'delivery/runner.ts',
+    before: 'const cursor = this.unsettled === 0 ? this.cursor() : this.window.durable;',
+    after: 'const cursor = this.cursor();',
+  },
+  {
+    name: 'half a batch that brings the cursor of the whole',
+    file: 'delivery/settler.ts',
+    before: 'gathered.set(runner, { cursor: cursor ?? runner.window.durable, results: [result] });',
+    after: 'gathered.set(runner, { cursor: runner.cursor(), results: [result] });',
+  },
+  {
+    name: 'a missing epoch check',
+    file: 'store/sqlite/settle.ts',
+    before: 'const owned = run?.owner === batch.node.id && run.epoch === settlement.epoch;',
+    after: 'const owned = run !== undefined;',
+  },
+  {
+    name: 'a settle that may repeat',
+    file: 'store/sqlite/settle.ts',
+    before: 'if (batch.batch <= node.last_batch) return repeated(db, batch);',
+    after: '',
+  },
+  {
+    name: 'results of a former incarnation that are recorded',
+    file: 'store/sqlite/settle.ts',
+    before: 'if (node?.incarnation !== batch.node.incarnation) {',
+    after: 'if (node === undefined) {',
+  },
+  {
+    name: 'latest that does not raise the run',
+    file: 'store/rules/enable.ts',
+    before: 'run: run.run + 1,',
+    after: 'run: run.run + (cursor === run.cursor ? 1 : 0),',
+  },
+  {
+    name: 'enabling that keeps the count of consecutive failures',
+    file: 'store/rules/enable.ts',
+    before: 'health: { ...run.health, consecutive: 0 } };',
+    after: 'health: run.health };',
+  },
+  {
+    name: 'reading above the cursor without skipping rows',
+    file: 'delivery/runner.ts',
+    before: 'if (this.#rowsAbove?.has(event.offset)) return false;',
+    after: '',
+  },
+  {
+    name: 'a look-up before the lock',
+    file: 'store/sqlite/append.ts',
+    before: 'const first = chosen ? offsetOf(db, tenant, id) : undefined;',
+    after: 'const first = chosen && written.length === 0 ? offsetOf(db, tenant, id) : undefined;',
+  },
+  {
+    name: 'a lease judged by the wall clock',
+    file: 'delivery/lease.ts',
+    before: `const isHeld = (): boolean => clock.elapsedMs() < heldUntilMs;
+  const renew = async (): Promise<void> => {
+    let sentMs = 0;
+    const answer = await patience.keepTrying(() => {
+      sentMs = clock.elapsedMs();`,
+    after: `const isHeld = (): boolean => clock.now() < heldUntilMs;
+  const renew = async (): Promise<void> => {
+    let sentMs = 0;
+    const answer = await patience.keepTrying(() => {
+      sentMs = clock.now();`,
+  },
+  {
+    name: 'a lease counted from its answer',
+    file: 'delivery/lease.ts',
+    before: 'heldUntilMs = sentMs + settings.leaseStopMs;',
+    after: 'heldUntilMs = clock.elapsedMs() + settings.leaseStopMs;',
+  },
+  {
+    name: 'attempts that begin without a lease',
+    file: 'delivery/incarnation.ts',
+    before: 'mayBegin: () => parts().lease.isHeld && parts().settler.unsettled < unsettledMax,',
+    after: 'mayBegin: () => parts().settler.unsettled < unsettledMax,',
+  },
+  {
+    name: 'a lease regained without looking who owns the streams',
+    file: 'delivery/incarnation.ts',
+    before: 'ownership.lookAtAll();',
+    after: '',
+  },
+  {
+    name: 'a claim from before the lease ended that is believed',
+    file: 'delivery/ownership.ts',
+    before: 'this.#announced.has(key) || this.#deps.lease.term !== term;',
+    after: 'this.#announced.has(key);',
+  },
+  {
+    name: 'a claim that cannot be repeated',
+    file: 'store/sqlite/ownership.ts',
+    before: 'if (ask.claim <= self.last_claim) return claimedBefore(deps, node, ask);',
+    after: 'if (ask.claim <= self.last_claim) return [];',
+  },
+  {
+    name: 'a change that is answered before the owner has seen it',
+    file: 'store/sqlite/ownership.ts',
+    before: 'return unseen === undefined;',
+    after: 'return true;',
+  },
+  {
+    name: 'a claim that does not raise the epoch',
+    file: 'store/sqlite/ownership.ts',
+    before: 'epoch = epoch + 1, claim',
+    after: 'epoch = max(epoch, 1), claim',
+  },
+  {
+    name: 'a new owner that waits for the leases of parked rows',
+    file: 'store/sqlite/ownership.ts',
+    before: `state = 'parked' and due_at is not null\``,
+    after: `state = 'parked' and due_at is null\``,
+  },
+  {
+    name: 'streams taken from a node whose lease lasts',
+    file: 'store/sqlite/ownership.ts',
+    before: 'where lease_until > 0 and lease_until <= ${nowMs}`;',
+    after: 'where lease_until > 0 and lease_until <= ${nowMs + 200}`;',
+  },
+  {
+    name: 'disabling that leaves the waiting retries',
+    file: 'store/sqlite/outcome.ts',
+    before: `score.health = failWaiting(db, { ...run, health: score.health }, 'retrying', tally.now);`,
+    after: '',
+  },
+  {
+    name: 'disabling one failure too late',
+    file: 'core/health.ts',
+    before: 'if (consecutive >= limits.consecutive)',
+    after: 'if (consecutive > limits.consecutive)',
+  },
+  {
+    name: 'a failure that is counted twice',
+    file: 'store/rules/settlement.ts',
+    before: `if (over) return { history, row: 'as it was', ended: undefined };
+  // A disabled`,
+    after: `// A disabled`,
+  },
+  {
+    name: 'a disabled stream that goes on until it is looked at',
+    file: 'delivery/ownership.ts',
+    before: `runner.state = 'stale';`,
+    after: '',
+  },
+  {
+    name: 'rows of a disabled stream that are sent after all',
+    file: 'delivery/prefetch/due-claims.ts',
+    before: `if (!runner.enabled && row.kind !== 'redelivery') return this.#refuse(runner, row);`,
+    after: '',
+  },
+  {
+    name: 'pruning by age alone',
+    file: 'store/sqlite/log.ts',
+    before: 'and offset <= ${passed}',
+    after: '',
+  },
+  {
+    name: 'pruning that forgets the bodies of open rows',
+    file: 'store/sqlite/log.ts',
+    before: 'where d.tenant = e.tenant and d.event_id = e.id and d.body is null)',
+    after: 'where d.tenant = e.tenant and d.event_id = e.id and d.body is not null)',
+  },
+  {
+    name: 'subscriptions that change for events of the past',
+    file: 'core/subscription.ts',
+    before:
+      'const index = subscriptions.findLastIndex((subscription) => subscription.after < offset);',
+    after: 'const index = subscriptions.length - 1;',
+  },
+  {
+    name: 'a cursor that passes a change its node has not seen',
+    file: 'store/sqlite/runs.ts',
+    before: 'return firstChangeFrom(subscriptions, run.cursor) ?? Infinity;',
+    after: 'return subscriptions.length > 0 ? Infinity : 0;',
+  },
+  {
+    name: 'a change that holds for events the node has yet to hear of',
+    file: 'delivery/prefetch/prefetch.ts',
+    before: 'if (changedAt > tail.head) this.skipped(tail, changedAt);',
+    after: '',
+  },
+  {
+    name: 'a node that goes on after a change it heard of too late',
+    file: 'delivery/ownership.ts',
+    before: 'if (runner.misjudged(owned)) return this.#beginAnew(runner, owned);',
+    after: '',
+  },
+  {
+    name: 'wake-ups that are trusted never to get lost',
+    file: 'delivery/prefetch/poll.ts',
+    before: 'await heads.checkChanged();',
+    after: '',
+  },
+  {
+    name: 'a page that is read by what a stream wanted before',
+    file: 'delivery/prefetch/page-reader.ts',
+    before: `if (runner.state === 'active') await read(runner);
+        else runner.reading = false;`,
+    after: 'await read(runner);',
+  },
+  {
+    name: 'retries that wait without a bound',
+    file: 'delivery/runner.ts',
+    before: 'this.rows + this.rowsPending < disable.consecutive',
+    after: 'this.rows >= 0',
+  },
+  {
+    name: 'a tail that keeps every event',
+    file: 'log/tail.ts',
+    before: 'while (this.#isFull()) this.#dropOldest();',
+    after: '',
+  },
+  {
+    name: 'queues that are filled without a bound',
+    file: 'delivery/prefetch/prefetch.ts',
+    before: 'if (runner.queue.length < this.#queueMax(runner) && this.#room(runner) > 0) {',
+    after: 'if (runner.queue.length >= 0) {',
+  },
+  {
+    name: 'attempts that go on while no result can be recorded',
+    file: 'delivery/incarnation.ts',
+    before: 'mayBegin: () => parts().lease.isHeld && parts().settler.unsettled < unsettledMax,',
+    after: 'mayBegin: () => parts().lease.isHeld,',
+  },
+  {
+    name: 'a window without a bound',
+    file: 'delivery/runner.ts',
+    before: 'this.window.settledAbove <= parkAfterEvents + gathering &&',
+    after: '',
+  },
+  {
+    name: 'a secret in an error message',
+    file: 'delivery/attempt.ts',
+    before: 'const secrets = attempt.target?.secrets ?? [];',
+    after: 'const secrets: string[] = [];',
+  },
+  {
+    name: 'a destination that is remembered after it changed',
+    file: 'delivery/runner.ts',
+    before: 'if (owned.stream.version !== this.stream.version) this.target = undefined;',
+    after: '',
+  },
+  {
+    name: 'a replay that reads ahead of the cursor',
+    file: 'store/rules/replay.ts',
+    before: 'const readable = Math.min(to, state.cursor);',
+    after: 'const readable = to;',
+  },
+  {
+    name: 'a replay that is over while deliveries of it wait',
+    file: 'store/rules/replay.ts',
+    before: `if (state.waiting > 0) return { step: 'wait' };`,
+    after: '',
+  },
+  {
+    name: 'a retry that is due far in the future',
+    file: 'delivery/attempt.ts',
+    before: 'delayMs: decision.waitMs,',
+    after: 'delayMs: decision.waitMs + 3_600_000,',
+  },
+  {
+    name: 'a retry that is found by polling only',
+    file: 'delivery/prefetch/due-timer.ts',
+    before: `noted.add(runner);
+      plan(runner.nextDueMs);`,
+    after: 'noted.add(runner);',
+  },
+  {
+    name: 'events that are found by polling only',
+    file: 'delivery/incarnation.ts',
+    before: 'feed.appended(tenant, tail, hint.events);',
+    after: '',
+  },
+  {
+    name: 'a test event that is found by polling only',
+    file: 'delivery/incarnation.ts',
+    before: `if (hint.kind === 'stream') ownership.changed(hint);`,
+    after: '',
+  },
+  {
+    name: 'streams of a dead node that nobody takes over',
+    file: 'delivery/prefetch/poll.ts',
+    before: 'ownership.claim();',
+    after: '',
+  },
+  {
+    name: 'a store that was replaced and is taken for one that is away',
+    file: 'delivery/store-retry.ts',
+    before: 'if (error instanceof StoreReplaced) {',
+    after: 'if (error instanceof StoreReplaced && closed) {',
+  },
+  {
+    name: 'results of before that are recorded after the store was replaced',
+    file: '../test/simulation/process.ts',
+    before: `'append head page firstSince settle claimDue feed '`,
+    after: `'append head page firstSince claimDue feed '`,
+  },
+  {
+    name: 'a store that went back and does not say so',
+    file: '../test/simulation/process.ts',
+    before: 'if (guardedCommands.has(what) && sentTo !== site.generation) {',
+    after: 'if (guardedCommands.size === 0) {',
+  },
+  {
+    name: 'settlements that are never synced',
+    file: 'store/sqlite/wal-sync.ts',
+    before: 'else this.#plan();',
+    after: '',
+  },
+  {
+    name: 'an append that is acknowledged before it is synced',
+    file: 'store/sqlite/append.ts',
+    before: 'if (walSync === undefined) done();',
+    after: 'if (walSync !== null) done();',
+  },
+  {
+    name: 'a replay up to where the log reached before it went back',
+    file: 'store/rules/replay.ts',
+    before: 'const to = Math.min(asked.to, head);',
+    after: 'const { to } = asked;',
+  },
+  {
+    name: 'the timer of due rows that goes by the wall clock',
+    file: 'delivery/prefetch/due-timer.ts',
+    before: 'const { clock, scheduler } = deps;',
+    after: `const { scheduler } = deps;
+  const clock = { ...deps.clock, elapsedMs: () => deps.clock.now() };`,
+  },
+  {
+    name: 'rows from while the clock was ahead that wait until then',
+    file: 'store/sqlite/due.ts',
+    before: '...lateRows(db, run, bounds),',
+    after: '',
+  },
+  {
+    name: 'a lease that ended while the clock stood still and is taken for one that lasted',
+    file: 'delivery/lease.ts',
+    before: 'const wasHeld = isHeld() && !answer.lapsed;',
+    after: 'const wasHeld = isHeld();',
+  },
+  {
+    name: 'instants that are stamped by the wall clock of a process',
+    file: 'store/sqlite/store.ts',
+    before: 'const time = deps.time ?? createGuardedTime(deps.clock);',
+    after: 'const time = { ...createGuardedTime(deps.clock), now: () => deps.clock.now() };',
+  },
+  {
+    name: 'kept bodies that are removed while deliveries need them',
+    file: 'store/sqlite/upkeep.ts',
+    before: 'if (needed === 1) continue;',
+    after: 'if (needed === 2) continue;',
+  },
+  {
+    name: 'history of open failures that leaves with its day',
+    file: 'store/sqlite/history-pruner.ts',
+    before: 'for (const delivery of page) keep(db, delivery, before);',
+    after: '',
+  },
+  {
+    name: 'a stream that is disabled at half of the bound on lag',
+    file: 'upkeep/lag-action.ts',
+    before: 'if (lagMs >= maxMs)',
+    after: 'if (lagMs >= maxMs / 2)',
+  },
+];

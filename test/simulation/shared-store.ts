@@ -1,0 +1,213 @@
+import type { DatabaseSync } from 'node:sqlite';
+import { createSeal } from '../../src/store/seal.ts';
+import { createHints } from '../../src/store/hints.ts';
+import type { LogEvent } from '../../src/core/types.ts';
+import type { Hint } from '../../src/store/port/hints.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { openConnection } from '../../src/store/sqlite/connection.ts';
+import { createDatabase, type Database } from '../../src/store/sqlite/database.ts';
+import { prepareSchema } from '../../src/store/sqlite/schema.ts';
+import type { WalSync } from '../../src/store/sqlite/wal-sync.ts';
+import { createSqliteStore } from '../../src/store/sqlite/store.ts';
+
+/** The store that all nodes share: the real one, in memory, empty but for its tenants. */
+export interface Site {
+  readonly store: Store;
+  /** The same tables, for reading past the store. */
+  readonly db: Database;
+  /** Their ids. */
+  readonly tenants: readonly number[];
+  /** Rises each time the store is put back. */
+  readonly generation: number;
+  /** Runs one command at a time: what is noted right after one sees no other. */
+  inTurn<T>(command: () => Promise<T>): Promise<T>;
+  /** The tables as they are now. */
+  snapshot(): Uint8Array;
+  /**
+   * Puts the tables back, as a fail-over to a replica that was behind does, or a restore: commands
+   * under way fail. The leases of all nodes last for `leaseMs` from now.
+   */
+  restore(tables: Uint8Array, leaseMs: number): void;
+  /** Puts the tables back to what was on the disk, and opens them as a process does that starts. */
+  reopen(tables: Uint8Array): void;
+  /** A hint for every process. */
+  tell(hint: Hint): void;
+  /** Calls `listener` with the events of each commit, which are told to nobody before they are synced. */
+  watchLog(listener: LogListener): void;
+  close(): void;
+}
+
+type LogListener = (tenant: number, events: readonly LogEvent[]) => void;
+
+/** When every history begins, by the clock of the store. */
+export const epochMillis = 1_772_357_400_000;
+
+const location = { path: ':memory:', file: undefined };
+const secretKey = new Uint8Array(32);
+
+/** Not random, as nothing here depends on it: a history has to be the same each time. */
+const random = (count: number): Uint8Array => new Uint8Array(count).fill(7);
+
+/** Empty tables, made once: they are copied for each history, which is quicker than making them. */
+let emptyTables: Promise<Uint8Array> | undefined;
+
+export async function createSite(
+  clock: { now(): number; elapsedMs(): number },
+  attach: (connection: DatabaseSync) => WalSync,
+  tenantCount: number,
+): Promise<Site> {
+  emptyTables ??= makeTables();
+  const hints = createHints({ report: raise });
+  const logListeners: LogListener[] = [];
+  const tellLog: LogListener = (tenant, events) => {
+    for (const listener of logListeners) listener(tenant, events);
+  };
+  const deps = { clock, attach, emit: hints.emit, tellLog };
+  let opened = open(await emptyTables, deps);
+  const replace = (tables: Uint8Array): void => {
+    void opened.walSync.close();
+    opened.connection.close();
+    opened = open(tables, deps);
+    generation += 1;
+  };
+  let generation = 1;
+  const store: Store = { ...forwarding(() => opened.store), watch: hints.watch };
+  const tenants: number[] = [];
+  while (tenants.length < tenantCount) {
+    const name = `tenant-${tenants.length + 1}`;
+    const answer = await store.tenants.create({ name, domain: `${name}.example.com` }, 0);
+    if (!('created' in answer)) throw new Error('An empty store refused a tenant.');
+    tenants.push(answer.created.id);
+  }
+  let last: Promise<unknown> = Promise.resolve();
+  return {
+    store,
+    get db() {
+      return opened.db;
+    },
+    tenants,
+    get generation() {
+      return generation;
+    },
+    inTurn: (command) => {
+      const result = last.then(command);
+      last = result.catch(() => undefined);
+      return result;
+    },
+    snapshot: () => opened.connection.serialize(),
+    restore: (tables, leaseMs) => {
+      replace(tables);
+      keepOwners(opened.db, tables, clock.elapsedMs() + leaseMs);
+    },
+    reopen: replace,
+    tell: hints.emit,
+    watchLog: (listener) => {
+      logListeners.push(listener);
+    },
+    close: () => opened.connection.close(),
+  };
+}
+
+interface Opened {
+  readonly connection: DatabaseSync;
+  readonly db: Database;
+  readonly walSync: WalSync;
+  readonly store: Store;
+}
+
+function open(
+  tables: Uint8Array,
+  deps: {
+    readonly clock: { now(): number; elapsedMs(): number };
+    readonly attach: (connection: DatabaseSync) => WalSync;
+    readonly emit: (hint: Hint) => void;
+    readonly tellLog: LogListener;
+  },
+): Opened {
+  const { clock, attach, emit, tellLog } = deps;
+  const connection = openConnection(location);
+  connection.deserialize(tables);
+  const walSync = attach(connection);
+  const given = { secretKey, random, clock, defer: queueMicrotask, report: raise };
+  const store = createSqliteStore(connection, given, walSync);
+  store.watch(emit);
+  const db = createDatabase(connection);
+  watchCommits(connection, db, tellLog);
+  return { connection, db, walSync, store };
+}
+
+/** Reads what each commit has appended. */
+function watchCommits(connection: DatabaseSync, db: Database, tellLog: LogListener): void {
+  const headsOf = (): Map<number, number> =>
+    new Map(
+      db.all<{ id: number; head: number }>`select id, head from tenants`.map(({ id, head }) => [
+        id,
+        head,
+      ]),
+    );
+  let before = headsOf();
+  const exec = connection.exec.bind(connection);
+  connection.exec = (sql) => {
+    exec(sql);
+    if (sql !== 'commit') return;
+    const heads = headsOf();
+    for (const [tenant, head] of heads) {
+      const after = before.get(tenant) ?? 0;
+      if (head > after) tellLog(tenant, eventsOf(db, tenant, after));
+    }
+    before = heads;
+  };
+}
+
+function eventsOf(db: Database, tenant: number, after: number): LogEvent[] {
+  return db.all<LogEvent>`
+    select offset, id, type, time, published_at as "publishedAt", body from events
+    where tenant = ${tenant} and offset > ${after} order by offset`;
+}
+
+/** Opening ends every lease, as the file of SQLite belongs to one process: here there are several. */
+function keepOwners(db: Database, tables: Uint8Array, leaseUntil: number): void {
+  const connection = openConnection(location);
+  connection.deserialize(tables);
+  const former = createDatabase(connection);
+  for (const { key, owner } of former.all<{ key: number; owner: string | null }>`
+    select key, owner from runs`) {
+    db.run`update runs set owner = ${owner} where key = ${key}`;
+  }
+  for (const { id } of former.all<{ id: string }>`select id from nodes where lease_until > 0`) {
+    db.run`update nodes set lease_until = ${leaseUntil} where id = ${id}`;
+  }
+  connection.close();
+}
+
+function raise(error: unknown): never {
+  throw error;
+}
+
+/** A store whose every method is that of the present one. */
+function forwarding(present: () => Store): Store {
+  const sections = Object.keys(present()).map((name) => {
+    const part = (): unknown => present()[name as keyof Store];
+    return [name, forwardingPart(part)];
+  });
+  return Object.fromEntries(sections) as Store;
+}
+
+type Method = (...args: unknown[]) => unknown;
+
+function forwardingPart(part: () => unknown): unknown {
+  if (typeof part() === 'function') return (...args: unknown[]) => (part() as Method)(...args);
+  const methods = Object.keys(part() as object).map((name) => [
+    name,
+    (...args: unknown[]) => (part() as Record<string, Method>)[name]?.(...args),
+  ]);
+  return Object.fromEntries(methods);
+}
+
+async function makeTables(): Promise<Uint8Array> {
+  const connection: DatabaseSync = openConnection(location);
+  await prepareSchema(connection, location, createSeal(secretKey, random));
+  const tables = connection.serialize();
+  connection.close();
+  return tables;
+}

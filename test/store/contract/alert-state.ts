@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Stream } from '../../../src/core/types.ts';
+import type { Engine } from './engine.ts';
+import {
+  addTenant,
+  createScene,
+  delivered,
+  failed,
+  start,
+  type Scene,
+  waitRule,
+} from './fixture.ts';
+
+const firstPage = { after: undefined, take: 10 };
+const always = { since: 0, upTo: start + 1_000_000 };
+
+export function looksContract(engine: Engine): void {
+  describe(`${engine.name}: looks.record`, () => recordContract(engine));
+  describe(`${engine.name}: looks.troubled`, () => troubledContract(engine));
+  describe(`${engine.name}: looks.standings`, () => standingsContract(engine));
+}
+
+function recordContract(engine: Engine): void {
+  test('a look is read as it was left, each tenant its own', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    const other = await addTenant(store, 'other');
+    const look = { at: start, state: '{"told": "ä𝄞"}' };
+    assert.equal(await store.looks.last(tenant), undefined);
+    assert.equal(await store.looks.record(tenant, undefined, look, false), true);
+    assert.deepEqual(await store.looks.last(tenant), look);
+    assert.equal(await store.looks.last(other.id), undefined);
+  });
+
+  test('of several that saw the same look one alone goes on', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    for (const [after, at] of [
+      [undefined, start],
+      [start, start + 1],
+    ] as const) {
+      const looks = ['a', 'b', 'c'].map((state) => ({ at, state }));
+      const written = await Promise.all(
+        looks.map((look) => store.looks.record(tenant, after, look, true)),
+      );
+      assert.deepEqual(
+        looks.filter((_, index) => written[index]),
+        [await store.looks.last(tenant)],
+      );
+    }
+  });
+
+  test('what another has gone on from is out of date', async (t) => {
+    const { store, tenant } = await createScene(engine, t);
+    await store.looks.record(tenant, undefined, { at: start, state: 'one' }, true);
+    await store.looks.record(tenant, start, { at: start + 1, state: 'two' }, true);
+    assert.equal(
+      await store.looks.record(tenant, start, { at: start + 2, state: 'late' }, true),
+      false,
+    );
+    assert.equal(
+      await store.looks.record(tenant, undefined, { at: start, state: 'no' }, true),
+      false,
+    );
+    assert.deepEqual(await store.looks.last(tenant), { at: start + 1, state: 'two' });
+  });
+}
+
+function standingsContract(engine: Engine): void {
+  const quiet = { last: undefined, mayBeTroubled: false };
+
+  test('standings: each tenant has its own look and its own trouble, in the order asked for', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const other = await addTenant(store, 'other');
+    const stream = await scene.addStream();
+    const asked = [other.id, 999, tenant];
+    assert.deepEqual(await store.looks.standings(asked), [quiet, quiet, quiet]);
+    const look = { at: start, state: '{"told": 1}' };
+    await store.looks.record(other.id, undefined, look, false);
+    await end(scene, stream, 'failed');
+    assert.deepEqual(await store.looks.standings(asked), [
+      { last: look, mayBeTroubled: false },
+      quiet,
+      { last: undefined, mayBeTroubled: true },
+    ]);
+    assert.deepEqual(await store.looks.standings([]), []);
+  });
+
+  test('standings: a stream that was disabled by a limit is trouble, also once it is enabled', async (t) => {
+    const scene = await createScene(engine, t);
+    const { store, tenant } = scene;
+    const stream = await scene.addStream();
+    scene.limits = { consecutive: 1, total: 100 };
+    await end(scene, stream, 'failed');
+    await change(scene, stream, { status: 'enabled' });
+    const [failure] = (await store.deliveries.listFailures(tenant, stream.id, firstPage)).items;
+    assert.ok(failure);
+    await store.deliveries.redeliver(tenant, stream.id, failure.event.id);
+    const owned = await ownedOf(scene, stream);
+    await scene.settle(owned, {
+      outcomes: [delivered(failure.event, { kind: 'redelivery', hasRow: true })],
+    });
+    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+    assert.deepEqual(await store.looks.standings([tenant]), [
+      { last: undefined, mayBeTroubled: true },
+    ]);
+  });
+}
+
+function troubledContract(engine: Engine): void {
+  test('a stream without trouble is not named', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    await end(scene, stream, 'delivered');
+    assert.deepEqual(await scene.store.looks.troubled(scene.tenant, always), []);
+  });
+
+  test('counters are told, and whether there are failures of the window', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream({ name: 'crm' });
+    for (const seconds of [0, 1, 2, 3]) {
+      scene.now = start + seconds * 1000;
+      await end(scene, stream, 'failed');
+    }
+    await end(scene, stream, 'delivered');
+    const window = { since: start, upTo: start + 2000 };
+    assert.deepEqual(await scene.store.looks.troubled(scene.tenant, window), [
+      {
+        id: stream.id,
+        name: 'crm',
+        status: 'enabled',
+        health: { consecutive: 0, total: 4 },
+        disabledAt: undefined,
+        failedWithin: true,
+      },
+    ]);
+    for (const empty of [
+      { since: start - 2, upTo: start - 1 },
+      { since: start + 3000, upTo: Number.MAX_SAFE_INTEGER },
+    ]) {
+      const found = await scene.store.looks.troubled(scene.tenant, empty);
+      assert.deepEqual(
+        found.map(({ failedWithin }) => failedWithin),
+        [false],
+      );
+    }
+  });
+
+  test('another tenant is not told of', async (t) => {
+    const scene = await createScene(engine, t);
+    const other = await addTenant(scene.store, 'other');
+    await end(scene, await scene.addStream(), 'failed');
+    assert.deepEqual(await scene.store.looks.troubled(other.id, always), []);
+  });
+
+  test('a stream that a limit disabled says when, also after somebody has enabled it', async (t) => {
+    const scene = await createScene(engine, t);
+    const stream = await scene.addStream();
+    scene.limits = { consecutive: 1, total: 100 };
+    await end(scene, stream, 'failed');
+    const disabledAt = async () => {
+      const [found] = await scene.store.looks.troubled(scene.tenant, always);
+      return found?.disabledAt;
+    };
+    assert.equal(await disabledAt(), start);
+    await change(scene, stream, { name: 'renamed' });
+    assert.equal(await disabledAt(), start);
+    await change(scene, stream, { status: 'enabled' });
+    assert.equal(await disabledAt(), start);
+    await change(scene, stream, { status: 'disabled' });
+    assert.equal(await disabledAt(), start);
+  });
+}
+
+/** One event of the stream ends so. */
+async function end(scene: Scene, stream: Stream, how: 'delivered' | 'failed'): Promise<void> {
+  const [event] = await scene.publish('user.created');
+  assert.ok(event);
+  const { epoch, run, cursor } = await ownedOf(scene, stream);
+  const { tenant, id, version } = stream;
+  const outcomes = [how === 'failed' ? failed(event) : delivered(event)];
+  const settlement = { tenant, stream: id, epoch, run, version, cursor, outcomes };
+  const answer = await scene.settleMany([settlement]);
+  assert.equal(answer.streams[0]?.result, 'recorded');
+}
+
+async function ownedOf(scene: Scene, stream: Stream) {
+  const ref = { tenant: stream.tenant, stream: stream.id };
+  const node = await scene.node();
+  const [owned] = await scene.store.ownership.owned(node, [ref], waitRule);
+  return owned ?? scene.own(stream);
+}
+
+async function change(scene: Scene, stream: Stream, to: Partial<Stream>): Promise<void> {
+  const answer = await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+    after: { ...before, ...to },
+  }));
+  assert.ok('updated' in answer);
+}

@@ -1,0 +1,256 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import type {
+  Appended,
+  DeliveredEvent,
+  Health,
+  HealthLimits,
+  NewEvent,
+  Offset,
+  Stream,
+  Tenant,
+  Node,
+} from '../../../src/core/types.ts';
+import type { DueRules } from '../../../src/store/port/deliveries.ts';
+import type { Hint } from '../../../src/store/port/hints.ts';
+import type { CursorRaise, OwnedStream } from '../../../src/store/port/ownership.ts';
+import type {
+  Outcome,
+  SettleAnswer,
+  SettledStream,
+  Settlement,
+} from '../../../src/store/port/settlement.ts';
+import type { Store } from '../../../src/store/port/store.ts';
+import type { WaitRule } from '../../../src/store/port/time.ts';
+import type { Engine, TestTime } from './engine.ts';
+
+/** 2026-03-01T09:30:00.000Z */
+export const start = 1_772_357_400_000;
+
+/** High enough that nothing is disabled by accident. */
+export const noLimits: HealthLimits = { consecutive: 1_000_000, total: 1_000_000 };
+
+/** Longer than any row of these tests waits. */
+export const waitRule: WaitRule = { longestWaitMs: 86_400_000 };
+export const dueRules: DueRules = { ...waitRule, leaseMs: 15_000 };
+
+/** Longer than any test takes. */
+export const leaseMs = 3_600_000;
+
+let claims = 0;
+
+/** A number for a claim, above all those before. */
+export function nextClaim(): number {
+  claims += 1;
+  return claims;
+}
+
+/** A store with one tenant, and short words for what the tests do to it. */
+export interface Scene {
+  readonly store: Store;
+  readonly tenant: number;
+  /** The time of the store. */
+  now: number;
+  limits: HealthLimits;
+  readonly hints: Hint[];
+  /** Appends one event of each type; answers them as a delivery sees them. */
+  publish(...types: string[]): Promise<LoggedEvent[]>;
+  addStream(given?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
+  /** Makes this scene's node the owner of every free stream and answers the one asked for. */
+  own(stream: Stream): Promise<OwnedStream>;
+  /** Ends the lease of this scene's node: nobody waits for it to see a change. */
+  retire(): Promise<void>;
+  /** Settles outcomes of one owned stream, in a batch of their own. */
+  settle(owned: OwnedStream, settlement: SettleGiven): Promise<SettledStream>;
+  settleMany(settlements: readonly Settlement[], batch?: number): Promise<SettleAnswer>;
+  health(stream: Stream): Promise<Health>;
+  node(): Promise<Node>;
+}
+
+export type SettleGiven = Partial<Settlement> & { outcomes?: readonly Outcome[] };
+
+export type LoggedEvent = DeliveredEvent & { readonly offset: Offset };
+
+export async function createScene(engine: Engine, t: TestContext): Promise<Scene> {
+  const opened = await engine.open();
+  t.after(() => opened.close());
+  const tenant = await addTenant(opened.store, 'main');
+  return sceneOf(opened.store, tenant.id, opened.time);
+}
+
+export async function addTenant(store: Store, name: string): Promise<Tenant> {
+  const answer = await store.tenants.create({ name, domain: `${name}.example.com` }, start);
+  assert.ok('created' in answer);
+  return answer.created;
+}
+
+/** The same over a store that has the tenant already. */
+export function sceneOf(store: Store, tenant: number, time: TestTime = { at: start }): Scene {
+  const hints: Hint[] = [];
+  store.watch((hint) => hints.push(hint));
+  let joined: Promise<Node> | undefined;
+  let batches = 0;
+  const scene: Scene = {
+    store,
+    tenant,
+    get now() {
+      return time.at;
+    },
+    set now(to) {
+      time.at = to;
+    },
+    limits: noLimits,
+    hints,
+    publish: async (...types) => {
+      const events = types.map((type) => newEvent({ type, time: scene.now }));
+      const appended = await store.log.append(tenant, events);
+      return events.map((event, index) => logged(event, appended[index]));
+    },
+    addStream: async (given = {}) => {
+      const answer = await store.streams.create(newStream(tenant, scene.now, given), {
+        streamsMax: 1000,
+      });
+      assert.ok('created' in answer);
+      return answer.created;
+    },
+    own: async (stream) => {
+      await store.ownership.heartbeat(await scene.node(), leaseMs);
+      const claimed = await store.ownership.claim(await scene.node(), {
+        claim: nextClaim(),
+        take: 1000,
+        ...waitRule,
+      });
+      const owned = claimed.find((item) => item.stream.id === stream.id);
+      assert.ok(owned, 'the stream was free and had something to do');
+      return owned;
+    },
+    retire: async () => {
+      await store.ownership.heartbeat(await scene.node(), 0);
+    },
+    settle: async (owned, given) => {
+      const answer = await scene.settleMany([settlementOf(owned, given)]);
+      const [settled] = answer.streams;
+      assert.ok(settled);
+      return settled;
+    },
+    settleMany: async (settlements, batch) => {
+      batches = batch ?? batches + 1;
+      const node = await scene.node();
+      const { limits } = scene;
+      return store.deliveries.settle({ node, batch: batches, settlements, limits });
+    },
+    health: async (stream) => {
+      const health = await store.streams.health(tenant, stream.id);
+      assert.ok(health);
+      return health;
+    },
+    node: () => (joined ??= store.ownership.join('node-a', leaseMs)),
+  };
+  return scene;
+}
+
+function logged(event: NewEvent, appended: Appended | undefined): LoggedEvent {
+  assert.ok(appended);
+  const { id, type, time, body } = event;
+  return { id, type, time, body, offset: appended.offset };
+}
+
+/** A settlement of an owned stream; its cursor stays where it was unless given. */
+export function settlementOf(owned: OwnedStream, given: SettleGiven = {}): Settlement {
+  const { stream, epoch, run, cursor } = owned;
+  const { tenant, id, version } = stream;
+  return { tenant, stream: id, epoch, run, version, cursor, outcomes: [], ...given };
+}
+
+/** How an owner gives a stream up, or writes its cursor. */
+export function raiseOf({ stream, epoch, run, cursor }: OwnedStream): CursorRaise {
+  const { tenant, id, version } = stream;
+  return { tenant, stream: id, epoch, run, version, cursor };
+}
+
+let made = 0;
+
+/** An id of its own for every call, rising like those that Leat makes. */
+export function newId(prefix: 'evt' | 'est' | 'rpl'): string {
+  made += 1;
+  return `${prefix}_${String(made).padStart(22, '0')}`;
+}
+
+export function newEvent(given: Partial<NewEvent> = {}): NewEvent {
+  const id = given.id ?? newId('evt');
+  const type = given.type ?? 'user.created';
+  const body = JSON.stringify({ id, type, data: {} });
+  return { id, chosen: false, type, time: start, body, ...given };
+}
+
+export function newStream(
+  tenant: number,
+  now: number,
+  given: Partial<Stream> & { types?: readonly string[] } = {},
+): Parameters<Store['streams']['create']>[0] {
+  const id = given.id ?? newId('est');
+  return {
+    tenant,
+    id,
+    name: id,
+    status: 'enabled',
+    types: ['user.created'],
+    destination: {
+      type: 'webhook',
+      endpoint: 'https://hooks.example.net/leat',
+      authorization: { method: 'bearer', token: 'kept-secret' },
+    },
+    signingSecrets: [{ secret: 'whsec_AAEC', createdAt: now, expiresAt: undefined }],
+    createdAt: now,
+    updatedAt: now,
+    ...given,
+  };
+}
+
+// Outcomes
+
+type Given = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow'>> & {
+  /** How long ago the attempt began. */
+  agoMs?: number;
+  error?: string;
+  delayMs?: number;
+  leaseMs?: number;
+  status?: number | undefined;
+};
+
+const attempted = { agoMs: 0, durationMs: 35.25, status: 503 };
+const firstAttempt = { kind: 'first', attempt: 1, hasRow: false } as const;
+
+export function delivered(event: DeliveredEvent, given: Given = {}): Outcome {
+  return { ...firstAttempt, ...attempted, status: 200, ...given, event, result: 'delivered' };
+}
+
+export function failed(event: DeliveredEvent, given: Given = {}): Outcome {
+  const error = '503 - busy';
+  return { ...firstAttempt, ...attempted, error, ...given, event, result: 'failed' };
+}
+
+export function retry(event: DeliveredEvent, given: Given = {}): Outcome {
+  const error = '503 - busy';
+  const delayMs = 1000;
+  return { ...firstAttempt, ...attempted, error, delayMs, ...given, event, result: 'retry' };
+}
+
+export function parked(event: DeliveredEvent, given: Given = {}): Outcome {
+  return { ...firstAttempt, leaseMs: 15_000, ...given, event, result: 'parked' };
+}
+
+/** Deliveries that the store hands out as due now. */
+export async function claimDue(scene: Scene, owned: OwnedStream, take = 100) {
+  const { stream, epoch } = owned;
+  const ask = { tenant: stream.tenant, stream: stream.id, epoch, take };
+  const [answer] = await scene.store.deliveries.claimDue([ask], dueRules);
+  assert.ok(answer);
+  return answer;
+}
+
+export async function failuresOf(scene: Scene, stream: Stream) {
+  const query = { after: undefined, take: 1000 };
+  const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+  return page.items;
+}

@@ -1,0 +1,748 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, test, type TestContext } from 'node:test';
+import { systemClock, systemRandom } from '../../src/clock.ts';
+import { StartRefused } from '../../src/core/errors.ts';
+import { storeLocation } from '../../src/core/value.ts';
+import { type Moved, moveStore } from '../../src/store/migrate-store/migrate-store.ts';
+import {
+  createMoveProgress,
+  type MoveProgressListener,
+} from '../../src/store/migrate-store/progress.ts';
+import { movedTables } from '../../src/store/migrate-store/tables.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { createDatabase } from '../../src/store/postgres/database.ts';
+import { createHosts } from '../../src/store/postgres/hosts.ts';
+import { openMoveTarget, refuseHalfMoved } from '../../src/store/postgres/migrate-store.ts';
+import { createSeal } from '../../src/store/seal.ts';
+import { openMoveSource } from '../../src/store/sqlite/migrate-store.ts';
+import {
+  makePlace,
+  runLeat,
+  secretKey as programKey,
+  spawnLeat,
+  startLeat,
+} from '../helpers/leat.ts';
+import { query, sharedPostgres } from '../helpers/postgres.ts';
+import {
+  addTenant,
+  claimDue,
+  delivered,
+  failed,
+  failuresOf,
+  newEvent,
+  parked,
+  raiseOf,
+  retry,
+  sceneOf,
+  start,
+} from './contract/fixture.ts';
+
+const secretKey = Buffer.alloc(32, 7);
+const silent: MoveProgressListener = { show: () => {}, end: () => {} };
+/** What is hard to carry: quotes, braces, words of array literals, characters of many bytes. */
+const hardTexts = ['null', '', '{"a":"\\"b\\\\"}', "o'clock, {x,y}", 'Zoë 🦊\n\t', '\\x00', '"'];
+
+describe('a move to PostgreSQL', { concurrency: 2 }, () => {
+  test('carries every table, and the store works there', async (t) => {
+    const place = await filledPlace(t);
+    const moved = await run(place);
+    assert.equal(moved.wasComplete, false);
+    for (const table of movedTables) {
+      const rows = moved.tables.find(({ name }) => name === table.name)?.rows ?? 0;
+      assert.ok(rows > 0, `${table.name} has rows to carry`);
+      assert.equal(await countOf(place.url, table.name), rows, table.name);
+    }
+    assert.equal(await countOf(place.url, 'log_days'), 5, 'the days of the log are listed');
+    const before = await withSource(place, seenOf);
+    const store = await openTarget(t, place);
+    assert.deepEqual(await seenOf(store), before);
+    await assertWorks(store);
+  });
+
+  test('a replay in its midst goes on where it was', async (t) => {
+    const place = await filledPlace(t);
+    await run(place);
+    const store = await openTarget(t, place);
+    const scene = sceneOf(store, 1);
+    const stream = await store.streams.get(1, 'est_kept');
+    assert.ok(stream);
+    const owned = await scene.own(stream);
+    const { rows: waiting } = await claimDue(scene, owned);
+    assert.deepEqual(
+      waiting.map(({ kind }) => kind),
+      ['first', 'first', 'replay'],
+    );
+    const outcomesOf = (rows: typeof waiting) =>
+      rows.map(({ event, kind }) => delivered(event, { kind, hasRow: true }));
+    await scene.settle(owned, { outcomes: outcomesOf(waiting) });
+    const ask = { ...raiseOf(owned), replay: 'rpl_kept', take: 9, waitingMax: 9 };
+    assert.equal((await store.replays.feed(ask)).fed, 3);
+    const { rows } = await claimDue(scene, owned);
+    const offsets = rows.map(({ event }) => event.offset);
+    assert.deepEqual(offsets, [3, 5, 6]);
+    await scene.settle(owned, { outcomes: outcomesOf(rows) });
+    assert.equal((await store.replays.feed(ask)).result, 'over');
+    const over = await store.replays.get(1, stream.id, 'rpl_kept');
+    assert.deepEqual([over?.status, over?.matched, over?.sent, over?.failed], ['done', 4, 4, 0]);
+  });
+
+  // Rows of attempts_kept are carried as attempts.
+  test('carries every column that is not about a process', async (t) => {
+    const file = join(folderFor(t), 'leat.db');
+    const store = await openSource(file);
+    await store.close();
+    const db = new DatabaseSync(file);
+    const columns = db
+      .prepare(
+        `select t.name || '.' || c.name as name from sqlite_schema t, pragma_table_info(t.name) c
+        where t.type = 'table' and t.name not in ('nodes', 'leat_migrations', 'leat_schema',
+          'sqlite_sequence', 'leaving_tenants', 'leaving_runs', 'attempts_kept')`,
+      )
+      .all();
+    db.close();
+    const carried = new Set(
+      movedTables.flatMap((table) => table.columns.map(({ name }) => `${table.name}.${name}`)),
+    );
+    assert.deepEqual(
+      columns.map(({ name }) => String(name)).filter((name) => !carried.has(name)),
+      ['runs.owner', 'runs.claim', 'runs.unseen'],
+    );
+  });
+
+  test('leaves the source as it was, and no file beside it', async (t) => {
+    const place = await filledPlace(t);
+    const before = checksumOf(place.file);
+    await run(place);
+    assert.equal(checksumOf(place.file), before);
+    assert.equal(existsSync(`${place.file}-wal`), false);
+    assert.equal(existsSync(`${place.file}-shm`), false);
+  });
+
+  test('reads what a crash left in the WAL, and leaves that too', async (t) => {
+    const place = await filledPlace(t);
+    const store = await openSource(place.file);
+    const scene = sceneOf(store, 1);
+    await scene.publish('user.created', 'user.created');
+    const head = await store.log.head(1);
+    const file = join(place.folder, 'crashed.db');
+    for (const end of ['', '-wal']) copyFileSync(`${place.file}${end}`, `${file}${end}`);
+    await store.close();
+    const before = ['', '-wal'].map((end) => checksumOf(`${file}${end}`));
+    await run({ ...place, file });
+    assert.deepEqual(
+      ['', '-wal'].map((end) => checksumOf(`${file}${end}`)),
+      before,
+    );
+    const target = await openTarget(t, place);
+    assert.equal(await target.log.head(1), head);
+  });
+
+  test('leaves out what an append that did not end wrote above the head', async (t) => {
+    const place = await filledPlace(t);
+    const db = new DatabaseSync(place.file);
+    db.exec(`
+      insert into events (tenant, offset, id, type, time, published_at, body)
+      select id, head + 1, 'evt_unended', 'user.created', 0, 0, '{}' from tenants where id = 1`);
+    db.close();
+    const moved = await run(place);
+    const events = moved.tables.find(({ name }) => name === 'events')?.rows;
+    assert.equal(await countOf(place.url, 'events'), events);
+    const target = await openTarget(t, place);
+    const head = await target.log.head(1);
+    const [next] = await target.log.append(1, [newEvent()]);
+    assert.equal(next?.offset, head + 1);
+  });
+
+  test('goes on where it was cut off, after any batch', async (t) => {
+    const place = await filledPlace(t);
+    const steps: string[] = [];
+    let carried = 0;
+    while (!steps.includes('comparing')) {
+      const show: MoveProgressListener['show'] = ({ step, done }) => {
+        steps.push(step);
+        assert.ok(step === 'comparing' || done > carried, 'no row is carried again');
+        carried = done;
+        throw new Error('cut off');
+      };
+      await assert.rejects(run(place, { show, end: () => {} }), /cut off/);
+    }
+    assert.ok(steps.length > movedTables.length);
+    const moved = await run(place);
+    assert.equal(moved.copied, 0);
+    assert.equal((await run(place)).wasComplete, true);
+  });
+
+  test('keeps servers away until it has come to its end', async (t) => {
+    const place = await filledPlace(t);
+    const db = createDatabase({ hosts: createHosts(place.url, 'test'), connectionsMax: 1 });
+    t.after(() => db.close());
+    await refuseHalfMoved(db, 'the database');
+    await cutAtComparison(place);
+    await assert.rejects(refuseHalfMoved(db, 'the database'), {
+      name: 'StartRefused',
+      message: /^LEAT_STORE: the database holds a store that has not come as a whole/,
+    });
+    await run(place);
+    await refuseHalfMoved(db, 'the database');
+  });
+
+  for (const [table, planted] of [
+    ['events', `update events set body = body || ' ' where "offset" = 3`],
+    ['attempts', 'delete from attempts where number = (select max(number) from attempts)'],
+    ['streams', `update streams set destination = destination || '\\x00'::bytea`],
+    [
+      'users',
+      `insert into users select 9, id, connection, email, username, password_hash,
+      profile, created_at, updated_at from users limit 1`,
+    ],
+  ] as const) {
+    test(`notices a difference in ${table}`, async (t) => {
+      const place = await filledPlace(t);
+      await cutAtComparison(place);
+      await query(place.url, planted);
+      for (let round = 0; round < 2; round += 1) {
+        await assert.rejects(run(place), {
+          name: 'StartRefused',
+          message: new RegExp(
+            `^--to: ${table} in postgres://\\S+ is not what the source has, first`,
+          ),
+        });
+      }
+    });
+  }
+});
+
+describe('a move is refused', { concurrency: 2 }, () => {
+  test('with a key that does not fit the source', async (t) => {
+    const place = await filledPlace(t);
+    await assert.rejects(run(place, silent, Buffer.alloc(32, 8)), {
+      name: 'StartRefused',
+      message: /^LEAT_SECRET_KEY: does not fit the secrets in \S+leat\.db, set the key/,
+    });
+    assert.deepEqual(await tablesOf(place.url), []);
+  });
+
+  test('with a key that does not fit the target', async (t) => {
+    const place = await filledPlace(t);
+    const other = await openAt(place.url, Buffer.alloc(32, 8));
+    await other.close();
+    await assert.rejects(run(place), {
+      message: /^LEAT_SECRET_KEY: does not fit the secrets in postgres:/,
+    });
+  });
+
+  test('into a store that others work with', async (t) => {
+    const place = await filledPlace(t);
+    const other = await openAt(place.url, secretKey);
+    await addTenant(other, 'foreign');
+    await other.close();
+    await assert.rejects(run(place), {
+      name: 'StartRefused',
+      message: /^--to: postgres:\S+ is the store of others already: name an empty database$/,
+    });
+    assert.equal(await countOf(place.url, 'tenants'), 1);
+  });
+
+  test('into a part of another store', async (t) => {
+    const [place, other] = [await filledPlace(t), await filledPlace(t)];
+    await cutAtComparison(place);
+    await assert.rejects(run({ ...other, url: place.url }), {
+      message: /^--to: \S+ holds a part of another store: end that move/,
+    });
+  });
+
+  for (const name of ['tenants', 'events']) {
+    test(`while another one writes the same ${name}`, async (t) => {
+      const place = await filledPlace(t);
+      const table = movedTables.find((moved) => moved.name === name);
+      assert.ok(table);
+      const source = openMoveSource(place.file);
+      t.after(() => source.close());
+      const rows = source.read(table, undefined, { rows: 100, characters: 1_000_000 });
+      assert.ok(rows.length > 1);
+      const deps = { seal: createSeal(secretKey, systemRandom), keyProof: source.keyProof };
+      const targets = [
+        await openMoveTarget(place.url, deps),
+        await openMoveTarget(place.url, deps),
+      ];
+      const ends = await Promise.allSettled(targets.map((target) => target.write(table, rows)));
+      await Promise.all(targets.map((target) => target.close()));
+      const [refused, ...more] = ends.filter((end) => end.status === 'rejected');
+      assert.deepEqual(more, []);
+      assert.ok(refused?.reason instanceof StartRefused);
+      assert.match(refused.reason.message, /^--to: another move to postgres:\S+ is under way$/);
+      assert.equal(await countOf(place.url, name), rows.length);
+    });
+  }
+
+  test('while a server runs on the source', async (t) => {
+    const place = await filledPlace(t);
+    const running = await openSource(place.file);
+    t.after(() => running.close());
+    await assert.rejects(run(place), {
+      name: 'StartRefused',
+      message:
+        /^--from: \S+leat\.db is in use by another process, stop that one and run this again$/,
+    });
+  });
+
+  test('from a file that is not there, or not a store', async (t) => {
+    const place = await filledPlace(t);
+    const missing = join(place.folder, 'missing.db');
+    await assert.rejects(run({ ...place, file: missing }), {
+      message: `--from: ${missing} does not exist`,
+    });
+    assert.equal(existsSync(missing), false);
+    const strange = join(place.folder, 'strange.db');
+    new DatabaseSync(strange).exec('create table notes (text)');
+    await assert.rejects(run({ ...place, file: strange }), {
+      message: `--from: ${strange} is not a store of Leat`,
+    });
+  });
+
+  for (const [what, made, reason] of [
+    [
+      'an older',
+      'delete from leat_migrations where name = (select max(name) from leat_migrations)',
+      /was last used by an older version of Leat: start this one on it once, stop it and run/,
+    ],
+    [
+      'a newer',
+      `insert into leat_migrations values ('0999_future', '')`,
+      /was changed by a newer version of Leat \(0999_future\): run that version/,
+    ],
+    [
+      'another',
+      `update leat_migrations set checksum = '' where name = '0001_log'`,
+      /was made by another edition of Leat \(its 0001_log is not this one's 0001_log\): run/,
+    ],
+  ] as const) {
+    test(`from a store of ${what} version`, async (t) => {
+      const place = await filledPlace(t);
+      change(place.file, made);
+      const before = checksumOf(place.file);
+      await assert.rejects(run(place), ({ name, message }: Error) => {
+        assert.equal(name, 'StartRefused');
+        assert.ok(message.startsWith(`--from: ${place.file} was `), message);
+        assert.match(message, reason);
+        return true;
+      });
+      assert.equal(checksumOf(place.file), before);
+      assert.deepEqual(await tablesOf(place.url), []);
+    });
+  }
+
+  test('for a text that PostgreSQL cannot hold, by table and key', async (t) => {
+    const place = await filledPlace(t);
+    change(place.file, `update users set profile = 'a' || char(0) || 'b' where id = 'user 3'`);
+    await assert.rejects(run(place), {
+      name: 'StartRefused',
+      message: /^--from: users \(tenant 1, id "user 3"\) has U\+0000 in profile, which/,
+    });
+    change(place.file, `update users set profile = '{}' where id = 'user 3'`);
+    assert.equal((await run(place)).wasComplete, false);
+  });
+
+  test('for a number that PostgreSQL cannot hold, by table and key', async (t) => {
+    const place = await filledPlace(t);
+    change(place.file, `update clients set version = 3000000000 where id = 'client 2'`);
+    await assert.rejects(run(place), {
+      name: 'StartRefused',
+      message: /^--from: clients \(tenant 1, id "client 2"\) is refused by PostgreSQL: /,
+    });
+  });
+});
+
+describe('leat migrate-store', () => {
+  test('moves what a server made, after kill -9 too, and the next one serves it', async (t) => {
+    const place = await makePlace();
+    t.after(() => place.remove());
+    const url = await databaseFor(t);
+    const words = ['migrate-store', '--from', `sqlite:${place.file}`, '--to', url];
+    const env = { LEAT_SECRET_KEY: programKey.toString('base64') };
+
+    const first = await startLeat(place);
+    const made = await first.send('POST', '/api/v2/users', {
+      email: 'ada@example.com',
+      password: 'correct-horse-battery',
+      connection: 'Username-Password-Authentication',
+    });
+    assert.equal(made.status, 201);
+    const refused = await runLeat(words, env);
+    assert.equal(refused.code, 1);
+    assert.match(refused.output, /^--from: \S+ is in use by another process, stop that one/);
+    assert.equal(await first.stop(), 0);
+
+    fillLog(place.file, 30_000);
+    const before = checksumOf(place.file);
+    const { child, output } = spawnLeat(words, env);
+    while (!/copying events/.test(output())) {
+      await Promise.race([once(child.stderr ?? child, 'data'), once(child, 'close')]);
+    }
+    child.kill('SIGKILL');
+    await once(child, 'close');
+
+    const settings = { LEAT_STORE: url };
+    const { code, output: text } = await runLeat(words, env);
+    assert.equal(code, 0, text);
+    assert.match(text, /copying events: [\d,]+ of [\d,]+ rows, \d+ s left/);
+    assert.match(text, /events +30,00\d  [0-9a-f]{16}/);
+    assert.match(text, /Next: set LEAT_STORE to the database, then leat start\./);
+    assert.equal(checksumOf(place.file), before);
+    const again = await runLeat(words, env);
+    assert.equal(again.code, 0);
+    assert.match(
+      again.output,
+      /^Nothing was done: this store came to \S+ before\. What the source took in since then is not there; it takes a move to another, empty database\.$/m,
+    );
+    assert.doesNotMatch(again.output, /Next:/);
+
+    const second = await startLeat(place, settings);
+    const found = await second.send('GET', '/api/v2/users-by-email?email=ada@example.com');
+    assert.equal(found.status, 200);
+    assert.equal(((await found.json()) as unknown[]).length, 1);
+    assert.equal(await second.stop(), 0);
+  });
+
+  test('finds the key that was kept beside the source, and makes none', async (t) => {
+    const place = await makePlace();
+    t.after(() => place.remove());
+    const words = ['migrate-store', '--from', `sqlite:${place.file}`, '--to', await databaseFor(t)];
+    const store = await openAt(`sqlite:${place.file}`, secretKey);
+    await store.close();
+    const refused = await runLeat(words, {}, { cwd: place.folder });
+    assert.equal(refused.code, 1);
+    assert.match(refused.output, /^LEAT_SECRET_KEY: is not set and \S+ has no secret\.key/);
+    assert.equal(existsSync(join(place.folder, 'secret.key')), false);
+  });
+
+  test('names the option that is wrong', async () => {
+    const wrong = [
+      [
+        ['--from', 'leat.db', '--to', 'postgres://h/d'],
+        /^--from: what it names is not sqlite:<path>/,
+      ],
+      [['--from', 'sqlite:a.db', '--to', 'sqlite:b.db'], /^--to: names no PostgreSQL database/],
+      [['--from', 'postgres://h/d', '--to', 'postgres://h/d'], /^--from: names no SQLite file/],
+    ] as const;
+    const env = { LEAT_SECRET_KEY: programKey.toString('base64') };
+    for (const [words, line] of wrong) {
+      const { code, output } = await runLeat(['migrate-store', ...words], env);
+      assert.equal(code, 1);
+      assert.match(output, line);
+    }
+  });
+});
+
+describe('the progress of a move', () => {
+  const shown = (isTTY: boolean, columns?: number): string => {
+    let text = '';
+    let now = 0;
+    const out = {
+      isTTY,
+      columns,
+      write: (part: string | Uint8Array) => (text += String(part)) !== '',
+    };
+    const progress = createMoveProgress(out, () => (now += 100));
+    for (let done = 0; done <= 2000; done += 50) {
+      progress.show({ step: 'copying', table: 'events', done, total: 2000 });
+    }
+    progress.end();
+    return text;
+  };
+
+  test('is a bar on a terminal', () => {
+    assert.match(shown(true), /\r#{15}\.{15} copying events: 1,000 of 2,000 rows, \d+ s left/);
+    assert.ok(shown(true).endsWith('\r\u001b[K'));
+  });
+
+  test('is no wider than the terminal', () => {
+    const widest = shown(true, 200);
+    assert.equal(shown(true, 0), widest);
+    const lines = shown(true, 60).split('\r').slice(1, -1);
+    assert.equal(lines.length, 41);
+    for (const line of lines) {
+      assert.ok(line.endsWith('\u001b[K'));
+      assert.ok(line.length - '\u001b[K'.length <= 59, line);
+    }
+    assert.match(lines.at(-1) ?? '', /^#{30} copying events: 2,000 of 2/);
+  });
+
+  test('has no estimate at the first point of a step', () => {
+    let text = '';
+    let now = 0;
+    const out = {
+      isTTY: false,
+      write: (part: string | Uint8Array) => (text += String(part)) !== '',
+    };
+    const progress = createMoveProgress(out, () => now);
+    for (const [step, done] of [
+      ['copying', 1000],
+      ['copying', 2000],
+      ['comparing', 1000],
+      ['comparing', 1500],
+    ] as const) {
+      progress.show({ step, table: 'events', done, total: 2000 });
+      now += 3000;
+    }
+    assert.deepEqual(text.trimEnd().split('\n'), [
+      'copying events: 1,000 of 2,000 rows',
+      'copying events: 2,000 of 2,000 rows, 0 s left',
+      'comparing events: 1,000 of 2,000 rows',
+      'comparing events: 1,500 of 2,000 rows, 3 s left',
+    ]);
+  });
+
+  test('is a line for each tenth elsewhere', () => {
+    const lines = shown(false).trimEnd().split('\n');
+    assert.equal(lines.length, 11);
+    assert.match(lines.at(-1) ?? '', /^copying events: 2,000 of 2,000 rows, 0 s left$/);
+  });
+});
+
+interface MovePlace {
+  readonly folder: string;
+  readonly file: string;
+  readonly url: string;
+}
+
+function run(
+  { file, url }: MovePlace,
+  progress: MoveProgressListener = silent,
+  key: Uint8Array = secretKey,
+): Promise<Moved> {
+  return moveStore({
+    from: { engine: 'sqlite', path: file, file },
+    to: { engine: 'postgres', url },
+    secretKey: async () => key,
+    random: systemRandom,
+    clock: systemClock,
+    progress,
+  });
+}
+
+/** Everything is copied and nothing is compared yet. */
+async function cutAtComparison(place: MovePlace): Promise<void> {
+  const show: MoveProgressListener['show'] = ({ step }) => {
+    if (step === 'comparing') throw new Error('cut off');
+  };
+  await assert.rejects(run(place, { show, end: () => {} }), /cut off/);
+}
+
+/** A closed store with something in every table, and an empty database. */
+async function filledPlace(t: TestContext): Promise<MovePlace> {
+  const folder = folderFor(t);
+  const file = join(folder, 'leat.db');
+  const store = await openSource(file);
+  await fillStreams(store);
+  await store.close();
+  fillAccess(file);
+  fillLog(file, 2500);
+  return { folder, file, url: await databaseFor(t) };
+}
+
+function folderFor(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'leat-move-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A log whose beginning is pruned, a stream with every kind of delivery, one that was deleted. */
+async function fillStreams(store: Store): Promise<void> {
+  const tenant = await addTenant(store, 'main');
+  await addTenant(store, 'second');
+  const scene = sceneOf(store, tenant.id);
+  const former = await scene.addStream();
+  await scene.publish('user.created');
+  const formerOwned = await scene.own(former);
+  const [first] = await scene.publish('user.created');
+  assert.ok(first);
+  await scene.settle(formerOwned, { cursor: 2, outcomes: [delivered(first)] });
+  await store.log.prune(tenant.id, { olderThanMs: -1, take: 1 });
+  await store.streams.delete(tenant.id, former.id);
+
+  const stream = await scene.addStream({ name: 'kept', id: 'est_kept' });
+  const events = await scene.publish(...Array.from({ length: 5 }, () => 'user.created'));
+  const owned = await scene.own(stream);
+  const [one, two, three, four] = events;
+  assert.ok(one && two && three && four);
+  await scene.settle(owned, {
+    cursor: four.offset,
+    outcomes: [
+      delivered(one, { agoMs: -1 }),
+      failed(two, { agoMs: -2, error: hardTexts.join(' ') }),
+      // Due long before the store is opened anew.
+      retry(three, { agoMs: -3, delayMs: 1 }),
+      parked(four),
+    ],
+  });
+  // One replay that is over, and one in its midst.
+  const asked = { tenant: tenant.id, stream: stream.id, from: 0, types: ['user.created', 'a.a'] };
+  await store.replays.create({ ...asked, id: 'rpl_over', to: 1 });
+  await store.replays.create({ ...asked, id: 'rpl_kept', to: four.offset });
+  const ask = { ...raiseOf(owned), cursor: four.offset, replay: 'rpl_kept', waitingMax: 9 };
+  await store.replays.feed({ ...ask, take: 1 });
+  await scene.settle(owned, {
+    cursor: four.offset,
+    outcomes: [delivered(one, { kind: 'replay', hasRow: true })],
+  });
+}
+
+/** Rows of the tables of access, by hand: texts that are hard to carry, nulls, all bytes. */
+function fillAccess(file: string): void {
+  const db = new DatabaseSync(file);
+  const every = Uint8Array.from({ length: 256 }, (_, index) => index);
+  for (const [index, text] of hardTexts.entries()) {
+    const put = (table: string, ...values: (string | number | null | Uint8Array)[]): void => {
+      const marks = values.map(() => '?').join(', ');
+      db.prepare(`insert into ${table} values (${marks})`).run(...values);
+    };
+    const key = String(index);
+    put('signing_keys', null, 1, `kid ${key}`, every, start, start, index === 0 ? start : null);
+    put('kept_events', 2, index + 1, `kept ${key}`, text, index === 0 ? null : text);
+    put('clients', 1, `client ${key}`, text, index % 2, null, text, null, 1, start);
+    put('assertions', 1, 'client 1', `${text}${key}`, start);
+    put('apis', 1, `api ${key}`, `https://api/${key}`, text, '[]', 1, 'access_token', 60, start);
+    put('grants', 1, `grant ${key}`, `client ${key}`, 'api 1', '["a"]');
+    const names = [`user ${key}`, 'c', `${key}@example.com`, index === 0 ? null : text];
+    put('users', 1, ...names, 'hash', JSON.stringify({ text }), start, start);
+    put('roles', 1, `role ${key}`, `name ${key}`, text, start);
+    put('role_permissions', 1, `role ${key}`, 'management', `${text}.`);
+    put('role_clients', 1, `role ${key}`, 'client 1');
+    put('role_users', 1, `role ${key}`, 'user 1');
+    put('looks', index + 1, start, text);
+  }
+  db.exec(`update streams set disabled_at = ${start}, disabled_reason = 'lag', lag_told = 50;
+    update deliveries set trace = 'kept'`);
+  db.exec('delete from signing_keys where number = (select max(number) from signing_keys)');
+  db.close();
+}
+
+/** Appends to the log of the first tenant, over the days after its events, and a history of them. */
+function fillLog(file: string, count: number): void {
+  const db = new DatabaseSync(file);
+  db.exec('begin');
+  db.exec(`update events set published_at = ${start}`);
+  const head = Number(db.prepare('select head from tenants where id = 1').get()?.['head']);
+  const event = db.prepare(`insert into events values (1, ?, ?, 'user.created', ?, ?, ?, ?)`);
+  const attempt = db.prepare('insert into attempts values (2, ?, ?, ?, 1, 200, null)');
+  const dayMs = 86_400_000;
+  for (let index = 1; index <= count; index += 1) {
+    const offset = head + index;
+    const at = start + dayMs + Math.floor((index / count) * 3 * dayMs);
+    const body = JSON.stringify({
+      text: hardTexts[index % hardTexts.length],
+      pad: 'x'.repeat(500),
+    });
+    const trace = index % 3 === 0 ? `trace ${index}` : null;
+    event.run(offset, `evt_log_${String(offset).padStart(14, '0')}`, at, at, body, trace);
+    if (index % 5 === 0) attempt.run(offset, at, index / 7);
+  }
+  db.prepare('update tenants set head = ?, last_published_at = ? where id = 1').run(
+    head + count,
+    start + 4 * dayMs,
+  );
+  db.exec('commit');
+  db.close();
+}
+
+/** What the port tells of a filled store. */
+async function seenOf(store: Store): Promise<unknown> {
+  const tenants = await store.tenants.list();
+  const stream = await store.streams.get(1, 'est_kept');
+  assert.ok(stream);
+  const { events } = await store.log.page(1, { after: 0, take: 100, bytesMax: 1_000_000 });
+  return {
+    tenants,
+    stream,
+    health: await store.streams.health(1, stream.id),
+    failures: await failuresOf(sceneOf(store, 1), stream),
+    replays: [
+      await store.replays.get(1, stream.id, 'rpl_over'),
+      await store.replays.get(1, stream.id, 'rpl_kept'),
+    ],
+    head: await store.log.head(1),
+    second: await store.log.head(2),
+    events,
+  };
+}
+
+/** New numbers follow those of the source, and the stream goes on. */
+async function assertWorks(store: Store): Promise<void> {
+  const scene = sceneOf(store, 1);
+  scene.now = start + 10 * 86_400_000;
+  const head = await store.log.head(1);
+  const [event] = await scene.publish('user.created');
+  assert.equal(event?.offset, head + 1);
+  assert.equal((await addTenant(store, 'third')).id, 3);
+  const stream = await store.streams.get(1, 'est_kept');
+  assert.ok(stream && event);
+  await scene.addStream({ name: 'newer' });
+  const owned = await scene.own(stream);
+  await scene.settle(owned, { cursor: event.offset, outcomes: [failed(event)] });
+  assert.equal((await failuresOf(scene, stream)).length, 2);
+}
+
+function openSource(file: string): Promise<Store> {
+  return openAt(`sqlite:${file}`, secretKey);
+}
+
+async function withSource<T>(place: MovePlace, work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openSource(place.file);
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+async function openTarget(t: TestContext, place: MovePlace): Promise<Store> {
+  const store = await openAt(place.url, secretKey);
+  t.after(() => store.close());
+  return store;
+}
+
+function openAt(where: string, key: Uint8Array): Promise<Store> {
+  const parsed = storeLocation(where);
+  assert.ok('value' in parsed);
+  const deps = { secretKey: key, random: systemRandom, clock: systemClock };
+  return openStore({ location: parsed.value, ...deps });
+}
+
+/** An empty database, dropped at the end, after what uses it was closed. */
+async function databaseFor(t: TestContext): Promise<string> {
+  const server = await sharedPostgres();
+  const url = await server.createDatabase();
+  t.after(() => server.dropDatabase(url));
+  return url;
+}
+
+function change(file: string, sql: string): void {
+  const db = new DatabaseSync(file);
+  db.exec(sql);
+  db.close();
+}
+
+async function countOf(url: string, table: string): Promise<number> {
+  const [row] = await query<{ count: number }>(url, `select count(*)::int as count from ${table}`);
+  return row?.count ?? 0;
+}
+
+async function tablesOf(url: string): Promise<string[]> {
+  const rows = await query<{ name: string }>(
+    url,
+    `select tablename as name from pg_tables where schemaname = 'public'`,
+  );
+  return rows.map(({ name }) => name);
+}
+
+function checksumOf(file: string): string {
+  return createHash('sha256').update(readFileSync(file)).digest('hex');
+}

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startPostgres } from '../../helpers/postgres.ts';
+import { addTenant, failed, failuresOf, sceneOf } from '../contract/fixture.ts';
+import { openUrl } from '../engines.ts';
+
+/** So much later PostgreSQL writes a commit to the disk that nobody waits for: the crash is earlier. */
+const settings = { wal_writer_delay: '10s', fsync: 'on' };
+
+test('PostgreSQL: settlements are there after a crash of the server', async (t) => {
+  const server = await startPostgres({ settings });
+  t.after(() => server.close());
+  const url = await server.createDatabase();
+  const store = await openUrl(url);
+  const { id: tenant } = await addTenant(store, 'main');
+  const scene = sceneOf(store, tenant);
+  const stream = await scene.addStream();
+  const owned = await scene.own(stream);
+  const [event] = await scene.publish('user.created');
+  assert.ok(event);
+  await scene.settle(owned, { cursor: event.offset, outcomes: [failed(event)] });
+  await server.kill();
+  await store.close();
+  await server.start();
+  const after = await openUrl(url);
+  t.after(() => after.close());
+  const failures = await failuresOf(sceneOf(after, tenant), stream);
+  assert.deepEqual(
+    failures.map(({ event: { id } }) => id),
+    [event.id],
+  );
+});

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { StartRefused, StoreUnavailable } from '../../../src/core/errors.ts';
+import type { Store } from '../../../src/store/port/store.ts';
+import { query, startPostgres } from '../../helpers/postgres.ts';
+import { waitFor } from '../../helpers/wait.ts';
+import { newApi } from '../contract/apis.ts';
+import { newClient } from '../contract/clients.ts';
+import { addTenant, newEvent, newStream, start } from '../contract/fixture.ts';
+import { openUrl } from '../engines.ts';
+
+/**
+ * A commit whose wait for the standby is cut short, by a limit on statements or by hand, is answered
+ * with success and a warning (PostgreSQL manual, 26.2.8).
+ */
+describe('PostgreSQL: a commit that no synchronous standby has confirmed', () => {
+  test('is not taken for done', async (t) => {
+    const { store, url, tenant } = await scene(t);
+    await loseStandby(url);
+    const event = newEvent({ id: 'evt_unconfirmed', chosen: true });
+    const stream = newStream(tenant, start);
+    await isCutShort(url, () => store.log.append(tenant, [event]));
+    await isCutShort(url, () => store.streams.create(stream, { streamsMax: 9 }));
+    await bringStandby(url);
+    const [appended] = await store.log.append(tenant, [event]);
+    assert.equal(appended?.repeated, true, 'a repetition finds it');
+  });
+
+  test('is not taken for done by the same command once more, which finds its work done', async (t) => {
+    const { store, url, tenant } = await scene(t);
+    const stream = newStream(tenant, start);
+    await store.streams.create(stream, { streamsMax: 9 });
+    await store.clients.create(newClient(tenant, 'machine'));
+    await store.apis.create(newApi(tenant, 'api'));
+    await store.grants.create({ tenant, id: 'grant', client: 'machine', api: 'api', scope: [] });
+    await loseStandby(url);
+    for (const command of [
+      () => store.streams.delete(tenant, stream.id),
+      () => store.grants.delete(tenant, 'grant'),
+      () => store.apis.delete(tenant, 'api'),
+      () => store.clients.delete(tenant, 'machine'),
+    ]) {
+      await isCutShort(url, command);
+      await isCutShort(url, command);
+    }
+    await bringStandby(url);
+    assert.equal(await store.clients.delete(tenant, 'machine'), false);
+  });
+});
+
+test('PostgreSQL: a database that keeps warnings to itself is refused', async (t) => {
+  const server = await startPostgres();
+  t.after(() => server.close());
+  const url = await server.createDatabase();
+  await query(url, 'alter role leat set client_min_messages = error');
+  await assert.rejects(openUrl(url), (error) => {
+    assert.ok(error instanceof StartRefused);
+    assert.match(error.message, /client_min_messages is error.*: set it to warning/);
+    return true;
+  });
+});
+
+/** A store on a server of its own, as the setting is the whole server's. */
+async function scene(t: TestContext): Promise<{ store: Store; url: string; tenant: number }> {
+  const server = await startPostgres();
+  t.after(() => server.close());
+  const url = await server.createDatabase();
+  const store = await openUrl(url);
+  t.after(() => store.close());
+  const { id: tenant } = await addTenant(store, 'main');
+  return { store, url, tenant };
+}
+
+const loseStandby = (url: string): Promise<void> => nameStandby(url, 'nowhere');
+const bringStandby = (url: string): Promise<void> => nameStandby(url, '');
+
+/** `nowhere` is one that never connects; an empty name is for none. */
+async function nameStandby(url: string, name: string): Promise<void> {
+  await query(url, `alter system set synchronous_standby_names = '${name}'`);
+  await query(url, 'select pg_reload_conf()');
+  await waitFor('the setting', async () => {
+    const [row] = await query<{ names: string }>(
+      url,
+      `select current_setting('synchronous_standby_names') as names`,
+    );
+    return row?.names === name;
+  });
+}
+
+/** The command waits for the standby, and does not take the end of its wait for success. */
+async function isCutShort(url: string, command: () => Promise<unknown>): Promise<void> {
+  const done = command();
+  // Also where it ends early, as success or not; which of them is looked at below.
+  const early = done.then(
+    (answer) => assert.fail(`answered ${String(answer)}`),
+    () => undefined,
+  );
+  await Promise.race([early, endWait(url)]);
+  await assert.rejects(done, (error) => {
+    assert.ok(error instanceof StoreUnavailable);
+    assert.match(error.message, /not confirmed by a synchronous standby/);
+    return true;
+  });
+}
+
+/** Ends the wait of a commit for its standby, as a limit on statements does. */
+async function endWait(url: string): Promise<void> {
+  await waitFor('a commit that waits', async () => {
+    const cut = await query(
+      url,
+      `select pg_cancel_backend(pid) from pg_stat_activity
+      where wait_event = 'SyncRep' and datname = current_database()`,
+    );
+    return cut.length > 0;
+  });
+}

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { systemClock, systemRandom } from '../../../src/clock.ts';
+import type { Store } from '../../../src/store/port/store.ts';
+import { createSeal } from '../../../src/store/seal.ts';
+import { openConnection } from '../../../src/store/sqlite/connection.ts';
+import { prepareSchema } from '../../../src/store/sqlite/schema.ts';
+import { createSqliteStore } from '../../../src/store/sqlite/store.ts';
+import type { WalSync } from '../../../src/store/sqlite/wal-sync.ts';
+
+const secretKey = Buffer.alloc(32, 7);
+
+/** What a store of these tests is opened with: the machine's clock, and no error goes unnoticed. */
+export const storeDeps = {
+  secretKey,
+  random: systemRandom,
+  clock: systemClock,
+  defer: (action: () => void) => setImmediate(action),
+  report: (error: unknown) => assert.fail(String(error)),
+};
+
+/** A folder of its own, removed after the test. */
+export async function newFolder(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'leat-sqlite-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** The store on a file, with a sync of the WAL of the test's own; closing it is the test's. */
+export async function openWith(file: string, walSync: WalSync) {
+  const connection = openConnection({ path: file, file });
+  await prepareSchema(connection, { path: file, file }, createSeal(secretKey, systemRandom));
+  const store: Store = createSqliteStore(connection, storeDeps, walSync);
+  return { connection, store };
+}

@@ -1,0 +1,286 @@
+import assert from 'node:assert/strict';
+import { copyFileSync } from 'node:fs';
+import { rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { systemClock } from '../../../src/clock.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
+import {
+  createWalSync,
+  everyMs,
+  settlementsMax,
+  walFileOf,
+  type WalSync,
+} from '../../../src/store/sqlite/wal-sync.ts';
+import type { Store } from '../../../src/store/port/store.ts';
+import { createManualClock } from '../../helpers/clock.ts';
+import { waitFor } from '../../helpers/leat.ts';
+import { addTenant, delivered, sceneOf, start } from '../contract/fixture.ts';
+import { newFolder, openWith, storeDeps } from './file.ts';
+
+describe('the sync of the WAL', () => {
+  test('begins one second after the first relaxed commit, once for all of them', async () => {
+    const { clock, syncs, walSync } = syncOn();
+    walSync.committed(1);
+    await clock.advance(everyMs - 1);
+    walSync.committed(1);
+    assert.equal(syncs.length, 0);
+    await clock.advance(1);
+    assert.equal(syncs.length, 1);
+    await syncs[0]?.end();
+    await clock.advance(10 * everyMs);
+    assert.equal(syncs.length, 1, 'nothing was committed since');
+  });
+
+  test('begins at once with the thousandth settlement', () => {
+    const { syncs, walSync } = syncOn();
+    walSync.committed(settlementsMax - 1);
+    assert.equal(syncs.length, 0);
+    walSync.committed(1);
+    assert.equal(syncs.length, 1);
+  });
+
+  test('commits during a sync are covered by another one', async () => {
+    const { clock, syncs, walSync } = syncOn();
+    walSync.committed(settlementsMax);
+    walSync.committed(settlementsMax);
+    assert.equal(syncs.length, 1, 'one at a time');
+    await syncs[0]?.end();
+    assert.equal(syncs.length, 2);
+    walSync.committed(1);
+    await clock.advance(everyMs);
+    await syncs[1]?.end();
+    assert.equal(syncs.length, 3);
+  });
+
+  test('that fails is reported, and made up for', async () => {
+    const { clock, syncs, walSync, reported, repairs } = syncOn();
+    walSync.committed(settlementsMax);
+    await syncs[0]?.end(new Error('I/O error'));
+    assert.equal(reported.length, 1);
+    assert.equal(walSync.hasFailed, true);
+    await clock.advance(everyMs);
+    assert.equal(repairs(), 1, 'by another way, as a sync that succeeds proves nothing now');
+    assert.equal(walSync.hasFailed, false);
+    walSync.committed(settlementsMax);
+    assert.equal(syncs.length, 2);
+  });
+
+  test('tells who waits when all that was committed before is on the disk', async () => {
+    const { syncs, walSync } = syncOn();
+    const told: string[] = [];
+    walSync.committed(0);
+    walSync.whenSynced(() => told.push('first'));
+    walSync.whenSynced(() => told.push('first again'));
+    walSync.committed(0);
+    walSync.whenSynced(() => told.push('second'));
+    await syncs[0]?.end();
+    assert.deepEqual(told, ['first', 'first again']);
+    await syncs[1]?.end();
+    assert.deepEqual(told, ['first', 'first again', 'second']);
+    walSync.whenSynced(() => told.push('nothing to wait for'));
+    assert.equal(told.length, 4);
+    assert.equal(syncs.length, 2);
+  });
+
+  test('tells who waits that a durable commit has covered them', async () => {
+    const { clock, syncs, walSync } = syncOn();
+    const told: string[] = [];
+    walSync.committed(0);
+    walSync.whenSynced(() => told.push('first'));
+    walSync.committed(0);
+    walSync.whenSynced(() => told.push('second'));
+    walSync.covered();
+    assert.deepEqual(told, ['first', 'second']);
+    await syncs[0]?.end();
+    await syncs[1]?.end();
+    await clock.advance(everyMs);
+    assert.equal(told.length, 2, 'once');
+  });
+
+  test('tells who waits of a failure, and of the close', async () => {
+    const { syncs, walSync } = syncOn();
+    const told: unknown[] = [];
+    walSync.committed(0);
+    walSync.whenSynced((error) => told.push(error?.reason));
+    await syncs[0]?.end(Object.assign(new Error('no space'), { code: 'ENOSPC' }));
+    assert.equal(told[0], 'full');
+    const { syncs: later, walSync: closing } = syncOn();
+    closing.committed(0);
+    closing.whenSynced((error) => told.push(error?.message));
+    const closed = closing.close();
+    await later[0]?.end();
+    await closed;
+    closing.whenSynced((error) => told.push(error?.message));
+    assert.deepEqual(told.slice(1), ['The store is closed.', 'The store is closed.']);
+  });
+
+  test('tells who heard of a failure once it is made up for, and never when it is closed', async () => {
+    const { clock, syncs, walSync } = syncOn();
+    const told: string[] = [];
+    const wait = (of: WalSync, name: string): void => {
+      of.committed(0);
+      of.whenSynced((error) => {
+        told.push(`${name} ${error?.reason}`);
+        of.whenRepaired(() => told.push(`${name} is safe`));
+      });
+    };
+    wait(walSync, 'first');
+    await syncs[0]?.end(new Error('I/O error'));
+    walSync.committed(0);
+    assert.deepEqual(told, ['first away']);
+    await clock.advance(everyMs);
+    assert.deepEqual(told, ['first away', 'first is safe']);
+    wait(walSync, 'second');
+    await syncs[1]?.end(new Error('I/O error'));
+    await walSync.close();
+    assert.deepEqual(told.slice(2), ['second away']);
+  });
+
+  test('close waits for the sync that is running, and begins none after it', async () => {
+    const { clock, syncs, walSync } = syncOn();
+    walSync.committed(settlementsMax);
+    walSync.committed(settlementsMax);
+    const closed = walSync.close();
+    await syncs[0]?.end();
+    await closed;
+    await clock.advance(10 * everyMs);
+    assert.equal(syncs.length, 1);
+  });
+});
+
+describe('the file of the WAL', () => {
+  test('has one descriptor, which hears of what fails from the beginning', async (t) => {
+    const folder = await newFolder(t);
+    const file = join(folder, 'leat.db');
+    await writeFile(file, '');
+    // A sync of this one fails.
+    await symlink('/dev/null', `${file}-wal`);
+    const wal = walFileOf(file);
+    await assert.rejects(wal.sync(), { code: 'EINVAL' });
+    await rm(`${file}-wal`);
+    await writeFile(`${file}-wal`, '');
+    await assert.rejects(
+      wal.sync(),
+      { code: 'EINVAL' },
+      'not a new one, to which nothing happened',
+    );
+    await wal.close();
+
+    const early = walFileOf(file);
+    await rm(`${file}-wal`);
+    await symlink('/dev/null', `${file}-wal`);
+    await early.sync();
+    await early.close();
+  });
+
+  test('is looked for again while there is none', async (t) => {
+    const file = join(await newFolder(t), 'leat.db');
+    await writeFile(file, '');
+    const wal = walFileOf(file);
+    await wal.sync();
+    await symlink('/dev/null', `${file}-wal`);
+    await assert.rejects(wal.sync(), { code: 'EINVAL' });
+    await wal.close();
+  });
+});
+
+describe('settlements on SQLite', () => {
+  test('a power cut after a sync loses only what was settled later', async (t) => {
+    const folder = await newFolder(t);
+    const file = join(folder, 'leat.db');
+    const copies: string[] = [];
+    const wal = walFileOf(file);
+    const walSync = createWalSync({
+      clock: systemClock,
+      report: (error) => assert.fail(String(error)),
+      repair: () => assert.fail('no sync fails'),
+      // What the files hold when a sync begins is what a power cut after its end leaves at least.
+      sync: async () => {
+        const copy = join(folder, `copy-${copies.length}.db`);
+        copyFileSync(file, copy);
+        copyFileSync(`${file}-wal`, `${copy}-wal`);
+        await wal.sync();
+        copies.push(copy);
+      },
+    });
+    const { store } = await openWith(file, walSync);
+    t.after(() => store.close().then(() => wal.close()));
+
+    const { tenant, stream, settle } = await readyStream(store);
+    await settle(5);
+    const ofEvents = copies.length;
+    await waitFor('the sync', () => copies.length > ofEvents);
+    assert.equal(await deliveredIn(copies.at(-1) ?? '', tenant, stream), 5);
+    await settle(3);
+    assert.equal(await deliveredIn(copies.at(-1) ?? '', tenant, stream), 5, 'with its events');
+    const before = copies.length;
+    await waitFor('the next sync', () => copies.length > before);
+    assert.equal(await deliveredIn(copies.at(-1) ?? '', tenant, stream), 8);
+  });
+
+  test('are synced by the store that the program opens', async (t) => {
+    const file = join(await newFolder(t), 'leat.db');
+    const clock = createManualClock(start);
+    const store = await openSqliteStore({ path: file, file }, { ...storeDeps, clock });
+    t.after(() => store.close());
+    const { settle } = await readyStream(store);
+    await clock.advance(everyMs);
+    assert.equal(clock.pending, 0);
+    await settle(1);
+    assert.equal(clock.pending, 1);
+    await clock.advance(everyMs);
+    assert.equal(clock.pending, 0);
+  });
+});
+
+function syncOn() {
+  const clock = createManualClock();
+  const syncs: { end(error?: Error): Promise<void> }[] = [];
+  const reported: unknown[] = [];
+  let repairs = 0;
+  const walSync = createWalSync({
+    clock,
+    report: (error) => reported.push(error),
+    repair: () => {
+      repairs += 1;
+    },
+    sync: () =>
+      new Promise((resolve, reject) => {
+        syncs.push({
+          end: async (error) => {
+            if (error === undefined) resolve();
+            else reject(error);
+            await clock.advance(0);
+          },
+        });
+      }),
+  });
+  return { clock, syncs, walSync, reported, repairs: () => repairs };
+}
+
+/** A stream that this process owns, and a way to record deliveries of it. */
+async function readyStream(store: Store) {
+  const tenant = (await addTenant(store, 'main')).id;
+  const scene = sceneOf(store, tenant);
+  const owned = await scene.own(await scene.addStream());
+  const settle = async (count: number): Promise<void> => {
+    const events = await scene.publish(...Array.from({ length: count }, () => 'user.created'));
+    const outcomes = events.map((event) => delivered(event));
+    await scene.settle(owned, { cursor: events.at(-1)?.offset ?? 0, outcomes });
+  };
+  return { tenant, stream: owned.stream.id, settle };
+}
+
+async function deliveredIn(file: string, tenant: number, stream: string): Promise<number> {
+  const store = await openSqliteStore({ path: file, file }, storeDeps);
+  try {
+    const hours = await store.streams.stats(tenant, stream, {
+      from: 0,
+      to: systemClock.now() + 7_200_000,
+    });
+    return hours.reduce((sum, hour) => sum + hour.delivered, 0);
+  } finally {
+    await store.close();
+  }
+}

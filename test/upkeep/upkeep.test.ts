@@ -1,0 +1,427 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { StoreUnavailable } from '../../src/core/errors.ts';
+import type { Stream } from '../../src/core/types.ts';
+import { pause } from '../../src/core/sleep.ts';
+import { type RaisedAlert } from '../../src/alerting/system-alerts.ts';
+import { createUpkeep, type Upkeep, type UpkeepDeps } from '../../src/upkeep/upkeep.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { createManualClock } from '../helpers/clock.ts';
+import { addTenant, newEvent, newStream } from '../store/contract/fixture.ts';
+
+const dayMs = 86_400_000;
+const never = new AbortController().signal;
+const settings = {
+  eventRetentionMs: dayMs,
+  attemptRetentionMs: dayMs,
+  lagMaxMs: 10 * dayMs,
+  everyMs: 60_000,
+  leaseMs: 60_000,
+  stepRows: 10,
+};
+
+interface House {
+  readonly store: Store;
+  readonly clock: ReturnType<typeof createManualClock>;
+  readonly errors: { readonly error: unknown; readonly what: string }[];
+  readonly alerts: RaisedAlert[];
+  /** Starts the upkeep of a process; returns what ends it. */
+  start(given?: Partial<UpkeepDeps>): () => Promise<void>;
+  /** Runs one round of upkeep: of the same process, or of another one with these deps. */
+  round(given?: Partial<UpkeepDeps>): Promise<void>;
+}
+
+async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<House> {
+  const clock = createManualClock();
+  const store = await openStore({
+    location: { engine: 'sqlite', path: ':memory:' },
+    secretKey: new Uint8Array(32),
+    random: randomBytes,
+    clock,
+  });
+  t.after(store.close);
+  const errors: House['errors'][number][] = [];
+  const alerts: RaisedAlert[] = [];
+  const create = (given: Partial<UpkeepDeps> = {}): Upkeep =>
+    createUpkeep({
+      store,
+      clock,
+      settings,
+      leader: 'this',
+      mayWork: () => true,
+      alerts: {
+        raise: (alert, onStored) => {
+          alerts.push(alert);
+          onStored?.();
+        },
+      },
+      log: { info: () => undefined },
+      report: (error, what) => errors.push({ error, what }),
+      ...given,
+    });
+  const own = create();
+  const start = (given?: Partial<UpkeepDeps>): (() => Promise<void>) => {
+    const end = new AbortController();
+    const upkeep = given === undefined ? own : create(given);
+    const ended = upkeep.run(end.signal);
+    return async () => {
+      end.abort();
+      await ended;
+    };
+  };
+  return {
+    store,
+    clock,
+    errors,
+    alerts,
+    start,
+    round: async (given) => {
+      const end = start(given);
+      for (let step = 0; step < 100; step += 1) await clock.advance(1);
+      await end();
+    },
+  };
+}
+
+/**
+ * Lets the upkeep of a process go on for some minutes while every round lists tenants 1 to `count`;
+ * returns how many steps each of them had. `prune` is such a step.
+ */
+async function countTurns(
+  { store, clock, start }: House,
+  {
+    minutes,
+    count,
+    prune,
+  }: { minutes: number; count: number; prune: (tenant: number) => Promise<number> },
+): Promise<number[]> {
+  const turns = Array.from({ length: count }, () => 0);
+  const tenants = turns.map((_, index) => index + 1);
+  const end = start({
+    store: {
+      ...store,
+      log: {
+        prune: (tenant) => {
+          turns[tenant - 1] = (turns[tenant - 1] ?? 0) + 1;
+          return prune(tenant);
+        },
+      },
+      upkeep: {
+        ...store.upkeep,
+        tenantsToPrune: () => Promise.resolve({ tenants, next: undefined }),
+      },
+    },
+  });
+  await clock.advance(minutes * 60_000);
+  const ended = end();
+  await clock.advance(60_000);
+  await ended;
+  return turns;
+}
+
+test('a round removes what is older than its retention, in steps, and nothing else', async (t) => {
+  const { store, clock, errors, round } = await openHouse(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  const old = Array.from({ length: 35 }, () => newEvent());
+  await store.log.append(tenant, old);
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  const asked = { tenant, stream: stream.id, from: 0, to: 0, types: undefined };
+  await store.replays.create({ ...asked, id: 'rpl_old' });
+  await clock.advance(3 * dayMs);
+  await store.log.append(tenant, [newEvent({ id: 'evt_kept' })]);
+  await store.replays.create({ ...asked, id: 'rpl_kept' });
+  await round();
+  const { events } = await store.log.page(tenant, { after: 0, take: 100, bytesMax: 1_000_000 });
+  assert.deepEqual(
+    events.map(({ id }) => id),
+    ['evt_kept'],
+  );
+  assert.equal(await store.replays.get(tenant, stream.id, 'rpl_old'), undefined);
+  assert.equal((await store.replays.get(tenant, stream.id, 'rpl_kept'))?.status, 'done');
+  assert.deepEqual(errors, []);
+});
+
+test('an error ends the steps of one kind and tenant, and no other', async (t) => {
+  const { store, clock, errors, round } = await openHouse(t);
+  const tenants = [await addTenant(store, 'one'), await addTenant(store, 'two')];
+  for (const { id } of tenants) {
+    await store.log.append(id, [newEvent()]);
+  }
+  await clock.advance(3 * dayMs);
+  for (const { id } of tenants) await store.log.append(id, [newEvent()]);
+  const [one, two] = tenants;
+  assert.ok(one && two);
+  const broken = new Error('broken');
+  const fails = (): Promise<never> => Promise.reject(broken);
+  const log: UpkeepDeps['store']['log'] = {
+    prune: (tenant, query) => (tenant === one.id ? fails() : store.log.prune(tenant, query)),
+  };
+  await round({ store: { ...store, log, deliveries: { pruneAttempts: fails } } });
+  assert.deepEqual(
+    new Set(errors.map(({ what }) => what)),
+    new Set(['history', `events of tenant ${one.id}`]),
+  );
+  assert.equal(await store.log.firstSince(two.id, 0), 2);
+});
+
+test('tenants whose steps fail by a timeout do not keep the others from theirs', async (t) => {
+  const house = await openHouse(t);
+  const turns = await countTurns(house, {
+    minutes: 10,
+    count: 10,
+    prune: async (tenant) => {
+      if (tenant > 5) return 0;
+      await pause(house.clock, 10_000, never);
+      throw new Error('Query read timeout');
+    },
+  });
+  assert.ok(Math.min(...turns) > 0, `steps by tenant: ${turns.join(', ')}`);
+});
+
+test('a round begins after the last tenant that had a step, also in one with nothing to prune', async (t) => {
+  const house = await openHouse(t);
+  const turns = await countTurns(house, {
+    minutes: 10,
+    count: 100,
+    prune: async () => {
+      await pause(house.clock, 500, never);
+      return 0;
+    },
+  });
+  assert.ok(
+    Math.max(...turns) - Math.min(...turns) <= 1 && Math.min(...turns) > 0,
+    `steps by tenant: ${turns.join(', ')}`,
+  );
+});
+
+test('after a step that failed the others wait for a second at most', async (t) => {
+  const { clock, start, store } = await openHouse(t);
+  const begun: number[] = [];
+  const end = start({
+    store: {
+      ...store,
+      deliveries: {
+        pruneAttempts: async () => {
+          await pause(clock, 10_000, never);
+          throw new Error('Query read timeout');
+        },
+      },
+      replays: {
+        prune: () => {
+          begun.push(clock.elapsedMs());
+          return Promise.resolve(0);
+        },
+      },
+    },
+  });
+  await clock.advance(30_000);
+  await end();
+  // The step of the lag comes before it.
+  assert.deepEqual(begun, [11_001]);
+});
+
+test('many tenants have one turn together, as other work has', async (t) => {
+  const { store, clock, round } = await openHouse(t);
+  const tenants: number[] = [];
+  for (let count = 1; count <= 10; count += 1) {
+    tenants.push((await addTenant(store, `tenant-${count}`)).id);
+  }
+  for (const id of tenants) await store.log.append(id, [newEvent()]);
+  await clock.advance(3 * dayMs);
+  for (const id of tenants) await store.log.append(id, [newEvent()]);
+  const turns: string[] = [];
+  await round({
+    store: {
+      ...store,
+      log: {
+        prune: (tenant, query) => {
+          turns.push('tenant');
+          return store.log.prune(tenant, query);
+        },
+      },
+      deliveries: {
+        pruneAttempts: () => {
+          turns.push('history');
+          return Promise.resolve(turns.length < 10 ? 1 : 0);
+        },
+      },
+    },
+  });
+  assert.deepEqual(turns.slice(0, 4), ['history', 'tenant', 'history', 'tenant']);
+  assert.equal(turns.filter((turn) => turn === 'tenant').length, 2 * tenants.length);
+  for (const id of tenants) assert.equal(await store.log.firstSince(id, 0), 2);
+});
+
+test('nothing is done while this process must not decide what is old, or another one leads', async (t) => {
+  const { store, clock, round } = await openHouse(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  await store.log.append(tenant, [newEvent()]);
+  await clock.advance(3 * dayMs);
+  await store.log.append(tenant, [newEvent()]);
+  await round({ mayWork: () => false });
+  const led = { ...store.upkeep, lead: () => Promise.resolve(false) };
+  await round({ store: { ...store, upkeep: led } });
+  assert.equal(await store.log.firstSince(tenant, 0), 1);
+  await round();
+  assert.equal(await store.log.firstSince(tenant, 0), 2);
+});
+
+test('a stream that lags is reported at 50, 75 and 90 %, each once, and then disabled', async (t) => {
+  const { store, clock, alerts, round } = await openHouse(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  await store.log.append(tenant, [newEvent({ id: 'evt_waits' })]);
+  const seen: unknown[] = [];
+  for (let day = 1; day <= 10; day += 1) {
+    await clock.advance(dayMs);
+    await store.log.append(tenant, [newEvent()]);
+    await round();
+    await round();
+    for (const { kind, fields } of alerts.splice(0)) seen.push([day, kind, fields['percent']]);
+  }
+  assert.deepEqual(seen, [
+    [5, 'lag_near', 50],
+    [8, 'lag_near', 75],
+    [9, 'lag_near', 90],
+    [10, 'lag_disabled', undefined],
+  ]);
+  assert.equal((await store.streams.get(tenant, stream.id))?.status, 'disabled');
+  await round();
+  assert.ok((await store.log.firstSince(tenant, 0)) > 1, 'it no longer keeps the log');
+});
+
+test('a clock that is ahead for a while disables no stream and removes none of its events', async (t) => {
+  const { store, clock, alerts, round } = await openHouse(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  await store.log.append(tenant, [newEvent()]);
+  // By all that the store can see, days have passed since the last round.
+  await clock.advance(11 * dayMs);
+  await store.log.append(tenant, [newEvent()]);
+  await round();
+  await clock.advance(3_600_000);
+  await round();
+  assert.deepEqual(
+    alerts.map(({ kind, fields }) => [kind, fields['percent']]),
+    [['lag_near', 90]],
+  );
+  assert.equal((await store.streams.get(tenant, stream.id))?.status, 'enabled');
+  assert.equal(await store.log.firstSince(tenant, 0), 1);
+  await clock.advance(6 * 3_600_000);
+  await round();
+  assert.equal((await store.streams.get(tenant, stream.id))?.status, 'disabled');
+});
+
+/** A stream whose lag was reported, and for which the next round disables it. */
+async function lagFar({
+  store,
+  clock,
+  alerts,
+  round,
+}: House): Promise<Pick<Stream, 'tenant' | 'id'>> {
+  const { id: tenant } = await addTenant(store, 'main');
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  await store.log.append(tenant, [newEvent()]);
+  await clock.advance(9 * dayMs);
+  await store.log.append(tenant, [newEvent()]);
+  await round();
+  await round();
+  await clock.advance(dayMs);
+  await store.log.append(tenant, [newEvent()]);
+  assert.deepEqual(
+    alerts.splice(0).map(({ fields }) => fields['percent']),
+    [90],
+  );
+  return stream;
+}
+
+test('the alert that a stream was disabled for its lag is raised by the next process', async (t) => {
+  const house = await openHouse(t);
+  const { store, alerts, round } = house;
+  const { tenant, id } = await lagFar(house);
+  const { disableLagging } = store.upkeep;
+  const unconfirmed: typeof disableLagging = async (stream) => {
+    await disableLagging(stream);
+    throw new StoreUnavailable('a commit was not confirmed');
+  };
+  await round({ store: { ...store, upkeep: { ...store.upkeep, disableLagging: unconfirmed } } });
+  assert.equal((await store.streams.get(tenant, id))?.status, 'disabled');
+  assert.deepEqual(alerts, []);
+  await round();
+  await round();
+  assert.deepEqual(
+    alerts.map(({ kind, fields }) => [kind, fields['lag_days']]),
+    [['lag_disabled', 10]],
+  );
+});
+
+test('an alert about lag is raised again until it is in the store', async (t) => {
+  const house = await openHouse(t);
+  const { alerts, round } = house;
+  await lagFar(house);
+  // As processes that end before their monitor has stored it.
+  const lost = { alerts: { raise: (alert: RaisedAlert) => alerts.push(alert) } };
+  await round(lost);
+  await round(lost);
+  for (let count = 0; count < 3; count += 1) await round();
+  assert.deepEqual(
+    alerts.map(({ kind }) => kind),
+    ['lag_disabled', 'lag_disabled', 'lag_disabled'],
+  );
+});
+
+test('a stream that is enabled again far behind is warned about before it is disabled again', async (t) => {
+  const house = await openHouse(t);
+  const { store, alerts, round } = house;
+  const { tenant, id } = await lagFar(house);
+  for (const status of ['disabled', 'enabled'] as const) {
+    await store.streams.update(tenant, id, (before) => ({
+      after: { ...before, status },
+      resume: 'held',
+    }));
+  }
+  await round();
+  assert.deepEqual(
+    alerts.map(({ kind }) => kind),
+    ['lag_near'],
+  );
+  assert.equal((await store.streams.get(tenant, id))?.status, 'enabled');
+});
+
+test('a lag that falls is reported again when it grows', async (t) => {
+  const { store, clock, alerts, round } = await openHouse(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 1 });
+  const node = await store.ownership.join('node', 60_000);
+  const [owned] = await store.ownership.claim(node, {
+    claim: 1,
+    take: 1,
+    longestWaitMs: 60_000,
+  });
+  assert.ok(owned);
+  const wait = async (): Promise<void> => {
+    await store.log.append(tenant, [newEvent()]);
+    await clock.advance(6 * dayMs);
+    await store.log.append(tenant, [newEvent()]);
+    await round();
+  };
+  await wait();
+  const { epoch, run } = owned;
+  const { version } = owned.stream;
+  await store.ownership.raiseCursors([
+    { tenant, stream: stream.id, epoch, run, version, cursor: 2 },
+  ]);
+  await round();
+  await wait();
+  assert.deepEqual(
+    alerts.map(({ kind }) => kind),
+    ['lag_near', 'lag_near'],
+  );
+});
