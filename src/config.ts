@@ -682,7 +682,7 @@ export const limits = {
     /** After so many in a row a place is left alone until the next look. */
     failuresInARowMax: 16,
     /** A look sends so long; what is left waits for the next one. */
-    tourMs: 60_000,
+    runMs: 60_000,
     /** What was sent is recorded so often. */
     turnMs: 5_000,
     /** When the service ends, alerts under way have this long to end too. */

@@ -6,7 +6,7 @@ import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
-import type { Credentials, HandOver } from './auth/clients.ts';
+import type { Credentials, DeliverCredentials } from './auth/clients.ts';
 import type { CliDeps } from './cli/command.ts';
 import { CommandFailed, exitCodes } from './cli/http/errors.ts';
 import { addHttpCommands } from './cli/program.ts';
@@ -14,10 +14,10 @@ import { addServiceExamples } from './cli/service-examples.ts';
 import { createTerminal } from './cli/terminal/terminal.ts';
 import { systemClock, systemRandom } from './clock.ts';
 import {
-  companionCommand,
-  type Order,
-  runCompanion,
-  startCompanion,
+  messageProcessCommand,
+  type StartMessage,
+  runMessageProcess,
+  startMessageProcess,
 } from './program/message-process.ts';
 import {
   type Config,
@@ -46,7 +46,7 @@ const { version } = packageJson;
 // What only some commands need is loaded by them: a command of the client must not wait until the
 // whole service and its libraries are read, which takes three times as long as all the rest.
 
-const services: readonly string[] = ['start', 'serve', 'messages', companionCommand];
+const services: readonly string[] = ['start', 'serve', 'messages', messageProcessCommand];
 
 function buildProgram(): Command {
   const program = new Command('leat')
@@ -71,7 +71,7 @@ function buildProgram(): Command {
     .command('messages')
     .description('run the message API alone, with tokens of any authorization server')
     .action(() => messages());
-  program.command(companionCommand, { hidden: true }).action(() => companion());
+  program.command(messageProcessCommand, { hidden: true }).action(() => messageProcess());
   program
     .command('config')
     .description('print every setting, the value in force and what it means')
@@ -92,7 +92,7 @@ function buildProgram(): Command {
     .description('carry a whole store from SQLite to PostgreSQL; can be run again when cut off')
     .requiredOption('--from <store>', 'what is carried over, and stays as it is: sqlite:<path>')
     .requiredOption('--to <store>', 'an empty database: postgres://user@host/database')
-    .action((ends: Record<'from' | 'to', string>) => migrateStore(ends));
+    .action((ends: Record<'from' | 'to', string>) => runMigrateStore(ends));
   addHttpCommands(program, clientDeps());
   addServiceExamples(program);
   return program;
@@ -125,11 +125,11 @@ function operatorDeps(): OperatorDeps {
       return openNetwork({ config, clock: systemClock }).addressesOf;
     },
     alertSenders: async ({ config }) => {
-      const { alertSendersOf } = await import('./alerting/channels.ts');
+      const { createAlertChannels } = await import('./alerting/channels.ts');
       const { openNetwork } = await import('./program/network.ts');
       const { fetch, lookup } = openNetwork({ config, clock: systemClock });
       const log = await openLog(config.logLevel);
-      return alertSendersOf(config, {
+      return createAlertChannels(config, {
         fetch,
         lookup,
         log,
@@ -153,26 +153,26 @@ function operatorDeps(): OperatorDeps {
 }
 
 /** The key is that of the configuration, else the one that was made beside the source. */
-async function migrateStore(ends: Record<'from' | 'to', string>): Promise<void> {
+async function runMigrateStore(ends: Record<'from' | 'to', string>): Promise<void> {
   const from = storeOf('--from', ends.from);
   const to = storeOf('--to', ends.to);
   const { config } = load();
   const { secretKey } = config;
   const folder = dataFolderOf({ store: from });
-  const { describeMoved, moveStore } = await import('./store/migrate-store/migrate-store.ts');
-  const { createMoveProgress } = await import('./store/migrate-store/progress.ts');
-  const moved = await moveStore({
+  const { describeMigrated, migrateStore } = await import('./store/migrate-store/migrate-store.ts');
+  const { createMigrateProgress } = await import('./store/migrate-store/progress.ts');
+  const moved = await migrateStore({
     from,
     to,
     secretKey: async () => secretKey ?? keptKey(folder),
     random: systemRandom,
     clock: systemClock,
-    progress: createMoveProgress(process.stderr, systemClock.elapsedMs),
+    progress: createMigrateProgress(process.stderr, systemClock.elapsedMs),
   });
-  if (moved.wasComplete) return print(describeMoved(moved));
+  if (moved.wasComplete) return print(describeMigrated(moved));
   const key =
     secretKey === undefined ? ` and LEAT_SECRET_KEY to what ${folder}/secret.key has` : '';
-  print(`${describeMoved(moved)}\nNext: set LEAT_STORE to the database${key}, then leat start.`);
+  print(`${describeMigrated(moved)}\nNext: set LEAT_STORE to the database${key}, then leat start.`);
 }
 
 /** Does not repeat the text: it may hold a password. */
@@ -202,7 +202,7 @@ async function start(): Promise<void> {
   const order = { settings, issuer: issuerFor(settings, loaded.config), logLevel };
   const program = fileURLToPath(import.meta.url);
   // First, because it makes nothing: where it cannot start, nothing was begun.
-  const second = await startCompanion(order, { program, clock: systemClock });
+  const second = await startMessageProcess(order, { program, clock: systemClock });
   const end = (first: Pick<Service, 'stop'>): Promise<unknown> =>
     Promise.all([first.stop(), second.stop()]);
   try {
@@ -240,11 +240,11 @@ async function startManagement(
     random: systemRandom,
     log,
     version,
-    handOver: hands?.management,
+    deliverCredentials: hands?.management,
     sample:
       hands === undefined || sampleAudience === undefined
         ? undefined
-        : { audience: sampleAudience, handOver: hands.sample },
+        : { audience: sampleAudience, deliverCredentials: hands.sample },
   });
   const { generated, sampleMade } = service.bootstrapped;
   if ((generated !== undefined || sampleMade) && !process.stdout.isTTY) {
@@ -268,14 +268,14 @@ async function messages(): Promise<void> {
 }
 
 /** The message API as the second process of `leat start`. */
-async function companion(): Promise<void> {
+async function messageProcess(): Promise<void> {
   // A terminal sends its signals to both processes; the first one decides when this one ends.
   process.on('SIGINT', () => {}).on('SIGTERM', () => {});
-  await runCompanion(process, startMessages);
+  await runMessageProcess(process, startMessages);
   process.exit(0);
 }
 
-async function startMessages(order: Order): Promise<MessageService> {
+async function startMessages(order: StartMessage): Promise<MessageService> {
   const { startMessageService } = await import('./program/message-service.ts');
   const log = await openLog(order.logLevel);
   return startMessageService({ ...order, clock: systemClock, log });
@@ -304,7 +304,7 @@ async function openLog(level: string): Promise<Logger> {
  * Ways to hand credentials over: once on the terminal, else in a file that only the operator can
  * read. None where there is neither.
  */
-function handsOf(config: Config): Record<'management' | 'sample', HandOver> | undefined {
+function handsOf(config: Config): Record<'management' | 'sample', DeliverCredentials> | undefined {
   if (process.stdout.isTTY) {
     return {
       management: async (made) => print(shownOnce('The management client', made)),

@@ -68,7 +68,7 @@ export interface SystemAlertBody {
   readonly time: string;
 }
 
-/** The members of contract section 17. */
+/** The members of docs/monitoring.md#alerts. */
 export interface StreamAlertBody {
   readonly text: string;
   readonly alert: StreamAlertKind;

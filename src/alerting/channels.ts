@@ -1,30 +1,33 @@
 import type { Clock } from '../core/clock.ts';
 import { type AlertLog, createAlertLog } from './log-channel.ts';
 import { type AlertMailSettings, createAlertMail } from './mail-channel.ts';
-import type { AlertSender } from './channel.ts';
+import type { AlertChannel } from './channel.ts';
 import { type AlertWebhookDeps, createAlertWebhook } from './webhook-channel.ts';
 
 /** Where alerts shall go; the last two both or none. */
-export interface AlertPlaces {
+export interface AlertChannelSettings {
   readonly alertWebhookUrl?: string | undefined;
   readonly alertEmail?: string | undefined;
   readonly smtpUrl?: string | undefined;
 }
 
-export interface AlertSendersDeps
+export interface AlertChannelsDeps
   extends Omit<AlertWebhookDeps, 'url'>, Pick<AlertMailSettings, 'lookup'> {
   readonly log: AlertLog;
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
 }
 
 /** A sender for each place that is set, else the log. */
-export function alertSendersOf(places: AlertPlaces, deps: AlertSendersDeps): AlertSender[] {
+export function createAlertChannels(
+  places: AlertChannelSettings,
+  deps: AlertChannelsDeps,
+): AlertChannel[] {
   const { alertWebhookUrl: url, alertEmail: to, smtpUrl } = places;
-  const senders = [
+  const channels = [
     ...(url === undefined ? [] : [createAlertWebhook({ ...deps, url })]),
     ...(to === undefined || smtpUrl === undefined
       ? []
       : [createAlertMail({ smtpUrl, to, lookup: deps.lookup })]),
   ];
-  return senders.length > 0 ? senders : [createAlertLog(deps.log, deps.clock)];
+  return channels.length > 0 ? channels : [createAlertLog(deps.log, deps.clock)];
 }

@@ -1,11 +1,11 @@
 import type { Clock } from '../core/clock.ts';
 
 /** How the clock of this process was set since its last look at a tenant. */
-export interface Steps {
+export interface ClockSteps {
   /** How the clock is set now. */
   mark(): number;
   /** A look that began at this mark is complete. */
-  looked(tenant: number, mark: number): void;
+  checked(tenant: number, mark: number): void;
   /** By how much it was set back since; 0 as well where no look is known. */
   backMs(tenant: number): number;
 }
@@ -13,12 +13,12 @@ export interface Steps {
 /** What clocks are slewed by from look to look is less, and `lookbackMs` is more. */
 const STEP_MIN_MS = 1000;
 
-export function createSteps(clock: Clock): Steps {
+export function createClockSteps(clock: Clock): ClockSteps {
   const marks = new Map<number, number>();
   const mark = (): number => clock.now() - clock.elapsedMs();
   return {
     mark,
-    looked: (tenant, now) => {
+    checked: (tenant, now) => {
       marks.set(tenant, now);
     },
     backMs: (tenant) => {

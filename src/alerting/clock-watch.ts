@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { isSkewed, type StoreTime } from '../store/port/time.ts';
-import { pause } from '../core/sleep.ts';
+import { sleep } from '../core/sleep.ts';
 import type { RaisedAlert, SystemAlerts } from './system-alerts.ts';
 import type { Log } from '../core/log.ts';
 
@@ -27,7 +27,7 @@ export async function watchClock(deps: ClockWatchDeps, signal: AbortSignal): Pro
   let isOpen = false;
   while (!signal.aborted) {
     ({ seen, isOpen } = compare(deps, seen, isOpen));
-    await pause(deps.clock, EVERY_MS, signal);
+    await sleep(deps.clock, EVERY_MS, signal);
   }
 }
 

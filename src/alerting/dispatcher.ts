@@ -1,10 +1,10 @@
 import type { Alert } from './alert.ts';
 import type { Clock } from '../core/clock.ts';
-import type { Outbox, Place } from './outbox.ts';
-import { AlertNotSent, type AlertSender } from './channel.ts';
+import type { Outbox, ChannelName } from './outbox.ts';
+import { AlertNotSent, type AlertChannel } from './channel.ts';
 import type { Log } from '../core/log.ts';
 
-export interface CourierSettings {
+export interface AlertDispatcherSettings {
   /** Alerts under way at once, for each place. */
   readonly atOnce: number;
   /** For one alert, from the name lookup to the end of the answer. */
@@ -15,29 +15,29 @@ export interface CourierSettings {
    * How long a tour begins to send, what else is done meanwhile not counted; what is left waits for
    * the next one.
    */
-  readonly tourMs: number;
+  readonly runMs: number;
   /** What was sent is kept so often: after a crash it is repeated as far as it was not. */
   readonly turnMs: number;
   /** At the end of the program, alerts under way have this long to end. */
   readonly closingMs: number;
 }
 
-export interface CourierDeps {
+export interface AlertDispatcherDeps {
   readonly clock: Clock;
-  readonly senders: readonly AlertSender[];
-  readonly settings: CourierSettings;
+  readonly channels: readonly AlertChannel[];
+  readonly settings: AlertDispatcherSettings;
   /** Hears what became of each alert; `reason` when it was not sent and waits. */
-  readonly report: (alert: Alert, place: Place, reason: string | undefined) => void;
+  readonly report: (alert: Alert, place: ChannelName, reason: string | undefined) => void;
 }
 
 /** Takes alerts to their places, a handful at once, and brings back those that it could not leave. */
-export interface Courier {
-  readonly places: readonly Place[];
+export interface AlertDispatcher {
+  readonly channels: readonly ChannelName[];
   /** Begins a tour over several tenants; after an abort nothing more is begun. */
-  begin(signal: AbortSignal): Tour;
+  begin(signal: AbortSignal): SendRun;
 }
 
-export interface Tour {
+export interface SendRun {
   /**
    * Sends what waits and answers what still does: in the same order, behind it what was tried in
    * vain, so that an alert that cannot be sent never stands before others. From time to time `keep`
@@ -51,31 +51,34 @@ export interface Tour {
   ): Promise<Outbox>;
 }
 
-export function createCourier(deps: CourierDeps): Courier {
+export function createAlertDispatcher(deps: AlertDispatcherDeps): AlertDispatcher {
   return {
-    places: deps.senders.map(({ place }) => place),
-    begin: (signal) => createTour(deps, signal),
+    channels: deps.channels.map(({ name }) => name),
+    begin: (signal) => createSendRun(deps, signal),
   };
 }
 
-function createTour({ clock, senders, settings, report }: CourierDeps, signal: AbortSignal): Tour {
-  let leftMs: number = settings.tourMs;
-  const failuresInARow = new Map<Place, number>();
+function createSendRun(
+  { clock, channels, settings, report }: AlertDispatcherDeps,
+  signal: AbortSignal,
+): SendRun {
+  let leftMs: number = settings.runMs;
+  const failuresInARow = new Map<ChannelName, number>();
 
-  const sendOne = async (sender: AlertSender, alert: Alert, domain: string): Promise<boolean> => {
-    const { place } = sender;
+  const sendOne = async (sender: AlertChannel, alert: Alert, domain: string): Promise<boolean> => {
+    const { name } = sender;
     const reason = await inTime(clock, settings, signal, (cut) =>
       sender.send({ alert, domain }, cut),
     );
-    const failures = (failuresInARow.get(place) ?? 0) + 1;
-    failuresInARow.set(place, reason === undefined ? 0 : failures);
-    report(alert, place, reason);
+    const failures = (failuresInARow.get(name) ?? 0) + 1;
+    failuresInARow.set(name, reason === undefined ? 0 : failures);
+    report(alert, name, reason);
     return reason === undefined;
   };
 
   /** Sends to one place until the turn ends, the place fails too often, or all is sent. */
   const deliverTo = async (
-    sender: AlertSender,
+    sender: AlertChannel,
     queue: readonly Alert[],
     domain: string,
   ): Promise<Trial> => {
@@ -85,7 +88,7 @@ function createTour({ clock, senders, settings, report }: CourierDeps, signal: A
     const mayGoOn = (): boolean =>
       !signal.aborted &&
       clock.elapsedMs() < turnEndMs &&
-      (failuresInARow.get(sender.place) ?? 0) < settings.failuresInARowMax;
+      (failuresInARow.get(sender.name) ?? 0) < settings.failuresInARowMax;
     const work = async (): Promise<void> => {
       while (begun < queue.length && mayGoOn()) {
         const alert = queue[begun++] as Alert;
@@ -104,9 +107,9 @@ function createTour({ clock, senders, settings, report }: CourierDeps, signal: A
         const before = countOf(waiting);
         const turnBeganMs = clock.elapsedMs();
         const trials = await Promise.all(
-          senders.map(async (sender): Promise<[Place, Trial]> => {
-            const { place } = sender;
-            return [place, await deliverTo(sender, waiting[place] ?? [], domain)];
+          channels.map(async (sender): Promise<[ChannelName, Trial]> => {
+            const { name } = sender;
+            return [name, await deliverTo(sender, waiting[name] ?? [], domain)];
           }),
         );
         leftMs -= clock.elapsedMs() - turnBeganMs;
@@ -125,12 +128,12 @@ interface Trial {
   readonly failed: readonly Alert[];
 }
 
-function outboxOf(queues: readonly (readonly [Place, readonly Alert[]])[]): Outbox {
+function outboxOf(queues: readonly (readonly [ChannelName, readonly Alert[]])[]): Outbox {
   return Object.fromEntries(queues.filter(([, queue]) => queue.length > 0));
 }
 
 function joined(one: Outbox, other: Outbox): Outbox {
-  const places = new Set([...Object.keys(one), ...Object.keys(other)] as Place[]);
+  const places = new Set([...Object.keys(one), ...Object.keys(other)] as ChannelName[]);
   return outboxOf(
     [...places].map((place) => [place, [...(one[place] ?? []), ...(other[place] ?? [])]]),
   );
@@ -144,7 +147,7 @@ function countOf(outbox: Outbox): number {
 export function logAlert(
   log: Pick<Log, 'info' | 'warn'>,
   alert: Alert,
-  place: Place,
+  place: ChannelName,
   reason: string | undefined,
 ): void {
   const about = { tenant: alert.tenant, stream: alert.stream?.id, alert: alert.kind, place };
@@ -153,7 +156,7 @@ export function logAlert(
 }
 
 /** A sender that was cut off has so long to say whether the alert was taken all the same. */
-const LAST_WORD_MS = 1000;
+const CLOSING_SEND_MS = 1000;
 
 /**
  * Why it was not sent, or `undefined`. Ends in time although the sender may not. One whose time is
@@ -162,7 +165,7 @@ const LAST_WORD_MS = 1000;
  */
 async function inTime(
   clock: Clock,
-  { timeoutMs, closingMs }: CourierSettings,
+  { timeoutMs, closingMs }: AlertDispatcherSettings,
   signal: AbortSignal,
   send: (cut: AbortSignal) => Promise<void>,
 ): Promise<string | undefined> {
@@ -171,7 +174,7 @@ async function inTime(
   let over: string | undefined;
   const giveUp = (reason: string): void => {
     over ??= reason;
-    timers.push(clock.after(LAST_WORD_MS, () => late.resolve(reason)));
+    timers.push(clock.after(CLOSING_SEND_MS, () => late.resolve(reason)));
     cut.abort();
   };
   const timers = [clock.after(timeoutMs, () => giveUp(`no answer within ${timeoutMs / 1000} s`))];

@@ -1,7 +1,7 @@
 import { alertBody } from './alert.ts';
 import type { Clock } from '../core/clock.ts';
-import type { AlertSender } from './channel.ts';
-import { createBreaks } from '../core/sleep.ts';
+import type { AlertChannel } from './channel.ts';
+import { createYield } from '../core/sleep.ts';
 
 export interface AlertLog {
   error(fields: object, message: string): void;
@@ -11,10 +11,10 @@ export interface AlertLog {
 export function createAlertLog(
   log: AlertLog,
   clock: Pick<Clock, 'after' | 'elapsedMs'>,
-): AlertSender {
-  const rest = createBreaks(clock);
+): AlertChannel {
+  const rest = createYield(clock);
   return {
-    place: 'log',
+    name: 'log',
     send: async ({ alert }, signal) => {
       const { text, ...body } = alertBody(alert);
       log.error({ alert: body }, text);

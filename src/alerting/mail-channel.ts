@@ -3,7 +3,7 @@ import type { SMTPTransportOptions } from 'nodemailer';
 import { type Alert, alertText, isStreamAlert } from './alert.ts';
 import { formatTime } from '../core/date.ts';
 import { isLoopback } from '../core/value.ts';
-import { AlertNotSent, type AlertSender, type Letter, wordFor } from './channel.ts';
+import { AlertNotSent, type AlertChannel, type AlertMessage, labelOf } from './channel.ts';
 
 /** Of one answer of the server. */
 const ANSWER_BYTES_MAX = 64 * 1024;
@@ -21,10 +21,10 @@ export interface AlertMailSettings {
  * `smtp://` goes over to TLS where the server offers it (STARTTLS). A password is never sent in
  * clear text, and the server's certificate has to hold; on the machine itself neither matters.
  */
-export function createAlertMail({ smtpUrl, to, lookup }: AlertMailSettings): AlertSender {
+export function createAlertMail({ smtpUrl, to, lookup }: AlertMailSettings): AlertChannel {
   const server = serverOf(new URL(smtpUrl));
   return {
-    place: 'email',
+    name: 'email',
     send: async (letter, signal) => {
       // Most starts send no mail, and loading it takes a tenth of one.
       const { createTransport } = await import('nodemailer');
@@ -85,7 +85,10 @@ function decoded(text: string): string {
 }
 
 /** Many servers take mail of an account from its own address only. */
-function senderOf({ auth }: { readonly auth?: { readonly user: string } }, letter: Letter): string {
+function senderOf(
+  { auth }: { readonly auth?: { readonly user: string } },
+  letter: AlertMessage,
+): string {
   const { user = '' } = auth ?? {};
   if (/^[^\s@,;:<>"()[\]\\\p{C}]+@[a-z0-9.-]+$/iu.test(user)) return user;
   const host = letter.domain.replace(/:[0-9]+$/, '');
@@ -94,7 +97,7 @@ function senderOf({ auth }: { readonly auth?: { readonly user: string } }, lette
 }
 
 /** Subject and text are made of a sentence without line breaks: no name can add a header. */
-function mailOf({ alert, domain }: Letter, from: string, to: string) {
+function mailOf({ alert, domain }: AlertMessage, from: string, to: string) {
   const { kind, tenant, at } = alert;
   const about = isStreamAlert(alert) ? alert.stream.id : idOf(alert.key);
   const host = from.slice(from.lastIndexOf('@') + 1);
@@ -134,7 +137,7 @@ function textOf(alert: Alert, domain: string): string {
 /** Words of the library (nodemailer.com, Error codes), with the answer's number where there is one. */
 function reasonOf(error: unknown): string {
   const { responseCode } = Object(error) as { readonly responseCode?: unknown };
-  const word = wordFor(error);
+  const word = labelOf(error);
   const said = sayings[word] ?? word;
   return typeof responseCode === 'number' ? `${said}, answer ${responseCode}` : said;
 }

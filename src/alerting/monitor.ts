@@ -1,23 +1,23 @@
-import { type AlarmState, decideAlerts, nothingTold, type Observed } from './rules.ts';
+import { type NotifiedState, evaluate, initialState, type StreamHealth } from './rules.ts';
 import { causeOf } from './alert.ts';
 import type { Clock, Millis } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
 import {
-  lookFrom,
-  type Recent,
-  type RecentFailure,
+  readFrom,
+  type ReportedFailures,
+  type ReportedFailure,
   rememberedPerStream,
-  rememberTold,
+  rememberReported,
 } from './reported-failures.ts';
 import { addToOutbox, type Outbox } from './outbox.ts';
 import type { Failure, HealthLimits, Tenant } from '../core/types.ts';
 import type { Store } from '../store/port/store.ts';
-import type { LookStanding, TroubledStream } from '../store/port/alert-state.ts';
+import type { AlertStanding, FailingStream } from '../store/port/alert-state.ts';
 import { skewMaxMs } from '../store/port/time.ts';
-import type { Courier, Tour } from './dispatcher.ts';
+import type { AlertDispatcher, SendRun } from './dispatcher.ts';
 import { createCheckTimes } from './check-times.ts';
-import { createSteps, type Steps } from './clock-steps.ts';
-import { createBreaks, pause } from '../core/sleep.ts';
+import { createClockSteps, type ClockSteps } from './clock-steps.ts';
+import { createYield, sleep } from '../core/sleep.ts';
 import {
   type RaisedAlert,
   type Reported,
@@ -44,10 +44,10 @@ export interface MonitorDeps {
   readonly store: {
     readonly tenants: Pick<Store['tenants'], 'list'>;
     readonly deliveries: Pick<Store['deliveries'], 'listFailures'>;
-    readonly looks: Store['looks'];
+    readonly alertState: Store['alertState'];
   };
   readonly clock: Clock;
-  readonly courier: Courier;
+  readonly dispatcher: AlertDispatcher;
   readonly limits: HealthLimits;
   readonly settings: MonitorSettings;
   /** Conditions to report beside the failures; raising one brings the next look forward. */
@@ -57,7 +57,7 @@ export interface MonitorDeps {
   readonly report: (error: unknown) => void;
 }
 
-/** Looks at the failures of every tenant and tells of them: contract section 17. */
+/** Looks at the failures of every tenant and tells of them: docs/monitoring.md#alerts. */
 export interface Monitor {
   /** Looks at once where a look is due and then from time to time, until aborted. */
   run(signal: AbortSignal): Promise<void>;
@@ -67,20 +67,20 @@ export interface Monitor {
  * What one look leaves to the next. An alert stands in `outbox` before it is sent and leaves it
  * afterwards, so a crash repeats the alerts of its last seconds and loses none.
  */
-interface Kept {
+interface SavedState {
   readonly version: 1;
   /** When the last complete look began. */
   readonly lookedAt?: Millis;
   /** Until then a node may be at work on it. */
   readonly busyUntil?: Millis;
-  readonly alarm: AlarmState;
-  readonly recent: Readonly<Record<string, Recent>>;
+  readonly alarm: NotifiedState;
+  readonly recent: Readonly<Record<string, ReportedFailures>>;
   readonly outbox: Outbox;
   /** Conditions that were reported lately. */
   readonly reported?: Reported;
 }
 
-const nothingKept: Kept = { version: 1, alarm: nothingTold, recent: {}, outbox: {} };
+const initialSavedState: SavedState = { version: 1, alarm: initialState, recent: {}, outbox: {} };
 
 /** Rounds over the tenants that are due, in the time from one look at a tenant to the next. */
 const roundsMax = 60;
@@ -89,17 +89,17 @@ const roundsMax = 60;
 const tenantsAtOnce = 100;
 
 export function createMonitor(deps: MonitorDeps): Monitor {
-  const { store, clock, courier, settings, system, report } = deps;
-  const steps = createSteps(clock);
+  const { store, clock, dispatcher, settings, system, report } = deps;
+  const steps = createClockSteps(clock);
   const times = createCheckTimes(clock);
   /** The tenant to begin with: where a tour ends too early, another comes first the next time. */
   let first = 0;
 
   const round = async (signal: AbortSignal): Promise<number> => {
     const tenants = await store.tenants.list();
-    const tour = courier.begin(signal);
+    const run = dispatcher.begin(signal);
     first = (first + 1) % Math.max(1, tenants.length);
-    const rest = createBreaks(clock);
+    const rest = createYield(clock);
     const raisedFor = (tenant: Tenant): readonly RaisedAlert[] =>
       system.queued(tenant, tenant === tenants[0]);
     const due = [...tenants.slice(first), ...tenants.slice(0, first)].filter(
@@ -107,11 +107,11 @@ export function createMonitor(deps: MonitorDeps): Monitor {
     );
     for (let index = 0; index < due.length && !signal.aborted; index += tenantsAtOnce) {
       const some = due.slice(index, index + tenantsAtOnce);
-      const standings = await store.looks.standings(some.map(({ id }) => id));
+      const standings = await store.alertState.standings(some.map(({ id }) => id));
       for (const [at, tenant] of some.entries()) {
         if (signal.aborted) break;
         const raised = raisedFor(tenant);
-        times.checked(tenant, await visit(tenant, standings[at], raised, tour, signal));
+        times.checked(tenant, await visit(tenant, standings[at], raised, run, signal));
         await rest(signal);
       }
     }
@@ -121,13 +121,13 @@ export function createMonitor(deps: MonitorDeps): Monitor {
   /** Returns in how many milliseconds to come again. */
   const visit = async (
     tenant: Tenant,
-    standing: LookStanding | undefined,
+    standing: AlertStanding | undefined,
     raised: readonly RaisedAlert[],
-    tour: Tour,
+    run: SendRun,
     signal: AbortSignal,
   ): Promise<number> => {
     if (raised.length === 0 && isQuiet(standing)) return settings.everyMs;
-    return attend({ ...deps, steps }, tenant, raised, tour, signal).catch((error: unknown) => {
+    return checkTenant({ ...deps, steps }, tenant, raised, run, signal).catch((error: unknown) => {
       report(error);
       return settings.everyMs;
     });
@@ -148,61 +148,61 @@ export function createMonitor(deps: MonitorDeps): Monitor {
 }
 
 /** Looks at one tenant if that is due; answers in how many milliseconds to come again. */
-async function attend(
-  deps: MonitorDeps & { readonly steps: Steps },
+async function checkTenant(
+  deps: MonitorDeps & { readonly steps: ClockSteps },
   tenant: Tenant,
   raised: readonly RaisedAlert[],
-  tour: Tour,
+  run: SendRun,
   signal: AbortSignal,
 ): Promise<number> {
-  const { store, clock, courier, limits, settings, system, log, steps } = deps;
-  const last = await store.looks.last(tenant.id);
-  const before = readKept(last?.state);
+  const { store, clock, dispatcher, limits, settings, system, log, steps } = deps;
+  const last = await store.alertState.last(tenant.id);
+  const before = readSavedState(last?.state);
   const waitMs = waitOf(before, clock.now(), settings, raised.length > 0);
   if (waitMs > 0) return waitMs;
-  const hold = createHold(deps, tenant, last?.at);
-  if (!(await hold.take(before))) return settings.everyMs;
+  const lock = createCheckLock(deps, tenant, last?.at);
+  if (!(await lock.take(before))) return settings.everyMs;
 
   const lookedAt = clock.now();
-  const setBackMs = setBackOf(before, lookedAt, steps.backMs(tenant.id), settings);
+  const clockStepMs = clockStepOf(before, lookedAt, steps.backMs(tenant.id), settings);
   const steadyFrom = steps.mark();
-  const known = { ...before, setBackMs };
-  const news = await readNews(deps, tenant, known, () => hold.renew(before), signal);
+  const known = { ...before, clockStepMs };
+  const news = await readFailureSummary(deps, tenant, known, () => lock.renew(before), signal);
   if (news === undefined) {
-    await hold.leave(before);
+    await lock.leave(before);
     return settings.everyMs;
   }
   const look = { tenant: tenant.name, at: lookedAt, streams: news.streams };
-  const { alerts, state: alarm } = decideAlerts(before.alarm, look, limits);
+  const { alerts, state: alarm } = evaluate(before.alarm, look, limits);
   const { name } = tenant;
   const conditions = withoutRepeats(raised, before.reported ?? {}, { name, at: lookedAt });
   const { outbox, dropped } = addToOutbox(
     before.outbox,
     [...conditions.alerts, ...alerts],
-    courier.places,
+    dispatcher.channels,
   );
   if (dropped > 0)
     log.warn({ tenant: tenant.id, dropped }, 'alerts that could not be sent are dropped');
-  const after: Kept = {
+  const after: SavedState = {
     version: 1,
     lookedAt,
     alarm,
-    recent: rememberTold(news.told, lookedAt),
+    recent: rememberReported(news.told, lookedAt),
     outbox,
     reported: conditions.reported,
   };
   const written = (): void => {
     system.stored(raised);
-    steps.looked(tenant.id, steadyFrom);
+    steps.checked(tenant.id, steadyFrom);
   };
   if (Object.keys(outbox).length === 0) {
-    if (await hold.leave(after, before)) written();
-  } else if (await hold.keep(after)) {
+    if (await lock.leave(after, before)) written();
+  } else if (await lock.keep(after)) {
     written();
-    const left = await tour.deliver(outbox, tenant.domain, (so) =>
-      hold.keep({ ...after, outbox: so }).catch(() => false),
+    const left = await run.deliver(outbox, tenant.domain, (so) =>
+      lock.keep({ ...after, outbox: so }).catch(() => false),
     );
-    await hold.leaveSurely({ ...after, outbox: left });
+    await lock.leaveSurely({ ...after, outbox: left });
   }
   // Looks that take longer than the time between them leave some to other work.
   return Math.max(settings.everyMs / 10, lookedAt + settings.everyMs - clock.now());
@@ -213,7 +213,7 @@ async function attend(
  * A clock that was set back far does not put looks off.
  */
 function waitOf(
-  { lookedAt, busyUntil }: Kept,
+  { lookedAt, busyUntil }: SavedState,
   now: Millis,
   { everyMs, leaseMs, alone }: MonitorSettings,
   hasCondition: boolean,
@@ -232,8 +232,8 @@ function waitOf(
  * By how much the clock was set back since the last look. Where this process did not make that
  * one, it has lasted no longer than the time between two looks: better to tell of some twice.
  */
-function setBackOf(
-  { lookedAt = 0 }: Kept,
+function clockStepOf(
+  { lookedAt = 0 }: SavedState,
   now: Millis,
   seenMs: number,
   { everyMs }: MonitorSettings,
@@ -244,43 +244,48 @@ function setBackOf(
 
 // Being the one node that looks
 
-interface Hold {
+interface CheckLock {
   /** Takes the tenant for this node. A crash of the store may undo it. */
-  take(kept: Kept): Promise<boolean>;
+  take(kept: SavedState): Promise<boolean>;
   /** Writes and goes on holding. False when another node has taken over. */
-  keep(kept: Kept): Promise<boolean>;
+  keep(kept: SavedState): Promise<boolean>;
   /** The same, if a good part of the time is over since it was written last. */
-  renew(kept: Kept): Promise<boolean>;
+  renew(kept: SavedState): Promise<boolean>;
   /**
    * Writes and gives up. When nothing but the time of the look differs from `before`, a crash of the
    * store may undo it: the next look then only reads a longer time again.
    */
-  leave(kept: Kept, before?: Kept): Promise<boolean>;
+  leave(kept: SavedState, before?: SavedState): Promise<boolean>;
   /** The same, again and again while the store is away: what it says was sent is sent. */
-  leaveSurely(kept: Kept): Promise<void>;
+  leaveSurely(kept: SavedState): Promise<void>;
 }
 
 /** Each write stands on the one before, so of several nodes the first one goes on alone. */
-function createHold(
+function createCheckLock(
   { store, clock, settings }: MonitorDeps,
   tenant: Tenant,
   readAt: Millis | undefined,
-): Hold {
+): CheckLock {
   let at = readAt;
   let writtenMs = clock.elapsedMs();
-  const write = async (kept: Kept, mustLast: boolean): Promise<boolean> => {
+  const write = async (kept: SavedState, mustLast: boolean): Promise<boolean> => {
     const next = Math.max(clock.now(), (at ?? 0) + 1);
     const state = JSON.stringify(kept);
-    const written = await store.looks.record(tenant.id, at, { at: next, state }, mustLast);
+    const written = await store.alertState.record(tenant.id, at, { at: next, state }, mustLast);
     if (!written) return false;
     at = next;
     writtenMs = clock.elapsedMs();
     return true;
   };
-  const held = (kept: Kept): Kept => ({ ...kept, busyUntil: clock.now() + settings.leaseMs });
-  const keep = (kept: Kept): Promise<boolean> => write(held(kept), true);
-  const leave = ({ busyUntil: _free, ...kept }: Kept, before?: Kept): Promise<boolean> =>
-    write(kept, before === undefined || contentOf(kept) !== contentOf(before));
+  const held = (kept: SavedState): SavedState => ({
+    ...kept,
+    busyUntil: clock.now() + settings.leaseMs,
+  });
+  const keep = (kept: SavedState): Promise<boolean> => write(held(kept), true);
+  const leave = (
+    { busyUntil: _free, ...kept }: SavedState,
+    before?: SavedState,
+  ): Promise<boolean> => write(kept, before === undefined || contentOf(kept) !== contentOf(before));
   const heldMs = (): number => clock.elapsedMs() - writtenMs;
   return {
     take: (kept) => write(held(kept), false),
@@ -295,14 +300,14 @@ function createHold(
         } catch (error) {
           if (!(error instanceof StoreUnavailable) || heldMs() >= settings.leaseMs) throw error;
         }
-        await pause(clock, 500, new AbortController().signal);
+        await sleep(clock, 500, new AbortController().signal);
       }
     },
   };
 }
 
 /** What a state says apart from times. */
-function contentOf({ alarm, recent, outbox, reported = {} }: Kept): string {
+function contentOf({ alarm, recent, outbox, reported = {} }: SavedState): string {
   return JSON.stringify([alarm, recent, outbox, reported]);
 }
 
@@ -310,51 +315,51 @@ function contentOf({ alarm, recent, outbox, reported = {} }: Kept): string {
  * Whether a look would find nothing and leave nothing behind but its time. It is not made then: the next
  * one, which reads what came since the last that was made, misses nothing by it.
  */
-function isQuiet(standing: LookStanding | undefined): boolean {
-  if (standing === undefined || standing.mayBeTroubled) return false;
+function isQuiet(standing: AlertStanding | undefined): boolean {
+  if (standing === undefined || standing.mayBeFailing) return false;
   const { last } = standing;
   if (last === undefined) return true;
-  const kept = readKept(last.state);
-  return kept.busyUntil === undefined && contentOf(kept) === contentOf(nothingKept);
+  const kept = readSavedState(last.state);
+  return kept.busyUntil === undefined && contentOf(kept) === contentOf(initialSavedState);
 }
 
 /** What cannot be read was written by a later version; a look then begins anew. */
-function readKept(state: string | undefined): Kept {
-  if (state === undefined) return nothingKept;
-  const kept = JSON.parse(state) as Kept;
-  return (kept.version as number) === 1 ? kept : nothingKept;
+function readSavedState(state: string | undefined): SavedState {
+  if (state === undefined) return initialSavedState;
+  const kept = JSON.parse(state) as SavedState;
+  return (kept.version as number) === 1 ? kept : initialSavedState;
 }
 
 // Reading what is new
 
-interface News {
-  readonly streams: readonly Observed[];
+interface FailureSummary {
+  readonly streams: readonly StreamHealth[];
   /** By stream, newest first: what is told by now, as far as the next look may meet it. */
-  readonly told: ReadonlyMap<string, readonly RecentFailure[]>;
+  readonly told: ReadonlyMap<string, readonly ReportedFailure[]>;
 }
 
 /** Answers nothing when aborted, or when `renew` says that another node has taken over. */
-async function readNews(
+async function readFailureSummary(
   deps: MonitorDeps,
   tenant: Tenant,
-  { lookedAt, recent, setBackMs }: Kept & { readonly setBackMs: number },
+  { lookedAt, recent, clockStepMs }: SavedState & { readonly clockStepMs: number },
   renew: () => Promise<boolean>,
   signal: AbortSignal,
-): Promise<News | undefined> {
-  const since = lookFrom(lookedAt, setBackMs);
+): Promise<FailureSummary | undefined> {
+  const since = readFrom(lookedAt, clockStepMs);
   // No end of the window: nodes whose clocks are ahead record failures of the future.
   const window = { since, upTo: Number.MAX_SAFE_INTEGER };
-  const streams: Observed[] = [];
-  const told = new Map<string, readonly RecentFailure[]>();
-  const rest = createBreaks(deps.clock);
+  const streams: StreamHealth[] = [];
+  const told = new Map<string, readonly ReportedFailure[]>();
+  const rest = createYield(deps.clock);
   const goOn = async (): Promise<boolean> => {
     await rest(signal);
     return !signal.aborted && renew();
   };
-  for (const stream of await deps.store.looks.troubled(tenant.id, window)) {
+  for (const stream of await deps.store.alertState.failingStreams(tenant.id, window)) {
     if (!(await goOn())) return undefined;
     const former = recent[stream.id];
-    const from = setBackMs > 0 ? since : (former?.from ?? since);
+    const from = clockStepMs > 0 ? since : (former?.from ?? since);
     const news = stream.failedWithin
       ? await readFailures(deps, tenant, stream, { from, former }, goOn)
       : noFailures;
@@ -374,7 +379,7 @@ async function readNews(
 interface NewFailures {
   readonly newFailures: number;
   /** The newest of them, one more than may be remembered. */
-  readonly newest: readonly RecentFailure[];
+  readonly newest: readonly ReportedFailure[];
   readonly lastError: string | undefined;
 }
 
@@ -384,12 +389,12 @@ const noFailures: NewFailures = { newFailures: 0, newest: [], lastError: undefin
 async function readFailures(
   { store, log, settings }: MonitorDeps,
   tenant: Tenant,
-  stream: TroubledStream,
-  { from, former }: { readonly from: Millis; readonly former: Recent | undefined },
+  stream: FailingStream,
+  { from, former }: { readonly from: Millis; readonly former: ReportedFailures | undefined },
   goOn: () => Promise<boolean>,
 ): Promise<NewFailures | undefined> {
   const known = new Set(former?.told.map(([failedAt, eventId]) => `${failedAt} ${eventId}`));
-  const newest: RecentFailure[] = [];
+  const newest: ReportedFailure[] = [];
   let newFailures = 0;
   let lastError: string | undefined;
   let after: string | undefined;

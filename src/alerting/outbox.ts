@@ -1,10 +1,10 @@
 import { type Alert, isStreamAlert, type StreamAlert } from './alert.ts';
 
 /** Where alerts go; `log` when there is no other place. */
-export type Place = 'webhook' | 'email' | 'log';
+export type ChannelName = 'webhook' | 'email' | 'log';
 
 /** Alerts that are still to be sent, by place, the one that waits longest first. */
-export type Outbox = Readonly<Partial<Record<Place, readonly Alert[]>>>;
+export type Outbox = Readonly<Partial<Record<ChannelName, readonly Alert[]>>>;
 
 /**
  * Three alerts for each of 10,000 streams: only streams that are disabled again and again while
@@ -24,13 +24,13 @@ export const outboxMax = 30_000;
 export function addToOutbox(
   outbox: Outbox,
   alerts: readonly Alert[],
-  places: readonly Place[],
+  places: readonly ChannelName[],
 ): { readonly outbox: Outbox; readonly dropped: number } {
   let dropped = 0;
   for (const [place, waiting] of Object.entries(outbox)) {
     if (!places.some((other) => other === place)) dropped += waiting.length;
   }
-  const queues = places.map((place): [Place, readonly Alert[]] => {
+  const queues = places.map((place): [ChannelName, readonly Alert[]] => {
     const queue = merged([...(outbox[place] ?? []), ...alerts]);
     dropped += Math.max(0, queue.length - outboxMax);
     return [place, queue.slice(-outboxMax)];

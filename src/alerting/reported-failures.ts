@@ -1,14 +1,14 @@
 import type { Millis } from '../core/clock.ts';
 
 /** What is remembered of the failures of one stream that were told lately. */
-export interface Recent {
+export interface ReportedFailures {
   /** Every failure opened after this instant that was told is in `told`. */
   readonly from: Millis;
   /** When it was opened, and the id of its event; newest first. */
-  readonly told: readonly RecentFailure[];
+  readonly told: readonly ReportedFailure[];
 }
 
-export type RecentFailure = readonly [failedAt: Millis, eventId: string];
+export type ReportedFailure = readonly [failedAt: Millis, eventId: string];
 
 /**
  * How far a look goes back behind the look before. A failure has the time at which its batch began
@@ -29,8 +29,8 @@ const REMEMBERED_IN_ALL = 5000;
  * @param setBackMs by how much the clock was set back since the last look: what failed then has a
  *   time so much earlier
  */
-export function lookFrom(lastLookAt: Millis | undefined, setBackMs = 0): Millis {
-  return lastLookAt === undefined ? 0 : lastLookAt - lookbackMs - setBackMs;
+export function readFrom(lastLookAt: Millis | undefined, clockStepMs = 0): Millis {
+  return lastLookAt === undefined ? 0 : lastLookAt - lookbackMs - clockStepMs;
 }
 
 /**
@@ -41,10 +41,10 @@ export function lookFrom(lastLookAt: Millis | undefined, setBackMs = 0): Millis 
  * @param told by stream, newest first, those of before included; of more than
  *   {@link rememberedPerStream} the newest and one more are enough
  */
-export function rememberTold(
-  told: ReadonlyMap<string, readonly RecentFailure[]>,
+export function rememberReported(
+  told: ReadonlyMap<string, readonly ReportedFailure[]>,
   at: Millis,
-): Record<string, Recent> {
+): Record<string, ReportedFailures> {
   const start = at - lookbackMs;
   const lately = [...told].flatMap(([id, failures]) => {
     const recent = failures.filter(([failedAt]) => failedAt > start);

@@ -3,13 +3,13 @@ import type { Millis } from '../core/clock.ts';
 import type { HealthLimits, StreamStatus } from '../core/types.ts';
 
 /** What was told of the streams of a tenant so far. JSON, as it is kept from look to look. */
-export interface AlarmState {
+export interface NotifiedState {
   /** By id; a stream of which nothing has to be remembered is left out. */
-  readonly streams: Readonly<Record<string, Told>>;
+  readonly streams: Readonly<Record<string, Notified>>;
 }
 
 /** What was told of a stream. An absent member is 0 or never. */
-export interface Told {
+export interface Notified {
   /** The highest step of each limit that counts as told. */
   readonly total?: number;
   readonly consecutive?: number;
@@ -18,7 +18,7 @@ export interface Told {
 }
 
 /** What a look has found of one stream. */
-export interface Observed {
+export interface StreamHealth {
   readonly id: string;
   readonly name: string;
   readonly status: StreamStatus;
@@ -35,32 +35,32 @@ export interface Observed {
 }
 
 /** One look at the streams of a tenant that have something to tell; the others are well. */
-export interface Look {
+export interface Snapshot {
   /** Name of the tenant. */
   readonly tenant: string;
   readonly at: Millis;
-  readonly streams: readonly Observed[];
+  readonly streams: readonly StreamHealth[];
 }
 
-export const nothingTold: AlarmState = { streams: {} };
+export const initialState: NotifiedState = { streams: {} };
 
 /** Percentages of a limit, and how far under a step a counter must fall so that it is told again. */
 const STEPS = [50, 70, 90] as const;
 const REARM_POINTS = 5;
 
 /**
- * The rule of contract section 17: what to tell after a look, and what counts as told then. For
+ * The rule of docs/monitoring.md#alerts: what to tell after a look, and what counts as told then. For
  * each stream at most one alert of each kind, so a look never tells more than three times as many
  * things as there are streams in trouble. In the order of the streams; of one stream its new
  * failures first.
  */
-export function decideAlerts(
-  state: AlarmState,
-  look: Look,
+export function evaluate(
+  state: NotifiedState,
+  look: Snapshot,
   limits: HealthLimits,
-): { readonly alerts: readonly StreamAlert[]; readonly state: AlarmState } {
+): { readonly alerts: readonly StreamAlert[]; readonly state: NotifiedState } {
   const alerts: StreamAlert[] = [];
-  const streams: Record<string, Told> = {};
+  const streams: Record<string, Notified> = {};
   for (const stream of look.streams) {
     const told = state.streams[stream.id] ?? {};
     const steps = {
@@ -80,7 +80,7 @@ export function decideAlerts(
       risen(steps.consecutive, told.consecutive),
     );
     if (percent > 0) alerts.push({ ...about, kind: 'threshold_near', percent });
-    const remembered = toldOf({ ...steps, disabledAt });
+    const remembered = notifiedOf({ ...steps, disabledAt });
     if (remembered !== undefined) streams[stream.id] = remembered;
   }
   return { alerts, state: { streams } };
@@ -105,7 +105,11 @@ function risen(step: number, told = 0): number {
   return step > told ? step : 0;
 }
 
-function aboutOf(stream: Observed, look: Look, limits: HealthLimits): Omit<StreamAlert, 'kind'> {
+function aboutOf(
+  stream: StreamHealth,
+  look: Snapshot,
+  limits: HealthLimits,
+): Omit<StreamAlert, 'kind'> {
   const { id, name, newFailures, total, consecutive, lastError } = stream;
   return {
     tenant: look.tenant,
@@ -119,7 +123,7 @@ function aboutOf(stream: Observed, look: Look, limits: HealthLimits): Omit<Strea
   };
 }
 
-function toldOf({
+function notifiedOf({
   total,
   consecutive,
   disabledAt,
@@ -127,7 +131,7 @@ function toldOf({
   readonly total: number;
   readonly consecutive: number;
   readonly disabledAt: Millis | undefined;
-}): Told | undefined {
+}): Notified | undefined {
   const told = {
     ...(total === 0 ? {} : { total }),
     ...(consecutive === 0 ? {} : { consecutive }),

@@ -1,7 +1,7 @@
 import type { SystemAlert } from './alert.ts';
 import type { Clock, Millis } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
-import { pause } from '../core/sleep.ts';
+import { sleep } from '../core/sleep.ts';
 
 /** A condition to report; the monitor adds the tenant's name and the time. */
 export type RaisedAlert = Omit<SystemAlert, 'tenant' | 'at'> & {
@@ -82,7 +82,7 @@ export function createSystemAlerts(): SystemAlerts {
       signal.addEventListener('abort', done, { once: true });
       woken.addEventListener('abort', done, { once: true });
       if (signal.aborted) done();
-      await pause(clock, delayMs, end.signal);
+      await sleep(clock, delayMs, end.signal);
       signal.removeEventListener('abort', done);
       woken.removeEventListener('abort', done);
     },

@@ -1,5 +1,5 @@
 import { alertBody } from './alert.ts';
-import { AlertNotSent, type AlertSender, wordFor } from './channel.ts';
+import { AlertNotSent, type AlertChannel, labelOf } from './channel.ts';
 
 /** Read of an answer before its connection is dropped; nobody looks at it. */
 const ANSWER_BYTES_MAX = 64 * 1024;
@@ -13,9 +13,9 @@ export interface AlertWebhookDeps {
 }
 
 /** Posts alerts as JSON. Any 2xx is taken for sent; a redirect is not followed and is none. */
-export function createAlertWebhook({ fetch, url, userAgent }: AlertWebhookDeps): AlertSender {
+export function createAlertWebhook({ fetch, url, userAgent }: AlertWebhookDeps): AlertChannel {
   return {
-    place: 'webhook',
+    name: 'webhook',
     send: async ({ alert }, signal) => {
       const answer = await fetch(url, {
         method: 'POST',
@@ -24,7 +24,7 @@ export function createAlertWebhook({ fetch, url, userAgent }: AlertWebhookDeps):
         body: JSON.stringify(alertBody(alert)),
         signal,
       }).catch((error: unknown) => {
-        throw new AlertNotSent(wordFor(error), { cause: error });
+        throw new AlertNotSent(labelOf(error), { cause: error });
       });
       // The status has decided; what comes after it only frees the connection for the next alert.
       await readAway(answer).catch(() => undefined);

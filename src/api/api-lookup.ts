@@ -4,14 +4,14 @@ import type { Store } from '../store/port/store.ts';
 import { isManagementAudience, managementApi } from './management.ts';
 import type { ApiSettings } from './settings.ts';
 
-export interface AudienceDeps {
+export interface ApiLookupDeps {
   readonly store: Pick<Store, 'apis'>;
   readonly settings: Pick<ApiSettings, 'plainHttp'>;
 }
 
 /** The API with this audience; any form of the management API's counts. */
 export async function apiOf(
-  { store, settings }: AudienceDeps,
+  { store, settings }: ApiLookupDeps,
   tenant: Tenant,
   audience: string,
 ): Promise<Api | undefined> {
@@ -23,7 +23,7 @@ export async function apiOf(
 
 /** The APIs with these audiences, as {@link apiOf} finds them; with a break after each of them. */
 export async function apisOf(
-  deps: AudienceDeps,
+  deps: ApiLookupDeps,
   tenant: Tenant,
   audiences: readonly string[],
 ): Promise<ReadonlyMap<string, Api | undefined>> {
@@ -42,7 +42,7 @@ export async function apisOf(
  * is missing.
  */
 export async function audiencesOf(
-  { store }: Pick<AudienceDeps, 'store'>,
+  { store }: Pick<ApiLookupDeps, 'store'>,
   tenant: Tenant,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {

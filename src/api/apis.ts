@@ -14,7 +14,7 @@ import {
 import type { NumberedPage, PageByNumber } from '../store/port/page.ts';
 import type { Store } from '../store/port/store.ts';
 import { isManagementAudience, managementApi } from './management.ts';
-import { numberedAnswer, numberedPageOf, pageTooLarge } from './numbered-page.ts';
+import { numberedResponse, numberedPageOf, pageTooLarge } from './numbered-page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, notFound, Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -28,7 +28,7 @@ export interface ApiDeps {
 const tag = 'APIs';
 const lifecycle = 'Early Access';
 
-/** The operations of APIs (contract section 14.1). */
+/** The operations of APIs (docs/http-api.md#apis). */
 export function apiOperations(deps: ApiDeps): Operation[] {
   return [listApis(deps), createApi(deps), readApi(deps), updateApi(deps), deleteApi(deps)];
 }
@@ -59,7 +59,7 @@ function listApis({ store, settings }: ApiDeps): Operation {
       if ('refused' in answer) throw pageTooLarge('per_page');
       const { items, total } = withManagement(answer, asked, tenant);
       const shown = { items: items.map(showApi), total };
-      return { body: numberedAnswer('resource_servers', shown, query) };
+      return { body: numberedResponse('resource_servers', shown, query) };
     },
   });
 }

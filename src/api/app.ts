@@ -5,24 +5,24 @@ import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
-import { createRoom } from './http/room.ts';
+import { createMemoryPool } from './http/room.ts';
 import { createEventBodies } from './event-bodies.ts';
 import { boundForwarded } from './http/forwarded.ts';
-import { createGate } from './authenticate.ts';
+import { createAuthenticator } from './authenticate.ts';
 import type { Log } from '../core/log.ts';
-import { measureRoutes, measureUnserved, type RequestMeter } from './http/request-metrics.ts';
-import { type Route, serveMissing } from './http/not-found.ts';
+import { measureRoutes, measureUnserved, type RequestMetrics } from './http/request-metrics.ts';
+import { type Route, serveNotFound } from './http/not-found.ts';
 import { registerOauth } from './oauth.ts';
 import { allOperations } from './operations.ts';
 import type { Operation } from './operation.ts';
-import { registerOps } from './health.ts';
-import { poolRandom } from './http/random-pool.ts';
+import { registerHealth } from './health.ts';
+import { pooledRandom } from './http/random-pool.ts';
 import { Problem } from './http/problem.ts';
 import { createRateLimiter } from './http/rate.ts';
 import { createReadiness } from './readiness.ts';
 import { registerReference } from './reference/reference.ts';
-import { createRemoteReader, createSecureReader } from './http/client-address.ts';
-import { answering, sendProblem, serve, type ServeDeps } from './http/serve.ts';
+import { createClientAddressReader, createSecureReader } from './http/client-address.ts';
+import { whileOpen, sendProblem, serve, type ServeDeps } from './http/serve.ts';
 import type { ApiSettings } from './settings.ts';
 import {
   continueWhenRead,
@@ -32,7 +32,7 @@ import {
 } from './http/server.ts';
 import { createTenantDirectory } from './tenants.ts';
 import { createTurnQueue } from './http/turn-queue.ts';
-import { createUnreadAnswers } from './http/unread.ts';
+import { createUnreadResponses } from './http/unread.ts';
 import type { TlsServer } from './http/tls.ts';
 
 export interface AppDeps {
@@ -55,7 +55,7 @@ export interface AppDeps {
   /** Makes the server, where it ends TLS itself. */
   readonly tls?: Pick<TlsServer, 'factory'> | undefined;
   /** Counts answers; absent where nobody asks for the numbers, and then nothing is measured. */
-  readonly meter?: RequestMeter | undefined;
+  readonly requestMetrics?: RequestMetrics | undefined;
 }
 
 /** Creates the management API and the token service; the caller lets it listen and closes it. */
@@ -63,7 +63,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { store, settings, clock, log } = deps;
   const app = Fastify(serverOptions(deps));
   continueWhenRead(app.server);
-  const measuring = deps.meter && { meter: deps.meter, clock };
+  const measuring = deps.requestMetrics && { requestMetrics: deps.requestMetrics, clock };
   if (measuring !== undefined) measureRoutes(app, measuring);
   const tenants = createTenantDirectory({
     tenants: store.tenants,
@@ -71,50 +71,62 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     clock,
   });
   const limiter = createRateLimiter({ clock, settings });
-  const remoteOf = createRemoteReader(settings.trustProxy);
-  boundForwarded(app, { settings, remoteOf });
+  const clientAddressOf = createClientAddressReader(settings.trustProxy);
+  boundForwarded(app, { settings, clientAddressOf });
   const closing = closingOf(app);
   const open = (): boolean => deps.ready() && !closing();
-  const gate = createGate({ tenants, verifier: deps.verifier, limiter, remoteOf, clock, open });
+  const authenticator = createAuthenticator({
+    tenants,
+    verifier: deps.verifier,
+    limiter,
+    clientAddressOf,
+    clock,
+    open,
+  });
   const routes = routesOf(app);
-  const { bodyBytesMax } = settings.limits;
 
   app.addHook('onReady', tenants.open);
   app.addHook('preClose', async () => deps.pulls.close());
   app.addHook('onClose', async () => tenants.close());
   leaveBodiesUnread(app);
-  const eventBodies = createEventBodies({
-    attributePrefix: settings.attributePrefix,
-    eventBytesMax: settings.limits.eventBytesMax,
-  });
+  const { attributePrefix, limits } = settings;
+  const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
   app.addHook('onClose', eventBodies.close);
-  const operations = allOperations({ ...deps, random: poolRandom(deps.random), eventBodies });
+  const operations = allOperations({ ...deps, random: pooledRandom(deps.random), eventBodies });
   mount(app, operations, {
-    gate,
+    authenticator,
     limiter,
     clock,
     log,
     open,
-    bodyBytesMax,
-    bodies: createRoom({ bytesMax: settings.limits.bodiesBytesMax }),
-    unread: createUnreadAnswers({
-      bytesMax: settings.limits.unreadBytesMax,
-      room: createRoom({ bytesMax: settings.limits.unreadOfAllBytesMax }),
+    bodyBytesMax: limits.bodyBytesMax,
+    bodies: createMemoryPool({ bytesMax: limits.bodiesBytesMax }),
+    unread: createUnreadResponses({
+      bytesMax: limits.unreadBytesMax,
+      pool: createMemoryPool({ bytesMax: limits.unreadOfAllBytesMax }),
     }),
     lists: createTurnQueue(listsAtOnce),
   });
   const isSecure = createSecureReader(settings.trustProxy);
   const { version } = deps;
-  registerReference(app, { gate, log, operations, settings, remoteOf, isSecure, version });
-  registerOps(app, { readiness: createReadiness(deps), log, open });
-  registerOauth(app, { ...deps, tenants, limiter, remoteOf, open });
-  const unserved = serveMissing({ gate, limiter, remoteOf, clock, log, routes });
+  registerReference(app, {
+    authenticator,
+    log,
+    operations,
+    settings,
+    clientAddressOf,
+    isSecure,
+    version,
+  });
+  registerHealth(app, { readiness: createReadiness(deps), log, open });
+  registerOauth(app, { ...deps, tenants, limiter, clientAddressOf, open });
+  const unserved = serveNotFound({ authenticator, limiter, clientAddressOf, clock, log, routes });
   const missing = measuring === undefined ? unserved : measureUnserved(unserved, measuring);
   app.setNotFoundHandler(missing);
   app.setErrorHandler(async (error, request, reply) => {
     // Fastify judges the media type before it calls the handler of an unknown route.
     if (request.is404) return missing(request, reply);
-    return answering({ log }, async () => {
+    return whileOpen({ log }, async () => {
       throw error;
     })(request, reply);
   });

@@ -13,48 +13,52 @@ import {
   unavailable,
 } from './http/problem.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './http/rate.ts';
-import type { Remote } from './http/client-address.ts';
+import type { ClientAddress } from './http/client-address.ts';
 import type { TenantDirectory } from './tenants.ts';
 
 /** Who came to which tenant, before it is judged whether they may. */
-export interface Visit {
+export interface AuthContext {
   readonly tenant: Tenant;
   readonly authentication: Authentication;
   readonly now: Millis;
 }
 
-export interface GateDeps {
+export interface AuthenticatorDeps {
   readonly tenants: Pick<TenantDirectory, 'of'>;
   readonly verifier: Pick<Verifier, 'verify'>;
   readonly limiter: RateLimiter;
-  readonly remoteOf: (request: FastifyRequest['raw']) => Remote;
+  readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   readonly clock: Pick<Clock, 'now'>;
   /** Whether new requests are taken. */
   readonly open: () => boolean;
 }
 
-/** The first checks of every request to the management API, in the order of contract section 3. */
-export interface Gate {
+/** The first checks of every request to the management API, in the order of docs/http-api.md#order-of-checks. */
+export interface Authenticator {
   /**
    * Finds tenant and token, takes one from the bucket they choose, and writes the rate headers.
    * Throws 429, 503, or 404 for a host of no tenant.
    */
-  admit(request: FastifyRequest, reply: FastifyReply, operation?: Operation): Promise<Visit>;
+  authenticate(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    operation?: Operation,
+  ): Promise<AuthContext>;
   /**
    * Whether a token would still be admitted to what was authorized with it; takes nothing off any
    * bucket. Rejects with `StoreUnavailable` when that cannot be found out.
    */
-  holds(tenant: Tenant, authorization: string | undefined): boolean | Promise<boolean>;
+  stillValid(tenant: Tenant, authorization: string | undefined): boolean | Promise<boolean>;
 }
 
 /** Creates the gate. */
-export function createGate(deps: GateDeps): Gate {
+export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   return {
-    admit: async (request, reply, operation) => {
+    authenticate: async (request, reply, operation) => {
       const now = deps.clock.now();
-      const remote = deps.remoteOf(request.raw);
+      const remote = deps.clientAddressOf(request.raw);
       const tenant = deps.tenants.of(remote.host);
-      const found = await authenticate(deps, tenant, request.headers.authorization, now);
+      const found = await verifyToken(deps, tenant, request.headers.authorization, now);
       const rate = takeFor(deps.limiter, tenant, found, remote, operation);
       reply.headers(rateHeaders(rate, now));
       if (!rate.admitted) throw tooManyRequests(retryAfterSeconds(rate));
@@ -63,7 +67,7 @@ export function createGate(deps: GateDeps): Gate {
       if ('failed' in found) throw found.failed;
       return { tenant, authentication: found, now };
     },
-    holds: (tenant, authorization) => {
+    stillValid: (tenant, authorization) => {
       const found = deps.verifier.verify(tenant, authorization, deps.clock.now());
       return found instanceof Promise ? found.then(isGlobal) : isGlobal(found);
     },
@@ -72,7 +76,7 @@ export function createGate(deps: GateDeps): Gate {
 
 /** The caller, who may do what the operation does. Throws 401 and 403. */
 export function authorize(
-  { tenant, authentication }: Visit,
+  { tenant, authentication }: AuthContext,
   { scopes }: Pick<Operation, 'scopes'>,
 ): Caller {
   if (authentication.kind === 'missing') throw unauthorized(tenant.domain, missingAuthentication);
@@ -95,8 +99,8 @@ interface Failed {
   readonly failed: unknown;
 }
 
-async function authenticate(
-  { verifier }: GateDeps,
+async function verifyToken(
+  { verifier }: AuthenticatorDeps,
   tenant: Tenant | undefined,
   authorization: string | undefined,
   now: Millis,
@@ -113,7 +117,7 @@ function takeFor(
   limiter: RateLimiter,
   tenant: Tenant | undefined,
   found: Authentication | Failed,
-  remote: Remote,
+  remote: ClientAddress,
   operation: Operation | undefined,
 ): RateState {
   const verified = 'kind' in found && found.kind === 'verified';

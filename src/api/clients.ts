@@ -16,9 +16,9 @@ import {
 } from '../schemas/clients.ts';
 import { emptyBody } from '../schemas/schema.ts';
 import type { Store } from '../store/port/store.ts';
-import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
+import { numberedResponse, numberedPageOf } from './numbered-page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
-import { heldScopes, requireOwn } from './scope-rules.ts';
+import { heldScopes, requireSubset } from './scope-rules.ts';
 import { badBody, conflict, notFound, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
@@ -31,7 +31,7 @@ export interface ClientDeps {
 const tag = 'Clients';
 const lifecycle = 'Early Access';
 
-/** The operations of clients (contract section 14.1). */
+/** The operations of clients (docs/http-api.md#clients). */
 export function clientOperations(deps: ClientDeps): Operation[] {
   return [
     listClients(deps),
@@ -64,7 +64,7 @@ function listClients({ store }: ClientDeps): Operation {
     errors: [400],
     handle: async ({ tenant, query }) => {
       const { items, total } = await store.clients.list(tenant.id, numberedPageOf(query));
-      return { body: numberedAnswer('clients', { items: items.map(showClient), total }, query) };
+      return { body: numberedResponse('clients', { items: items.map(showClient), total }, query) };
     },
   });
 }
@@ -95,7 +95,7 @@ async function create(
   checkIssuer(body, settings);
   await checkKeys(jwks);
   // A client of Leat has no grant yet and can be given none beyond the caller's own.
-  if (global) requireOwn(caller, heldScopes({ issuer }, []));
+  if (global) requireSubset(caller, heldScopes({ issuer }, []));
   const secret = issuer === undefined ? makeClientSecret(random) : undefined;
   const answer = await store.clients.create({
     tenant: tenant.id,
@@ -150,7 +150,7 @@ function updateClient({ store }: ClientDeps): Operation {
     handle: async ({ tenant, caller, params, body }) => {
       await checkKeys(body.jwks);
       const updated = await change(store, tenant.id, params.client_id, (before, grants) =>
-        patched(before, body, () => requireOwn(caller, heldScopes(before, grants))),
+        patched(before, body, () => requireSubset(caller, heldScopes(before, grants))),
       );
       return { body: showClient(updated) };
     },
@@ -196,7 +196,7 @@ function rotateClientSecret({ store, random }: ClientDeps): Operation {
     handle: async ({ tenant, caller, params }) => {
       const secret = makeClientSecret(random);
       const updated = await change(store, tenant.id, params.client_id, (before, grants) => {
-        requireOwn(caller, heldScopes(before, grants));
+        requireSubset(caller, heldScopes(before, grants));
         if (before.issuer !== undefined) throw noSecret();
         return { ...before, secretHash: hashSecret(secret) };
       });

@@ -14,7 +14,7 @@ import {
 } from '../schemas/deliveries.ts';
 import type { FailureFilter } from '../store/port/deliveries.ts';
 import type { Store } from '../store/port/store.ts';
-import { type Answer, type Call, type Operation, operation } from './operation.ts';
+import { type OperationResponse, type Call, type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
 import { badBody, badQuery, conflict, notFound, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -30,7 +30,7 @@ export interface DeliveryDeps {
 const tag = 'Deliveries';
 const lifecycle = 'Generally Available';
 
-/** The operations of failures and their redelivery (contract section 8). */
+/** The operations of failures and their redelivery (docs/http-api.md#failures-and-redelivery). */
 export function deliveryOperations(deps: DeliveryDeps): Operation[] {
   return [listFailures(deps), readFailure(deps), redeliverOne(deps), redeliverMany(deps)];
 }
@@ -179,7 +179,7 @@ function linkTo(
   { tenant, params, query }: Call<{ id: string }, DeliveriesQuery>,
   next: string | undefined,
   { plainHttp, limits }: DeliveryDeps['settings'],
-): Answer['headers'] {
+): OperationResponse['headers'] {
   if (next === undefined) return undefined;
   const base = `${plainHttp(tenant.domain) ? 'http' : 'https'}://${tenant.domain}/api/v2`;
   const search = new URLSearchParams({

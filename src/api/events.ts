@@ -21,7 +21,7 @@ export interface EventDeps {
 const cloudEvent = 'application/cloudevents+json';
 const cloudEvents = 'application/cloudevents-batch+json';
 
-/** Publishing (contract section 11). */
+/** Publishing (docs/http-api.md#publishing). */
 export function eventOperations(deps: EventDeps): Operation[] {
   const writeTime = createTimeWriter();
   return [

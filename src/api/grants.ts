@@ -14,7 +14,7 @@ import { noApi } from './apis.ts';
 import { apiOf, audiencesOf } from './api-lookup.ts';
 import { noClient } from './clients.ts';
 import { type Caller, type Operation, operation } from './operation.ts';
-import { heldScopes, requireOwn } from './scope-rules.ts';
+import { heldScopes, requireSubset } from './scope-rules.ts';
 import { nextOf, pageOf } from './page.ts';
 import { conflict, notFound, type Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -28,7 +28,7 @@ export interface GrantDeps {
 const tag = 'Client grants';
 const lifecycle = 'Early Access';
 
-/** The operations of client grants (contract section 14.1). */
+/** The operations of client grants (docs/http-api.md#client-grants). */
 export function grantOperations(deps: GrantDeps): Operation[] {
   return [listGrants(deps), createGrant(deps), updateGrant(deps), deleteGrant(deps)];
 }
@@ -140,7 +140,7 @@ function deleteGrant({ store }: GrantDeps): Operation {
 async function requireOwnGrant({ store }: GrantDeps, caller: Caller, wanted: Grant): Promise<void> {
   if (wanted.api !== managementApiId) return;
   const client = await store.clients.get(wanted.tenant, wanted.client);
-  requireOwn(caller, heldScopes({ issuer: client?.issuer }, [wanted]));
+  requireSubset(caller, heldScopes({ issuer: client?.issuer }, [wanted]));
 }
 
 /** Grants with their audiences; one whose API is deleted at this moment is gone with it. */

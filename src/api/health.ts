@@ -4,9 +4,9 @@ import type { NodeState } from '../store/port/ownership.ts';
 import { type Operation, operation } from './operation.ts';
 import { unavailable } from './http/problem.ts';
 import type { Readiness } from './readiness.ts';
-import { answering, send, type ServeDeps } from './http/serve.ts';
+import { whileOpen, send, type ServeDeps } from './http/serve.ts';
 
-export interface OpsDeps {
+export interface HealthDeps {
   readonly readiness: Readiness;
   readonly log: ServeDeps['log'];
   /** Whether new requests are taken. */
@@ -14,11 +14,11 @@ export interface OpsDeps {
 }
 
 /** Adds what belongs to no tenant: whether the process lives and works, and the default picture. */
-export function registerOps(app: FastifyInstance, { readiness, log, open }: OpsDeps): void {
+export function registerHealth(app: FastifyInstance, { readiness, log, open }: HealthDeps): void {
   app.get('/healthz', async (_request, reply) => send(reply, 200, { body: { status: 'ok' } }));
   app.get(
     '/readyz',
-    answering({ log }, async (_request, reply) => {
+    whileOpen({ log }, async (_request, reply) => {
       if (!open()) throw unavailable();
       const state = await readiness.check();
       if (!state.isReady) throw unavailable(state.reason);

@@ -13,8 +13,8 @@ export function numberedPageOf({ page = 0, per_page: perPage = 50 }: NumberedQue
   return { page, perPage };
 }
 
-/** The answer of contract section 14.1: the bare items, or with totals under their name. */
-export function numberedAnswer(
+/** The answer of docs/http-api.md#numbered-pages: the bare items, or with totals under their name. */
+export function numberedResponse(
   name: string,
   { items, total }: NumberedPage<unknown>,
   query: NumberedQuery,

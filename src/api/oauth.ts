@@ -4,8 +4,8 @@ import { discoveryDocument } from '../auth/discovery.ts';
 import { issuerOf } from '../auth/issuer.ts';
 import type { Keyring } from '../auth/keys.ts';
 import { mediaTypeProblem } from '../auth/parameters.ts';
-import { invalidRequest, Refusal } from '../auth/token-error.ts';
-import { refusalAnswer, type TokenAnswer, type TokenEndpoint } from '../auth/token.ts';
+import { invalidRequest, TokenError } from '../auth/token-error.ts';
+import { errorResponse, type TokenResponse, type TokenEndpoint } from '../auth/token.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
 import { ClientGone, readBody } from './http/body.ts';
@@ -13,8 +13,8 @@ import type { Log } from '../core/log.ts';
 import type { BodyRule } from './operation.ts';
 import { notFound, problemOf, tooManyRequests, unavailable } from './http/problem.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './http/rate.ts';
-import type { Remote } from './http/client-address.ts';
-import { answering, send } from './http/serve.ts';
+import type { ClientAddress } from './http/client-address.ts';
+import { whileOpen, send } from './http/serve.ts';
 import type { ApiSettings } from './settings.ts';
 import type { TenantDirectory } from './tenants.ts';
 
@@ -23,7 +23,7 @@ export interface OauthDeps {
   readonly keyring: Pick<Keyring, 'jwks'>;
   readonly tenants: Pick<TenantDirectory, 'of'>;
   readonly limiter: Pick<RateLimiter, 'takeOfAddress'>;
-  readonly remoteOf: (request: FastifyRequest['raw']) => Remote;
+  readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   readonly settings: Pick<ApiSettings, 'plainHttp'> & {
     readonly limits: Pick<ApiSettings['limits'], 'tokenBodyBytesMax'>;
   };
@@ -41,14 +41,14 @@ const DISCOVERY_PATHS = [
 /** Verifiers may keep keys and documents for 5 minutes; a new key signs 10 minutes after it shows. */
 const PUBLIC = { 'cache-control': 'public, max-age=300' };
 
-/** Adds the routes of contract section 14: the token endpoint, the key set, the documents. */
+/** Adds the routes of docs/http-api.md#token-endpoint: the token endpoint, the key set, the documents. */
 export function registerOauth(app: FastifyInstance, deps: OauthDeps): void {
   app.register((scope, _options, done) => {
     registerToken(scope, deps);
     done();
   });
   const publish = (path: string, document: (tenant: Tenant) => object | Promise<object>): void => {
-    const handler = answering(deps, async (request, reply) => {
+    const handler = whileOpen(deps, async (request, reply) => {
       const body = await document(tenantOf(deps, request));
       return send(reply, 200, { headers: PUBLIC, body });
     });
@@ -75,7 +75,7 @@ function registerToken(scope: FastifyInstance, deps: OauthDeps): void {
 
 /** Takes one from the bucket of the remote address and writes the rate headers. */
 function admit(deps: OauthDeps, request: FastifyRequest, reply: FastifyReply): void {
-  const rate = deps.limiter.takeOfAddress(deps.remoteOf(request.raw).address);
+  const rate = deps.limiter.takeOfAddress(deps.clientAddressOf(request.raw).address);
   reply.headers(rateHeaders(rate, deps.clock.now()));
   if (!rate.admitted) throw tooManyRequests(retryAfterSeconds(rate));
   if (!deps.open()) throw unavailable();
@@ -85,14 +85,14 @@ async function issue(
   deps: OauthDeps,
   request: FastifyRequest,
   reply: FastifyReply,
-): Promise<TokenAnswer> {
+): Promise<TokenResponse> {
   const now = deps.clock.now();
   const tenant = tenantOf(deps, request);
   const { authorization, 'content-type': contentType } = request.headers;
   const bytesMax = deps.settings.limits.tokenBodyBytesMax;
   const { bytes } = await readBody(request.raw, reply.raw, bodyRule, { bytesMax });
   if (bytes !== undefined && !isUtf8(bytes)) {
-    return refusalAnswer(invalidRequest('The body is not UTF-8'));
+    return errorResponse(invalidRequest('The body is not UTF-8'));
   }
   const body = bytes?.toString('utf8') ?? '';
   return deps.tokenEndpoint.issue({ tenant, authorization, contentType, body, now });
@@ -105,8 +105,8 @@ const bodyRule: BodyRule = {
   mediaTypes: { 'application/x-www-form-urlencoded': {} },
 };
 
-function tenantOf({ tenants, remoteOf }: OauthDeps, request: FastifyRequest): Tenant {
-  const tenant = tenants.of(remoteOf(request.raw).host);
+function tenantOf({ tenants, clientAddressOf }: OauthDeps, request: FastifyRequest): Tenant {
+  const tenant = tenants.of(clientAddressOf(request.raw).host);
   if (tenant === undefined) throw notFound('Not Found');
   return tenant;
 }
@@ -116,28 +116,28 @@ function refuse({ log }: OauthDeps, reply: FastifyReply, error: unknown): Fastif
   if (error instanceof ClientGone) return reply.hijack();
   const refusal = refusalOf(error);
   if (refusal.status === 500) log.error({ err: error }, 'a token request failed');
-  return answer(reply, refusalAnswer(refusal));
+  return answer(reply, errorResponse(refusal));
 }
 
 /** The refusal that something thrown is to an OAuth client; no cause of ours is told. */
-function refusalOf(error: unknown): Refusal {
+function refusalOf(error: unknown): TokenError {
   if (isMalformed(error)) return invalidRequest('The request cannot be read');
   const { status, message, headers } = problemOf(error);
   switch (status) {
     case 400:
       return invalidRequest(message);
     case 404:
-      return new Refusal(404, 'invalid_request', message);
+      return new TokenError(404, 'invalid_request', message);
     case 413:
-      return new Refusal(413, 'invalid_request', 'Payload Too Large');
+      return new TokenError(413, 'invalid_request', 'Payload Too Large');
     case 415:
       return invalidRequest(mediaTypeProblem);
     case 429:
-      return new Refusal(429, 'too_many_requests', 'Too many requests', headers);
+      return new TokenError(429, 'too_many_requests', 'Too many requests', headers);
     case 503:
-      return new Refusal(503, 'temporarily_unavailable', 'Service Unavailable', headers);
+      return new TokenError(503, 'temporarily_unavailable', 'Service Unavailable', headers);
     default:
-      return new Refusal(500, 'server_error', 'Internal Server Error');
+      return new TokenError(500, 'server_error', 'Internal Server Error');
   }
 }
 
@@ -147,6 +147,6 @@ function isMalformed(error: unknown): boolean {
   return typeof statusCode === 'number' && statusCode < 500;
 }
 
-function answer(reply: FastifyReply, { status, headers, body }: TokenAnswer): FastifyReply {
+function answer(reply: FastifyReply, { status, headers, body }: TokenResponse): FastifyReply {
   return send(reply, status, { headers, body });
 }

@@ -1,3 +1,4 @@
+import type { AccessCheck } from '../pull/reader.ts';
 import type { ServerResponse } from 'node:http';
 import type { Millis } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
@@ -22,7 +23,7 @@ export interface Operation extends Description {
   readonly body?: BodyRule | undefined;
   /** Refuses a caller before anything of the request is checked; throws a 403. */
   admit?(call: Pick<Call, 'tenant' | 'caller'>): void;
-  handle(call: Call): Answer | Promise<Answer>;
+  handle(call: Call): OperationResponse | Promise<OperationResponse>;
 }
 
 /** What is said of an operation, its schemas aside. */
@@ -91,15 +92,7 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   /** Whether the client has gone, so that nobody waits for the answer. */
   isGone(): boolean;
   /** Judges the caller's token again, for an answer that goes on for a while. */
-  readonly permit: Permit;
-}
-
-/** Whether a caller may still do what the operation does. */
-export interface Permit {
-  /** The header that carries it; equal for equal tokens. */
-  readonly token: string;
-  /** Rejects with `StoreUnavailable` when that cannot be found out. */
-  holds(): boolean | Promise<boolean>;
+  readonly access: AccessCheck;
 }
 
 /** The client that a verified token names. */
@@ -109,7 +102,7 @@ export interface Caller {
 }
 
 /** What a handler answers. Without `body` and `json` the answer has no body. */
-export interface Answer {
+export interface OperationResponse {
   /** The operation's `success` unless said. */
   readonly status?: number | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -135,7 +128,9 @@ type Definition<P extends TSchema, Q extends TSchema, B extends BodyRule> = Desc
   readonly query?: Q;
   readonly body?: B;
   admit?(call: Pick<Call, 'tenant' | 'caller'>): void;
-  handle(call: Call<Static<P>, Static<Q>, StaticBody<B>>): Answer | Promise<Answer>;
+  handle(
+    call: Call<Static<P>, Static<Q>, StaticBody<B>>,
+  ): OperationResponse | Promise<OperationResponse>;
 };
 
 type StaticBody<B extends BodyRule> =

@@ -1,6 +1,6 @@
 import { parseTime } from '../core/date.ts';
 import { parseOffset, type Position } from '../core/offset.ts';
-import type { Place, Pulls } from '../pull/pulls.ts';
+import type { Reservation, Pulls } from '../pull/pulls.ts';
 import type { AskedStart } from '../pull/start-position.ts';
 import { pullBody, pullHeaders, pullQuery } from '../schemas/pull.ts';
 import type { Static } from '../schemas/schema.ts';
@@ -18,7 +18,7 @@ export interface PullDeps {
   readonly pulls: Pulls;
 }
 
-/** Reading the log as server-sent events (contract section 12). */
+/** Reading the log as server-sent events (docs/http-api.md#pull). */
 export function pullOperations({ pulls }: PullDeps): Operation[] {
   return [
     operation({
@@ -40,12 +40,12 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
       admit: ({ tenant, caller }) => {
         if (!pulls.isFree(tenant.id, caller.clientId)) throw tooManyConnections();
       },
-      handle: async ({ tenant, caller, query, header, permit }) => {
+      handle: async ({ tenant, caller, query, header, access }) => {
         const asked = askedStart(query, header('last-event-id'));
         const place = pulls.take(tenant.id, caller.clientId);
         if (place === undefined) throw tooManyConnections();
         const position = await positionAt(place, asked);
-        const pull = { position, types: query.event_type, permit };
+        const pull = { position, types: query.event_type, access };
         return {
           headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' },
           live: {
@@ -80,7 +80,7 @@ function after(text: string, bad: (reason: string) => Problem): AskedStart {
   throw bad(`Object didn't pass validation for format offset: ${quoted(text)}`);
 }
 
-async function positionAt(place: Place, asked: AskedStart): Promise<Position> {
+async function positionAt(place: Reservation, asked: AskedStart): Promise<Position> {
   try {
     const start = await place.startOf(asked);
     if ('refused' in start) throw cursorExpired();

@@ -17,7 +17,7 @@ import type { Store } from '../store/port/store.ts';
 import { type Operation, operation } from './operation.ts';
 import { offsetOf } from './offset.ts';
 import { badBody, conflict, notFound } from './http/problem.ts';
-import { whenSeen } from './wait-for-owner.ts';
+import { waitForOwner } from './wait-for-owner.ts';
 import { noStream, streamOf } from './stream-of.ts';
 import { windowOf } from './window.ts';
 
@@ -30,7 +30,7 @@ export interface ReplayDeps {
 const tag = 'Event streams';
 const lifecycle = 'Early Access';
 
-/** The operations of replays (contract section 9.1). */
+/** The operations of replays (docs/http-api.md#replays). */
 export function replayOperations(deps: ReplayDeps): Operation[] {
   return [startReplay(deps), readReplay(deps), cancelReplay(deps)];
 }
@@ -105,7 +105,7 @@ function cancelReplay(deps: ReplayDeps): Operation {
       await streamOf(store, tenant.id, params.id);
       const found = await store.replays.cancel(tenant.id, params.id, params.replay_id);
       if (!found) throw noReplay();
-      await whenSeen(deps, { tenant: tenant.id, stream: params.id });
+      await waitForOwner(deps, { tenant: tenant.id, stream: params.id });
       return {};
     },
   });

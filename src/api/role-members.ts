@@ -14,11 +14,11 @@ import {
 } from '../schemas/roles.ts';
 import type { Store } from '../store/port/store.ts';
 import { noApi } from './apis.ts';
-import { apisOf, type AudienceDeps, audiencesOf } from './api-lookup.ts';
+import { apisOf, type ApiLookupDeps, audiencesOf } from './api-lookup.ts';
 import { noClient } from './clients.ts';
-import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
+import { numberedResponse, numberedPageOf } from './numbered-page.ts';
 import { type Operation, operation } from './operation.ts';
-import { requireOwn } from './scope-rules.ts';
+import { requireSubset } from './scope-rules.ts';
 import { nextOf, pageOf } from './page.ts';
 import { badBody, quoted } from './http/problem.ts';
 import { noRole } from './roles.ts';
@@ -33,7 +33,7 @@ export interface RoleMemberDeps {
 const lifecycle = 'Early Access';
 const shared = { tag: 'Roles', lifecycle, params: roleParams } as const;
 
-/** What roles allow and who holds them (contract section 14.1). */
+/** What roles allow and who holds them (docs/http-api.md#role-permissions). */
 export function roleMemberOperations(deps: RoleMemberDeps): Operation[] {
   return [
     listPermissions(deps),
@@ -66,7 +66,7 @@ function listPermissions(deps: RoleMemberDeps): Operation {
       const page = numberedPageOf(query);
       const { items, total } = await roles.permissions(tenant.id, params.id, page);
       const shown = await showPermissions(deps, tenant, items);
-      return { body: numberedAnswer('permissions', { items: shown, total }, query) };
+      return { body: numberedResponse('permissions', { items: shown, total }, query) };
     },
   });
 }
@@ -87,7 +87,7 @@ function addPermissions(deps: RoleMemberDeps): Operation {
     errors: [400, 404, 413, 415],
     handle: async ({ tenant, caller, params, body }) => {
       const added = await permissionsOf(deps, tenant, body.permissions, { mustExist: true });
-      requireOwn(caller, managementScopesOf(added));
+      requireSubset(caller, managementScopesOf(added));
       const answer = await deps.store.roles.addPermissions(tenant.id, params.id, added);
       if (answer !== 'added') throw answer === 'unknown_role' ? noRole() : noApi();
       return { body: {} };
@@ -195,7 +195,7 @@ function listClients(deps: RoleMemberDeps): Operation {
       await requireRole(deps, tenant, params.id);
       const page = numberedPageOf(query);
       const listed = await deps.store.roles.clients(tenant.id, params.id, page);
-      return { body: numberedAnswer('clients', listed, query) };
+      return { body: numberedResponse('clients', listed, query) };
     },
   });
 }
@@ -217,7 +217,7 @@ function addClients(deps: RoleMemberDeps): Operation {
     response: done,
     errors: [400, 404, 413, 415],
     handle: async ({ tenant, caller, params, body }) => {
-      requireOwn(caller, await managementScopesOfRole(deps, tenant, params.id));
+      requireSubset(caller, await managementScopesOfRole(deps, tenant, params.id));
       const answer = await roles.addClients(tenant.id, params.id, body.clients);
       if (answer !== 'added') throw answer === 'unknown_role' ? noRole() : noClient();
       return { body: {} };
@@ -251,7 +251,7 @@ async function requireRole({ store }: RoleMemberDeps, tenant: Tenant, id: string
 
 /** What was sent, by the ids of its APIs. A permission to add has to be a scope of its API. */
 async function permissionsOf(
-  deps: AudienceDeps,
+  deps: ApiLookupDeps,
   tenant: Tenant,
   sent: readonly PermissionSent[],
   { mustExist }: { readonly mustExist: boolean },
@@ -273,7 +273,7 @@ async function permissionsOf(
 }
 
 async function showPermissions(
-  deps: AudienceDeps,
+  deps: ApiLookupDeps,
   tenant: Tenant,
   items: readonly Permission[],
 ): Promise<PermissionSent[]> {

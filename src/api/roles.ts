@@ -3,7 +3,7 @@ import { makeRoleId } from '../core/ids.ts';
 import type { Role } from '../core/types.ts';
 import { role, roleCreate, roleParams, rolePatch, roles, rolesQuery } from '../schemas/roles.ts';
 import type { Store } from '../store/port/store.ts';
-import { numberedAnswer, numberedPageOf } from './numbered-page.ts';
+import { numberedResponse, numberedPageOf } from './numbered-page.ts';
 import { type Operation, operation } from './operation.ts';
 import { conflict, notFound, type Problem } from './http/problem.ts';
 
@@ -15,7 +15,7 @@ export interface RoleDeps {
 const tag = 'Roles';
 const lifecycle = 'Early Access';
 
-/** The operations of roles (contract section 14.1). */
+/** The operations of roles (docs/http-api.md#roles). */
 export function roleOperations(deps: RoleDeps): Operation[] {
   return [listRoles(deps), createRole(deps), readRole(deps), updateRole(deps), deleteRole(deps)];
 }
@@ -40,7 +40,7 @@ function listRoles({ store }: RoleDeps): Operation {
     errors: [400],
     handle: async ({ tenant, query }) => {
       const { items, total } = await store.roles.list(tenant.id, numberedPageOf(query));
-      return { body: numberedAnswer('roles', { items: items.map(show), total }, query) };
+      return { body: numberedResponse('roles', { items: items.map(show), total }, query) };
     },
   });
 }

@@ -5,10 +5,10 @@ import type { Caller } from './operation.ts';
 import { forbiddenScope } from './http/problem.ts';
 
 /**
- * The rule "no more than one's own" of contract section 4: throws 403, naming what is missing,
+ * The rule "no more than one's own" of docs/http-api.md#scope-delegation: throws 403, naming what is missing,
  * unless the caller carries all of `scopes`.
  */
-export function requireOwn(
+export function requireSubset(
   { scopes: own }: Pick<Caller, 'scopes'>,
   scopes: readonly string[],
 ): void {

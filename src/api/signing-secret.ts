@@ -16,7 +16,7 @@ export interface SecretDeps {
 
 const tag = 'Event streams';
 
-/** The operations of a stream's signing secret (contract section 7). */
+/** The operations of a stream's signing secret (docs/http-api.md#signing-secrets). */
 export function signingSecretOperations(deps: SecretDeps): Operation[] {
   return [readSigningSecret(deps), rotateSigningSecret(deps)];
 }

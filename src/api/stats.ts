@@ -19,7 +19,7 @@ export interface StatsDeps {
 /** Counters are kept 90 days: a longer window could only list empty buckets, without end. */
 const windowMsMax = 366 * 24 * 3_600_000;
 
-/** Statistics of an event stream (contract section 9). */
+/** Statistics of an event stream (docs/http-api.md#statistics). */
 export function statsOperations({ store, settings }: StatsDeps): Operation[] {
   return [
     operation({

@@ -21,12 +21,12 @@ import {
 import type { Store } from '../store/port/store.ts';
 import { destinationOf, secretMember, showDestination } from './destination.ts';
 import type { Log } from '../core/log.ts';
-import { type Answer, type Call, type Operation, operation } from './operation.ts';
+import { type OperationResponse, type Call, type Operation, operation } from './operation.ts';
 import { offsetOf } from './offset.ts';
 import { nextOf, pageOf } from './page.ts';
 import { badBody, conflict, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { removeStream, whenSeen } from './wait-for-owner.ts';
+import { removeStream, waitForOwner } from './wait-for-owner.ts';
 import { newSecret } from './signing-secret.ts';
 import { noStream, streamOf } from './stream-of.ts';
 
@@ -44,7 +44,7 @@ export interface StreamDeps {
 const tag = 'Event streams';
 const lifecycle = 'Generally Available';
 
-/** The operations of event streams (contract sections 5 and 6). */
+/** The operations of event streams (docs/http-api.md#event-streams). */
 export function streamOperations(deps: StreamDeps): Operation[] {
   return [
     listStreams(deps),
@@ -183,7 +183,7 @@ function updateStream(deps: StreamDeps): Operation {
 async function patchStream(
   deps: StreamDeps,
   { tenant, params, body, now }: Call<{ id: string }, unknown, StreamPatchSent>,
-): Promise<Answer> {
+): Promise<OperationResponse> {
   const { store, log, settings } = deps;
   const patch = patchOf(body, settings);
   // What a decision leads to besides the change itself; the store calls it once.
@@ -209,7 +209,7 @@ async function patchStream(
       'some events of the disabled time were pruned and are not sent',
     );
   }
-  await whenSeen(deps, { tenant: tenant.id, stream: params.id });
+  await waitForOwner(deps, { tenant: tenant.id, stream: params.id });
   const skipped = { 'leat-skipped-events': String(answer.skipped) };
   return { body: showStream(answer.updated), headers: decided.enables ? skipped : undefined };
 }

@@ -21,7 +21,7 @@ export interface TestDeps {
   readonly eventBodies: Pick<EventBodies, 'read'>;
 }
 
-/** Sending a test event (contract section 9). */
+/** Sending a test event (docs/http-api.md#test-events). */
 export function testOperations({ store, random, settings, eventBodies }: TestDeps): Operation[] {
   const { serviceName: service, attributePrefix: prefix } = settings;
   return [

@@ -25,7 +25,7 @@ interface Deps {
 const tag = 'Users';
 const lifecycle = 'Generally Available';
 
-/** The operations that answer more than one user (contract section 13). */
+/** The operations that answer more than one user (docs/http-api.md#list-users). */
 export function userLists(deps: Deps): Operation[] {
   return [listUsers(deps), findUsersByEmail(deps)];
 }

@@ -53,7 +53,7 @@ const hashesAtOnce = { atOnce: 2, ofOwner: 2 };
 const tag = 'Users';
 const lifecycle = 'Generally Available';
 
-/** The operations of users (contract section 13). */
+/** The operations of users (docs/http-api.md#users). */
 export function userOperations(deps: UserDeps): Operation[] {
   const hash = createPasswordHasher(deps);
   const turns = createTurnQueue(hashesAtOnce);

@@ -5,7 +5,7 @@ import type { StreamRef } from '../core/types.ts';
 const firstWaitMs = 1;
 const longestWaitMs = 100;
 
-export interface SeenDeps {
+export interface WaitForOwnerDeps {
   readonly store: {
     readonly streams: Pick<Store['streams'], 'update' | 'delete'>;
     readonly ownership: Pick<Store['ownership'], 'hasSeen'>;
@@ -18,7 +18,10 @@ export interface SeenDeps {
  * holds: nothing more is sent to a disabled stream or to a former destination. Ends with the lease
  * of the stream's owner at the latest.
  */
-export async function whenSeen({ store, clock }: SeenDeps, stream: StreamRef): Promise<void> {
+export async function waitForOwner(
+  { store, clock }: WaitForOwnerDeps,
+  stream: StreamRef,
+): Promise<void> {
   for (let waitMs = firstWaitMs; !(await store.ownership.hasSeen(stream)); waitMs *= 2) {
     await new Promise<void>((resolve) => {
       clock.after(Math.min(waitMs, longestWaitMs), resolve);
@@ -30,11 +33,14 @@ export async function whenSeen({ store, clock }: SeenDeps, stream: StreamRef): P
  * Removes the stream, if it is there. It is disabled first: nothing remembers of a stream that is
  * gone who still works for it.
  */
-export async function removeStream(deps: SeenDeps, { tenant, stream }: StreamRef): Promise<void> {
+export async function removeStream(
+  deps: WaitForOwnerDeps,
+  { tenant, stream }: StreamRef,
+): Promise<void> {
   const { streams } = deps.store;
   const disabled = await streams.update(tenant, stream, (before) => ({
     after: before.status === 'disabled' ? before : { ...before, status: 'disabled' },
   }));
-  if ('updated' in disabled) await whenSeen(deps, { tenant, stream });
+  if ('updated' in disabled) await waitForOwner(deps, { tenant, stream });
   await streams.delete(tenant, stream);
 }

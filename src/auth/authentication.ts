@@ -4,7 +4,7 @@ import type { ClientStore } from '../store/port/clients.ts';
 import { authenticateByAssertion } from './assertion.ts';
 import { secretMatches } from './clients.ts';
 import type { ParameterName, Parameters } from './parameters.ts';
-import { invalidClient, invalidRequest, missingParameter, type Refusal } from './token-error.ts';
+import { invalidClient, invalidRequest, missingParameter, type TokenError } from './token-error.ts';
 
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 
@@ -29,7 +29,7 @@ export interface AuthenticationRequest {
 export async function authenticateClient(
   clients: Pick<ClientStore, 'get' | 'useAssertion'>,
   request: AuthenticationRequest,
-): Promise<Client | Refusal> {
+): Promise<Client | TokenError> {
   const { parameters, tenant } = request;
   const authorization = request.authorization?.trim() || undefined;
   const secret = parameters.get('client_secret');
@@ -50,7 +50,7 @@ async function byBasic(
   tenant: Tenant,
   authorization: string,
   parameters: Parameters,
-): Promise<Client | Refusal> {
+): Promise<Client | TokenError> {
   const refusal = invalidClient({ 'www-authenticate': 'Basic' });
   const credentials = basicCredentials(authorization);
   if (credentials === undefined) return refusal;
@@ -65,7 +65,7 @@ async function byAssertion(
   clients: Pick<ClientStore, 'get' | 'useAssertion'>,
   { parameters, ...request }: AuthenticationRequest,
   assertion: string,
-): Promise<Client | Refusal> {
+): Promise<Client | TokenError> {
   const typeName: ParameterName = 'client_assertion_type';
   const type = parameters.get(typeName);
   if (type === undefined) return missingParameter(typeName);

@@ -4,14 +4,14 @@ import { type Client, managementApiId, type Tenant } from '../core/types.ts';
 import type { Store } from '../store/port/store.ts';
 import {
   type Credentials,
-  type HandOver,
+  type DeliverCredentials,
   hashSecret,
   makeClientId,
   makeClientSecret,
   makeGrantId,
 } from './clients.ts';
 import { createFirstKey } from './keys.ts';
-import { placeSample, type SampleWish } from './sample.ts';
+import { placeSample, type SampleOptions } from './sample.ts';
 import { managementScopes } from './scopes.ts';
 
 const CLIENTS_PER_PAGE = 100;
@@ -28,8 +28,8 @@ export interface ClientDeps {
   readonly now: Millis;
 }
 
-/** What the operator asks of the first start (contract section 16). */
-export interface BootstrapWish {
+/** What the operator asks of the first start (docs/http-api.md#first-start). */
+export interface BootstrapOptions {
   readonly name: string;
   readonly domain: string;
   /** LEAT_BOOTSTRAP_CLIENT_ID and LEAT_BOOTSTRAP_CLIENT_SECRET, both or none. */
@@ -39,9 +39,9 @@ export interface BootstrapWish {
    * start that ends in between leaves no client whose secret nobody knows. Absent where it could be
    * handed to nobody: the two variables are required then.
    */
-  readonly handOver?: HandOver | undefined;
+  readonly deliverCredentials?: DeliverCredentials | undefined;
   /** What a first start makes for the message API; absent where that is not wanted. */
-  readonly sample?: SampleWish | undefined;
+  readonly sample?: SampleOptions | undefined;
 }
 
 /** What the start has done. */
@@ -65,7 +65,7 @@ export interface Bootstrapped {
  * Throws `StartRefused` when a name or a domain is another tenant's, and when the client in the
  * environment is missing or belongs to an external issuer.
  */
-export async function bootstrap(deps: ClientDeps, wish: BootstrapWish): Promise<Bootstrapped> {
+export async function bootstrap(deps: ClientDeps, wish: BootstrapOptions): Promise<Bootstrapped> {
   const [first] = await deps.store.tenants.list();
   const tenant = await placeTenant(deps, first, wish);
   await createFirstKey(deps.store, tenant.id, deps.now);
@@ -119,7 +119,7 @@ export async function renewBootstrap(
 async function placeTenant(
   { store, now }: ClientDeps,
   first: Tenant | undefined,
-  { name, domain }: BootstrapWish,
+  { name, domain }: BootstrapOptions,
 ): Promise<Tenant> {
   if (first === undefined) {
     const answer = await store.tenants.create({ name, domain }, now);
@@ -148,16 +148,16 @@ type PlacedClient = Pick<Bootstrapped, 'generated' | 'secretReplaced'>;
 async function placeClient(
   deps: ClientDeps,
   tenant: number,
-  wish: BootstrapWish,
+  wish: BootstrapOptions,
 ): Promise<PlacedClient> {
   if (wish.client !== undefined) return placeConfigured(deps, tenant, wish.client);
   if (await hasManager(deps.store, tenant)) return { generated: undefined, secretReplaced: false };
-  if (wish.handOver === undefined) {
+  if (wish.deliverCredentials === undefined) {
     throw new StartRefused(
       'LEAT_BOOTSTRAP_CLIENT_ID: is required with LEAT_BOOTSTRAP_CLIENT_SECRET where there is no terminal to show a generated one, for example LEAT_BOOTSTRAP_CLIENT_ID=operator',
     );
   }
-  const generated = await makeManager(deps, tenant, wish.handOver);
+  const generated = await makeManager(deps, tenant, wish.deliverCredentials);
   return { generated, secretReplaced: false };
 }
 
@@ -211,11 +211,11 @@ async function* clientsOf(store: AccessStore, tenant: number): AsyncGenerator<Cl
 async function makeManager(
   deps: ClientDeps,
   tenant: number,
-  handOver?: HandOver,
+  deliverCredentials?: DeliverCredentials,
 ): Promise<Credentials> {
   const clientId = BOOTSTRAP_PREFIX + makeClientId(deps.random);
   const credentials = { clientId, clientSecret: makeClientSecret(deps.random) };
-  await handOver?.(credentials);
+  await deliverCredentials?.(credentials);
   await createManager(deps, tenant, credentials);
   return credentials;
 }

@@ -36,7 +36,7 @@ export function claimsOf(payload: JWTPayload): Claims | undefined {
 }
 
 /** What is wrong with verified claims now, if anything. To be asked at each use of a token. */
-export function flawOf(
+export function claimsError(
   claims: Claims,
   audience: string,
   now: Millis,

@@ -11,7 +11,7 @@ export interface Credentials {
 }
 
 /** Shows credentials to the operator, or keeps them where the operator finds them. */
-export type HandOver = (made: Credentials) => Promise<void>;
+export type DeliverCredentials = (made: Credentials) => Promise<void>;
 
 /** A new client secret: 256 random bits as 43 characters that need no escaping anywhere. */
 export function makeClientSecret(random: RandomBytes): string {
@@ -42,7 +42,7 @@ export function secretMatches(secret: string, secretHash: string | undefined): b
   return same && secretHash !== undefined;
 }
 
-/** The rule "no more than one's own" of contract section 4: whether the caller has all of these. */
+/** The rule "no more than one's own" of docs/http-api.md#scope-delegation: whether the caller has all of these. */
 export function withinOwn(callerScopes: readonly string[], scopes: readonly string[]): boolean {
   return scopes.every((scope) => callerScopes.includes(scope));
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts';
 const TIMEOUT_MS = 5_000;
 const BYTES_MAX = 256 * 1024;
 
-export interface DocumentDeps {
+export interface FetchJsonDeps {
   /** The platform's `fetch`, as an argument. */
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
   readonly clock: Pick<Clock, 'after'>;
@@ -13,7 +13,7 @@ export interface DocumentDeps {
  * Fetches a JSON document of another server: 5 s in all, 256 KiB, no redirects. Rejects with an
  * error that says why there is none.
  */
-export async function fetchDocument({ fetch, clock }: DocumentDeps, url: string): Promise<unknown> {
+export async function fetchJson({ fetch, clock }: FetchJsonDeps, url: string): Promise<unknown> {
   const abort = new AbortController();
   const late = (): void => abort.abort(new Error(`no answer within ${TIMEOUT_MS} ms`));
   const timer = clock.after(TIMEOUT_MS, late);

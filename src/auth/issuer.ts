@@ -1,6 +1,6 @@
 /**
  * Who a tenant is to the readers of its tokens. Everything here is built from the configured
- * domain, never from a request's Host (contract section 2).
+ * domain, never from a request's Host (docs/http-api.md#issuer).
  */
 
 /** The `iss` of a tenant's tokens, with its slash; plain HTTP is for local trials only. */
@@ -13,7 +13,7 @@ export function audienceOf(domain: string): string {
   return `https://${domain}/api/v2/`;
 }
 
-/** The audiences by which a client can ask for a token of the management API (contract section 14). */
+/** The audiences by which a client can ask for a token of the management API (docs/http-api.md#audiences). */
 export function managementAudiences(domain: string, issuer: string): readonly string[] {
   return [audienceOf(domain), '/api/v2/', `${issuer}api/v2/`];
 }

@@ -5,7 +5,7 @@ import type { Clock, Millis } from '../core/clock.ts';
 import type { SigningKey } from '../core/types.ts';
 import type { KeyStore } from '../store/port/keys.ts';
 import type { Store } from '../store/port/store.ts';
-import { createFresh } from './ttl-cache.ts';
+import { createTtlCache } from './ttl-cache.ts';
 
 /** Keys of a tenant are read again after this time: other nodes follow within 10 s. */
 const FRESH_MS = 5_000;
@@ -29,7 +29,7 @@ export interface Keyring {
    * leaves behind.
    */
   signer(tenant: number, now: Millis): Promise<Signer>;
-  /** The JWK Set (RFC 7517 section 5) of contract section 14, newest key first. */
+  /** The JWK Set (RFC 7517 section 5) of docs/http-api.md#key-set-and-discovery, newest key first. */
   jwks(tenant: number, now: Millis): Promise<{ keys: PublicJwk[] }>;
   /**
    * The public key that verifies tokens with this `kid`. The same object as long as the key is
@@ -67,7 +67,7 @@ export interface KeyringDeps {
 
 /** Creates the keyring. Its methods throw `StoreUnavailable` when keys have to be read and cannot. */
 export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
-  const rings = createFresh<Ring>({ clock, freshMs: FRESH_MS, entriesMax: TENANTS_MAX });
+  const rings = createTtlCache<Ring>({ clock, freshMs: FRESH_MS, entriesMax: TENANTS_MAX });
   const close = watch((hint) => {
     if (hint.kind === 'keys') rings.expire(String(hint.tenant));
   });

@@ -1,4 +1,4 @@
-import { invalidRequest, type Refusal } from './token-error.ts';
+import { invalidRequest, type TokenError } from './token-error.ts';
 
 /** The parameters of a token request. One without a value is not there (RFC 6749 section 3.2). */
 export type Parameters = ReadonlyMap<string, string>;
@@ -21,7 +21,7 @@ export type ParameterName = (typeof known)[number];
 export function readParameters(
   contentType: string | undefined,
   body: string,
-): Parameters | Refusal {
+): Parameters | TokenError {
   const mediaType = contentType?.split(';')[0]?.trim().toLowerCase();
   if (mediaType === 'application/x-www-form-urlencoded') return readForm(body);
   if (mediaType === 'application/json') return readJson(body);
@@ -32,12 +32,12 @@ export function readParameters(
 export const mediaTypeProblem =
   'The body must be application/x-www-form-urlencoded or application/json';
 
-function readForm(body: string): Parameters | Refusal {
+function readForm(body: string): Parameters | TokenError {
   const form = new URLSearchParams(body);
   return once([...form.keys()]) ?? keep((name) => form.get(name));
 }
 
-function readJson(body: string): Parameters | Refusal {
+function readJson(body: string): Parameters | TokenError {
   const object = objectOf(body === '' ? '{}' : body);
   if (object === undefined) return invalidRequest('The body is not a JSON object');
   const wrong = known.find((name) => !['string', 'undefined'].includes(typeof object[name]));
@@ -72,7 +72,7 @@ function memberNames(json: string): string[] {
   return names;
 }
 
-function once(names: readonly string[]): Refusal | undefined {
+function once(names: readonly string[]): TokenError | undefined {
   const repeated = known.find((name) => names.filter((other) => other === name).length > 1);
   return repeated === undefined ? undefined : invalidRequest(`Repeated parameter: ${repeated}`);
 }

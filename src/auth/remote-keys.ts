@@ -1,6 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
-import { type DocumentDeps, fetchDocument } from './fetch-json.ts';
+import { type FetchJsonDeps, fetchJson } from './fetch-json.ts';
 import type { FoundKey, KeySource } from './signature.ts';
 
 /** A set is fetched again in the background once it is older. */
@@ -15,14 +15,14 @@ const KEYS_MAX = 100;
 const MODULUS_BITS_MIN = 2048;
 const MODULUS_BITS_MAX = 8192;
 
-export interface RemoteKeysDeps extends DocumentDeps {
+export interface RemoteKeysDeps extends FetchJsonDeps {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   /** Hears why a key set could not be fetched. */
   readonly report: (error: unknown) => void;
 }
 
 /** Finds the URL of a key set, each time one is fetched. */
-export type KeySetLocation = (deps: DocumentDeps) => Promise<string>;
+export type KeySetLocation = (deps: FetchJsonDeps) => Promise<string>;
 
 /** The keys of LEAT_TRUSTED_ISSUERS by issuer. Nothing is fetched before the first token comes. */
 export function createTrustedIssuers(
@@ -42,7 +42,7 @@ function discovered(issuer: string): KeySetLocation {
   return async (deps) => {
     const base = issuer.endsWith('/') ? issuer : `${issuer}/`;
     const url = `${base}.well-known/openid-configuration`;
-    const document = Object(await fetchDocument(deps, url)) as Record<string, unknown>;
+    const document = Object(await fetchJson(deps, url)) as Record<string, unknown>;
     // RFC 8414 section 3.3: a document of another issuer could name that one's keys.
     if (document['issuer'] !== issuer) throw new Error(`${url}: is that of another issuer`);
     const { jwks_uri: keySet } = document;
@@ -55,7 +55,7 @@ function discovered(issuer: string): KeySetLocation {
 }
 
 /**
- * The public keys of another server, kept in memory: contract section 15. At most one fetch runs
+ * The public keys of another server, kept in memory: docs/http-api.md#key-sets-of-other-servers. At most one fetch runs
  * at a time, and whoever needs a key meanwhile waits for it.
  */
 export function createRemoteKeys(deps: RemoteKeysDeps, location: KeySetLocation): KeySource {
@@ -69,7 +69,7 @@ export function createRemoteKeys(deps: RemoteKeysDeps, location: KeySetLocation)
   const fetchSet = async (): Promise<void> => {
     triedAtMs = clock.elapsedMs();
     try {
-      keys = keySetOf(await fetchDocument(deps, await location(deps)), keys);
+      keys = keySetOf(await fetchJson(deps, await location(deps)), keys);
       fetchedAtMs = clock.elapsedMs();
       failed = false;
     } catch (error) {

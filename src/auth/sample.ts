@@ -3,7 +3,7 @@ import { makeId, makeRoleId } from '../core/ids.ts';
 import type { Client, Tenant } from '../core/types.ts';
 import type { Store } from '../store/port/store.ts';
 import {
-  type HandOver,
+  type DeliverCredentials,
   hashSecret,
   makeClientId,
   makeClientSecret,
@@ -12,11 +12,11 @@ import {
 import { issuerOf, managementAudiences } from './issuer.ts';
 
 /** What the first start of both APIs makes, so that the message API can be tried at once. */
-export interface SampleWish {
+export interface SampleOptions {
   /** Identifier of the API: the audience that the message API expects. */
   readonly audience: string;
   /** Hands the client over before it is stored. */
-  readonly handOver: HandOver;
+  readonly deliverCredentials: DeliverCredentials;
 }
 
 export interface SampleDeps {
@@ -31,7 +31,7 @@ const ROLE_NAME = 'messages-admin';
 const PERMISSION = 'read:admin-messages';
 
 /**
- * Makes the API, a role with its permission, and a client that holds the role: contract section 15.
+ * Makes the API, a role with its permission, and a client that holds the role: docs/message-api.md#sample-client.
  * Only in a tenant that nobody has used: one without clients, but for the sample of a first start
  * that was cut off, which is completed.
  * Answers whether it made the client.
@@ -39,7 +39,7 @@ const PERMISSION = 'read:admin-messages';
 export async function placeSample(
   deps: SampleDeps,
   { id: tenant, domain }: Pick<Tenant, 'id' | 'domain'>,
-  { audience, handOver }: SampleWish,
+  { audience, deliverCredentials }: SampleOptions,
 ): Promise<boolean> {
   const { store } = deps;
   // The management API is there already, and no other may have its name.
@@ -50,7 +50,7 @@ export async function placeSample(
 
   const api = await placeApi(deps, tenant, audience);
   const role = await placeRole(deps, tenant, api);
-  const client = present?.id ?? (await makeClient(deps, tenant, handOver));
+  const client = present?.id ?? (await makeClient(deps, tenant, deliverCredentials));
   const id = makeGrantId(deps.random);
   await store.grants.create({ tenant, id, client, api, scope: [] });
   await store.roles.addClients(tenant, role, [client]);
@@ -110,11 +110,11 @@ async function placeRole(
 async function makeClient(
   { store, random, now }: SampleDeps,
   tenant: number,
-  handOver: HandOver,
+  deliverCredentials: DeliverCredentials,
 ): Promise<string> {
   const clientId = `${CLIENT_NAME}-${makeClientId(random)}`;
   const credentials = { clientId, clientSecret: makeClientSecret(random) };
-  await handOver(credentials);
+  await deliverCredentials(credentials);
   await store.clients.create({
     tenant,
     id: clientId,

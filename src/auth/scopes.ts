@@ -1,5 +1,5 @@
 /**
- * Every scope of the management API (contract sections 4 and 14.1), in the order in which they are
+ * Every scope of the management API (docs/http-api.md#scopes), in the order in which they are
  * documented. A bootstrap client holds all of them.
  */
 export const managementScopes: readonly string[] = [

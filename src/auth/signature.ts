@@ -1,8 +1,8 @@
 import { hash, type KeyObject } from 'node:crypto';
 import { compactVerify, decodeJwt, decodeProtectedHeader, errors } from 'jose';
 import type { Millis } from '../core/clock.ts';
-import { type Claims, claimsOf, flawOf } from './claims.ts';
-import { createMemory } from './verified-tokens.ts';
+import { type Claims, claimsOf, claimsError } from './claims.ts';
+import { createVerifiedTokens } from './verified-tokens.ts';
 
 /** The one algorithm of access tokens. */
 const ALGORITHM = 'RS256';
@@ -23,12 +23,16 @@ export interface KeySource {
 export type FoundKey = KeyObject | undefined | 'unavailable';
 
 /** What became of a token. `audiences` is what the token says, for the message. */
-export type Verdict =
+export type TokenVerification =
   | { readonly kind: 'valid'; readonly claims: Claims }
-  | { readonly kind: 'refused'; readonly reason: Refusal; readonly audiences: readonly string[] };
+  | {
+      readonly kind: 'refused';
+      readonly reason: RejectReason;
+      readonly audiences: readonly string[];
+    };
 
 /** `signature` also stands for a key that its issuer does not have. */
-export type Refusal =
+export type RejectReason =
   | 'malformed'
   | 'algorithm'
   | 'issuer'
@@ -51,14 +55,18 @@ export interface TokenVerifier {
    * A token that was verified before costs one hash and one look at its key, and is answered
    * without a promise. Its times and its audience are judged each time.
    */
-  verify(token: string, expected: Expected, now: Millis): Verdict | Promise<Verdict>;
+  verify(
+    token: string,
+    expected: Expected,
+    now: Millis,
+  ): TokenVerification | Promise<TokenVerification>;
   /** Verified tokens in memory. */
   readonly size: number;
 }
 
 /** Creates a verifier with an empty memory. It may serve many audiences and issuers. */
 export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
-  const verified = createMemory<Verified>(tokensMax);
+  const verified = createVerifiedTokens<Verified>(tokensMax);
 
   const examine = async (
     token: string,
@@ -66,33 +74,33 @@ export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
     { audience, keysOf }: Expected,
     now: Millis,
     asked?: Promise<FoundKey>,
-  ): Promise<Verdict> => {
+  ): Promise<TokenVerification> => {
     const read = readToken(token);
-    if (typeof read === 'string') return refused(read);
+    if (typeof read === 'string') return rejected(read);
     const source = keysOf(read.claims.issuer);
-    if (source === undefined) return refused('issuer');
+    if (source === undefined) return rejected('issuer');
     const key = await (asked ?? source.keyFor(read.kid, now));
-    if (key === undefined) return refused('signature');
+    if (key === undefined) return rejected('signature');
     if (key === 'unavailable') {
       // What is wrong anyway is not worth an apology.
-      return refused(flawOf(read.claims, audience, now) ?? key, read.claims);
+      return rejected(claimsError(read.claims, audience, now) ?? key, read.claims);
     }
     if (verified.get(digest)?.key !== key) {
-      if (!(await signatureHolds(token, key))) return refused('signature');
+      if (!(await signatureHolds(token, key))) return rejected('signature');
       verified.set(digest, { ...read, key });
     }
-    return judged(read.claims, audience, now);
+    return acceptedOrRejected(read.claims, audience, now);
   };
 
   return {
     verify: (token, expected, now) => {
-      if (token.length > TOKEN_LENGTH_MAX) return refused('malformed');
+      if (token.length > TOKEN_LENGTH_MAX) return rejected('malformed');
       // The digest and not the token is the key: nothing in memory can be used as a token.
       const digest = hash('sha256', token, 'base64');
       const known = verified.get(digest);
       if (known !== undefined) {
         const key = expected.keysOf(known.claims.issuer)?.keyFor(known.kid, now);
-        if (key === known.key) return judged(known.claims, expected.audience, now);
+        if (key === known.key) return acceptedOrRejected(known.claims, expected.audience, now);
         if (key instanceof Promise) return examine(token, digest, expected, now, key);
       }
       return examine(token, digest, expected, now);
@@ -151,11 +159,11 @@ async function signatureHolds(token: string, key: KeyObject): Promise<boolean> {
   }
 }
 
-function judged(claims: Claims, audience: string, now: Millis): Verdict {
-  const flaw = flawOf(claims, audience, now);
-  return flaw === undefined ? { kind: 'valid', claims } : refused(flaw, claims);
+function acceptedOrRejected(claims: Claims, audience: string, now: Millis): TokenVerification {
+  const flaw = claimsError(claims, audience, now);
+  return flaw === undefined ? { kind: 'valid', claims } : rejected(flaw, claims);
 }
 
-function refused(reason: Refusal, claims?: Claims): Verdict {
+function rejected(reason: RejectReason, claims?: Claims): TokenVerification {
   return { kind: 'refused', reason, audiences: claims?.audiences ?? [] };
 }

@@ -1,8 +1,8 @@
 /**
- * Why the token endpoint gives no token (RFC 6749 section 5.2, contract section 14). It is
+ * Why the token endpoint gives no token (RFC 6749 section 5.2, docs/http-api.md#token-endpoint-errors). It is
  * returned, not thrown: a refusal is an expected outcome.
  */
-export class Refusal {
+export class TokenError {
   readonly status: number;
   readonly error: string;
   readonly description: string;
@@ -22,21 +22,21 @@ export class Refusal {
 }
 
 /** 400: the request cannot be understood. */
-export function invalidRequest(description: string): Refusal {
-  return new Refusal(400, 'invalid_request', description);
+export function invalidRequest(description: string): TokenError {
+  return new TokenError(400, 'invalid_request', description);
 }
 
 /** 400: a parameter that has to be there is not. */
-export function missingParameter(name: string): Refusal {
+export function missingParameter(name: string): TokenError {
   return invalidRequest(`Missing required parameter: ${name}`);
 }
 
 /** 401: one text for every cause, so that nobody learns which clients there are. */
-export function invalidClient(challenge: Readonly<Record<string, string>> = {}): Refusal {
-  return new Refusal(401, 'invalid_client', 'Client authentication failed', challenge);
+export function invalidClient(challenge: Readonly<Record<string, string>> = {}): TokenError {
+  return new TokenError(401, 'invalid_client', 'Client authentication failed', challenge);
 }
 
 /** 403: the client is known, and may not have what it asks for. */
-export function accessDenied(description: string): Refusal {
-  return new Refusal(403, 'access_denied', description);
+export function accessDenied(description: string): TokenError {
+  return new TokenError(403, 'access_denied', description);
 }

@@ -6,16 +6,16 @@ import { authenticateClient } from './authentication.ts';
 import { audienceOf, issuerOf, managementAudiences } from './issuer.ts';
 import type { Keyring } from './keys.ts';
 import { readParameters } from './parameters.ts';
-import { accessDenied, missingParameter, Refusal } from './token-error.ts';
+import { accessDenied, missingParameter, TokenError } from './token-error.ts';
 
 const GRANT_TYPE = 'client_credentials';
 const MANAGEMENT_LIFETIME_SECONDS = 86_400;
 const QUOTED_LENGTH_MAX = 100;
 
-/** Gives access tokens to clients: RFC 6749 section 4.4, contract section 14. */
+/** Gives access tokens to clients: RFC 6749 section 4.4, docs/http-api.md#token-endpoint. */
 export interface TokenEndpoint {
   /** Answers a token request. Rejects with `StoreUnavailable` when the store cannot be asked. */
-  issue(request: TokenRequest): Promise<TokenAnswer>;
+  issue(request: TokenRequest): Promise<TokenResponse>;
 }
 
 export interface TokenRequest {
@@ -28,7 +28,7 @@ export interface TokenRequest {
   readonly now: Millis;
 }
 
-export interface TokenAnswer {
+export interface TokenResponse {
   readonly status: number;
   readonly body: object;
   readonly headers: Readonly<Record<string, string>>;
@@ -46,30 +46,30 @@ export function createTokenEndpoint(deps: TokenEndpointDeps): TokenEndpoint {
   return {
     issue: async (request) => {
       const issuer = issuerOf(request.tenant.domain, deps.plainHttp(request.tenant.domain));
-      const permit = await permitFor(deps.store, issuer, request);
-      if (permit instanceof Refusal) return refusalAnswer(permit);
+      const permit = await tokenGrantFor(deps.store, issuer, request);
+      if (permit instanceof TokenError) return errorResponse(permit);
       const token = await signToken(deps.keyring, issuer, request, permit);
-      return tokenAnswer(token, permit);
+      return tokenResponse(token, permit);
     },
   };
 }
 
 /** An answer that gives no token, in the shape of RFC 6749 section 5.2. */
-export function refusalAnswer({ status, error, description, headers }: Refusal): TokenAnswer {
+export function errorResponse({ status, error, description, headers }: TokenError): TokenResponse {
   const body = { error, error_description: description };
   return { status, body, headers: { ...uncached, ...headers } };
 }
 
 /** What a token is made from. */
-interface Permit {
+interface TokenGrant {
   readonly clientId: string;
-  readonly target: Target;
+  readonly target: TargetApi;
   readonly scopes: readonly string[];
   readonly permissions: readonly string[] | undefined;
 }
 
 /** The API a token is for. */
-interface Target {
+interface TargetApi {
   /** Of the API in grants. */
   readonly id: string;
   /** `aud` of the token, whichever form was asked for. */
@@ -80,13 +80,13 @@ interface Target {
 }
 
 /** The checks of a token request, in the order in which their refusals are answered. */
-async function permitFor(
+async function tokenGrantFor(
   store: TokenEndpointDeps['store'],
   issuer: string,
   { tenant, authorization, contentType, body, now }: TokenRequest,
-): Promise<Permit | Refusal> {
+): Promise<TokenGrant | TokenError> {
   const parameters = readParameters(contentType, body);
-  if (parameters instanceof Refusal) return parameters;
+  if (parameters instanceof TokenError) return parameters;
 
   const unsupported = checkGrantType(parameters.get('grant_type'));
   if (unsupported !== undefined) return unsupported;
@@ -96,16 +96,16 @@ async function permitFor(
 
   const proof = { tenant, issuer, authorization, parameters, now };
   const client = await authenticateClient(store.clients, proof);
-  if (client instanceof Refusal) return client;
+  if (client instanceof TokenError) return client;
 
   const target = await findTarget(store.apis, tenant, issuer, audience);
-  if (target instanceof Refusal) return target;
+  if (target instanceof TokenError) return target;
 
   const grant = await findGrant(store.grants, client, target, audience);
-  if (grant instanceof Refusal) return grant;
+  if (grant instanceof TokenError) return grant;
 
   const scopes = checkScope(parameters.get('scope'), grant);
-  if (scopes instanceof Refusal) return scopes;
+  if (scopes instanceof TokenError) return scopes;
 
   const permissions = target.carriesPermissions
     ? await permissionsOf(store.roles, grant)
@@ -113,10 +113,10 @@ async function permitFor(
   return { clientId: client.id, target, scopes, permissions };
 }
 
-function checkGrantType(grantType: string | undefined): Refusal | undefined {
+function checkGrantType(grantType: string | undefined): TokenError | undefined {
   if (grantType === undefined) return missingParameter('grant_type');
   if (grantType === GRANT_TYPE) return undefined;
-  return new Refusal(400, 'unsupported_grant_type', 'Grant type not supported');
+  return new TokenError(400, 'unsupported_grant_type', 'Grant type not supported');
 }
 
 async function findTarget(
@@ -124,7 +124,7 @@ async function findTarget(
   tenant: Tenant,
   issuer: string,
   audience: string,
-): Promise<Target | Refusal> {
+): Promise<TargetApi | TokenError> {
   const management = audienceOf(tenant.domain);
   if (managementAudiences(tenant.domain, issuer).includes(audience)) {
     const lifetimeSeconds = MANAGEMENT_LIFETIME_SECONDS;
@@ -147,15 +147,15 @@ async function findTarget(
 async function findGrant(
   grants: Pick<Store['grants'], 'of'>,
   client: Client,
-  target: Target,
+  target: TargetApi,
   audience: string,
-): Promise<Grant | Refusal> {
+): Promise<Grant | TokenError> {
   const grant = await grants.of(client.tenant, client.id, target.id);
   return grant ?? accessDenied(`Client is not authorized to access "${cut(audience)}".`);
 }
 
 /** The scopes that were asked for, each once, or all of the grant. */
-function checkScope(asked: string | undefined, { scope }: Grant): readonly string[] | Refusal {
+function checkScope(asked: string | undefined, { scope }: Grant): readonly string[] | TokenError {
   const wanted = new Set(asked?.split(' ').filter((word) => word !== ''));
   if (wanted.size === 0) return scope;
   const missing = [...wanted].filter((word) => !scope.includes(word));
@@ -175,12 +175,12 @@ async function permissionsOf(
   return [...new Set([...scope, ...ofRoles])].toSorted();
 }
 
-/** Makes the access token: RFC 9068 in spirit, with the claims of contract section 14. */
+/** Makes the access token: RFC 9068 in spirit, with the claims of docs/http-api.md#access-token-claims. */
 async function signToken(
   keyring: Pick<Keyring, 'signer'>,
   issuer: string,
   { tenant, now }: TokenRequest,
-  { clientId, target, scopes, permissions }: Permit,
+  { clientId, target, scopes, permissions }: TokenGrant,
 ): Promise<string> {
   const { kid, key } = await keyring.signer(tenant.id, now);
   const issuedAt = Math.floor(now / 1000);
@@ -199,7 +199,7 @@ async function signToken(
     .sign(key);
 }
 
-function tokenAnswer(token: string, { target, scopes }: Permit): TokenAnswer {
+function tokenResponse(token: string, { target, scopes }: TokenGrant): TokenResponse {
   const body = {
     access_token: token,
     ...scopeMember(scopes),

@@ -1,11 +1,11 @@
 import type { Clock } from '../core/clock.ts';
-import { createMemory } from './verified-tokens.ts';
+import { createVerifiedTokens } from './verified-tokens.ts';
 
 /**
  * Rows of the store, kept in memory for a short time. A value that is fresh is answered at once,
  * without a promise; callers that need the same one together share a read.
  */
-export interface Fresh<V> {
+export interface TtlCache<V> {
   /**
    * The value of a key, at most `ageMsMax` old (by default `freshMs`). `read` is called when there
    * is none; it gets the value read before, when that is still known. Rejects with what it throws,
@@ -18,7 +18,7 @@ export interface Fresh<V> {
 
 type Read<V> = (former: V | undefined) => Promise<V>;
 
-export interface FreshDeps {
+export interface TtlCacheDeps {
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly freshMs: number;
   /** Values kept at most. */
@@ -26,9 +26,11 @@ export interface FreshDeps {
 }
 
 /** Creates the memory; it is empty at first. */
-export function createFresh<V>(deps: FreshDeps): Fresh<V> {
+export function createTtlCache<V>(deps: TtlCacheDeps): TtlCache<V> {
   const { clock, freshMs } = deps;
-  const kept = createMemory<{ readonly value: V; readonly readAtMs: number }>(deps.entriesMax);
+  const kept = createVerifiedTokens<{ readonly value: V; readonly readAtMs: number }>(
+    deps.entriesMax,
+  );
   const reading = new Map<string, Promise<V>>();
 
   const readAndKeep = async (key: string, read: Read<V>): Promise<V> => {

@@ -3,7 +3,7 @@
  * of two generations, so that a hit costs one look-up and no bookkeeping: when the young one is
  * full it becomes the old one, and what the old one still held is gone.
  */
-export interface Memory<V> {
+export interface VerifiedTokens<V> {
   get(key: string): V | undefined;
   set(key: string, value: V): void;
   delete(key: string): void;
@@ -12,7 +12,7 @@ export interface Memory<V> {
 }
 
 /** Creates an empty memory. */
-export function createMemory<V>(entriesMax: number): Memory<V> {
+export function createVerifiedTokens<V>(entriesMax: number): VerifiedTokens<V> {
   const generationMax = Math.max(1, Math.floor(entriesMax / 2));
   let young = new Map<string, V>();
   let old = new Map<string, V>();

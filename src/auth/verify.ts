@@ -4,12 +4,17 @@ import type { ClientStore } from '../store/port/clients.ts';
 import type { Store } from '../store/port/store.ts';
 import type { Claims } from './claims.ts';
 import { readCredentials } from './credentials.ts';
-import { createFresh } from './ttl-cache.ts';
+import { createTtlCache } from './ttl-cache.ts';
 import { audienceOf, issuerOf } from './issuer.ts';
 import type { Keyring } from './keys.ts';
-import { createTokenVerifier, type KeySource, type Refusal, type Verdict } from './signature.ts';
+import {
+  createTokenVerifier,
+  type KeySource,
+  type RejectReason,
+  type TokenVerification,
+} from './signature.ts';
 
-/** What a client may do changes within 2 s on every node (contract section 4). */
+/** What a client may do changes within 2 s on every node (docs/http-api.md#revocation). */
 const CLIENT_FRESH_MS = 1_000;
 const CLIENTS_MAX = 10_000;
 const QUOTED_LENGTH_MAX = 100;
@@ -63,7 +68,7 @@ export interface VerifierDeps {
 /** Creates the verifier of the management API. */
 export function createVerifier(deps: VerifierDeps): Verifier {
   const tokens = createTokenVerifier();
-  const clients = createFresh<Registration>({
+  const clients = createTtlCache<Registration>({
     clock: deps.clock,
     freshMs: CLIENT_FRESH_MS,
     entriesMax: CLIENTS_MAX,
@@ -75,7 +80,7 @@ export function createVerifier(deps: VerifierDeps): Verifier {
   const accept = (
     tenant: Tenant,
     ownIssuer: string,
-    verdict: Verdict,
+    verdict: TokenVerification,
   ): Authentication | Promise<Authentication> => {
     if (verdict.kind === 'refused') return { kind: 'invalid', message: messageOf(verdict, tenant) };
     const { claims } = verdict;
@@ -122,7 +127,7 @@ function verified(claims: Claims, client: Registration, ownIssuer: string): Auth
 }
 
 function messageOf(
-  { reason, audiences }: Extract<Verdict, { kind: 'refused' }>,
+  { reason, audiences }: Extract<TokenVerification, { kind: 'refused' }>,
   { domain }: Tenant,
 ): string {
   if (reason !== 'audience') return messages[reason];
@@ -133,8 +138,8 @@ function messageOf(
 const INVALID = 'Invalid token';
 const BAD_SIGNATURE = 'Invalid signature received for JSON Web Token validation';
 
-/** The texts of contract section 3.1. */
-const messages: Readonly<Record<Exclude<Refusal, 'audience'>, string>> = {
+/** The texts of docs/http-api.md#error-catalogue. */
+const messages: Readonly<Record<Exclude<RejectReason, 'audience'>, string>> = {
   malformed: INVALID,
   algorithm: INVALID,
   issuer: INVALID,

@@ -17,7 +17,7 @@ import { listOption } from './option.ts';
 import { allPages, numberedPages } from './http/pages.ts';
 import { type Column, pairLines, tableLines } from './terminal/table.ts';
 
-/** A client as the API answers it (contract section 14.1), as far as it is shown. */
+/** A client as the API answers it (docs/http-api.md#clients), as far as it is shown. */
 interface ClientShown {
   readonly client_id: string;
   readonly name?: string;

@@ -18,7 +18,7 @@ import { type Column, pairLines, shortTime, tableLines } from './terminal/table.
 import type { Paint } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
 
-/** A failure as the API answers it (contract section 8), as far as it is shown. */
+/** A failure as the API answers it (docs/http-api.md#failure-object), as far as it is shown. */
 export interface FailureShown {
   readonly id: string;
   readonly event_type: string;

@@ -15,7 +15,7 @@ import {
 } from './command.ts';
 import { CommandFailed, usageError } from './http/errors.ts';
 import { readJson, writeJson } from './json.ts';
-import { linesOf } from './read-lines.ts';
+import { readLines } from './read-lines.ts';
 import { fileOption } from './option.ts';
 import { counted, progressText } from './terminal/progress.ts';
 import { addTailCommand } from './tail.ts';
@@ -157,7 +157,7 @@ function atLine(error: unknown, { lines }: Batch): unknown {
 
 async function* fileLines(file: string): AsyncIterable<string> {
   try {
-    yield* linesOf(createReadStream(file) as AsyncIterable<Uint8Array>);
+    yield* readLines(createReadStream(file) as AsyncIterable<Uint8Array>);
   } catch (error) {
     if (error instanceof CommandFailed) throw error;
     const code = codeOf(error) ?? 'unreadable';

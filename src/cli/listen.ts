@@ -2,7 +2,7 @@ import { type IncomingMessage, createServer, type Server, type ServerResponse } 
 import type { Command } from 'commander';
 import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
-import { isSecret, type Verdict, verify } from '../core/sign.ts';
+import { isSecret, type SignatureCheck, verify } from '../core/sign.ts';
 import { pathOf } from './http/client.ts';
 import {
   type CliDeps,
@@ -205,7 +205,12 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer | 'too large' | 
   return Buffer.concat(chunks);
 }
 
-function verdictOf(secret: string, request: IncomingMessage, body: Buffer, now: number): Verdict {
+function verdictOf(
+  secret: string,
+  request: IncomingMessage,
+  body: Buffer,
+  now: number,
+): SignatureCheck {
   const header = (name: string): string | undefined => {
     const value = request.headers[name];
     return typeof value === 'string' ? value : undefined;
@@ -225,7 +230,7 @@ function verdictOf(secret: string, request: IncomingMessage, body: Buffer, now: 
 export function statusOf(
   { status, fail }: { readonly status?: number; readonly fail?: number },
   number: number,
-  verdict: Verdict | undefined,
+  verdict: SignatureCheck | undefined,
 ): number {
   if (verdict !== undefined && verdict !== 'valid') return 401;
   if (fail === undefined) return status ?? 204;
@@ -245,7 +250,7 @@ export function arrivalLine(
   arrival: {
     readonly time: string;
     readonly event: unknown;
-    readonly verdict: Verdict | undefined;
+    readonly verdict: SignatureCheck | undefined;
     readonly status: number;
     readonly path: string;
   },

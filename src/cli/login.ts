@@ -87,7 +87,7 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
 
 /**
  * The server is known by the host of the address, and where that is no domain of it (a local trial
- * reached as 127.0.0.1), by the relative audience of contract section 14.
+ * reached as 127.0.0.1), by the relative audience of docs/http-api.md#audiences.
  */
 async function firstToken(
   local: Run,

@@ -1,13 +1,13 @@
 import type { CommonOptions, ApiRun } from './command.ts';
-import { decideAlerts, nothingTold } from '../alerting/rules.ts';
+import { evaluate, initialState } from '../alerting/rules.ts';
 import { type Alert, alertBody } from '../alerting/alert.ts';
 import { formatTime } from '../core/date.ts';
-import { addToOutbox, type Place } from '../alerting/outbox.ts';
+import { addToOutbox, type ChannelName } from '../alerting/outbox.ts';
 import { printable } from '../core/setting.ts';
-import { type Courier, createCourier } from '../alerting/dispatcher.ts';
+import { type AlertDispatcher, createAlertDispatcher } from '../alerting/dispatcher.ts';
 import { createAlertMail } from '../alerting/mail-channel.ts';
 import { createAlertWebhook } from '../alerting/webhook-channel.ts';
-import { pause } from '../core/sleep.ts';
+import { sleep } from '../core/sleep.ts';
 import { CommandFailed, exitCodes } from './http/errors.ts';
 import { terminalSafe } from './json.ts';
 import { type OpenFailure, readLists } from './monitor-poll.ts';
@@ -30,7 +30,7 @@ const sending = {
   atOnce: 4,
   timeoutMs: 10_000,
   failuresInARowMax: 16,
-  tourMs: 60_000,
+  runMs: 60_000,
   turnMs: 5_000,
   closingMs: 0,
 };
@@ -42,10 +42,10 @@ export async function monitor(
   version: string,
 ): Promise<void> {
   const { api, clock, random, signal } = run;
-  const say = createJournal(run);
-  const courier = courierOf(run, options, version, say);
+  const output = createOutput(run);
+  const dispatcher = dispatcherOf(run, options, version, output);
   const { state: file, once, interval } = options;
-  const empty: MonitorState = { version: 1, server: api.url, alarm: nothingTold, outbox: {} };
+  const empty: MonitorState = { version: 1, server: api.url, alarm: initialState, outbox: {} };
   let state = (file === undefined ? undefined : await readState(file, api.url)) ?? empty;
   const keep = async (next: MonitorState): Promise<void> => {
     state = next;
@@ -54,16 +54,16 @@ export async function monitor(
   // Before anything is told, as it would be told again.
   if (file !== undefined) await keep(state);
 
-  for (let looks = 0; !signal.aborted; looks++) {
+  for (let alertState = 0; !signal.aborted; alertState++) {
     try {
-      await look({ run, options, say, courier }, state, keep);
+      await poll({ run, options, output, dispatcher }, state, keep);
     } catch (error) {
       // What is wrong from the start is for the person at the terminal; later somebody may mend it.
-      if (once === true || looks === 0 || !(error instanceof CommandFailed)) throw error;
-      say.warn(`A look failed, the next one follows: ${error.message.split('\n')[0]}`);
+      if (once === true || alertState === 0 || !(error instanceof CommandFailed)) throw error;
+      output.warn(`A look failed, the next one follows: ${error.message.split('\n')[0]}`);
     }
     if (once === true) break;
-    await pause(clock, interval * 1000, signal);
+    await sleep(clock, interval * 1000, signal);
   }
   if (once === true && Object.keys(state.outbox).length > 0) {
     const message = 'Some alerts could not be sent; with --state the next run tries again.';
@@ -71,64 +71,68 @@ export async function monitor(
   }
 }
 
-interface LookContext {
+interface PollContext {
   readonly run: ApiRun;
   readonly options: MonitorOptions;
-  readonly say: Journal;
-  readonly courier: Courier;
+  readonly output: Output;
+  readonly dispatcher: AlertDispatcher;
 }
 
 /** What is to be sent is kept before it is sent, and what was sent right afterwards. */
-async function look(
-  { run, options, say, courier }: LookContext,
+async function poll(
+  { run, options, output, dispatcher }: PollContext,
   before: MonitorState,
   keep: (state: MonitorState) => Promise<void>,
 ): Promise<void> {
   const { api, clock, signal } = run;
   const limits = { consecutive: options.disableConsecutive, total: options.disableTotal };
   const at = clock.now();
-  const wait = (delayMs: number): Promise<void> => pause(clock, delayMs, signal);
-  const lists = await readLists({ api, clock, wait, tell: say.failure }, before.seen, limits.total);
+  const wait = (delayMs: number): Promise<void> => sleep(clock, delayMs, signal);
+  const lists = await readLists(
+    { api, clock, wait, tell: output.failure },
+    before.seen,
+    limits.total,
+  );
   const { host } = new URL(api.url);
   // Over HTTP a tenant is known by its domain.
   const found = { tenant: host, at, streams: lists.streams };
-  const { alerts, state: alarm } = decideAlerts(before.alarm, found, limits);
-  alerts.forEach(say.alert);
-  const { outbox, dropped } = addToOutbox(before.outbox, alerts, courier.places);
-  if (dropped > 0) say.warn(`${dropped} alerts that could not be sent are dropped.`);
+  const { alerts, state: alarm } = evaluate(before.alarm, found, limits);
+  alerts.forEach(output.alert);
+  const { outbox, dropped } = addToOutbox(before.outbox, alerts, dispatcher.channels);
+  if (dropped > 0) output.warn(`${dropped} alerts that could not be sent are dropped.`);
   const after: MonitorState = { ...before, seen: lists.seen, alarm, outbox };
   await keep(after);
   if (Object.keys(outbox).length === 0) return;
-  const left = await courier.begin(signal).deliver(outbox, host, async (so) => {
+  const left = await dispatcher.begin(signal).deliver(outbox, host, async (so) => {
     await keep({ ...after, outbox: so });
     return true;
   });
   await keep({ ...after, outbox: left });
 }
 
-function courierOf(
+function dispatcherOf(
   { clock }: ApiRun,
   { webhookUrl: url, email: to, smtpUrl }: MonitorOptions,
   version: string,
-  say: Journal,
-): Courier {
+  output: Output,
+): AlertDispatcher {
   const userAgent = `leat-cli/${version}`;
-  const senders = [
+  const channels = [
     ...(url === undefined ? [] : [createAlertWebhook({ fetch, url, userAgent })]),
     ...(to === undefined || smtpUrl === undefined ? [] : [createAlertMail({ smtpUrl, to })]),
   ];
-  return createCourier({ clock, senders, settings: sending, report: say.sent });
+  return createAlertDispatcher({ clock, channels, settings: sending, report: output.sent });
 }
 
 /** What the monitor writes: a line for a person, or one JSON object in a line. */
-interface Journal {
+interface Output {
   readonly failure: (failure: OpenFailure) => void;
   readonly alert: (alert: Alert) => void;
-  readonly sent: (alert: Alert, place: Place, reason: string | undefined) => void;
+  readonly sent: (alert: Alert, place: ChannelName, reason: string | undefined) => void;
   readonly warn: (text: string) => void;
 }
 
-function createJournal({ clock, json, terminal }: ApiRun): Journal {
+function createOutput({ clock, json, terminal }: ApiRun): Output {
   const line = (level: 'info' | 'warn' | 'error', msg: string, fields: object): void => {
     const time = formatTime(clock.now());
     if (json) terminal.print(terminalSafe(JSON.stringify({ time, level, msg, ...fields })));

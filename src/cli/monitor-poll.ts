@@ -1,8 +1,8 @@
-import type { Observed } from '../alerting/rules.ts';
+import type { StreamHealth } from '../alerting/rules.ts';
 import { causeOf } from '../alerting/alert.ts';
 import type { Clock } from '../core/clock.ts';
 import type { StreamStatus } from '../core/types.ts';
-import { type Api, type ApiAnswer, pathOf } from './http/client.ts';
+import { type Api, type ApiResponse, pathOf } from './http/client.ts';
 import { CommandFailed, exitCodes } from './http/errors.ts';
 
 /** What the lists said of a stream at the look before. */
@@ -26,11 +26,11 @@ export interface OpenFailure {
 
 /** What the lists say now. */
 export interface ListsRead {
-  readonly streams: readonly Observed[];
+  readonly streams: readonly StreamHealth[];
   readonly seen: Seen;
 }
 
-export interface LookDeps {
+export interface PollDeps {
   readonly api: Pick<Api, 'send' | 'url'>;
   readonly clock: Pick<Clock, 'now'>;
   /** Waits that long, or until the monitor ends. */
@@ -47,12 +47,12 @@ const pageItems = 100;
  * open is new then, but nothing is known of what was enabled.
  */
 export async function readLists(
-  deps: LookDeps,
+  deps: PollDeps,
   before: Seen | undefined,
   totalMax: number,
 ): Promise<ListsRead> {
   const at = deps.clock.now();
-  const streams: Observed[] = [];
+  const streams: StreamHealth[] = [];
   const seen: Record<string, StreamSeen> = {};
   for await (const item of pages(deps, '/event-streams', 'eventStreams', Infinity)) {
     const stream = streamOf(item);
@@ -86,7 +86,7 @@ interface FailuresRead {
 
 /** `undefined` when there is no such stream. */
 async function readFailures(
-  deps: LookDeps,
+  deps: PollDeps,
   stream: string,
   known: ReadonlySet<string>,
   itemsMax: number,
@@ -118,7 +118,7 @@ async function readFailures(
  * bare array; then the next page begins after the last item.
  */
 async function* pages(
-  deps: LookDeps,
+  deps: PollDeps,
   path: string,
   member: string,
   itemsMax: number,
@@ -147,8 +147,8 @@ function afterLast(list: readonly unknown[]): unknown {
 
 /** `X-RateLimit-Reset` is the second at which there is room again. */
 async function obeyRateLimit(
-  { clock, wait }: Pick<LookDeps, 'clock' | 'wait'>,
-  { headers }: Pick<ApiAnswer, 'headers'>,
+  { clock, wait }: Pick<PollDeps, 'clock' | 'wait'>,
+  { headers }: Pick<ApiResponse, 'headers'>,
 ): Promise<void> {
   if (headers['x-ratelimit-remaining'] !== '0') return;
   const resetMs = Number(headers['x-ratelimit-reset']) * 1000 - clock.now();

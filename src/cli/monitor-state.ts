@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { AlarmState } from '../alerting/rules.ts';
+import type { NotifiedState } from '../alerting/rules.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
 import type { Outbox } from '../alerting/outbox.ts';
@@ -14,7 +14,7 @@ export interface MonitorState {
   readonly server: string;
   /** Absent before the first look. */
   readonly seen?: Seen;
-  readonly alarm: AlarmState;
+  readonly alarm: NotifiedState;
   readonly outbox: Outbox;
 }
 

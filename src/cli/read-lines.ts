@@ -5,7 +5,7 @@ import { CommandFailed, exitCodes } from './http/errors.ts';
  * characters end no line, as U+2028 does for node:readline: JSON may have them in its texts.
  * Throws {@link CommandFailed} at bytes that are not UTF-8, after the lines before them.
  */
-export async function* linesOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+export async function* readLines(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   let parts: Uint8Array[] = [];
   let number = 0;
   for await (const piece of pieces) {

@@ -106,7 +106,7 @@ async function named(api: Api, id: string, events: readonly string[]): Promise<F
   return open;
 }
 
-const lookEveryMs = 1000;
+const pollEveryMs = 1000;
 
 /** Looks until nothing is left; a long list is looked at less often. */
 async function follow(
@@ -135,7 +135,7 @@ async function follow(
         ),
       );
     }
-    await waitFor(clock, lookEveryMs + records.length);
+    await waitFor(clock, pollEveryMs + records.length);
   }
 }
 

@@ -58,7 +58,7 @@ function cycleLength(former: readonly AttemptShown[]): number {
   return start < 0 ? attemptsByDefault : cycleLength(former.slice(0, start));
 }
 
-/** Contract section 7: what is not tried again within a cycle. */
+/** docs/http-api.md#attempt-outcomes: what is not tried again within a cycle. */
 function isPermanent(error: string): boolean {
   if (error.startsWith('blocked address') || error === 'The event stream is disabled') return true;
   const status = Number(/^(?<status>[34][0-9]{2})(?: - |$)/.exec(error)?.groups?.['status'] ?? 0);

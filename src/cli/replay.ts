@@ -106,7 +106,7 @@ async function pathOfReplay({ api }: ApiRun, stream: string, replayId: string): 
   return pathOf`/event-streams/${await streamIdOf(api, stream)}/replay/${replayId}`;
 }
 
-const lookEveryMs = 1000;
+const pollEveryMs = 1000;
 
 async function followReplay(run: ApiRun, path: string): Promise<void> {
   const { api, terminal, clock } = run;
@@ -115,7 +115,7 @@ async function followReplay(run: ApiRun, path: string): Promise<void> {
     const replay = answer.body as ReplayShown;
     if (replay.status !== 'running') return report(run, replay, answer.text);
     terminal.progress(replayProgress(replay, terminal.progressWidth));
-    await waitFor(clock, lookEveryMs);
+    await waitFor(clock, pollEveryMs);
   }
 }
 

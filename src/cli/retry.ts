@@ -1,5 +1,5 @@
 import type { Clock, Millis } from '../core/clock.ts';
-import type { HttpAnswer } from './http/http.ts';
+import type { HttpResponse } from './http/http.ts';
 
 /** What repeating needs. */
 export interface RetryDeps {
@@ -16,10 +16,10 @@ const waitMsMax = 60_000;
  * as `Retry-After` asks for (RFC 9110 section 10.2.3); not at all when that is more than a minute.
  * Only for requests that a repeat does not harm. Answers the last answer.
  */
-export async function sendPatiently(
-  send: () => Promise<HttpAnswer>,
+export async function sendWithRetry(
+  send: () => Promise<HttpResponse>,
   { clock, note }: RetryDeps,
-): Promise<HttpAnswer> {
+): Promise<HttpResponse> {
   for (let repeat = 1; ; repeat++) {
     const answer = await send();
     const delayMs = retryDelayMs(answer, clock.now());
@@ -32,7 +32,7 @@ export async function sendPatiently(
 
 /** How long to wait before a repeat; `undefined` when there is to be none. */
 export function retryDelayMs(
-  { status, headers }: Pick<HttpAnswer, 'status' | 'headers'>,
+  { status, headers }: Pick<HttpResponse, 'status' | 'headers'>,
   now: Millis,
 ): number | undefined {
   if (status !== 429 && status !== 503) return undefined;

@@ -12,7 +12,7 @@ import {
 import { streamIdOf } from './stream.ts';
 import { instantOption } from './time.ts';
 
-/** Statistics as the API answers them (contract section 9). */
+/** Statistics as the API answers them (docs/http-api.md#statistics). */
 export interface StatsShown {
   readonly name: string;
   readonly buckets: readonly string[];

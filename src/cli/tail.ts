@@ -28,7 +28,7 @@ interface TailOptions extends CommonOptions {
   readonly count?: number;
 }
 
-/** An event as the pull sends it (contract section 12). */
+/** An event as the pull sends it (docs/http-api.md#pull-frames). */
 interface Pulled {
   readonly id?: unknown;
   readonly type?: unknown;

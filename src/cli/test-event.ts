@@ -73,7 +73,7 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
 type TestOutcome =
   { readonly delivered: string } | { readonly failure: FailureShown; readonly text: string };
 
-const lookEveryMs = 500;
+const pollEveryMs = 500;
 
 /**
  * A failure has a record of its own. A success has none: that it happened is told by the statistics
@@ -100,7 +100,7 @@ async function outcomeOf(
         delivered: `One of ${now - sent.before} deliveries since; it has not failed so far.`,
       };
     }
-    await waitFor(clock, lookEveryMs);
+    await waitFor(clock, pollEveryMs);
   }
   return undefined;
 }

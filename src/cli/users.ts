@@ -19,7 +19,7 @@ import { allUsers } from './http/pages.ts';
 import { type Column, shortTime, tableLines } from './terminal/table.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** A user as the API answers it (contract section 13), as far as it is shown. */
+/** A user as the API answers it (docs/http-api.md#users), as far as it is shown. */
 interface UserShown {
   readonly user_id: string;
   readonly email?: string;

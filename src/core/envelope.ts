@@ -1,7 +1,7 @@
 import type { Millis } from './clock.ts';
 import { formatTime } from './date.ts';
 
-/** What an envelope is made of (contract section 10). */
+/** What an envelope is made of (docs/http-api.md#event-envelope). */
 export interface EnvelopeParts extends EnvelopeFacts {
   /** A JSON object; what `JSON.stringify` makes of it is delivered. */
   readonly data: unknown;

@@ -14,7 +14,7 @@ export interface HealthChange {
 }
 
 /**
- * The rule of contract section 6. A success ends the row of failures and closes the record that was
+ * The rule of docs/http-api.md#failure-counters. A success ends the row of failures and closes the record that was
  * open; a failure opens a record unless one is open already, so none is counted twice.
  */
 export function nextHealth(health: Health, event: HealthEvent, limits: HealthLimits): HealthChange {

@@ -1,4 +1,4 @@
-import type { Steps } from './slices.ts';
+import type { Slices } from './slices.ts';
 
 /** Characters or bytes that are read without a pause: some 0.5 ms. */
 const sliceLength = 128 * 1024;
@@ -12,7 +12,7 @@ export interface JsonSize {
 }
 
 /** Measures a JSON text in UTF-8 without parsing it. What is no JSON has any size. */
-export function* sizeOf(json: Uint8Array): Steps<JsonSize> {
+export function* sizeOf(json: Uint8Array): Slices<JsonSize> {
   const measure = new Measure(json);
   for (let at = 0; at < json.length;) {
     at = measure.read(at, at + sliceLength);
@@ -83,7 +83,7 @@ export interface MemberText {
  *
  * @param object is written without spaces, as `JSON.stringify` does
  */
-export function* membersOf(object: string): Steps<readonly MemberText[]> {
+export function* membersOf(object: string): Slices<readonly MemberText[]> {
   const cut = new Cut(object);
   for (let at = 1; at < object.length;) {
     at = cut.read(at, at + sliceLength);

@@ -14,16 +14,16 @@ export type PostResult =
     }
   | {
       readonly kind: 'broken';
-      readonly cause: BrokenCause;
+      readonly cause: TransportErrorKind;
       /** Short, and ours: never a text of the receiver. */
       readonly detail: string | undefined;
     };
 
-/** The words of contract section 7; `cancelled` is an attempt that the caller itself cut off. */
-export type BrokenCause =
+/** The words of docs/http-api.md#attempt-errors; `cancelled` is an attempt that the caller itself cut off. */
+export type TransportErrorKind =
   'dns' | 'refused' | 'reset' | 'tls' | 'protocol' | 'timeout' | 'blocked address' | 'cancelled';
 
-/** What an attempt means for its delivery. `message` is the error message of contract section 7. */
+/** What an attempt means for its delivery. `message` is the error message of docs/http-api.md#attempt-errors. */
 export type Verdict =
   | { readonly kind: 'delivered'; readonly status: number }
   | {
@@ -50,9 +50,9 @@ export interface RetryRules {
   readonly now: Millis;
 }
 
-/** Judges the result of an attempt by the table of contract section 7. */
+/** Judges the result of an attempt by the table of docs/http-api.md#attempt-outcomes. */
 export function classify(result: PostResult, rules: RetryRules): Verdict {
-  if (result.kind === 'broken') return classifyBroken(result);
+  if (result.kind === 'broken') return classifyTransportError(result);
   const { status } = result;
   if (status >= 200 && status < 300) return { kind: 'delivered', status };
   const text = redact(result.text, rules.secrets, result.cut === true);
@@ -81,7 +81,10 @@ export function decide(verdict: Verdict, attempt: number, delaysMs: readonly num
 /** A receiver can hold its own events back by this much at most. */
 export const retryAfterMaxMs = 60_000;
 
-function classifyBroken({ cause, detail }: PostResult & { readonly kind: 'broken' }): Verdict {
+function classifyTransportError({
+  cause,
+  detail,
+}: PostResult & { readonly kind: 'broken' }): Verdict {
   const message = detail === undefined ? cause : `${cause}: ${detail}`;
   return cause === 'blocked address'
     ? { kind: 'permanent', status: undefined, message }

@@ -1,12 +1,12 @@
 /** Work of which, under each key, one piece is done after the other. */
-export interface Lanes {
+export interface KeyedSerialQueue {
   /** Does a piece of work when those of its key that came before have ended; settles as the work does. */
   run<R>(key: string, work: () => Promise<R>): Promise<R>;
   /** Resolves when no piece is under way. */
   idle(): Promise<void>;
 }
 
-export function createLanes(): Lanes {
+export function createKeyedSerialQueue(): KeyedSerialQueue {
   /** The last piece of each key that has one. */
   const last = new Map<string, Promise<unknown>>();
   return {

@@ -37,7 +37,7 @@ export interface SignatureHeaders {
 }
 
 /** What a receiver finds; only `valid` is to be believed. */
-export type Verdict = 'valid' | 'missing' | 'wrong' | 'too old' | 'too new';
+export type SignatureCheck = 'valid' | 'missing' | 'wrong' | 'too old' | 'too new';
 
 const toleranceSeconds = 300;
 
@@ -54,7 +54,7 @@ export function verify(
   { id, timestamp, signature }: SignatureHeaders,
   body: Uint8Array,
   nowSeconds: number,
-): Verdict {
+): SignatureCheck {
   if (id === undefined || timestamp === undefined || signature === undefined) return 'missing';
   const expected = createHmac('sha256', decodeSecret(secret))
     .update(`${id}.${timestamp}.`)

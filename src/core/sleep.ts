@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts';
 
 /** Ends after `delayMs`, or at once when aborted. */
-export function pause(
+export function sleep(
   clock: Pick<Clock, 'after'>,
   delayMs: number,
   signal: AbortSignal,
@@ -29,13 +29,13 @@ const STRETCH_MS = 5;
  * without giving way. To be awaited after each step; lets everything else that is ready go first
  * where enough was done since it last did.
  */
-export function createBreaks(
+export function createYield(
   clock: Pick<Clock, 'after' | 'elapsedMs'>,
 ): (signal: AbortSignal) => Promise<void> {
   let restedMs = clock.elapsedMs();
   return async (signal) => {
     if (clock.elapsedMs() - restedMs < STRETCH_MS) return;
-    await pause(clock, 0, signal);
+    await sleep(clock, 0, signal);
     restedMs = clock.elapsedMs();
   };
 }

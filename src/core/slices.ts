@@ -22,10 +22,10 @@ function nextTurn(): void {
 }
 
 /** Work that pauses wherever everything else may have its turn. */
-export type Steps<R> = Generator<void, R, void>;
+export type Slices<R> = Generator<void, R, void>;
 
 /** Does work with a turn for everything else at each of its pauses. */
-export async function inTurns<R>(steps: Steps<R>): Promise<R> {
+export async function inTurns<R>(steps: Slices<R>): Promise<R> {
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;
@@ -34,7 +34,7 @@ export async function inTurns<R>(steps: Steps<R>): Promise<R> {
 }
 
 /** Does work without a pause. */
-export function atOnce<R>(steps: Steps<R>): R {
+export function atOnce<R>(steps: Slices<R>): R {
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;

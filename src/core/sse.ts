@@ -2,7 +2,7 @@ import { formatOffset, formatPosition, type Position } from './offset.ts';
 import type { LogEvent } from './types.ts';
 
 /**
- * The texts of a pull (contract section 12), each a whole block of server-sent events (HTML Living
+ * The texts of a pull (docs/http-api.md#pull-frames), each a whole block of server-sent events (HTML Living
  * Standard, section 9.2): what is written is complete, or the client never sees it.
  */
 

@@ -6,7 +6,7 @@ const defaultMs = 14 * dayMs;
 /** Longer windows have days for buckets. */
 const hourlyMs = 48 * hourMs;
 
-/** The window of a statistic and its buckets (contract section 9). */
+/** The window of a statistic and its buckets (docs/http-api.md#statistics). */
 export interface StatsWindow {
   /** Full hours. */
   readonly from: Millis;

@@ -53,7 +53,7 @@ export type PatchDecision =
   /** The destination changes, so its secret has to be sent again. */
   | { readonly refused: 'secret_missing' };
 
-/** The stream as a PATCH makes it (contract sections 5 and 6). All of it is applied, or nothing. */
+/** The stream as a PATCH makes it (docs/http-api.md#update-an-event-stream). All of it is applied, or nothing. */
 export function applyPatch(before: Stream, patch: StreamPatch, state: StreamState): PatchDecision {
   const enables = before.status === 'disabled' && patch.status === 'enabled';
   if (enables && state.health.total >= state.totalLimit) return { refused: 'too_many_failures' };

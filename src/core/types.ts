@@ -28,7 +28,7 @@ export interface NewEvent {
   readonly type: string;
   /** When it happened, as its publisher says. */
   readonly time: Millis;
-  /** The whole envelope of contract section 10 without the stream's member, as JSON text. */
+  /** The whole envelope of docs/http-api.md#event-envelope without the stream's member, as JSON text. */
   readonly body: string;
   /** The `traceparent` of the request that published it, where it had a valid one. */
   readonly trace?: string | undefined;
@@ -103,7 +103,7 @@ export interface SigningSecret {
   readonly expiresAt: Millis | undefined;
 }
 
-/** The two counters of contract section 6. */
+/** The two counters of docs/http-api.md#failure-counters. */
 export interface Health {
   /** Failed deliveries since the last success. */
   readonly consecutive: number;
@@ -183,7 +183,7 @@ export interface Attempt {
   readonly outcome: 'delivered' | 'failed' | 'redelivered';
   /** HTTP status, when an answer came. */
   readonly status: number | undefined;
-  /** The error message of contract section 7; `undefined` unless failed. */
+  /** The error message of docs/http-api.md#attempt-errors; `undefined` unless failed. */
   readonly error: string | undefined;
 }
 

@@ -2,7 +2,7 @@ import type { Millis, RandomBytes } from './clock.ts';
 import { formatTime } from './date.ts';
 import { makeBodyFromText } from './envelope.ts';
 import { membersOf } from './json-parts.ts';
-import { atOnce, type Steps } from './slices.ts';
+import { atOnce, type Slices } from './slices.ts';
 import type { NewEvent, Tenant, User } from './types.ts';
 
 /** The one database connection; it exists from the start. */
@@ -77,7 +77,7 @@ export interface UserPatch {
 }
 
 /** The user as a PATCH makes it. */
-export function* applyUserPatch(before: User, patch: UserPatch, now: Millis): Steps<User> {
+export function* applyUserPatch(before: User, patch: UserPatch, now: Millis): Slices<User> {
   return {
     ...before,
     email: patch.email?.toLowerCase() ?? before.email,
@@ -154,7 +154,7 @@ export function isEmail(text: string): boolean {
 }
 
 /** Both metadata merge at their first level. */
-function* patchProfile(beforeJson: string, patch: ProfilePatch): Steps<string> {
+function* patchProfile(beforeJson: string, patch: ProfilePatch): Slices<string> {
   const after = yield* membersByName(beforeJson);
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) after.delete(name);
@@ -172,7 +172,7 @@ function isMetadata(name: string): boolean {
 }
 
 /** An empty object clears, a member that is null removes its key. */
-function* mergedMember(name: string, before: string | undefined, patch: unknown): Steps<string> {
+function* mergedMember(name: string, before: string | undefined, patch: unknown): Slices<string> {
   if (isEmpty(patch)) return memberText(name, '{}');
   const present = before === undefined ? '{}' : before.slice(memberText(name, '').length);
   const after = yield* membersByName(present);
@@ -184,7 +184,7 @@ function* mergedMember(name: string, before: string | undefined, patch: unknown)
 }
 
 /** The texts of an object's members, each with its name. */
-function* membersByName(objectJson: string): Steps<Map<string, string>> {
+function* membersByName(objectJson: string): Slices<Map<string, string>> {
   const members = yield* membersOf(objectJson);
   return new Map(members.map(({ name, text }) => [name, text]));
 }

@@ -5,7 +5,7 @@ import { decodeSecret, sign } from '../core/sign.ts';
 import type { Authorization, DeliveredEvent, DeliveryKind, Offset, Stream } from '../core/types.ts';
 import type { Outcome } from '../store/port/settlement.ts';
 import type { DeliverySettings } from './settings.ts';
-import type { Post, WebhookRequest } from './http/transport.ts';
+import type { PendingRequest, WebhookRequest } from './http/transport.ts';
 import type { WindowEntry } from './window.ts';
 
 /** One HTTP request for one event to one destination, from its start until it is settled. */
@@ -27,12 +27,12 @@ export interface Attempt extends WindowEntry {
   /** Whether `deliveries` has a row for it, or will have with the next batch. */
   hasRow: boolean;
   /** Where it was sent to; the stream's secrets may have changed since. */
-  target: Target | undefined;
-  post: Post | undefined;
+  template: RequestTemplate | undefined;
+  request: PendingRequest | undefined;
 }
 
 /** What of a request is the same for every event, as long as the stream does not change. */
-export interface Target {
+export interface RequestTemplate {
   readonly tenant: number;
   readonly origin: string;
   readonly path: string;
@@ -51,10 +51,10 @@ interface SigningKey {
 }
 
 /** Works out once per version of a stream what its requests share. */
-export function targetOf(
+export function requestTemplateOf(
   { id, tenant, destination, signingSecrets }: Stream,
   settings: Pick<DeliverySettings, 'userAgent' | 'attributePrefix'>,
-): Target {
+): RequestTemplate {
   const { origin, pathname, search } = new URL(destination.endpoint);
   const { header, secrets } = credentialsOf(destination.authorization);
   const { userAgent, attributePrefix } = settings;
@@ -71,11 +71,11 @@ export function targetOf(
 }
 
 /**
- * The request of contract section 7 for one event, signed at `now` with every secret that lives
+ * The request of docs/http-api.md#webhook-request for one event, signed at `now` with every secret that lives
  * then (Standard Webhooks, Signature scheme).
  */
 export function prepareRequest(
-  target: Target,
+  target: RequestTemplate,
   event: Pick<DeliveredEvent, 'id' | 'body' | 'trace'>,
   now: Millis,
 ): WebhookRequest {
@@ -102,7 +102,7 @@ export function outcomeOf(
   rules: Pick<DeliverySettings, 'retryDelaysMs' | 'retry4xx'>,
 ): Ended {
   const { now } = ended;
-  const secrets = attempt.target?.secrets ?? [];
+  const secrets = attempt.template?.secrets ?? [];
   const verdict = classify(result, { retry4xx: rules.retry4xx, secrets, now });
   const decision = decide(verdict, attempt.attempt, rules.retryDelaysMs);
   const same = {
@@ -130,7 +130,7 @@ export function rowsMore({ kind, hasRow, result }: Outcome): number {
 }
 
 interface Credentials {
-  /** The header that tells the receiver who calls (contract section 5), as name and value. */
+  /** The header that tells the receiver who calls (docs/http-api.md#destination-authorization), as name and value. */
   readonly header: readonly [name: string, value: string];
   /** What of it is a secret, in every form that it is sent in. */
   readonly secrets: readonly string[];

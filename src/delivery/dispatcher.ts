@@ -1,11 +1,11 @@
 import type { Timer } from '../core/clock.ts';
 import type { Backlog } from './backlog.ts';
-import { createPatience, type Patience } from './store-retry.ts';
+import { createStoreRetry, type StoreRetry } from './store-retry.ts';
 import {
-  createWorkshop,
+  createIncarnation,
   type DispatcherDeps,
   type DispatcherState,
-  type Workshop,
+  type Incarnation,
 } from './incarnation.ts';
 
 /**
@@ -51,10 +51,10 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
  */
 class NodeDispatcher implements Dispatcher {
   readonly #deps: DispatcherDeps;
-  readonly #patience: Patience;
+  readonly #storeRetry: StoreRetry;
   readonly #killed = Promise.withResolvers<void>();
   /** Absent while the node joins. */
-  #workshop: Workshop | undefined;
+  #incarnation: Incarnation | undefined;
   /** Resolves when the present incarnation has begun to work. */
   #opened = Promise.withResolvers<void>();
   /** Resolves when the present incarnation has ended because the store was replaced. */
@@ -62,10 +62,10 @@ class NodeDispatcher implements Dispatcher {
 
   constructor(deps: DispatcherDeps) {
     this.#deps = deps;
-    this.#patience = createPatience({
+    this.#storeRetry = createStoreRetry({
       clock: deps.clock,
       report: deps.report,
-      recovered: () => this.#workshop?.recovered(),
+      recovered: () => this.#incarnation?.recovered(),
       replaced: () => this.#leaveStore(),
     });
   }
@@ -86,69 +86,69 @@ class NodeDispatcher implements Dispatcher {
     unwatch();
     signal.removeEventListener('abort', bound);
     timer?.cancel();
-    this.#workshop?.close();
-    this.#patience.close();
+    this.#incarnation?.close();
+    this.#storeRetry.close();
   }
 
   kill(): void {
-    this.#workshop?.close();
-    this.#workshop?.cutOff();
-    this.#patience.close();
+    this.#incarnation?.close();
+    this.#incarnation?.cutOff();
+    this.#storeRetry.close();
     this.#killed.resolve();
   }
 
   state(): DispatcherState {
-    return this.#workshop?.state() ?? nothing;
+    return this.#incarnation?.state() ?? nothing;
   }
 
   backlogs(): Iterable<Backlog> {
-    return this.#workshop?.backlogs() ?? [];
+    return this.#incarnation?.backlogs() ?? [];
   }
 
   async idle(): Promise<void> {
     const killed = this.#killed.promise;
     for (;;) {
       await Promise.race([this.#opened.promise, killed]);
-      const workshop = this.#workshop;
-      await Promise.race([workshop?.idle(), killed, this.#replaced.promise]);
-      if (workshop === this.#workshop) return;
+      const incarnation = this.#incarnation;
+      await Promise.race([incarnation?.idle(), killed, this.#replaced.promise]);
+      if (incarnation === this.#incarnation) return;
     }
   }
 
   async #work(signal: AbortSignal): Promise<void> {
     const stopped = aborted(signal);
     for (;;) {
-      const workshop = await this.#join();
-      this.#workshop = workshop;
-      if (!signal.aborted) workshop.open();
+      const incarnation = await this.#join();
+      this.#incarnation = incarnation;
+      if (!signal.aborted) incarnation.open();
       this.#opened.resolve();
       await Promise.race([stopped, this.#replaced.promise]);
       // What was under way when the store was replaced is not recorded: it is sent again.
-      if (signal.aborted) return Promise.race([workshop.drain(), this.#replaced.promise]);
+      if (signal.aborted) return Promise.race([incarnation.drain(), this.#replaced.promise]);
     }
   }
 
-  async #join(): Promise<Workshop> {
+  async #join(): Promise<Incarnation> {
     const { store, settings, report } = this.#deps;
     const nodeId = this.#deps.nodeId ?? 'leat';
-    const patience = this.#patience;
+    const storeRetry = this.#storeRetry;
     const join = () => store.ownership.join(nodeId, settings.leaseMs);
-    const { replaced, ...node } = await patience.keepTrying(join);
+    const { replaced, ...node } = await storeRetry.run(join);
     if (replaced !== undefined) report({ kind: 'store_replaced', ...replaced });
     this.#replaced = Promise.withResolvers();
-    return createWorkshop({ ...this.#deps, node, patience });
+    return createIncarnation({ ...this.#deps, node, storeRetry });
   }
 
   /** Ends the present incarnation: it records nothing, and all that it remembers goes with it. */
   #leaveStore(): void {
-    const former = this.#workshop;
+    const former = this.#incarnation;
     // Joining accepts the store as it is.
     if (former === undefined) return;
-    this.#workshop = undefined;
+    this.#incarnation = undefined;
     this.#opened = Promise.withResolvers();
     former.close();
     former.cutOff();
-    this.#patience.reset();
+    this.#storeRetry.reset();
     this.#replaced.resolve();
   }
 }

@@ -4,17 +4,17 @@ import type { SettledStream } from '../store/port/settlement.ts';
 import { rowsMore } from './attempt.ts';
 import { type Backlog, backlogOf } from './backlog.ts';
 import { createBackoffs, type Backoffs } from './backoffs.ts';
-import { createClaims, type Claims } from './prefetch/due-claims.ts';
+import { createDueClaims, type DueClaims } from './prefetch/due-claims.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Store } from '../store/port/store.ts';
 import type { DeliveryReport } from './report.ts';
 import type { DeliverySettings } from './settings.ts';
 import type { Transport } from './http/transport.ts';
-import { createDue, type Due } from './prefetch/due-timer.ts';
-import { createFeed, type Feed } from './prefetch/prefetch.ts';
+import { createDueTimer, type DueTimer } from './prefetch/due-timer.ts';
+import { createPrefetch, type Prefetch } from './prefetch/prefetch.ts';
 import { createOwnership, type Ownership } from './ownership.ts';
 import { createLease, type Lease } from './lease.ts';
-import { createLane, type Lane, type Patience } from './store-retry.ts';
+import { createSerialQueue, type SerialQueue, type StoreRetry } from './store-retry.ts';
 import { createPoll, type Poll } from './prefetch/poll.ts';
 import { createReplays, type Replays } from './replays.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
@@ -56,7 +56,7 @@ export interface DispatcherState {
 }
 
 /** A dispatcher at work as one node, from its joining to its end. */
-export interface Workshop {
+export interface Incarnation {
   /** Begins to hear of changes, to claim streams and to work for them. */
   open(): void;
   /** Begins nothing more; resolves when what was under way is recorded and every stream given up. */
@@ -72,43 +72,43 @@ export interface Workshop {
   idle(): Promise<void>;
 }
 
-export interface WorkshopDeps extends DispatcherDeps {
+export interface IncarnationDeps extends DispatcherDeps {
   readonly node: Node;
-  readonly patience: Patience;
+  readonly storeRetry: StoreRetry;
 }
 
-/** See {@link Workshop}. */
-export function createWorkshop(deps: WorkshopDeps): Workshop {
+/** See {@link Incarnation}. */
+export function createIncarnation(deps: IncarnationDeps): Incarnation {
   const waiters = createWaiters();
   const parts = createParts(deps, waiters.notice);
-  const { scheduler, settler, feed, sender, claims, replays, ownership, lane, lease } = parts;
-  const { due, poll, backoffs } = parts;
+  const { scheduler, settler, prefetch, sender, dueClaims, replays } = parts;
+  const { ownership, serialQueue, lease, due, poll, backoffs } = parts;
   let unwatch: (() => void) | undefined;
 
   const isIdle = (): boolean =>
     scheduler.inFlight === 0 &&
     scheduler.preparing === 0 &&
     settler.unsettled === 0 &&
-    feed.reads === 0 &&
+    prefetch.reads === 0 &&
     !replays.isBusy &&
     !ownership.isBusy;
   const beginNothing = (): void => {
-    for (const part of [scheduler, poll, feed, due, backoffs, claims, replays, ownership]) {
+    for (const part of [scheduler, poll, prefetch, due, backoffs, dueClaims, replays, ownership]) {
       part.close();
     }
   };
 
   return {
     open: () => {
-      unwatch = deps.store.watch((hint) => hear(parts, hint));
+      unwatch = deps.store.watch((hint) => onHint(parts, hint));
       lease.start();
       poll.start();
     },
     drain: async () => {
       beginNothing();
-      for (const runner of ownership.runners.values()) claims.resume(runner);
+      for (const runner of ownership.runners.values()) dueClaims.resume(runner);
       await waiters.until(() => scheduler.inFlight === 0);
-      await lane(() => settler.settleNow());
+      await serialQueue(() => settler.settleNow());
       await ownership.releaseAll();
     },
     recovered: () => void poll.dropTails(),
@@ -133,9 +133,9 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
       unsettled: settler.unsettled,
       waiting: scheduler.waiting,
       behind: countBehind(ownership.runners.values()),
-      queuedBytes: feed.queuedBytes,
+      queuedBytes: prefetch.queuedBytes,
       tailBytes: ownership.tails.values().reduce((total, { bytes }) => total + bytes, 0),
-      storeFails: deps.patience.isTried,
+      storeFails: deps.storeRetry.isRetrying,
     }),
     backlogs: () => ownership.runners.values().filter(isEnabled).map(backlogOf),
     idle: () => waiters.until(isIdle),
@@ -144,37 +144,37 @@ export function createWorkshop(deps: WorkshopDeps): Workshop {
 
 /** What a dispatcher consists of; each part knows of the others what it was handed. */
 interface Parts {
-  readonly lane: Lane;
+  readonly serialQueue: SerialQueue;
   readonly scheduler: Scheduler;
   readonly settler: Settler;
-  readonly due: Due;
-  readonly feed: Feed;
+  readonly due: DueTimer;
+  readonly prefetch: Prefetch;
   readonly backoffs: Backoffs;
   readonly sender: Sender;
-  readonly claims: Claims;
+  readonly dueClaims: DueClaims;
   readonly replays: Replays;
   readonly ownership: Ownership;
   readonly poll: Poll;
   readonly lease: Lease;
 }
 
-function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
-  const { clock, settings, report, patience, node, transport } = deps;
+function createParts(deps: IncarnationDeps, pumped: () => void): Parts {
+  const { clock, settings, report, storeRetry, node, transport } = deps;
   const { log, deliveries, replays: stored, ownership: owners, time } = deps.store;
-  const lane = createLane();
-  const shared = { clock, settings, report, patience, node, lane, log, deliveries };
+  const serialQueue = createSerialQueue();
+  const shared = { clock, settings, report, storeRetry, node, serialQueue, log, deliveries };
 
   const lease = createLease({
     ...shared,
     ownership: owners,
     regained: () => {
-      ownership.lookAtAll();
+      ownership.refreshAll();
       ownership.claim();
     },
     replaced: () => report({ kind: 'unexpected', error: new Error(replacedText(node)) }),
     renewed: ({ changed }, grew) => {
-      ownership.missed(changed);
-      ownership.handBack();
+      ownership.refreshMissed(changed);
+      ownership.rebalance();
       if (grew) ownership.claim();
     },
   });
@@ -184,42 +184,42 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
     ...shared,
     settled: (runner, settled, part) => settle(runner, settled, part, parts, report),
     batchSettled: () => scheduler.dispatch(),
-    abandon: (runner) => ownership.lose(runner),
+    abandon: (runner) => ownership.drop(runner),
   });
-  const due = createDue({ clock, scheduler });
-  const feed = createFeed({ ...shared, scheduler, isShared });
-  const taken = (runner: Runner, bytes: number): void => feed.taken(runner, bytes);
+  const due = createDueTimer({ clock, scheduler });
+  const prefetch = createPrefetch({ ...shared, scheduler, isShared });
+  const taken = (runner: Runner, bytes: number): void => prefetch.taken(runner, bytes);
   const backoffs = backoffsOf(deps, () => parts);
-  const around = { settler, feed, scheduler, backoffs };
+  const around = { settler, prefetch, scheduler, backoffs };
   const sender = createSender({ ...shared, ...around, time, transport, taken });
-  const claims = createClaims({
+  const dueClaims = createDueClaims({
     ...shared,
     settler,
     scheduler,
     lease,
     begin: (runner, row, slot) => sender.beginDue(runner, row, slot),
     note: (runner, inMs) => due.note(runner, inMs),
-    exhausted: (runner) => ownership.rest(runner),
+    exhausted: (runner) => ownership.releaseIfIdle(runner),
   });
   const replays = createReplays({
     ...shared,
     store: stored,
     scheduler,
     note: (runner, inMs) => due.note(runner, inMs),
-    lost: (runner) => ownership.look(runner),
+    lost: (runner) => ownership.refresh(runner),
   });
-  const others = { ...around, due, claims, replays, sender, lease };
+  const others = { ...around, due, dueClaims, replays, sender, lease };
   const ownership = createOwnership({ ...shared, ...others, ownership: owners });
-  const poll = createPoll({ ...shared, ownership, feed, due, replays });
+  const poll = createPoll({ ...shared, ownership, prefetch, due, replays });
   const parts = {
-    lane,
+    serialQueue,
     scheduler,
     settler,
     due,
-    feed,
+    prefetch,
     backoffs,
     sender,
-    claims,
+    dueClaims,
     replays,
     ownership,
     poll,
@@ -230,7 +230,7 @@ function createParts(deps: WorkshopDeps, pumped: () => void): Parts {
 
 /** The parts that it calls are made after it. */
 function schedulerOf(
-  { settings, clock }: WorkshopDeps,
+  { settings, clock }: IncarnationDeps,
   around: {
     readonly isShared: () => boolean;
     readonly parts: () => Parts;
@@ -253,19 +253,19 @@ function schedulerOf(
     isReady: (runner) => parts().sender.isReady(runner),
     begin: (runner, work, slot) => {
       if (work === 'fresh') parts().sender.beginFresh(runner, slot);
-      else parts().claims.grant(runner, slot);
+      else parts().dueClaims.grant(runner, slot);
     },
   });
 }
 
-function backoffsOf({ clock, settings }: WorkshopDeps, parts: () => Parts): Backoffs {
+function backoffsOf({ clock, settings }: IncarnationDeps, parts: () => Parts): Backoffs {
   return createBackoffs({
     clock,
     settings,
     passed: (runner) => {
       const { scheduler, replays } = parts();
       scheduler.enqueue(runner);
-      replays.tell(runner);
+      replays.enqueue(runner);
       scheduler.dispatch();
     },
   });
@@ -296,22 +296,22 @@ function settle(
     report({ kind: 'stream_disabled', tenant, stream, health, reason });
   }
   // The version of a stream that is lost is none.
-  if (settled.version !== runner.stream.version) ownership.look(runner);
+  if (settled.version !== runner.stream.version) ownership.refresh(runner);
   scheduler.enqueue(runner);
-  replays.tell(runner);
-  ownership.rest(runner);
+  replays.enqueue(runner);
+  ownership.releaseIfIdle(runner);
 }
 
-function hear({ ownership, feed, scheduler, poll }: Parts, hint: Hint): void {
+function onHint({ ownership, prefetch, scheduler, poll }: Parts, hint: Hint): void {
   if (hint.kind === 'stream') ownership.changed(hint);
   if (hint.kind === 'free' || hint.kind === 'missed') ownership.claim();
   if (hint.kind === 'missed') void poll.dropTails();
   if (hint.kind !== 'appended' && hint.kind !== 'head') return;
   const { tenant } = hint;
   const tail = ownership.tails.get(tenant);
-  if (tail === undefined) return ownership.heard(tenant);
-  if (hint.kind === 'head') return feed.reached(tenant, tail, hint.head);
-  feed.appended(tenant, tail, hint.events);
+  if (tail === undefined) return ownership.refreshTails(tenant);
+  if (hint.kind === 'head') return prefetch.reached(tenant, tail, hint.head);
+  prefetch.appended(tenant, tail, hint.events);
   scheduler.dispatch();
 }
 

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../core/clock.ts';
 import type { Heartbeat, OwnershipStore } from '../store/port/ownership.ts';
 import type { Node } from '../core/types.ts';
-import type { Patience } from './store-retry.ts';
+import type { StoreRetry } from './store-retry.ts';
 import type { DeliverySettings } from './settings.ts';
 
 /**
@@ -25,7 +25,7 @@ export interface LeaseDeps {
   readonly ownership: Pick<OwnershipStore, 'heartbeat'>;
   readonly node: Node;
   readonly clock: Clock;
-  readonly patience: Patience;
+  readonly storeRetry: StoreRetry;
   readonly settings: Pick<DeliverySettings, 'leaseMs' | 'leaseStopMs' | 'heartbeatMs'>;
   /**
    * It was not held and is again, from right after this call: streams may have been taken
@@ -39,7 +39,7 @@ export interface LeaseDeps {
 }
 
 export function createLease(deps: LeaseDeps): Lease {
-  const { ownership, node, clock, patience, settings } = deps;
+  const { ownership, node, clock, storeRetry, settings } = deps;
   let heldUntilMs = -Infinity;
   let share = 0;
   let term = 0;
@@ -49,7 +49,7 @@ export function createLease(deps: LeaseDeps): Lease {
   const isHeld = (): boolean => clock.elapsedMs() < heldUntilMs;
   const renew = async (): Promise<void> => {
     let sentMs = 0;
-    const answer = await patience.keepTrying(() => {
+    const answer = await storeRetry.run(() => {
       sentMs = clock.elapsedMs();
       return ownership.heartbeat(node, settings.leaseMs);
     });

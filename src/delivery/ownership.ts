@@ -5,11 +5,11 @@ import type { OwnedStream, OwnershipStore } from '../store/port/ownership.ts';
 import type { Node, StreamRef } from '../core/types.ts';
 import type { Backoffs } from './backoffs.ts';
 import { ClaimSweep } from './prefetch/claim-sweep.ts';
-import type { Claims } from './prefetch/due-claims.ts';
-import type { Due } from './prefetch/due-timer.ts';
-import type { Feed } from './prefetch/prefetch.ts';
+import type { DueClaims } from './prefetch/due-claims.ts';
+import type { DueTimer } from './prefetch/due-timer.ts';
+import type { Prefetch } from './prefetch/prefetch.ts';
 import type { Lease } from './lease.ts';
-import type { Lane, Patience } from './store-retry.ts';
+import type { SerialQueue, StoreRetry } from './store-retry.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Replays } from './replays.ts';
 import type { Scheduler } from './scheduler.ts';
@@ -35,24 +35,24 @@ export interface Ownership {
    * Events of a tenant were published, none of whose streams is here. While very many streams are
    * being claimed, those of the tenant come next.
    */
-  heard(tenant: number): void;
+  refreshTails(tenant: number): void;
   /** A stream was created, changed or deleted, or got rows: nothing of it begins until it is read. */
   changed(ref: StreamRef): void;
   /** The same for what the store has not seen this node read again. */
-  missed(refs: readonly StreamRef[]): void;
+  refreshMissed(refs: readonly StreamRef[]): void;
   /** Reads a runner's stream again. */
-  look(runner: Runner): void;
+  refresh(runner: Runner): void;
   /** The runner's stream is not this node's any more; what is under way is cut off. */
-  lose(runner: Runner): void;
+  drop(runner: Runner): void;
   /**
    * Gives a disabled stream up once it has nothing left to send. Rows of it that cannot be claimed,
    * as their attempts were lost, become failures when it is claimed again.
    */
-  rest(runner: Runner): void;
+  releaseIfIdle(runner: Runner): void;
   /** Hands streams that are more than the node's share to others, once nothing is under way. */
-  handBack(): void;
+  rebalance(): void;
   /** Reads every stream again: others may have taken some. */
-  lookAtAll(): void;
+  refreshAll(): void;
   /** Writes the cursors of runners that passed events without a match. */
   raise(runners: readonly Runner[]): Promise<void>;
   /** Gives every stream up, with its cursor. */
@@ -66,18 +66,18 @@ export interface OwnershipDeps {
   readonly log: Pick<LogStore, 'heads'>;
   readonly node: Node;
   readonly clock: Clock;
-  readonly lane: Lane;
-  readonly patience: Patience;
+  readonly serialQueue: SerialQueue;
+  readonly storeRetry: StoreRetry;
   readonly lease: Pick<Lease, 'share' | 'term'>;
   readonly settings: Pick<
     DeliverySettings,
     'tailEventsMax' | 'tailBytesMax' | 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'
   >;
-  readonly feed: Pick<Feed, 'fill' | 'empty'>;
-  readonly due: Pick<Due, 'note' | 'forget'>;
+  readonly prefetch: Pick<Prefetch, 'fill' | 'empty'>;
+  readonly due: Pick<DueTimer, 'note' | 'forget'>;
   readonly backoffs: Pick<Backoffs, 'end'>;
-  readonly claims: Pick<Claims, 'resume'>;
-  readonly replays: Pick<Replays, 'tell'>;
+  readonly dueClaims: Pick<DueClaims, 'resume'>;
+  readonly replays: Pick<Replays, 'enqueue'>;
   readonly sender: Pick<Sender, 'cutOff'>;
   readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
   readonly report: (event: DeliveryReport) => void;
@@ -104,8 +104,8 @@ class StreamOwnership implements Ownership {
   #claimIsPlanned = false;
   readonly #sweep = new ClaimSweep();
   /** Number of the last claim of this incarnation of the node. */
-  #claims = 0;
-  #lookIsPlanned = false;
+  #dueClaims = 0;
+  #refreshIsPlanned = false;
   #isClosed = false;
 
   constructor(deps: OwnershipDeps) {
@@ -128,69 +128,69 @@ class StreamOwnership implements Ownership {
   #planClaim(): void {
     if (this.#claimIsPlanned || this.#isClosed) return;
     this.#claimIsPlanned = true;
-    void this.#inLane(() => this.#claimSome());
+    void this.#inOrder(() => this.#claimSome());
   }
 
-  heard(tenant: number): void {
-    this.#sweep.heard(tenant);
+  refreshTails(tenant: number): void {
+    this.#sweep.appended(tenant);
   }
 
   changed({ tenant, stream }: StreamRef): void {
     const key = keyOf(tenant, stream);
     const runner = this.runners.get(key);
-    if (runner !== undefined) return this.look(runner);
+    if (runner !== undefined) return this.refresh(runner);
     this.#announced.add(key);
-    this.heard(tenant);
+    this.refreshTails(tenant);
     this.claim();
   }
 
-  missed(refs: readonly StreamRef[]): void {
+  refreshMissed(refs: readonly StreamRef[]): void {
     for (const ref of refs) {
       const runner = this.runners.get(keyOf(ref.tenant, ref.stream));
       // What is stale is being read; a further announcement would make the answer out of date.
-      if (runner?.state === 'active') this.look(runner);
+      if (runner?.state === 'active') this.refresh(runner);
     }
   }
 
-  look(runner: Runner): void {
+  refresh(runner: Runner): void {
     if (runner.state === 'gone') return;
     runner.state = 'stale';
     runner.changes += 1;
     runner.unfollow();
     this.#stale.add(runner);
-    this.#planLook();
+    this.#planRefresh();
   }
 
-  lose(runner: Runner): void {
+  drop(runner: Runner): void {
     this.#forget(runner);
     this.#deps.sender.cutOff(runner);
   }
 
-  rest(runner: Runner): void {
-    if (isDone(runner)) void this.#inLane(() => this.#giveUp(runner));
+  releaseIfIdle(runner: Runner): void {
+    if (isDone(runner)) void this.#inOrder(() => this.#giveUp(runner));
   }
 
-  handBack(): void {
+  rebalance(): void {
     const { share } = this.#deps.lease;
     if (this.runners.size <= share) return;
     const staying = [...this.runners.values()].filter(({ leaving }) => !leaving);
     // The last ones claimed leave first: least of them is in memory.
     for (const runner of staying.slice(share)) {
       runner.leaving = true;
-      this.rest(runner);
+      this.releaseIfIdle(runner);
     }
   }
 
-  lookAtAll(): void {
-    for (const runner of this.runners.values()) this.look(runner);
+  refreshAll(): void {
+    for (const runner of this.runners.values()) this.refresh(runner);
   }
 
   async raise(runners: readonly Runner[]): Promise<void> {
-    await this.#inLane(async () => {
+    await this.#inOrder(async () => {
       const present = runners.filter(({ state }) => state !== 'gone');
-      const cursors = present.map((runner) => runner.raise());
-      const { ownership, patience } = this.#deps;
-      const raised = await patience.keepTrying(() => ownership.raiseCursors(cursors));
+      const cursors = present.map((runner) => runner.cursorUpdate());
+      const { ownership, storeRetry } = this.#deps;
+      const raised = await storeRetry.run(() => ownership.raiseCursors(cursors));
       present.forEach(({ window }, index) => {
         window.commit(Math.min(cursors[index]?.cursor ?? 0, raised[index] ?? 0));
       });
@@ -198,14 +198,14 @@ class StreamOwnership implements Ownership {
   }
 
   async releaseAll(): Promise<void> {
-    await this.#inLane(async () => {
+    await this.#inOrder(async () => {
       const all = [...this.runners.values()];
       for (const runner of all) this.#forget(runner);
       for (let index = 0; index < all.length; index += chunk) {
         await this.#release(all.slice(index, index + chunk));
       }
-      const { ownership, node, patience } = this.#deps;
-      await patience.keepTrying(() => ownership.leave(node));
+      const { ownership, node, storeRetry } = this.#deps;
+      await storeRetry.run(() => ownership.leave(node));
     });
   }
 
@@ -213,9 +213,9 @@ class StreamOwnership implements Ownership {
     this.#isClosed = true;
   }
 
-  async #inLane(work: () => Promise<void>): Promise<void> {
+  async #inOrder(work: () => Promise<void>): Promise<void> {
     this.#atWork += 1;
-    await this.#deps.lane(work);
+    await this.#deps.serialQueue(work);
     this.#atWork -= 1;
     this.#deps.scheduler.dispatch();
   }
@@ -223,22 +223,22 @@ class StreamOwnership implements Ownership {
   // Claiming
 
   async #claimSome(): Promise<void> {
-    const { ownership, node, clock, patience, lease, settings } = this.#deps;
+    const { ownership, node, clock, storeRetry, lease, settings } = this.#deps;
     this.#claimIsPlanned = false;
     this.#announced.clear();
     this.#closeTails();
     const take = Math.min(chunk, lease.share - this.runners.size);
     if (this.#isClosed || take <= 0) return this.#sweep.end();
-    this.#claims += 1;
+    this.#dueClaims += 1;
     const among = this.#sweep.next();
-    const ask = { claim: this.#claims, take, longestWaitMs: longestWaitMs(settings), among };
+    const ask = { claim: this.#dueClaims, take, longestWaitMs: longestWaitMs(settings), among };
     const { term } = lease;
-    const claimed = await patience.keepTrying(() => ownership.claim(node, ask));
+    const claimed = await storeRetry.run(() => ownership.claim(node, ask));
     await this.#openTails(claimed);
     for (const owned of claimed) this.#adopt(owned, term);
     const streams = claimed.map(({ stream }) => stream);
     if (!this.#sweep.claimed(among, streams, claimed.length === take)) return;
-    await breathe(clock);
+    await yieldToEventLoop(clock);
     this.#planClaim();
   }
 
@@ -249,27 +249,27 @@ class StreamOwnership implements Ownership {
     assert(tail !== undefined, 'the tail of a tenant is opened before its first stream');
     const key = keyOf(tenant, stream);
     const former = this.runners.get(key);
-    if (former !== undefined) this.lose(former);
+    if (former !== undefined) this.drop(former);
     const runner = new Runner(owned, tail);
     this.runners.set(key, runner);
     this.#tenants.set(tenant, (this.#tenants.get(tenant) ?? 0) + 1);
     this.#deps.report({ kind: 'stream_owned', tenant, stream, cursor: owned.cursor });
     // Changed, or taken by others, since it was claimed.
     const isOld = this.#announced.has(key) || this.#deps.lease.term !== term;
-    if (isOld) return this.look(runner);
+    if (isOld) return this.refresh(runner);
     this.#wake(runner, owned);
-    this.rest(runner);
+    this.releaseIfIdle(runner);
   }
 
   /** A new one hears of events before the head is asked for, so that none is missed. */
   async #openTails(claimed: readonly OwnedStream[]): Promise<void> {
-    const { settings, patience, log } = this.#deps;
+    const { settings, storeRetry, log } = this.#deps;
     const tenants = [...new Set(claimed.map(({ stream }) => stream.tenant))].filter(
       (tenant) => !this.tails.has(tenant),
     );
     if (tenants.length === 0) return;
     for (const tenant of tenants) this.tails.set(tenant, new Tail<Runner>(settings, 0));
-    const heads = await patience.keepTrying(() => log.heads(tenants));
+    const heads = await storeRetry.run(() => log.heads(tenants));
     for (const [index, tenant] of tenants.entries()) {
       const tail = this.tails.get(tenant);
       const head = heads[index] ?? 0;
@@ -284,78 +284,79 @@ class StreamOwnership implements Ownership {
   }
 
   #wake(runner: Runner, { nextDueInMs }: OwnedStream): void {
-    const { due, claims, feed, replays, scheduler } = this.#deps;
+    const { due, dueClaims, prefetch, replays, scheduler } = this.#deps;
     runner.state = 'active';
     due.note(runner, nextDueInMs);
-    claims.resume(runner);
-    feed.fill(runner);
+    dueClaims.resume(runner);
+    prefetch.fill(runner);
     scheduler.enqueue(runner);
-    replays.tell(runner);
+    replays.enqueue(runner);
   }
 
   // Looking again
 
-  #planLook(): void {
-    if (this.#lookIsPlanned) return;
-    this.#lookIsPlanned = true;
-    void this.#inLane(() => this.#lookAtSome());
+  #planRefresh(): void {
+    if (this.#refreshIsPlanned) return;
+    this.#refreshIsPlanned = true;
+    void this.#inOrder(() => this.#refreshSome());
   }
 
-  async #lookAtSome(): Promise<void> {
-    const { ownership, node, clock, patience, settings } = this.#deps;
+  async #refreshSome(): Promise<void> {
+    const { ownership, node, clock, storeRetry, settings } = this.#deps;
     const rule = { longestWaitMs: longestWaitMs(settings) };
-    this.#lookIsPlanned = false;
+    this.#refreshIsPlanned = false;
     const some = [...this.#stale].slice(0, chunk);
     const changes = some.map((runner) => runner.changes);
     for (const runner of some) this.#stale.delete(runner);
     const refs = some.map(({ tenant, id }) => ({ tenant, stream: id }));
-    const answers = await patience.keepTrying(() => ownership.owned(node, refs, rule));
+    const answers = await storeRetry.run(() => ownership.owned(node, refs, rule));
     const found = new Map(answers.map((owned) => [keyOfOwned(owned), owned]));
     some.forEach((runner, index) => {
       // Announced again meanwhile: the answer may be older than that.
-      if (runner.changes === changes[index]) this.#refresh(runner, found.get(keyOfRunner(runner)));
+      if (runner.changes === changes[index])
+        this.#refreshOwned(runner, found.get(keyOfRunner(runner)));
     });
     if (this.#stale.size === 0) return;
-    await breathe(clock);
-    this.#planLook();
+    await yieldToEventLoop(clock);
+    this.#planRefresh();
   }
 
-  #refresh(runner: Runner, owned: OwnedStream | undefined): void {
+  #refreshOwned(runner: Runner, owned: OwnedStream | undefined): void {
     if (owned === undefined || owned.epoch !== runner.epoch) {
-      this.lose(runner);
+      this.drop(runner);
       this.claim();
       return;
     }
     if (owned.stream.version !== runner.stream.version) {
-      this.#deps.feed.empty(runner);
+      this.#deps.prefetch.empty(runner);
       // It may have another receiver.
       this.#deps.backoffs.end(runner);
-      if (runner.misjudged(owned)) return this.#beginAnew(runner, owned);
+      if (runner.scannedWithStaleFilter(owned)) return this.#restart(runner, owned);
     }
     runner.update(owned);
     this.#wake(runner, owned);
-    this.rest(runner);
+    this.releaseIfIdle(runner);
   }
 
   /** Heard of a change too late: back to the cursor, which the store kept before the change. */
-  #beginAnew(runner: Runner, owned: OwnedStream): void {
-    this.lose(runner);
+  #restart(runner: Runner, owned: OwnedStream): void {
+    this.drop(runner);
     this.#adopt(owned, this.#deps.lease.term);
   }
 
   // Leaving
 
   #forget(runner: Runner): void {
-    const { feed, due, backoffs, claims, report } = this.#deps;
+    const { prefetch, due, backoffs, dueClaims, report } = this.#deps;
     runner.state = 'gone';
     runner.changes += 1;
     runner.unfollow();
     if (this.runners.delete(keyOfRunner(runner))) this.#leave(runner.tenant);
     this.#stale.delete(runner);
-    feed.empty(runner);
+    prefetch.empty(runner);
     due.forget(runner);
     backoffs.end(runner);
-    claims.resume(runner);
+    dueClaims.resume(runner);
     report({ kind: 'stream_lost', tenant: runner.tenant, stream: runner.id });
   }
 
@@ -374,9 +375,9 @@ class StreamOwnership implements Ownership {
   }
 
   async #release(runners: readonly Runner[]): Promise<void> {
-    const { ownership, node, patience } = this.#deps;
-    const cursors = runners.map((runner) => runner.raise());
-    await patience.keepTrying(() => ownership.release(node, cursors));
+    const { ownership, node, storeRetry } = this.#deps;
+    const cursors = runners.map((runner) => runner.cursorUpdate());
+    await storeRetry.run(() => ownership.release(node, cursors));
   }
 }
 
@@ -393,7 +394,7 @@ function isDone(runner: Runner): boolean {
 }
 
 /** Others of the process have their turn: an engine may be synchronous. */
-function breathe(clock: Clock): Promise<void> {
+function yieldToEventLoop(clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     clock.after(0, resolve);
   });

@@ -12,7 +12,7 @@ export interface PaceLimits {
  * What came of an attempt: a response of any status; a failure without one, such as a refused
  * connection or a name that cannot be resolved; or it took too long, or was cancelled.
  */
-export type Answer = 'answered' | 'unanswered' | 'cut off';
+export type ResponseKind = 'answered' | 'unanswered' | 'cut off';
 
 /** Weight of one attempt in the moving average: some 16 quick ones make up for a time-out. */
 const weight = 1 / 8;
@@ -38,7 +38,7 @@ export class Pace {
   }
 
   /** Counts an attempt that ended; `wasSlow` if {@link becameSlow} has counted it already. */
-  ended(durationMs: number, wasSlow: boolean, answer: Answer): void {
+  ended(durationMs: number, wasSlow: boolean, answer: ResponseKind): void {
     if (answer === 'answered') this.#unanswered = 0;
     else if (answer === 'unanswered') this.#unanswered += 1;
     if (wasSlow) {

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
-import type { FeedAnswer, FeedAsk, ReplayStore } from '../store/port/replays.ts';
+import type { MaterializeResult, MaterializeRequest, ReplayStore } from '../store/port/replays.ts';
 import { FairQueue, type Offer } from './fair-queue.ts';
-import type { Lane, Patience } from './store-retry.ts';
+import type { SerialQueue, StoreRetry } from './store-retry.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { PaceLimits } from './pace.ts';
 import { replaySlots, type Runner } from './runner.ts';
@@ -14,19 +14,19 @@ export interface Replays {
   /** Whether the store is being asked, or will be. */
   readonly isBusy: boolean;
   /** The runner may have room for events of its replay. */
-  tell(runner: Runner): void;
+  enqueue(runner: Runner): void;
   /** The same for each runner that has a replay. */
-  tellAll(): void;
+  enqueueAll(): void;
   /** The node may have room for events of replays; the scheduler says so whenever it pumps. */
   pump(): void;
   close(): void;
 }
 
 export interface ReplayDeps {
-  readonly store: Pick<ReplayStore, 'feed'>;
+  readonly store: Pick<ReplayStore, 'materialize'>;
   readonly clock: Clock;
-  readonly lane: Lane;
-  readonly patience: Patience;
+  readonly serialQueue: SerialQueue;
+  readonly storeRetry: StoreRetry;
   readonly settings: PaceLimits;
   readonly scheduler: Pick<Scheduler, 'dispatch' | 'hasSpare'>;
   /** The runner has rows that are due after so long. */
@@ -43,18 +43,18 @@ export interface ReplayDeps {
  * others never wait for more than one look; and none while the slots of the node are wanted.
  */
 export function createReplays(deps: ReplayDeps): Replays {
-  const { clock, lane, patience, settings, store, scheduler } = deps;
-  const turns = new FairQueue<Runner>();
+  const { clock, serialQueue, storeRetry, settings, store, scheduler } = deps;
+  const waiting = new FairQueue<Runner>();
   /** Those that had a replay when they were told of last. */
   const replaying = new Set<Runner>();
   let isAsking = false;
   let closed = false;
 
-  const tell = (runner: Runner): void => {
+  const enqueue = (runner: Runner): void => {
     note(replaying, runner);
     if (!closed && !runner.feeding && runner.replayRoom(settings) > 0) {
       runner.feeding = true;
-      turns.push(runner.tenant, runner);
+      waiting.push(runner.tenant, runner);
     }
     pump();
   };
@@ -67,13 +67,13 @@ export function createReplays(deps: ReplayDeps): Replays {
   };
   const pump = (): void => {
     if (closed || isAsking) return;
-    turns.renew();
-    turns.offerNext(offer, offersAtOnce);
+    waiting.renew();
+    waiting.offerNext(offer, offersAtOnce);
   };
   const feedNext = async (runner: Runner): Promise<void> => {
-    const more = await lane(() => feed(runner));
+    const more = await serialQueue(() => feed(runner));
     runner.feeding = false;
-    if (more) tell(runner);
+    if (more) enqueue(runner);
     // Others of the process have their turn: an engine may be synchronous.
     clock.after(0, () => {
       isAsking = false;
@@ -86,19 +86,19 @@ export function createReplays(deps: ReplayDeps): Replays {
     const take = runner.replayRoom(settings);
     if (closed || take <= 0 || replay === undefined) return false;
     const waitingMax = replaySlots(runner.pace.slots(settings));
-    const ask: FeedAsk = { ...runner.raise(), replay, take, waitingMax };
+    const ask: MaterializeRequest = { ...runner.cursorUpdate(), replay, take, waitingMax };
     let tries = 0;
-    const answer = await patience.keepTrying(() => {
+    const answer = await storeRetry.run(() => {
       tries += 1;
-      return store.feed(ask);
+      return store.materialize(ask);
     });
     if (runner.state !== 'gone') hear(runner, ask, answer);
     // The answer to a try that went through may have been lost: its rows are there.
-    if (answer.fed > 0 || tries > 1) deps.note(runner, 0);
+    if (answer.materialized > 0 || tries > 1) deps.note(runner, 0);
     scheduler.dispatch();
     return answer.more;
   };
-  const hear = (runner: Runner, ask: FeedAsk, answer: FeedAnswer): void => {
+  const hear = (runner: Runner, ask: MaterializeRequest, answer: MaterializeResult): void => {
     runner.window.commit(Math.min(ask.cursor, answer.cursor));
     if (answer.result === 'lost') deps.lost(runner);
     if (answer.result === 'over' && runner.replay === ask.replay) runner.replay = undefined;
@@ -106,14 +106,14 @@ export function createReplays(deps: ReplayDeps): Replays {
 
   return {
     get isBusy() {
-      return isAsking || turns.length > 0;
+      return isAsking || waiting.length > 0;
     },
-    tell,
-    tellAll: () => replaying.forEach(tell),
+    enqueue,
+    enqueueAll: () => replaying.forEach(enqueue),
     pump,
     close: () => {
       closed = true;
-      for (const runner of turns.clear()) runner.feeding = false;
+      for (const runner of waiting.clear()) runner.feeding = false;
     },
   };
 }

@@ -59,7 +59,7 @@ export type AttemptReport = StreamReport & {
   /** `failed`: none follows, the delivery is a failure. */
   readonly result: 'delivered' | 'retry' | 'failed';
   readonly status: number | undefined;
-  /** The error message of contract section 7; `undefined` when delivered. */
+  /** The error message of docs/http-api.md#attempt-errors; `undefined` when delivered. */
   readonly error: string | undefined;
   readonly durationMs: number;
   /**

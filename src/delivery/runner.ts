@@ -2,7 +2,7 @@ import type { Millis } from '../core/clock.ts';
 import { differWithin } from '../core/subscription.ts';
 import type { Delivery, LogEvent, Offset, Stream } from '../core/types.ts';
 import type { CursorRaise, OwnedStream } from '../store/port/ownership.ts';
-import type { Attempt, Target } from './attempt.ts';
+import type { Attempt, RequestTemplate } from './attempt.ts';
 import { Deque } from '../log/deque.ts';
 import type { DeliverySettings } from './settings.ts';
 import { Pace, type PaceLimits } from './pace.ts';
@@ -12,7 +12,7 @@ import type { Tail } from '../log/tail.ts';
 import { Window } from './window.ts';
 
 /** An attempt under way, and what it occupies. */
-export interface Flight extends Attempt {
+export interface InFlightAttempt extends Attempt {
   readonly runner: Runner;
   readonly slot: Slot;
   /** It has been under way for longer than `parkAfterMs`. */
@@ -52,9 +52,9 @@ export class Runner {
   stream: Stream;
   run: number;
   /** Worked out at the first attempt. */
-  target: Target | undefined;
+  template: RequestTemplate | undefined;
 
-  window: Window<Flight>;
+  window: Window<InFlightAttempt>;
   /** Events to be sent, in order. */
   readonly queue = new Deque<LogEvent>();
   /** Every matching event up to here was taken or is in the queue. */
@@ -75,7 +75,7 @@ export class Runner {
   /** Those of them that are in the batch under way. */
   recording = 0;
   /** When events were accepted whose retries this node is to send; absent without any. */
-  acceptedAt: Map<string, Millis> | undefined;
+  publishedAt: Map<string, Millis> | undefined;
 
   /** When the next row is due by the monotonic clock, as far as known. */
   nextDueMs: number | undefined;
@@ -215,7 +215,7 @@ export class Runner {
   }
 
   /** The cursor to write where no result goes along: one that waits must not be passed. */
-  raise(): CursorRaise {
+  cursorUpdate(): CursorRaise {
     const cursor = this.unsettled === 0 ? this.cursor() : this.window.durable;
     const { tenant, id: stream, epoch, run } = this;
     return { tenant, stream, epoch, run, version: this.stream.version, cursor };
@@ -229,7 +229,7 @@ export class Runner {
   }
 
   /** Whether it has judged events by what the stream, as it is now, did not want of them. */
-  misjudged({ stream, cursor }: OwnedStream): boolean {
+  scannedWithStaleFilter({ stream, cursor }: OwnedStream): boolean {
     const judged = { after: cursor, upTo: this.position };
     return differWithin(this.stream.subscriptions, stream.subscriptions, judged);
   }
@@ -240,7 +240,7 @@ export class Runner {
    * taken again.
    */
   update(owned: OwnedStream): void {
-    if (owned.stream.version !== this.stream.version) this.target = undefined;
+    if (owned.stream.version !== this.stream.version) this.template = undefined;
     this.stream = owned.stream;
     this.tenantName = owned.tenantName;
     this.rows = owned.waiting;
@@ -248,7 +248,7 @@ export class Runner {
     this.replay = owned.replay;
     if (owned.run === this.run) return;
     this.run = owned.run;
-    this.acceptedAt = undefined;
+    this.publishedAt = undefined;
     this.window = this.window.reopened(owned.cursor);
     this.scannedTo = Math.max(owned.cursor, this.scannedTo);
   }

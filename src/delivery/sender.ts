@@ -3,12 +3,12 @@ import type { Clock } from '../core/clock.ts';
 import type { PostResult } from '../core/retry.ts';
 import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port/time.ts';
-import { outcomeOf, prepareRequest, targetOf, type Ended } from './attempt.ts';
+import { outcomeOf, prepareRequest, requestTemplateOf, type Ended } from './attempt.ts';
 import type { Backoffs } from './backoffs.ts';
-import type { Answer } from './pace.ts';
+import type { ResponseKind } from './pace.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Scheduler } from './scheduler.ts';
-import type { Flight, Runner } from './runner.ts';
+import type { InFlightAttempt, Runner } from './runner.ts';
 import { type DeliverySettings, leaseMsOf } from './settings.ts';
 import type { Settler } from './settler.ts';
 import type { Slot } from './shares.ts';
@@ -56,7 +56,7 @@ class WebhookSender implements Sender {
   readonly #deps: SenderDeps;
   readonly #slowAttempts: SlowAttempts;
   /** All attempts under way. */
-  readonly #flights = new Set<Flight>();
+  readonly #flights = new Set<InFlightAttempt>();
 
   constructor(deps: SenderDeps) {
     this.#deps = deps;
@@ -85,8 +85,8 @@ class WebhookSender implements Sender {
       runner.replayPending += 1;
       runner.fedReplay = runner.replay;
     }
-    const publishedAt = runner.acceptedAt?.get(event.id);
-    runner.acceptedAt?.delete(event.id);
+    const publishedAt = runner.publishedAt?.get(event.id);
+    runner.publishedAt?.delete(event.id);
     this.#deps.scheduler.resize(slot, Buffer.byteLength(event.body));
     this.#begin(runner, { event, publishedAt, kind, attempt, fresh: false, hasRow: true, slot });
   }
@@ -94,29 +94,29 @@ class WebhookSender implements Sender {
   prepare(runner: Runner): true | Promise<void> {
     const { settings, transport } = this.#deps;
     try {
-      runner.target ??= targetOf(runner.stream, settings);
+      runner.template ??= requestTemplateOf(runner.stream, settings);
     } catch {
       // The attempt fails by it, where that can be seen.
       return true;
     }
-    return transport.prepare(runner.tenant, runner.target.origin);
+    return transport.prepare(runner.tenant, runner.template.origin);
   }
 
-  isReady({ target }: Runner): boolean {
-    return target === undefined || this.#deps.transport.isReady(target.origin);
+  isReady({ template }: Runner): boolean {
+    return template === undefined || this.#deps.transport.isReady(template.origin);
   }
 
   cutOff(runner: Runner): void {
-    for (const flight of this.#flights) if (flight.runner === runner) flight.post?.cancel();
+    for (const flight of this.#flights) if (flight.runner === runner) flight.request?.cancel();
   }
 
   close(): void {
     this.#slowAttempts.close();
   }
 
-  #begin(runner: Runner, begun: Begun): Flight {
+  #begin(runner: Runner, begun: Begun): InFlightAttempt {
     const { clock } = this.#deps;
-    const flight: Flight = {
+    const flight: InFlightAttempt = {
       runner,
       event: begun.event,
       kind: begun.kind,
@@ -131,8 +131,8 @@ class WebhookSender implements Sender {
       isSlow: false,
       ended: false,
       slot: begun.slot,
-      target: undefined,
-      post: undefined,
+      template: undefined,
+      request: undefined,
     };
     this.#flights.add(flight);
     this.#slowAttempts.watch(flight);
@@ -140,13 +140,13 @@ class WebhookSender implements Sender {
     return flight;
   }
 
-  #post(flight: Flight): Promise<PostResult> {
+  #post(flight: InFlightAttempt): Promise<PostResult> {
     const { runner, event, at } = flight;
     const { settings, transport, report } = this.#deps;
     try {
-      flight.target = runner.target ??= targetOf(runner.stream, settings);
-      flight.post = transport.post(prepareRequest(flight.target, event, at));
-      return flight.post.ended;
+      flight.template = runner.template ??= requestTemplateOf(runner.stream, settings);
+      flight.request = transport.post(prepareRequest(flight.template, event, at));
+      return flight.request.ended;
     } catch (error) {
       // The API lets no stream in that no request can be made of. Should one be there, its
       // deliveries fail where they can be seen, and the other streams go on.
@@ -155,7 +155,7 @@ class WebhookSender implements Sender {
     }
   }
 
-  #becameSlow(flight: Flight): void {
+  #becameSlow(flight: InFlightAttempt): void {
     const { scheduler, settings } = this.#deps;
     flight.isSlow = true;
     flight.runner.pace.becameSlow(settings.attemptTimeoutMs);
@@ -163,7 +163,7 @@ class WebhookSender implements Sender {
     if (flight.fresh && !flight.settled) this.#park(flight);
   }
 
-  #park(flight: Flight): void {
+  #park(flight: InFlightAttempt): void {
     const { clock, settings, settler } = this.#deps;
     const { runner, event, kind, attempt, hasRow, startedMs } = flight;
     const leaseMs = Math.max(0, startedMs + leaseMsOf(settings) - clock.elapsedMs());
@@ -172,13 +172,13 @@ class WebhookSender implements Sender {
     settler.add(runner, { result: 'parked', event, kind, attempt, hasRow, leaseMs });
   }
 
-  #end(flight: Flight, result: PostResult): void {
+  #end(flight: InFlightAttempt, result: PostResult): void {
     const { scheduler } = this.#deps;
     const { runner } = flight;
     this.#flights.delete(flight);
     flight.ended = true;
-    flight.startedMs += flight.post?.waitedMs ?? 0;
-    this.#pace(flight, answerOf(result));
+    flight.startedMs += flight.request?.waitedMs ?? 0;
+    this.#pace(flight, responseKindOf(result));
     if (flight.fresh) runner.freshInFlight -= 1;
     else runner.dueInFlight -= 1;
     if (runner.state === 'gone') flight.settled = true;
@@ -188,14 +188,14 @@ class WebhookSender implements Sender {
     scheduler.dispatch();
   }
 
-  #pace({ runner, startedMs, isSlow }: Flight, answer: Answer): void {
+  #pace({ runner, startedMs, isSlow }: InFlightAttempt, answer: ResponseKind): void {
     const { clock, settings, backoffs } = this.#deps;
     runner.pace.ended(clock.elapsedMs() - startedMs, isSlow, answer);
     if (answer === 'answered') backoffs.end(runner);
     if (answer === 'unanswered' && runner.pace.mustBackOff(settings)) backoffs.begin(runner);
   }
 
-  #settle(flight: Flight, result: PostResult): void {
+  #settle(flight: InFlightAttempt, result: PostResult): void {
     const { clock, time, settings, settler, report } = this.#deps;
     const { runner } = flight;
     const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
@@ -206,7 +206,7 @@ class WebhookSender implements Sender {
     }
     const { publishedAt, event } = flight;
     if (outcome.result === 'retry' && publishedAt !== undefined) {
-      (runner.acceptedAt ??= new Map()).set(event.id, publishedAt);
+      (runner.publishedAt ??= new Map()).set(event.id, publishedAt);
     }
     settler.add(runner, outcome);
     const sincePublishedMs = publishedAt === undefined ? undefined : time.now() - publishedAt;
@@ -215,11 +215,11 @@ class WebhookSender implements Sender {
 }
 
 type Begun = Pick<
-  Flight,
+  InFlightAttempt,
   'event' | 'publishedAt' | 'kind' | 'attempt' | 'fresh' | 'hasRow' | 'slot'
 >;
 
-function answerOf(result: PostResult): Answer {
+function responseKindOf(result: PostResult): ResponseKind {
   if (result.kind === 'answered') return 'answered';
   const isCutOff = result.cause === 'timeout' || result.cause === 'cancelled';
   return isCutOff ? 'cut off' : 'unanswered';

@@ -4,7 +4,7 @@ import type { Offset, Node } from '../core/types.ts';
 import type { DeliveryStore } from '../store/port/deliveries.ts';
 import type { Outcome, SettledStream, Settlement } from '../store/port/settlement.ts';
 import { rowsMore } from './attempt.ts';
-import type { Lane, Patience } from './store-retry.ts';
+import type { SerialQueue, StoreRetry } from './store-retry.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
@@ -26,8 +26,8 @@ export interface SettlerDeps {
   readonly deliveries: Pick<DeliveryStore, 'settle'>;
   readonly node: Node;
   readonly clock: Clock;
-  readonly lane: Lane;
-  readonly patience: Patience;
+  readonly serialQueue: SerialQueue;
+  readonly storeRetry: StoreRetry;
   readonly settings: Pick<DeliverySettings, 'settleMs' | 'settleMax' | 'disable'>;
   readonly report: (event: DeliveryReport) => void;
   /** What became of a runner's part of a batch. */
@@ -130,12 +130,12 @@ class BatchSettler implements Settler {
     this.#isScheduled = true;
     this.#timer?.cancel();
     this.#timer = undefined;
-    void this.#deps.lane(() => this.settleNow());
+    void this.#deps.serialQueue(() => this.settleNow());
   }
 
   /** Sends a batch, or what is left of it, until it is in the store. */
   async #record(results: readonly Result[]): Promise<void> {
-    const { node, clock, deliveries, patience, settings } = this.#deps;
+    const { node, clock, deliveries, storeRetry, settings } = this.#deps;
     const present = results.filter(({ runner }) => runner.state !== 'gone');
     this.#unsettled -= results.length - present.length;
     if (present.length === 0) return;
@@ -144,19 +144,19 @@ class BatchSettler implements Settler {
     const gathered = gatheredOf(present);
     let sent: ReadonlyMap<Runner, SettledPart> = new Map();
     try {
-      const { streams } = await patience.keepTrying(() => {
+      const { streams } = await storeRetry.run(() => {
         sent = partsOf(gathered, clock.elapsedMs());
         const settlements = [...sent].map(([runner, part]) => settlementOf(runner, part));
         return deliveries.settle({ ...batch, settlements });
       });
-      this.#tell(sent, streams, present.length);
+      this.#notify(sent, streams, present.length);
     } catch (error) {
       if (!(error instanceof StoreContentRefused)) throw error;
       await this.#recordHalves(present, error);
     }
   }
 
-  #tell(
+  #notify(
     parts: ReadonlyMap<Runner, SettledPart>,
     streams: readonly SettledStream[],
     outcomes: number,

@@ -1,14 +1,14 @@
 import type { Clock, Timer } from '../core/clock.ts';
 import { Deque } from '../log/deque.ts';
-import type { Flight } from './runner.ts';
+import type { InFlightAttempt } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 
 /** Notices slow attempts, and sees to it that none holds the cursor of its stream up for long. */
 export interface SlowAttempts {
   /** An attempt has begun. */
-  watch(flight: Flight): void;
+  watch(flight: InFlightAttempt): void;
   /** An event of the flight's stream has settled. */
-  settled(flight: Flight): void;
+  settled(flight: InFlightAttempt): void;
   close(): void;
 }
 
@@ -21,16 +21,16 @@ export function createSlowAttempts(deps: {
   readonly clock: Clock;
   readonly settings: Pick<DeliverySettings, 'parkAfterMs' | 'parkAfterEvents'>;
   /** The attempt is slow from now on. */
-  readonly slow: (flight: Flight) => void;
+  readonly slow: (flight: InFlightAttempt) => void;
   /** Settles the flight in the window by giving it a row. */
-  readonly park: (flight: Flight) => void;
+  readonly park: (flight: InFlightAttempt) => void;
 }): SlowAttempts {
   const { clock, settings } = deps;
   /** By their start. Those that ended are dropped when they come to the front. */
-  const watched = new Deque<Flight>();
+  const watched = new Deque<InFlightAttempt>();
   let timer: Timer | undefined;
 
-  const oldest = (): Flight | undefined => {
+  const oldest = (): InFlightAttempt | undefined => {
     while (watched.at(0)?.ended) watched.shift();
     return watched.at(0);
   };

@@ -6,14 +6,14 @@ const firstWaitMs = 50;
 const longestWaitMs = 2000;
 
 /** Commands to a store that may be away for a while. */
-export interface Patience {
+export interface StoreRetry {
   /**
    * Does `work` again and again, with growing pauses, until it goes through. Throws
    * `StoreContentRefused` only; that no repetition can help.
    */
-  keepTrying<T>(work: () => Promise<T>): Promise<T>;
+  run<T>(work: () => Promise<T>): Promise<T>;
   /** Whether some work has failed and has not gone through since. */
-  readonly isTried: boolean;
+  readonly isRetrying: boolean;
   /** Abandons all work under way, which never settles. Later work starts afresh. */
   reset(): void;
   /** The store is asked nothing any more; what is asked or repeated now never answers. */
@@ -23,7 +23,7 @@ export interface Patience {
 /** One for each that waits: a promise remembers who waits for it. */
 const never = (): Promise<never> => new Promise(() => undefined);
 
-interface PatienceDeps {
+interface StoreRetryDeps {
   readonly clock: Clock;
   readonly report: (event: DeliveryReport) => void;
   /** The store answers again after an outage: hints may have been lost. */
@@ -32,7 +32,7 @@ interface PatienceDeps {
   readonly replaced: () => void;
 }
 
-export function createPatience(deps: PatienceDeps): Patience {
+export function createStoreRetry(deps: StoreRetryDeps): StoreRetry {
   const timers = new Set<Timer>();
   const outage = createOutage(deps);
   /** Raised by each reset: work of an earlier term is abandoned. */
@@ -54,7 +54,7 @@ export function createPatience(deps: PatienceDeps): Patience {
   };
 
   return {
-    keepTrying: async (work) => {
+    run: async (work) => {
       const begun = term;
       for (let failures = 0; ; failures += 1) {
         if (closed) await never();
@@ -80,7 +80,7 @@ export function createPatience(deps: PatienceDeps): Patience {
         }
       }
     },
-    get isTried() {
+    get isRetrying() {
       return outage.isTried;
     },
     reset: () => {
@@ -105,7 +105,7 @@ interface Outage {
   reset(): void;
 }
 
-function createOutage({ report, recovered }: PatienceDeps): Outage {
+function createOutage({ report, recovered }: StoreRetryDeps): Outage {
   let failing = 0;
   let isReported = false;
   return {
@@ -134,9 +134,9 @@ function createOutage({ report, recovered }: PatienceDeps): Outage {
 }
 
 /** Runs one piece of work at a time, in the order of the calls. */
-export type Lane = <T>(work: () => Promise<T>) => Promise<T>;
+export type SerialQueue = <T>(work: () => Promise<T>) => Promise<T>;
 
-export function createLane(): Lane {
+export function createSerialQueue(): SerialQueue {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {
     const result = last.then(work);

@@ -12,7 +12,7 @@ const names = { secretKey: 'secret.key', credentials: 'bootstrap.json' };
 
 /**
  * The key that seals stored secrets, from `secret.key` in the folder; made there when it is missing
- * (contract section 16). Two starts at once agree on one key, and a start that is cut off leaves
+ * (docs/http-api.md#secret-key). Two starts at once agree on one key, and a start that is cut off leaves
  * either the whole key or none.
  *
  * Throws `StartRefused` when the folder cannot be used or the file holds something else.

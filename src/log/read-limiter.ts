@@ -10,7 +10,7 @@ const turnMs = 5;
  * Few pages at once, and never for long without a pause: an engine may be synchronous, and ten
  * thousand that are behind, or one whose events are rare, would hold the process up for seconds.
  */
-export class Turns {
+export class ReadLimiter {
   readonly #clock: Pick<Clock, 'elapsedMs' | 'after'>;
   readonly #waiting = new Deque<() => Promise<void>>();
   #underWay = 0;

@@ -1,23 +1,23 @@
 import type { Socket } from 'node:net';
-import type { Answer } from './responses.ts';
-import type { Asked, Respond } from './messages.ts';
+import type { MessageResponse } from './responses.ts';
+import type { MessageRequest, Respond } from './messages.ts';
 
 /** A connection that does nothing for this long is closed. */
 const IDLE_MS = 5_000;
 /** As much as Node's own server reads of a request's head. */
 const HEAD_BYTES_MAX = 16 * 1024;
 
-export interface LaneDeps {
+export interface FastPathDeps {
   /** Never throws and never rejects. */
   readonly respond: Respond;
   /** The whole answer as it goes out, status line, headers and body. */
-  readonly textOf: (answer: Answer) => string;
+  readonly textOf: (answer: MessageResponse) => string;
   /** Takes a connection over for good, with what the lane has read of it and not answered. */
   readonly handOver: (socket: Socket, read: Buffer) => void;
 }
 
 /** The fast lane in front of Node's HTTP server. */
-export interface Lane {
+export interface FastPath {
   /** Takes a new connection in. */
   enter(socket: Socket): void;
   /** Ends connections at rest at once and the others after the answer under way. */
@@ -33,14 +33,14 @@ export interface Lane {
  * know the connection belongs to Node's server for good, which then reads the same bytes and
  * decides: no request is ever read by two rules.
  */
-export function createLane(deps: LaneDeps): Lane {
+export function createFastPath(deps: FastPathDeps): FastPath {
   const { respond, textOf, handOver } = deps;
   const connections = new Map<Socket, Connection>();
   let closing = false;
 
   const enter = (socket: Socket): void => {
     const connection: Connection = { busy: false, ended: false };
-    const send = (answer: Answer): void => {
+    const send = (answer: MessageResponse): void => {
       connection.busy = false;
       if (socket.destroyed) return;
       const taken = socket.write(textOf(answer), 'latin1');
@@ -126,7 +126,7 @@ const PLAIN = ((): RegExp => {
 })();
 
 /** Reads a plain request, or answers that it is none. */
-export function plainRequest(chunk: Buffer): Asked | undefined {
+export function plainRequest(chunk: Buffer): MessageRequest | undefined {
   if (chunk.length > HEAD_BYTES_MAX) return undefined;
   const match = PLAIN.exec(chunk.toString('latin1'));
   const [, target, authorization] = match ?? [];

@@ -1,10 +1,15 @@
 import { readCredentials } from '../auth/credentials.ts';
-import type { KeySource, TokenVerifier, Verdict } from '../auth/signature.ts';
+import type { KeySource, TokenVerifier, TokenVerification } from '../auth/signature.ts';
 import type { Millis } from '../core/clock.ts';
-import { adminPermissions, allowedMethods, type Answer, type Answers } from './responses.ts';
+import {
+  adminPermissions,
+  allowedMethods,
+  type MessageResponse,
+  type MessageResponses,
+} from './responses.ts';
 
 /** What the message API is asked, whichever way the request came in. */
-export interface Asked {
+export interface MessageRequest {
   readonly method: string;
   /** The request target: a path with its query, or an absolute URL. */
   readonly target: string;
@@ -22,43 +27,43 @@ export interface Trust {
 }
 
 export interface MessageDeps {
-  readonly answers: Answers;
+  readonly responses: MessageResponses;
   readonly verifier: Pick<TokenVerifier, 'verify'>;
   readonly trust: Trust;
   readonly now: () => Millis;
 }
 
 /** Answers a request. Without a promise where the answer is known at once. */
-export type Respond = (asked: Asked) => Answer | Promise<Answer>;
+export type Respond = (asked: MessageRequest) => MessageResponse | Promise<MessageResponse>;
 
-/** The three endpoints, with the checks of contract section 15 in their order. */
-export function createMessages({ answers, verifier, trust, now }: MessageDeps): Respond {
+/** The three endpoints, with the checks of docs/message-api.md#order-of-checks in their order. */
+export function createMessages({ responses, verifier, trust, now }: MessageDeps): Respond {
   const endpoints = new Map<string, Endpoint>([
-    ['/api/messages/public', { answer: answers.public, guarded: false }],
-    ['/api/messages/protected', { answer: answers.protected, guarded: true }],
-    ['/api/messages/admin', { answer: answers.admin, guarded: true, required: adminPermissions }],
+    ['/api/messages/public', { answer: responses.public, guarded: false }],
+    ['/api/messages/protected', { answer: responses.protected, guarded: true }],
+    ['/api/messages/admin', { answer: responses.admin, guarded: true, required: adminPermissions }],
   ]);
   const expected = {
     audience: trust.audience,
     keysOf: (issuer: string) => (issuer === trust.issuer ? trust.keys : undefined),
   };
 
-  const judge = (verdict: Verdict, { answer, required }: Endpoint): Answer => {
+  const judge = (verdict: TokenVerification, { answer, required }: Endpoint): MessageResponse => {
     if (verdict.kind === 'refused') {
-      return verdict.reason === 'unavailable' ? answers.unverifiable : answers.badToken;
+      return verdict.reason === 'unavailable' ? responses.unverifiable : responses.badToken;
     }
     const { permissions } = verdict.claims;
-    return required === undefined || holdsAll(permissions, required) ? answer : answers.denied;
+    return required === undefined || hasAll(permissions, required) ? answer : responses.denied;
   };
 
   return ({ method, target, authorizations }) => {
     const endpoint = endpoints.get(pathOf(target));
-    if (endpoint === undefined) return answers.unknownPath;
-    if (!allowedMethods.includes(method)) return answers.otherMethod;
-    if (method === 'OPTIONS') return answers.preflight;
+    if (endpoint === undefined) return responses.unknownPath;
+    if (!allowedMethods.includes(method)) return responses.otherMethod;
+    if (method === 'OPTIONS') return responses.preflight;
     if (!endpoint.guarded) return endpoint.answer;
     const found = findToken(authorizations);
-    if (found.kind !== 'bearer') return answers[found.kind];
+    if (found.kind !== 'bearer') return responses[found.kind];
     const verdict = verifier.verify(found.token, expected, now());
     if (verdict instanceof Promise) return verdict.then((reached) => judge(reached, endpoint));
     return judge(verdict, endpoint);
@@ -66,7 +71,7 @@ export function createMessages({ answers, verifier, trust, now }: MessageDeps): 
 }
 
 interface Endpoint {
-  readonly answer: Answer;
+  readonly answer: MessageResponse;
   /** Whether it needs a valid token. */
   readonly guarded: boolean;
   /** Permissions that the token must have besides. */
@@ -95,10 +100,7 @@ function findToken(authorizations: readonly string[]): Found {
 }
 
 /** Every required permission, letter by letter; where none is required nobody passes. */
-export function holdsAll(
-  held: readonly string[] | undefined,
-  required: readonly string[],
-): boolean {
+export function hasAll(held: readonly string[] | undefined, required: readonly string[]): boolean {
   if (held === undefined || required.length === 0) return false;
   return required.every((permission) => held.includes(permission));
 }

@@ -1,8 +1,8 @@
 /**
- * Every answer the message API can give: contract section 15. There are so few that each one is
+ * Every answer the message API can give: docs/message-api.md#order-of-checks. There are so few that each one is
  * made once, at the start.
  */
-export interface Answer {
+export interface MessageResponse {
   readonly status: number;
   /** Names and values in turn, as `writeHead` takes them; without `Date`. */
   readonly headers: readonly string[];
@@ -11,25 +11,25 @@ export interface Answer {
 }
 
 /** The answers by what they say. */
-export interface Answers {
-  readonly public: Answer;
-  readonly protected: Answer;
-  readonly admin: Answer;
-  readonly preflight: Answer;
-  readonly unknownPath: Answer;
-  readonly otherMethod: Answer;
-  readonly noCredentials: Answer;
-  readonly malformedCredentials: Answer;
-  readonly otherScheme: Answer;
-  readonly badToken: Answer;
-  readonly unverifiable: Answer;
-  readonly denied: Answer;
-  readonly failure: Answer;
+export interface MessageResponses {
+  readonly public: MessageResponse;
+  readonly protected: MessageResponse;
+  readonly admin: MessageResponse;
+  readonly preflight: MessageResponse;
+  readonly unknownPath: MessageResponse;
+  readonly otherMethod: MessageResponse;
+  readonly noCredentials: MessageResponse;
+  readonly malformedCredentials: MessageResponse;
+  readonly otherScheme: MessageResponse;
+  readonly badToken: MessageResponse;
+  readonly unverifiable: MessageResponse;
+  readonly denied: MessageResponse;
+  readonly failure: MessageResponse;
   /** For what is no request: status 400, 408, 413 or 431. */
-  readonly malformedRequest: Answer;
-  readonly lateRequest: Answer;
-  readonly hugeRequest: Answer;
-  readonly hugeHeader: Answer;
+  readonly malformedRequest: MessageResponse;
+  readonly lateRequest: MessageResponse;
+  readonly hugeRequest: MessageResponse;
+  readonly hugeHeader: MessageResponse;
 }
 
 /** Methods of the three endpoints, as `Allow` lists them. */
@@ -38,18 +38,18 @@ export const allowedMethods: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
 export const adminPermissions: readonly string[] = ['read:admin-messages'];
 
 /** Makes the answers for pages of one origin. */
-export function createAnswers(origin: string): Answers {
+export function createMessageResponses(origin: string): MessageResponses {
   const always = { ...hardening, 'Access-Control-Allow-Origin': origin, Vary: 'Origin' };
-  const empty = (status: number, headers: Headers): Answer => {
+  const empty = (status: number, headers: Headers): MessageResponse => {
     return { status, headers: Object.entries({ ...always, ...headers }).flat(), body: '' };
   };
-  const json = (status: number, content: object, headers: Headers = {}): Answer => {
+  const json = (status: number, content: object, headers: Headers = {}): MessageResponse => {
     const body = JSON.stringify(content);
     const length = String(Buffer.byteLength(body));
     const typed = { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': length };
     return { ...empty(status, { ...typed, ...headers }), body };
   };
-  const challenge = (content: object, parameters: string): Answer =>
+  const challenge = (content: object, parameters: string): MessageResponse =>
     json(401, content, { 'WWW-Authenticate': `Bearer${parameters}` });
 
   return {

@@ -15,8 +15,12 @@ import {
   guardConnections,
 } from '../api/http/connection-guard.ts';
 import type { Clock } from '../core/clock.ts';
-import { type Answer, type Answers, createAnswers } from './responses.ts';
-import { createLane } from './fast-path.ts';
+import {
+  type MessageResponse,
+  type MessageResponses,
+  createMessageResponses,
+} from './responses.ts';
+import { createFastPath } from './fast-path.ts';
 import { createMessages, type Respond, type Trust } from './messages.ts';
 import { createTexts } from './text.ts';
 
@@ -56,29 +60,29 @@ export interface MessageServerDeps {
   readonly log: ConnectionGuardDeps['log'];
 }
 
-/** Creates the message API: contract section 15. */
+/** Creates the message API: docs/message-api.md. */
 export function createMessageServer(deps: MessageServerDeps): MessageServer {
   const { origin, trust, clock } = deps;
-  const answers = createAnswers(origin);
+  const responses = createMessageResponses(origin);
   const verifier = createTokenVerifier();
-  const failed = (error: unknown): Answer => {
+  const failed = (error: unknown): MessageResponse => {
     deps.report(error);
-    return answers.failure;
+    return responses.failure;
   };
   const respond = guarded(
-    createMessages({ answers, verifier, trust, now: () => clock.now() }),
+    createMessages({ responses, verifier, trust, now: () => clock.now() }),
     failed,
   );
   const textOf = createTexts(clock);
-  const server = createHttpServer(respond, answers);
+  const server = createHttpServer(respond, responses);
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     if (!socket.writable || error.code === 'ECONNRESET' || isAnswered(error, socket)) {
       socket.destroy();
     } else {
-      endWith(socket, textOf(refusalOf(error.code, answers)), deps);
+      endWith(socket, textOf(refusalOf(error.code, responses)), deps);
     }
   });
-  const lane = putLaneBefore(server, respond, textOf);
+  const lane = installFastPath(server, respond, textOf);
   guardConnections(server, { rule: deps.connections, clock, log: deps.log });
 
   return {
@@ -100,7 +104,7 @@ export function createMessageServer(deps: MessageServerDeps): MessageServer {
 }
 
 /** What fails unexpectedly is an answer too. */
-function guarded(respond: Respond, failed: (error: unknown) => Answer): Respond {
+function guarded(respond: Respond, failed: (error: unknown) => MessageResponse): Respond {
   return (asked) => {
     try {
       const answer = respond(asked);
@@ -112,18 +116,18 @@ function guarded(respond: Respond, failed: (error: unknown) => Answer): Respond 
 }
 
 /** Node's own server, for every request that is not a plain one. */
-function createHttpServer(respond: Respond, answers: Answers): Server {
-  const answerTo = (request: IncomingMessage): Answer | Promise<Answer> => {
+function createHttpServer(respond: Respond, responses: MessageResponses): Server {
+  const answerTo = (request: IncomingMessage): MessageResponse | Promise<MessageResponse> => {
     const { method = '', url: target = '', httpVersion, headersDistinct } = request;
     const { authorization: authorizations = [], host = [] } = headersDistinct;
     // RFC 9112 section 3.2. Node would answer by itself, without the headers of every answer.
     if (host.length > 1 || (host.length === 0 && httpVersion !== '1.0')) {
-      return answers.malformedRequest;
+      return responses.malformedRequest;
     }
     return respond({ method, target, authorizations });
   };
   const listener = (request: IncomingMessage, response: ServerResponse): void => {
-    const send = ({ status, headers, body }: Answer): void => {
+    const send = ({ status, headers, body }: MessageResponse): void => {
       if (!server.listening) response.shouldKeepAlive = false;
       response.writeHead(status, [...headers]).end(body);
     };
@@ -140,17 +144,17 @@ function createHttpServer(respond: Respond, answers: Answers): Server {
 }
 
 /** Lets every new connection begin in the fast lane. */
-function putLaneBefore(
+function installFastPath(
   server: Server,
   respond: Respond,
-  textOf: (answer: Answer) => string,
-): ReturnType<typeof createLane> {
+  textOf: (answer: MessageResponse) => string,
+): ReturnType<typeof createFastPath> {
   const [serve] = server.listeners('connection');
   const handOver = (socket: Socket, read: Buffer): void => {
     socket.unshift(read);
     serve?.call(server, socket);
   };
-  const lane = createLane({ respond, textOf, handOver });
+  const lane = createFastPath({ respond, textOf, handOver });
   server.removeAllListeners('connection').on('connection', lane.enter);
   return lane;
 }
@@ -161,9 +165,9 @@ function isAnswered({ code }: NodeJS.ErrnoException, { bytesWritten }: Socket): 
 }
 
 /** The answer to what is no HTTP request, by the code of Node's parser. */
-function refusalOf(code: string | undefined, answers: Answers): Answer {
-  if (code === 'HPE_HEADER_OVERFLOW') return answers.hugeHeader;
-  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return answers.hugeRequest;
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return answers.lateRequest;
-  return answers.malformedRequest;
+function refusalOf(code: string | undefined, responses: MessageResponses): MessageResponse {
+  if (code === 'HPE_HEADER_OVERFLOW') return responses.hugeHeader;
+  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return responses.hugeRequest;
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return responses.lateRequest;
+  return responses.malformedRequest;
 }

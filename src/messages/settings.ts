@@ -10,7 +10,7 @@ import {
 } from '../core/setting.ts';
 import { domain, origin as originValue, pattern, wholeNumber } from '../core/value.ts';
 
-/** The settings of the message API: contract section 15. */
+/** The settings of the message API: docs/message-api.md#settings. */
 export interface MessageSettings {
   readonly host: string;
   readonly port: number;

@@ -7,7 +7,7 @@ import type { AttemptReport, DeliveryReport } from '../delivery/report.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Hint } from '../store/port/hints.ts';
 import { summarizeLags } from './lag-summary.ts';
-import { createBreaks } from '../core/sleep.ts';
+import { createYield } from '../core/sleep.ts';
 
 /**
  * What a node counts of its work, for Prometheus. Only the lag of single streams has labels that
@@ -324,7 +324,7 @@ function createLags(
   );
   return async (backlogs) => {
     const signal = new AbortController().signal;
-    const breaks = createBreaks(clock);
+    const breaks = createYield(clock);
     const rest = (): Promise<void> => breaks(signal);
     const lags = await summarizeLags(backlogs, { now: time.now(), most: streamsMax, rest });
     retries.set(lags.retries);

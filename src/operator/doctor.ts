@@ -7,7 +7,7 @@ import { isLoopback } from '../core/value.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
 import { createEgressRule } from '../delivery/http/egress.ts';
-import type { AlertSender } from '../alerting/channel.ts';
+import type { AlertChannel } from '../alerting/channel.ts';
 import { objectionTo, readTlsFiles } from '../tls/certificate-files.ts';
 import { bad, failed, type Finding, ok, warn } from './finding.ts';
 import type { StoreReport } from './store-findings.ts';
@@ -22,7 +22,7 @@ export interface DoctorDeps {
   /** Every address of a name. */
   readonly addressesOf: (host: string) => Promise<readonly string[]>;
   /** Where alerts are sent, when one is to be tried. */
-  readonly testAlert?: readonly AlertSender[] | undefined;
+  readonly testAlert?: readonly AlertChannel[] | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -230,7 +230,7 @@ async function alertFindings(config: Config, deps: DoctorDeps): Promise<Finding[
 }
 
 async function tried(
-  sender: AlertSender,
+  sender: AlertChannel,
   config: Config,
   { clock, signal }: DoctorDeps,
 ): Promise<Finding> {
@@ -246,12 +246,12 @@ async function tried(
   try {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(15_000)]);
     await sender.send({ alert, domain: tenantDomainOf(config) }, limited);
-    return ok('alerts', `a test alert was taken by ${sender.place}`);
+    return ok('alerts', `a test alert was taken by ${sender.name}`);
   } catch (error) {
     return failed(
       'alerts',
       error,
-      `check the setting of ${sender.place} and whether this machine reaches it`,
+      `check the setting of ${sender.name} and whether this machine reaches it`,
     );
   }
 }

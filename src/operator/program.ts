@@ -6,7 +6,7 @@ import type { Terminal } from '../cli/terminal/terminal.ts';
 import type { Loaded } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
-import type { AlertSender } from '../alerting/channel.ts';
+import type { AlertChannel } from '../alerting/channel.ts';
 import type { Args } from './command.ts';
 import { createProgressView } from './progress.ts';
 
@@ -14,7 +14,7 @@ export interface OperatorDeps {
   readonly load: () => Loaded;
   /** Opens the way to the store: what it needs is loaded by the commands that use it. */
   readonly openAdmin: (loaded: Loaded) => Promise<Admin>;
-  readonly alertSenders: (loaded: Loaded) => Promise<readonly AlertSender[]>;
+  readonly alertSenders: (loaded: Loaded) => Promise<readonly AlertChannel[]>;
   /** Returns what resolves names as the server does. */
   readonly addressesOf: (loaded: Loaded) => Promise<(host: string) => Promise<readonly string[]>>;
   readonly clock: Clock;

@@ -5,7 +5,7 @@ import { askServer } from '../operator/client.ts';
 import type { Args, Call } from '../operator/command.ts';
 import { commandOf } from '../operator/commands.ts';
 import { presentSocket, type SocketPlace, socketPlaceOf } from '../operator/socket-place.ts';
-import { pause } from '../core/sleep.ts';
+import { sleep } from '../core/sleep.ts';
 import { openServiceStore } from './service.ts';
 
 /**
@@ -56,7 +56,7 @@ export function createAdmin(deps: AdminDeps): Admin {
         } catch (error) {
           if (!(error instanceof StoreInUse) || place === undefined) throw error;
           if (tries >= triesMax) throw withoutSocket(error, place);
-          await pause(clock, betweenMs, caller.signal);
+          await sleep(clock, betweenMs, caller.signal);
           caller.signal.throwIfAborted();
         }
       }

@@ -2,14 +2,14 @@ import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
-import { createCourier, logAlert } from '../alerting/dispatcher.ts';
-import { type AlertSendersDeps, alertSendersOf } from '../alerting/channels.ts';
+import { createAlertDispatcher, logAlert } from '../alerting/dispatcher.ts';
+import { type AlertChannelsDeps, createAlertChannels } from '../alerting/channels.ts';
 import { watchClock } from '../alerting/clock-watch.ts';
 import { createMonitor, type Monitor } from '../alerting/monitor.ts';
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
 import type { Store } from '../store/port/store.ts';
 
-export interface AlarmDeps {
+export interface AlertingDeps {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Logger;
@@ -18,8 +18,8 @@ export interface AlarmDeps {
   /** Conditions of this node and its store that are to be reported. */
   readonly system: SystemAlerts;
   /** How alerts are sent: whatever names are looked up must not hold up the service. */
-  readonly fetch: AlertSendersDeps['fetch'];
-  readonly lookup: AlertSendersDeps['lookup'];
+  readonly fetch: AlertChannelsDeps['fetch'];
+  readonly lookup: AlertChannelsDeps['lookup'];
   /** Names this process, where several share a store. */
   readonly nodeId: string;
 }
@@ -28,20 +28,20 @@ export interface AlarmDeps {
  * The looks at the failures of a service and at its clock, with the places that its settings name
  * for alerts.
  */
-export function createAlarm(
+export function createAlerting(
   store: Store,
-  { config, clock, log, version, system, nodeId, fetch, lookup }: AlarmDeps,
+  { config, clock, log, version, system, nodeId, fetch, lookup }: AlertingDeps,
 ): Monitor {
-  const senders = alertSendersOf(config, {
+  const channels = createAlertChannels(config, {
     fetch,
     lookup,
     log,
     clock,
     userAgent: `Leat/${version}`,
   });
-  const courier = createCourier({
+  const dispatcher = createAlertDispatcher({
     clock,
-    senders,
+    channels,
     settings: limits.alerts,
     report: (alert, place, reason) => logAlert(log, alert, place, reason),
   });
@@ -49,7 +49,7 @@ export function createAlarm(
     store,
     // One for all nodes: each goes by what the others noted, and by when failures were recorded.
     clock: { ...clock, now: () => store.time.now() },
-    courier,
+    dispatcher,
     system,
     limits: { consecutive: config.disableConsecutive, total: config.disableTotal },
     settings: {

@@ -5,7 +5,7 @@ import type { DeliveryReport } from '../delivery/report.ts';
 /**
  * One log entry per report that somebody may have to act on; each attempt only at level debug.
  * Neither event data nor the receiver's words get in: of an error only what stands before ` - ` or
- * `: ` (contract section 17).
+ * `: ` (docs/http-api.md#redaction).
  */
 export function logReport(log: Log, report: DeliveryReport): void {
   switch (report.kind) {

@@ -21,7 +21,7 @@ async function main(): Promise<void> {
   const receiver = await startReceiver();
   const service = await startDemoService(folder);
   try {
-    await tellStory(service, receiver);
+    await runDemo(service, receiver);
     if (process.argv.includes('--keep')) await keep(service, receiver);
   } finally {
     await service.stop();
@@ -31,7 +31,7 @@ async function main(): Promise<void> {
   }
 }
 
-async function tellStory(service: Service, receiver: Receiver): Promise<void> {
+async function runDemo(service: Service, receiver: Receiver): Promise<void> {
   const http = createHttp(service.url);
 
   say('A token for the management API (OAuth client credentials)');

@@ -2,7 +2,7 @@ import { parseAddress } from '../core/address.ts';
 import { StartRefused } from '../core/errors.ts';
 
 /** An address to listen on, and the variable that chooses its port. */
-export interface Listening {
+export interface ListenAddress {
   readonly host: string;
   readonly port: number;
   readonly portVariable: string;
@@ -12,7 +12,7 @@ export interface Listening {
 
 /** `http://host:port`, as a client on the same machine writes it; `https://` where TLS ends here. */
 export function urlOf(
-  listening: Pick<Listening, 'host' | 'port'>,
+  listening: Pick<ListenAddress, 'host' | 'port'>,
   { tls }: { readonly tls: boolean },
 ): string {
   const host = reachableHost(listening.host);
@@ -33,7 +33,7 @@ export function reachableHost(host: string): string {
 /** The line for the operator where the system refuses to listen; other errors stay as they are. */
 export function listenRefusal(
   error: unknown,
-  { host, port, portVariable, hostVariable = 'LEAT_HOST' }: Listening,
+  { host, port, portVariable, hostVariable = 'LEAT_HOST' }: ListenAddress,
 ): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'EADDRINUSE') {

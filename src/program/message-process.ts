@@ -10,30 +10,30 @@ import { StartRefused } from '../core/errors.ts';
 import type { MessageService, MessageServiceDeps } from './message-service.ts';
 
 /** The sub-command of the child; nobody types it. */
-export const companionCommand = 'messages-companion';
+export const messageProcessCommand = 'messages-companion';
 
 /** After the end is asked for, the child has this long. */
 const ENDING_MS = 10_000;
 
 /** What the parent asks for. */
-export type Order = Pick<MessageServiceDeps, 'settings' | 'issuer'> & {
+export type StartMessage = Pick<MessageServiceDeps, 'settings' | 'issuer'> & {
   readonly logLevel: string;
 };
 
 type Report = { readonly url: string } | { readonly refused: string };
 
 /** The second process, seen from the first. */
-export interface Companion extends MessageService {
+export interface MessageProcess extends MessageService {
   /** Rejects when the child ends although nobody asked it to. */
   readonly work: Promise<never>;
 }
 
 /** Starts the second process. Throws `StartRefused` with the line of the child. */
-export async function startCompanion(
-  order: Order,
+export async function startMessageProcess(
+  order: StartMessage,
   { program, clock }: { readonly program: string; readonly clock: Clock },
-): Promise<Companion> {
-  const child = fork(program, [companionCommand]);
+): Promise<MessageProcess> {
+  const child = fork(program, [messageProcessCommand]);
   const ended = once(child, 'exit');
   child.send(order);
   const first = await Promise.race([once(child, 'message'), ended.then(() => undefined)]);
@@ -70,15 +70,15 @@ export interface Channel {
  * Does what the parent asks, until the channel ends. Signals are the parent's: a terminal sends them
  * to both, and the child must not be gone before the parent asks it to end.
  */
-export async function runCompanion(
+export async function runMessageProcess(
   channel: Channel,
-  start: (order: Order) => Promise<MessageService>,
+  start: (order: StartMessage) => Promise<MessageService>,
 ): Promise<void> {
   const disconnected = new Promise<void>((resolve) => {
     channel.once('disconnect', () => resolve());
   });
-  const order = await new Promise<Order>((resolve) => {
-    channel.once('message', (message) => resolve(message as Order));
+  const order = await new Promise<StartMessage>((resolve) => {
+    channel.once('message', (message) => resolve(message as StartMessage));
   });
   const report = (message: Report): Promise<void> =>
     new Promise((resolve) => {

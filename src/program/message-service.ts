@@ -6,7 +6,7 @@ import { get, type IncomingMessage } from 'node:http';
 import { get as getSecurely, type RequestOptions } from 'node:https';
 import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
-import type { DocumentDeps } from '../auth/fetch-json.ts';
+import type { FetchJsonDeps } from '../auth/fetch-json.ts';
 import { createRemoteKeys, keySetAt } from '../auth/remote-keys.ts';
 import { issuerOf } from '../auth/issuer.ts';
 import { type Config, endsTls, tenantDomainOf, usesPlainHttp } from '../config.ts';
@@ -105,7 +105,7 @@ function issuerOfService(config: Config): Issuer {
 async function fetchFrom({
   keySetHost: host,
   keySetCertificate,
-}: Issuer): Promise<DocumentDeps['fetch']> {
+}: Issuer): Promise<FetchJsonDeps['fetch']> {
   if (host === undefined) return fetch;
   const trust = keySetCertificate === undefined ? undefined : await trusting(keySetCertificate);
   return async (url, { signal }) => {

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { RequestMeter } from '../api/http/request-metrics.ts';
+import type { RequestMetrics } from '../api/http/request-metrics.ts';
 import type { Clock } from '../core/clock.ts';
 import { type Config, limits } from '../config.ts';
 import type { DeliveryReport } from '../delivery/report.ts';
@@ -12,7 +12,7 @@ import type { Store } from '../store/port/store.ts';
 export interface ServiceMetrics {
   /** Where they are, for a client on the same machine. */
   readonly url: string;
-  readonly meter: RequestMeter;
+  readonly meter: RequestMetrics;
   /** Counts a connection that was closed because there were too many. */
   connectionRefused(this: void): void;
   report(report: DeliveryReport): void;

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import os from 'node:os';
 import type { Logger } from 'pino';
-import { createAlarm } from './alerting.ts';
+import { createAlerting } from './alerting.ts';
 import { buildApp } from '../api/app.ts';
 import { type CloseAddresses, openOtherAddresses } from '../api/http/extra-listeners.ts';
 import type { TlsServer } from '../api/http/tls.ts';
 import { bootstrap, type Bootstrapped } from '../auth/bootstrap.ts';
-import type { HandOver } from '../auth/clients.ts';
-import type { SampleWish } from '../auth/sample.ts';
+import type { DeliverCredentials } from '../auth/clients.ts';
+import type { SampleOptions } from '../auth/sample.ts';
 import { issuerOf } from '../auth/issuer.ts';
 import { createKeyring } from '../auth/keys.ts';
 import { createTrustedIssuers } from '../auth/remote-keys.ts';
@@ -30,7 +30,7 @@ import { createDispatcher } from '../delivery/dispatcher.ts';
 import type { EgressRule } from '../delivery/http/egress.ts';
 import type { OwnFetch } from '../delivery/http/fetch.ts';
 import type { Transport } from '../delivery/http/transport.ts';
-import { type Listening, listenRefusal, urlOf } from './listen-address.ts';
+import { type ListenAddress, listenRefusal, urlOf } from './listen-address.ts';
 import { openNetwork } from './network.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { openOperator } from '../operator/serve.ts';
@@ -78,9 +78,9 @@ export interface ServiceDeps {
   /** Of the program, for the `User-Agent` of deliveries. */
   readonly version: string;
   /** Hands a generated management client over; absent where it could be handed to nobody. */
-  readonly handOver?: HandOver | undefined;
+  readonly deliverCredentials?: DeliverCredentials | undefined;
   /** What a first start makes for the message API, where that is wanted. */
-  readonly sample?: SampleWish | undefined;
+  readonly sample?: SampleOptions | undefined;
   /** All addresses of a name; those that the machine finds unless given. */
   readonly addressesOf?: (hostname: string) => Promise<readonly string[]>;
 }
@@ -130,7 +130,7 @@ async function startOn(
       name: config.tenantName,
       domain: tenantDomainOf(config),
       client: configuredClient(config),
-      handOver: deps.handOver,
+      deliverCredentials: deps.deliverCredentials,
       sample: deps.sample,
     },
   );
@@ -149,7 +149,7 @@ async function startOn(
   metrics?.followLookups(network.names);
   const stored = { ...deps, clock: storeClockOf(store, clock) };
   const upkeep = createServiceUpkeep(store, system, stored);
-  const alarm = createAlarm(store, { ...stored, fetch, lookup, nodeId, system });
+  const alarm = createAlerting(store, { ...stored, fetch, lookup, nodeId, system });
   const obstacle = (): string | undefined =>
     dispatcher.state().holdsLease ? undefined : 'The node has no lease.';
   const around = { egress, fetch, ending: signal, tls: tls?.server, metrics, obstacle };
@@ -258,7 +258,7 @@ function buildServiceApp(
     obstacle,
     version,
     tls,
-    meter: metrics?.meter,
+    requestMetrics: metrics?.meter,
   });
   guardConnections(app.server, { rule: config, clock, log, count: metrics?.connectionRefused });
   // A connection that stayed open after its answer would hold up the end until it is cut off.
@@ -390,7 +390,7 @@ async function systemAddressesOf(hostname: string): Promise<string[]> {
   return found.map(({ address }) => address);
 }
 
-function listeningOf({ host, port }: Config): Listening {
+function listeningOf({ host, port }: Config): ListenAddress {
   return { host, port, portVariable: 'LEAT_PORT' };
 }
 

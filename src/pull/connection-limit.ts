@@ -1,5 +1,5 @@
 /** The places of the pulls of one tenant on this node (LEAT_SSE_MAX_CONNECTIONS). */
-export interface Seats {
+export interface ConnectionLimit {
   /** Places taken. */
   readonly taken: number;
   /** Whether the client gets a place now: not above all places, nor above its half, rounded up. */
@@ -9,7 +9,7 @@ export interface Seats {
 }
 
 /** Creates the places; all are free. */
-export function createSeats(max: number): Seats {
+export function createConnectionLimit(max: number): ConnectionLimit {
   const byClient = new Map<string, number>();
   const perClient = Math.ceil(max / 2);
   let taken = 0;

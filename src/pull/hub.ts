@@ -4,9 +4,9 @@ import { checkOf, isSafe, type Position } from '../core/offset.ts';
 import { errorFrame, eventFrame, heartbeat, offsetFrame, type PullErrorCode } from '../core/sse.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
 import { Tail } from '../log/tail.ts';
-import type { Turns } from '../log/read-limiter.ts';
+import type { ReadLimiter } from '../log/read-limiter.ts';
 import type { LogStore } from '../store/port/log.ts';
-import { Audience, type Reader } from './reader.ts';
+import { FilterGroup, type Reader } from './reader.ts';
 import { pageOf, Pages } from './pages.ts';
 import type { PullSettings } from './settings.ts';
 import type { Page } from './page-cache.ts';
@@ -17,7 +17,7 @@ export interface HubDeps {
   readonly log: Pick<LogStore, 'head' | 'page' | 'firstSince'>;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly settings: PullSettings;
-  readonly turns: Turns;
+  readonly turns: ReadLimiter;
   /** A reader was closed because its client did not read. */
   readonly slow: (reader: Reader, position: Offset) => void;
   /** An error that is no outage of the store: a bug. */
@@ -34,15 +34,15 @@ export interface HubDeps {
 export class Hub {
   readonly readers = new Set<Reader>();
   readonly #deps: HubDeps;
-  readonly #audiences = new Map<string, Audience>();
+  readonly #groups = new Map<string, FilterGroup>();
   readonly #pages: Pages;
   /** Absent until the store was asked where the log ends. */
-  #tail: Tail<Audience> | undefined;
+  #tail: Tail<FilterGroup> | undefined;
   /** The position after an event that was at the end of the log. */
   #last: Position | undefined;
   /** The log is known to reach this offset. */
   #reach: Offset = 0;
-  #isLooking = false;
+  #isPolling = false;
   #isReading = false;
   #isClosed = false;
   /** Raised by each restart: what was asked before says nothing about the log as it is now. */
@@ -56,19 +56,19 @@ export class Hub {
   }
 
   /** The readers of these types; several hubs never share one. */
-  audienceOf(types: readonly string[] | undefined): Audience {
+  groupOf(types: readonly string[] | undefined): FilterGroup {
     const wanted = types && [...new Set(types)].toSorted();
     const key = wanted?.join(',') ?? '*';
-    const audience = this.#audiences.get(key) ?? new Audience(wanted);
-    this.#audiences.set(key, audience);
-    return audience;
+    const group = this.#groups.get(key) ?? new FilterGroup(wanted);
+    this.#groups.set(key, group);
+    return group;
   }
 
   /** Begins to serve a reader. */
   add(reader: Reader): void {
     this.readers.add(reader);
-    reader.audience.readers.add(reader);
-    if (this.#tail === undefined) return this.lookForEvents();
+    reader.group.readers.add(reader);
+    if (this.#tail === undefined) return this.pollHead();
     // The store may have told the reader of more than this node has heard of.
     this.reached(reader.position);
     this.advance(reader);
@@ -90,8 +90,8 @@ export class Hub {
   }
 
   /** Asks the store how far the log reaches; hints of it may have been lost. */
-  lookForEvents(): void {
-    if (!this.#isLooking) void this.#look();
+  pollHead(): void {
+    if (!this.#isPolling) void this.#readHead();
   }
 
   /** Forgets events that were in memory already the last time, and pages that were read. */
@@ -101,11 +101,11 @@ export class Hub {
   }
 
   /** What time has brought: signs of life, ends, and another try where the store has failed. */
-  look(): void {
+  checkLog(): void {
     const nowMs = this.#deps.clock.elapsedMs();
     const { outageMs } = this.#deps.settings;
     const isAway = nowMs - (this.#failingSinceMs ?? Infinity) >= outageMs;
-    if (this.#tail === undefined && this.readers.size > 0) this.lookForEvents();
+    if (this.#tail === undefined && this.readers.size > 0) this.pollHead();
     this.#catchUp();
     for (const reader of this.readers) {
       if (isAway) this.fail(reader, 'service_unavailable');
@@ -132,7 +132,7 @@ export class Hub {
         turns.want(() => this.#readPage(reader));
         return;
       }
-      const { types } = reader.audience;
+      const { types } = reader.group;
       const read = tail.read(reader.position, undefined, types, settings.pageBytes);
       give(reader, pageOf(read));
     }
@@ -152,7 +152,7 @@ export class Hub {
     if (reader.state === 'ended') reader.sink.cut();
     // All there is for it was written, and that is not too much, or nothing at all.
     else if (reader.state === 'live') reader.sink.stallsAfter(undefined);
-    else this.#deps.turns.want(() => this.#judgeSlow(reader));
+    else this.#deps.turns.want(() => this.#checkSlow(reader));
   }
 
   /** Ends a pull as a matter of course: the client comes back and reads on. */
@@ -162,7 +162,7 @@ export class Hub {
 
   /** Ends a pull with the reason why it cannot go on. */
   fail(reader: Reader, code: PullErrorCode): void {
-    const place = this.#placeOf(reader) ?? reader.told;
+    const place = this.#stateOf(reader) ?? reader.reportedPosition;
     if (!this.#remove(reader)) return;
     reader.sink.write(errorFrame(code, isSafe(place) ? place : undefined));
     this.#finish(reader);
@@ -197,28 +197,28 @@ export class Hub {
     }
   }
 
-  async #look(): Promise<void> {
-    this.#isLooking = true;
+  async #readHead(): Promise<void> {
+    this.#isPolling = true;
     const term = this.#term;
     await this.#ask(async () => {
       const head = await this.#deps.log.head(this.#deps.tenant);
       if (term !== this.#term) return;
       if (this.#tail === undefined) {
-        this.#tail = new Tail<Audience>(this.#deps.settings, head);
+        this.#tail = new Tail<FilterGroup>(this.#deps.settings, head);
         for (const reader of this.readers) this.advance(reader);
       }
       this.reached(head);
     });
-    this.#isLooking = false;
+    this.#isPolling = false;
   }
 
   #remove(reader: Reader): boolean {
     if (reader.state === 'ended') return false;
     this.#leave(reader);
     reader.state = 'ended';
-    const { audience } = reader;
-    audience.readers.delete(reader);
-    if (audience.readers.size === 0) this.#audiences.delete(audience.types?.join(',') ?? '*');
+    const { group } = reader;
+    group.readers.delete(reader);
+    if (group.readers.size === 0) this.#groups.delete(group.types?.join(',') ?? '*');
     this.readers.delete(reader);
     this.#deps.ended(reader);
     return true;
@@ -241,38 +241,40 @@ export class Hub {
     return reader.state === 'live' ? (this.#tail?.head ?? reader.position) : reader.position;
   }
 
-  #follow(tail: Tail<Audience>, reader: Reader): void {
-    const { live, types } = reader.audience;
-    if (live.size === 0) tail.join(reader.audience, types);
+  #follow(tail: Tail<FilterGroup>, reader: Reader): void {
+    const { live, types } = reader.group;
+    if (live.size === 0) tail.join(reader.group, types);
     live.add(reader);
     reader.state = 'live';
   }
 
   #leave(reader: Reader): void {
-    const { audience } = reader;
-    if (!audience.live.delete(reader)) return;
-    if (audience.live.size === 0) this.#tail?.leave(audience);
+    const { group } = reader;
+    if (!group.live.delete(reader)) return;
+    if (group.live.size === 0) this.#tail?.leave(group);
   }
 
   #beat(reader: Reader, nowMs: number): void {
     while (reader.beatAtMs <= nowMs) reader.beatAtMs += this.#deps.settings.heartbeatMs;
     // It would lie behind what the client does not take, and nobody would see it.
     if (reader.sink.isBlocked) return;
-    const place = this.#placeOf(reader);
-    if (place !== undefined && place.offset > reader.told.offset) {
+    const place = this.#stateOf(reader);
+    if (place !== undefined && place.offset > reader.reportedPosition.offset) {
       reader.sink.write(heartbeat + offsetFrame(place));
-      reader.told = place;
+      reader.reportedPosition = place;
       return;
     }
     reader.sink.write(heartbeat);
     const offset = this.#positionOf(reader);
-    if (place === undefined && offset > reader.told.offset) void this.#tellPosition(reader, offset);
+    if (place === undefined && offset > reader.reportedPosition.offset)
+      void this.#reportPosition(reader, offset);
   }
 
   /** Where a reader stands, with the check of the event there; `undefined` where that is not known. */
-  #placeOf(reader: Reader): Position | undefined {
+  #stateOf(reader: Reader): Position | undefined {
     const offset = this.#positionOf(reader);
-    if (offset === reader.told.offset && isSafe(reader.told)) return reader.told;
+    if (offset === reader.reportedPosition.offset && isSafe(reader.reportedPosition))
+      return reader.reportedPosition;
     const last = this.#last;
     if (last?.offset === offset) return last;
     const event = this.#tail?.next(offset - 1);
@@ -280,21 +282,21 @@ export class Hub {
   }
 
   /** Tells a reader where it stands once the store has said which event is there, if any is. */
-  async #tellPosition(reader: Reader, offset: Offset): Promise<void> {
+  async #reportPosition(reader: Reader, offset: Offset): Promise<void> {
     await this.#ask(async () => {
       const place = await positionAt(this.#deps.log, this.#deps.tenant, offset);
       if (isSafe(place) && this.#tail?.head === offset) this.#last = place;
       const hasMoved = reader.state === 'ended' || this.#positionOf(reader) !== offset;
-      if (hasMoved || reader.sink.isBlocked || reader.told.offset >= offset) return;
-      reader.told = place;
+      if (hasMoved || reader.sink.isBlocked || reader.reportedPosition.offset >= offset) return;
+      reader.reportedPosition = place;
       if (isSafe(place)) reader.sink.write(offsetFrame(place));
     }, reader);
   }
 
-  #push(tail: Tail<Audience>, events: readonly LogEvent[]): void {
-    const gathered = new Set<Audience>();
+  #push(tail: Tail<FilterGroup>, events: readonly LogEvent[]): void {
+    const gathered = new Set<FilterGroup>();
     const sendAll = (): void => {
-      for (const audience of gathered) this.#send(audience);
+      for (const group of gathered) this.#send(group);
       gathered.clear();
     };
     const newest = events.at(-1);
@@ -308,30 +310,30 @@ export class Hub {
       // A copy: an audience that is sent to may leave and join again meanwhile.
       const woken = [...tail.push(event)];
       let frame: string | undefined;
-      for (const audience of woken) {
-        gathered.add(audience);
+      for (const group of woken) {
+        gathered.add(group);
         frame ??= eventFrame(event);
-        if (audience.gather(event, frame)) this.#send(audience);
+        if (group.gather(event, frame)) this.#send(group);
       }
     }
     sendAll();
   }
 
   /** Writes what was gathered to all that have room for it; the others go on by themselves. */
-  #send(audience: Audience): void {
-    const piece = audience.takePiece();
-    if (piece === undefined) return;
+  #send(group: FilterGroup): void {
+    const chunk = group.takeChunk();
+    if (chunk === undefined) return;
     const { waitingBytesMax } = this.#deps.settings;
     const left: Reader[] = [];
-    for (const reader of audience.live) {
-      if (reader.sink.waiting + piece.bytes.length > waitingBytesMax) {
+    for (const reader of group.live) {
+      if (reader.sink.waiting + chunk.bytes.length > waitingBytesMax) {
         this.#leave(reader);
         reader.state = 'behind';
-        reader.position = piece.after;
+        reader.position = chunk.after;
         left.push(reader);
       } else {
-        reader.sink.write(piece.bytes);
-        reader.told = piece.last;
+        reader.sink.write(chunk.bytes);
+        reader.reportedPosition = chunk.last;
       }
     }
     // Not before all have had the piece: one that catches up at once is live again.
@@ -339,14 +341,14 @@ export class Hub {
   }
 
   /** Goes on after `head`: readers that were live read for themselves from where they stood. */
-  #skip(tail: Tail<Audience>, head: Offset): void {
+  #skip(tail: Tail<FilterGroup>, head: Offset): void {
     const stoodAt = tail.head;
-    for (const audience of tail.skipTo(head)) {
-      for (const reader of audience.live) {
+    for (const group of tail.skipTo(head)) {
+      for (const reader of group.live) {
         reader.state = 'behind';
         reader.position = stoodAt;
       }
-      audience.live.clear();
+      group.live.clear();
     }
     for (const reader of this.readers) this.advance(reader);
   }
@@ -359,14 +361,14 @@ export class Hub {
     void this.#readForAll(tail);
   }
 
-  async #readForAll(tail: Tail<Audience>): Promise<void> {
+  async #readForAll(tail: Tail<FilterGroup>): Promise<void> {
     this.#isReading = true;
     await this.#ask(() => this.#readPages(tail));
     this.#isReading = false;
     for (const reader of this.readers) this.advance(reader);
   }
 
-  async #readPages(tail: Tail<Audience>): Promise<void> {
+  async #readPages(tail: Tail<FilterGroup>): Promise<void> {
     const { tenant, log, settings } = this.#deps;
     const { pageEvents: take, pageBytes: bytesMax } = settings;
     while (tail.head < this.#reach && tail.hasFollowers) {
@@ -383,11 +385,11 @@ export class Hub {
   }
 
   /** Closes a reader whose client has taken nothing when too much waits for it, here or in the log. */
-  async #judgeSlow(reader: Reader): Promise<void> {
+  async #checkSlow(reader: Reader): Promise<void> {
     const { waitingBytesMax } = this.#deps.settings;
-    const { position, audience } = reader;
+    const { position, group } = reader;
     await this.#ask(async () => {
-      const waits = await this.#pages.waiting(audience, position, this.#tail?.head ?? 0);
+      const waits = await this.#pages.waiting(group, position, this.#tail?.head ?? 0);
       // It has read meanwhile, or is gone.
       if (reader.state !== 'behind' || reader.position !== position) return;
       if (!reader.sink.isBlocked) return;
@@ -399,10 +401,10 @@ export class Hub {
   }
 
   async #readPage(reader: Reader): Promise<void> {
-    const { position: after, audience } = reader;
+    const { position: after, group } = reader;
     if (reader.state !== 'ended') {
       await this.#ask(async () => {
-        const page = await this.#pages.page(audience, after);
+        const page = await this.#pages.page(group, after);
         if (page.isOvertaken) this.fail(reader, 'cursor_expired');
         else if (reader.state === 'behind') give(reader, page);
       }, reader);
@@ -433,7 +435,7 @@ export class Hub {
 function give(reader: Reader, { bytes, last, scannedTo }: Page): void {
   if (last !== undefined) {
     reader.sink.write(bytes);
-    reader.told = last;
+    reader.reportedPosition = last;
   }
   reader.position = Math.max(reader.position, scannedTo);
 }

@@ -1,6 +1,6 @@
 import type { Position } from '../core/offset.ts';
 import type { Offset } from '../core/types.ts';
-import type { Audience } from './reader.ts';
+import type { FilterGroup } from './reader.ts';
 
 /** A page of the log as it is written to every reader that wants the same from the same place. */
 export interface Page {
@@ -20,17 +20,17 @@ const pagesMax = 8;
  * The pages that were read last. Readers often stand at one place: after a node has ended, all that
  * were at the end of the log come to another one with the same last id.
  */
-export class Shelf {
-  readonly #pages = new Map<Audience, Map<Offset, Promise<Page>>>();
+export class PageCache {
+  readonly #pages = new Map<FilterGroup, Map<Offset, Promise<Page>>>();
   #count = 0;
 
   /** The page after an offset, from the shelf or as `read` answers it. */
-  async page(audience: Audience, after: Offset, read: () => Promise<Page>): Promise<Page> {
-    const present = this.#pages.get(audience)?.get(after);
+  async page(group: FilterGroup, after: Offset, read: () => Promise<Page>): Promise<Page> {
+    const present = this.#pages.get(group)?.get(after);
     if (present !== undefined) return present;
     if (this.#count >= pagesMax) this.clear();
-    const pages = this.#pages.get(audience) ?? new Map<Offset, Promise<Page>>();
-    this.#pages.set(audience, pages);
+    const pages = this.#pages.get(group) ?? new Map<Offset, Promise<Page>>();
+    this.#pages.set(group, pages);
     const reading = read();
     pages.set(after, reading);
     this.#count += 1;

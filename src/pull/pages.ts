@@ -2,9 +2,9 @@ import { checkOf } from '../core/offset.ts';
 import { eventFrame } from '../core/sse.ts';
 import type { Offset } from '../core/types.ts';
 import type { LogPage, LogStore } from '../store/port/log.ts';
-import type { Audience } from './reader.ts';
+import type { FilterGroup } from './reader.ts';
 import type { PullSettings } from './settings.ts';
-import { type Page, Shelf } from './page-cache.ts';
+import { type Page, PageCache } from './page-cache.ts';
 
 /** No event is shorter as it is written: its envelope alone has more (core/envelope.ts). */
 const frameBytesMin = 200;
@@ -18,22 +18,22 @@ export interface PagesDeps {
 /** The log of one tenant as it is read for readers that are behind. */
 export class Pages {
   readonly #deps: PagesDeps;
-  readonly #shelf = new Shelf();
+  readonly #cache = new PageCache();
 
   constructor(deps: PagesDeps) {
     this.#deps = deps;
   }
 
   /** The page after an offset; readers at one place share it. Throws `StoreUnavailable`. */
-  page(audience: Audience, after: Offset): Promise<Page> {
-    return this.#shelf.page(audience, after, () => this.#read(audience, after));
+  page(group: FilterGroup, after: Offset): Promise<Page> {
+    return this.#cache.page(group, after, () => this.#read(group, after));
   }
 
   /**
    * Bytes for an audience after an offset: at least so many, counted as far as it matters. The log
    * is known to reach `head`. Throws `StoreUnavailable`.
    */
-  async waiting({ types }: Audience, after: Offset, head: Offset): Promise<number> {
+  async waiting({ types }: FilterGroup, after: Offset, head: Offset): Promise<number> {
     const { tenant, log, settings } = this.#deps;
     const { waitingBytesMax: bytesMax } = settings;
     const least = types === undefined ? (head - after) * frameBytesMin : 0;
@@ -44,10 +44,10 @@ export class Pages {
 
   /** Forgets pages that were read. */
   clear(): void {
-    this.#shelf.clear();
+    this.#cache.clear();
   }
 
-  async #read({ types }: Audience, after: Offset): Promise<Page> {
+  async #read({ types }: FilterGroup, after: Offset): Promise<Page> {
     const { tenant, log, settings } = this.#deps;
     const { pageEvents: take, pageBytes: bytesMax } = settings;
     const read = await log.page(tenant, { after, types, take, bytesMax });

@@ -2,26 +2,26 @@ import type { Clock, RandomBytes, Timer } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
 import { greeting } from '../core/sse.ts';
 import type { Offset } from '../core/types.ts';
-import { Turns } from '../log/read-limiter.ts';
+import { ReadLimiter } from '../log/read-limiter.ts';
 import type { Hint } from '../store/port/hints.ts';
 import type { Store } from '../store/port/store.ts';
 import { Hub } from './hub.ts';
 import { Reader, type ReaderFacts, type ReaderTimes } from './reader.ts';
-import { createSeats, type Seats } from './connection-limit.ts';
+import { createConnectionLimit, type ConnectionLimit } from './connection-limit.ts';
 import type { PullSettings } from './settings.ts';
 import type { Sink, SinkEvents } from './sink.ts';
 import { type AskedStart, type Start, startOf } from './start-position.ts';
 
 /**
  * The open pulls of this node: clients that read the logs of their tenants as server-sent events
- * (contract section 12). The room borrows `delivery/tail.ts`, the end of a log in memory, and
+ * (docs/http-api.md#pull). The room borrows `delivery/tail.ts`, the end of a log in memory, and
  * `log/read-limiter.ts`, taking turns in reading it, and nothing else of that room.
  */
 export interface Pulls {
   /** Whether a further pull of the client would be admitted now. */
   isFree(tenant: number, client: string): boolean;
   /** Takes a place for a pull; `undefined` when there is none. */
-  take(tenant: number, client: string): Place | undefined;
+  take(tenant: number, client: string): Reservation | undefined;
   /** Open pulls. */
   readonly open: number;
   /** Ends every pull, as a matter of course: their clients go on elsewhere. */
@@ -29,17 +29,17 @@ export interface Pulls {
 }
 
 /** The place of a pull that is about to begin. */
-export interface Place {
+export interface Reservation {
   /** Where it begins. Throws `StoreUnavailable`. */
   startOf(asked: AskedStart): Promise<Start>;
   /** Begins to write; the place is given back when the connection ends. */
-  begin(pull: Opening, sink: Sink): SinkEvents;
+  begin(pull: PullRequest, sink: Sink): SinkEvents;
   /** Gives the place back: the pull does not begin. */
   leave(): void;
 }
 
 /** What a pull is opened with. */
-export interface Opening extends Omit<ReaderFacts, 'client'> {
+export interface PullRequest extends Omit<ReaderFacts, 'client'> {
   /** Absent for every type. */
   readonly types: readonly string[] | undefined;
 }
@@ -63,14 +63,14 @@ export function createPulls(deps: PullsDeps): Pulls {
 /** A tenant with readers, or with one that is about to begin. */
 interface Entry {
   readonly hub: Hub;
-  readonly seats: Seats;
+  readonly limit: ConnectionLimit;
   readonly leaves: Map<Reader, () => void>;
 }
 
 class NodePulls implements Pulls {
   readonly #deps: PullsDeps;
   readonly #entries = new Map<number, Entry>();
-  readonly #turns: Turns;
+  readonly #turns: ReadLimiter;
   readonly #unwatch: () => void;
   /** One for all readers, as long as there are any. */
   #timer: Timer | undefined;
@@ -81,8 +81,8 @@ class NodePulls implements Pulls {
 
   constructor(deps: PullsDeps) {
     this.#deps = deps;
-    this.#turns = new Turns(deps.clock);
-    this.#unwatch = deps.store.watch((hint) => this.#hear(hint));
+    this.#turns = new ReadLimiter(deps.clock);
+    this.#unwatch = deps.store.watch((hint) => this.#onHint(hint));
   }
 
   get open(): number {
@@ -92,14 +92,14 @@ class NodePulls implements Pulls {
   }
 
   isFree(tenant: number, client: string): boolean {
-    return this.#entries.get(tenant)?.seats.isFree(client) ?? true;
+    return this.#entries.get(tenant)?.limit.isFree(client) ?? true;
   }
 
-  take(tenant: number, client: string): Place | undefined {
+  take(tenant: number, client: string): Reservation | undefined {
     const { store, settings } = this.#deps;
     if (!this.isFree(tenant, client)) return undefined;
     const entry = this.#entries.get(tenant) ?? this.#open(tenant);
-    const free = entry.seats.take(client);
+    const free = entry.limit.take(client);
     const term = this.#term;
     const leave = (): void => {
       free();
@@ -127,9 +127,9 @@ class NodePulls implements Pulls {
     this.#turns.close();
   }
 
-  #begin(entry: Entry, pull: Opening & ReaderFacts, sink: Sink, leave: () => void): SinkEvents {
+  #begin(entry: Entry, pull: PullRequest & ReaderFacts, sink: Sink, leave: () => void): SinkEvents {
     const { hub, leaves } = entry;
-    const reader = new Reader(pull, this.#times(), hub.audienceOf(pull.types), sink);
+    const reader = new Reader(pull, this.#times(), hub.groupOf(pull.types), sink);
     leaves.set(reader, leave);
     sink.write(greeting);
     hub.add(reader);
@@ -158,13 +158,13 @@ class NodePulls implements Pulls {
         leaves.delete(reader);
       },
     });
-    const entry = { hub, seats: createSeats(settings.connectionsMax), leaves };
+    const entry = { hub, limit: createConnectionLimit(settings.connectionsMax), leaves };
     this.#entries.set(tenant, entry);
     return entry;
   }
 
-  #forgetEmpty(tenant: number, { seats, hub }: Entry): void {
-    if (seats.taken > 0 || this.#entries.get(tenant)?.seats !== seats) return;
+  #forgetEmpty(tenant: number, { limit, hub }: Entry): void {
+    if (limit.taken > 0 || this.#entries.get(tenant)?.limit !== limit) return;
     this.#entries.delete(tenant);
     hub.close();
     if (this.#entries.size > 0) return;
@@ -190,10 +190,10 @@ class NodePulls implements Pulls {
     };
   }
 
-  #hear(hint: Hint): void {
+  #onHint(hint: Hint): void {
     if (hint.kind === 'missed') {
-      for (const { hub } of this.#entries.values()) hub.lookForEvents();
-      return this.#judgeAll();
+      for (const { hub } of this.#entries.values()) hub.pollHead();
+      return this.#checkAccess();
     }
     if (hint.kind === 'replaced') {
       this.#term += 1;
@@ -206,40 +206,40 @@ class NodePulls implements Pulls {
     if (hint.kind === 'appended') hub.appended(hint.events);
     else if (hint.kind === 'head') hub.reached(hint.head);
     // Whoever judges the token hears of the same change, perhaps after this room.
-    else this.#deps.clock.after(0, () => this.#judge(hub));
+    else this.#deps.clock.after(0, () => this.#checkReaders(hub));
   }
 
   #plan(): Timer {
     return this.#deps.clock.after(this.#deps.settings.tickMs, () => {
       this.#timer = undefined;
-      this.#look();
+      this.#onTick();
       if (this.#entries.size > 0 && !this.#isClosed) this.#timer ??= this.#plan();
     });
   }
 
-  #look(): void {
+  #onTick(): void {
     const nowMs = this.#deps.clock.elapsedMs();
     const isPoll = nowMs - this.#polledMs >= this.#deps.settings.pollMs;
     if (isPoll) this.#polledMs = nowMs;
     for (const { hub } of this.#entries.values()) {
       if (isPoll) {
         hub.age();
-        hub.lookForEvents();
+        hub.pollHead();
       }
-      hub.look();
+      hub.checkLog();
     }
-    this.#judgeAll();
+    this.#checkAccess();
   }
 
-  #judgeAll(): void {
-    for (const { hub } of this.#entries.values()) this.#judge(hub);
+  #checkAccess(): void {
+    for (const { hub } of this.#entries.values()) this.#checkReaders(hub);
   }
 
   /** Ends the pulls whose tokens do not hold any more; each token is judged once. */
-  #judge(hub: Hub): void {
+  #checkReaders(hub: Hub): void {
     const judged = new Map<string, boolean | Promise<boolean>>();
     for (const reader of hub.readers) {
-      const { token } = reader.permit;
+      const { token } = reader.access;
       const verdict = judged.get(token) ?? this.#verdictOf(reader);
       judged.set(token, verdict);
       if (verdict === false) hub.end(reader);
@@ -247,8 +247,8 @@ class NodePulls implements Pulls {
     }
   }
 
-  #verdictOf({ permit }: Reader): boolean | Promise<boolean> {
-    const verdict = permit.holds();
+  #verdictOf({ access }: Reader): boolean | Promise<boolean> {
+    const verdict = access.stillValid();
     if (typeof verdict === 'boolean') return verdict;
     return verdict.catch((error: unknown) => {
       // What cannot be found out now is asked again at the next look.

@@ -2,12 +2,12 @@ import { checkOf, type Position } from '../core/offset.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
 import type { Sink } from './sink.ts';
 
-/** Whether the token of a reader still holds. */
-export interface Permit {
-  /** Readers with the same token are judged together. */
+/** Whether the token that a request came with still permits what it does. */
+export interface AccessCheck {
+  /** The header that carries it; equal for equal tokens, which are checked together. */
   readonly token: string;
-  /** Judges it as of now. Rejects with `StoreUnavailable` when that cannot be found out. */
-  holds(): boolean | Promise<boolean>;
+  /** Checks it as of now. Rejects with `StoreUnavailable` when that cannot be found out. */
+  stillValid(): boolean | Promise<boolean>;
 }
 
 /** What a pull was opened with. */
@@ -15,7 +15,7 @@ export interface ReaderFacts {
   readonly client: string;
   /** Before the first event that it gets. */
   readonly position: Position;
-  readonly permit: Permit;
+  readonly access: AccessCheck;
 }
 
 /** Instants in elapsed milliseconds. */
@@ -27,8 +27,8 @@ export interface ReaderTimes {
 /** One open pull. A class, as there may be thousands; the hub moves it. */
 export class Reader {
   readonly client: string;
-  readonly permit: Permit;
-  readonly audience: Audience;
+  readonly access: AccessCheck;
+  readonly group: FilterGroup;
   readonly sink: Sink;
   readonly endsAtMs: number;
   /** When the next heartbeat is due. */
@@ -41,26 +41,26 @@ export class Reader {
   /** Every event it wants up to here was written. */
   position: Offset;
   /** The last position that the client was told, or began with. */
-  told: Position;
+  reportedPosition: Position;
   /** Whether a page is being read for it, or will be. */
   isReading = false;
   /** Whether {@link Sink.stallsAfter} was set because the client takes nothing. */
   isWatched = false;
 
-  constructor(facts: ReaderFacts, times: ReaderTimes, audience: Audience, sink: Sink) {
+  constructor(facts: ReaderFacts, times: ReaderTimes, group: FilterGroup, sink: Sink) {
     this.client = facts.client;
-    this.permit = facts.permit;
+    this.access = facts.access;
     this.position = facts.position.offset;
-    this.told = facts.position;
+    this.reportedPosition = facts.position;
     this.endsAtMs = times.endsAtMs;
     this.beatAtMs = times.beatAtMs;
-    this.audience = audience;
+    this.group = group;
     this.sink = sink;
   }
 }
 
 /** A text for all live readers of an audience, and where it stands in the log. */
-export interface Piece {
+export interface Chunk {
   readonly bytes: Uint8Array;
   /** Every event the audience wants up to here was in a piece before. */
   readonly after: Offset;
@@ -69,13 +69,13 @@ export interface Piece {
 }
 
 /** Characters of frames that make a piece: a reader that is full leaves the rest in the log. */
-const pieceCharactersMax = 65_536;
+const chunkCharactersMax = 65_536;
 
 /**
  * The readers of a tenant that want the same types. What joins the log is made into bytes once for
  * all of them that are live, however many they are.
  */
-export class Audience {
+export class FilterGroup {
   /** As the filter names them; absent for every type. */
   readonly types: readonly string[] | undefined;
   /** All of them, so that an audience without any can be forgotten. */
@@ -96,11 +96,11 @@ export class Audience {
     this.#frames.push(frame);
     this.#characters += frame.length;
     this.#last = event;
-    return this.#characters >= pieceCharactersMax;
+    return this.#characters >= chunkCharactersMax;
   }
 
   /** The piece that was gathered; `undefined` when that is nothing. */
-  takePiece(): Piece | undefined {
+  takeChunk(): Chunk | undefined {
     if (this.#frames.length === 0) return undefined;
     const bytes = Buffer.from(this.#frames.join(''));
     this.#frames = [];

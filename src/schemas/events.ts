@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { closed, eventId, eventType, named, sentTime, time } from './schema.ts';
 
-/** An event as a webhook gets it (contract section 10). */
+/** An event as a webhook gets it (docs/http-api.md#event-envelope). */
 export const envelope = named(
   'Event',
   Type.Object(

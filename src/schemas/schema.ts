@@ -22,7 +22,7 @@ export function named<S extends TSchema>(id: string, schema: S): S {
   return { ...schema, $id: id };
 }
 
-/** A refusal (contract section 3.1). */
+/** A refusal (docs/http-api.md#error-body). */
 export const problem = named(
   'Error',
   closed(

@@ -42,7 +42,7 @@ interface Call {
 }
 
 /** The calls of one tenant: one group at a time is being written. */
-interface Lane {
+interface TenantQueue {
   readonly waiting: Call[];
   readonly ended: Promise<void>;
 }
@@ -52,9 +52,9 @@ interface Lane {
  * for its content each of its calls is written alone; when the store fails all of them fail.
  */
 export function createAppender(deps: AppenderDeps): Appender {
-  const lanes = new Map<number, Lane>();
+  const lanes = new Map<number, TenantQueue>();
 
-  const open = (tenant: number): Lane => {
+  const open = (tenant: number): TenantQueue => {
     const waiting: Call[] = [];
     const started = new Promise<void>((resolve) => afterBurst(deps, waiting, resolve));
     const lane = { waiting, ended: started.then(() => work(tenant, waiting)) };

@@ -4,7 +4,7 @@ import { createSecureContext } from 'node:tls';
 import type { Clock, Millis } from '../core/clock.ts';
 import { codeOf, StartRefused } from '../core/errors.ts';
 import { printable, problemLine, type Setting } from '../core/setting.ts';
-import { pause } from '../core/sleep.ts';
+import { sleep } from '../core/sleep.ts';
 import type { Identity } from './x509.ts';
 
 /** Where the operator keeps a certificate and its key: LEAT_TLS_CERT and LEAT_TLS_KEY. */
@@ -62,10 +62,10 @@ export async function followCertificate(deps: RenewalDeps, signal: AbortSignal):
     deps.renew(found);
     identity = found;
   };
-  await pause(deps.clock, deps.everyMs, signal);
+  await sleep(deps.clock, deps.everyMs, signal);
   while (!signal.aborted) {
     await look().catch(deps.report);
-    await pause(deps.clock, deps.everyMs, signal);
+    await sleep(deps.clock, deps.everyMs, signal);
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * TLS for a machine of one's own (LEAT_TLS=local, contract section 16): an authority in the data
+ * TLS for a machine of one's own (LEAT_TLS=local, docs/http-api.md#local-certificate): an authority in the data
  * folder signs a certificate for the names that the service is reached by. A client trusts the
  * authority, which stays as it is for years while the certificate follows the names.
  */

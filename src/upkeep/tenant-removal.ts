@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../core/clock.ts';
 import type { Store } from '../store/port/store.ts';
-import { pause } from '../core/sleep.ts';
+import { sleep } from '../core/sleep.ts';
 
 /** A step aims at this time: publishing and delivering wait no longer for it. */
 const stepMs = 5;
@@ -32,7 +32,7 @@ export async function removeTenant(
     removed += step.removed;
     progress(removed);
     if (step.isDone) return removed;
-    await pause(clock, step.removed === 0 ? waitMs : restMs, signal);
+    await sleep(clock, step.removed === 0 ? waitMs : restMs, signal);
   }
 }
 

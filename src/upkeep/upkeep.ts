@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { Store } from '../store/port/store.ts';
 import { watchLag } from './lag.ts';
-import { pause } from '../core/sleep.ts';
+import { sleep } from '../core/sleep.ts';
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
 
 export interface UpkeepSettings {
@@ -74,7 +74,7 @@ export function createUpkeep(deps: UpkeepDeps): Upkeep {
     run: async (signal) => {
       while (!signal.aborted) {
         await round(signal).catch((error: unknown) => report(error, 'round'));
-        await pause(clock, settings.everyMs, signal);
+        await sleep(clock, settings.everyMs, signal);
       }
       await store.upkeep.resign(leader).catch((error: unknown) => report(error, 'resign'));
     },
@@ -224,7 +224,7 @@ async function work(
       done.set(job.what, (done.get(job.what) ?? 0) + count);
     }
     queue.push(jobs);
-    await pause(clock, Math.min(pauseMaxMs, Math.max(1, clock.elapsedMs() - beganMs)), signal);
+    await sleep(clock, Math.min(pauseMaxMs, Math.max(1, clock.elapsedMs() - beganMs)), signal);
   }
   for (const [what, count] of done) log.info({ what, count }, 'upkeep');
 }

@@ -3,10 +3,10 @@ import { describe, test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import type { Alert } from '../../src/alerting/alert.ts';
 import type { Clock } from '../../src/core/clock.ts';
-import { type Courier, createCourier } from '../../src/alerting/dispatcher.ts';
+import { type AlertDispatcher, createAlertDispatcher } from '../../src/alerting/dispatcher.ts';
 import { createAlertLog } from '../../src/alerting/log-channel.ts';
 import { createAlertMail } from '../../src/alerting/mail-channel.ts';
-import type { AlertSender } from '../../src/alerting/channel.ts';
+import type { AlertChannel } from '../../src/alerting/channel.ts';
 import { createAlertWebhook } from '../../src/alerting/webhook-channel.ts';
 import { createManualClock } from '../helpers/clock.ts';
 import { type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
@@ -17,7 +17,7 @@ const settings = {
   atOnce: 4,
   timeoutMs: 10_000,
   failuresInARowMax: 16,
-  tourMs: 60_000,
+  runMs: 60_000,
   turnMs: 5000,
   closingMs: 3000,
 };
@@ -35,20 +35,20 @@ function alertsOf(count: number): Alert[] {
   }));
 }
 
-function courierOf(senders: readonly AlertSender[], clock: Clock = systemClock) {
+function dispatcherOf(channels: readonly AlertChannel[], clock: Clock = systemClock) {
   const reports: string[] = [];
-  const courier: Courier = createCourier({
+  const dispatcher: AlertDispatcher = createAlertDispatcher({
     clock,
-    senders,
+    channels,
     settings,
     report: (alert, place, reason = 'sent') => {
       reports.push(`${alert.stream?.id} ${place}: ${reason}`);
     },
   });
-  return { courier, reports };
+  return { dispatcher, reports };
 }
 
-function webhookAt(url: string): AlertSender {
+function webhookAt(url: string): AlertChannel {
   return createAlertWebhook({ fetch, url, userAgent: 'Leat/1.2.3' });
 }
 
@@ -73,12 +73,12 @@ describe('a tour', () => {
     const mails = await startMailServer();
     t.after(() => mails.close());
     const smtpUrl = `smtp://127.0.0.1:${mails.port}`;
-    const { courier, reports } = courierOf([
+    const { dispatcher, reports } = dispatcherOf([
       webhookAt(endpoint.url),
       createAlertMail({ smtpUrl, to: 'ops@example.com' }),
     ]);
     const outbox = { webhook: alertsOf(30), email: alertsOf(10) };
-    assert.deepEqual(await courier.begin(never).deliver(outbox, domain, kept), {});
+    assert.deepEqual(await dispatcher.begin(never).deliver(outbox, domain, kept), {});
     const posted = endpoint.arrivals.map(({ body }) => streamIn(body));
     assert.deepEqual(
       posted.toSorted(),
@@ -101,16 +101,18 @@ describe('a tour', () => {
       });
     });
     t.after(() => endpoint.close());
-    const { courier } = courierOf([webhookAt(endpoint.url)]);
-    const left = await courier.begin(never).deliver({ webhook: alertsOf(2000) }, domain, kept);
+    const { dispatcher } = dispatcherOf([webhookAt(endpoint.url)]);
+    const left = await dispatcher.begin(never).deliver({ webhook: alertsOf(2000) }, domain, kept);
     assert.deepEqual([left, endpoint.arrivals.length], [{}, 2000]);
     assert.ok(most <= 4, `${most} at once`);
   });
 
   test('puts what is refused behind the others, and these are sent', async (t) => {
     const endpoint = await receive(t, ['est_0', 'est_3']);
-    const { courier, reports } = courierOf([webhookAt(endpoint.url)]);
-    const { webhook } = await courier.begin(never).deliver({ webhook: alertsOf(20) }, domain, kept);
+    const { dispatcher, reports } = dispatcherOf([webhookAt(endpoint.url)]);
+    const { webhook } = await dispatcher
+      .begin(never)
+      .deliver({ webhook: alertsOf(20) }, domain, kept);
     const left = webhook?.map(({ stream }) => stream?.id);
     assert.deepEqual(left?.toSorted(), ['est_0', 'est_3']);
     assert.ok(reports.includes('est_3 webhook: status 500'));
@@ -120,19 +122,19 @@ describe('a tour', () => {
   test('does not try all where nobody is, and goes on with the next tenant elsewhere', async (t) => {
     const mails = await startMailServer();
     t.after(() => mails.close());
-    const { courier, reports } = courierOf([
+    const { dispatcher, reports } = dispatcherOf([
       webhookAt(`http://127.0.0.1:${await freePort()}/hook`),
       createAlertMail({ smtpUrl: `smtp://127.0.0.1:${mails.port}`, to: 'ops@example.com' }),
     ]);
-    const tour = courier.begin(never);
-    const first = await tour.deliver({ webhook: alertsOf(100) }, domain, kept);
+    const run = dispatcher.begin(never);
+    const first = await run.deliver({ webhook: alertsOf(100) }, domain, kept);
     const tried = reports.length;
     assert.ok(tried >= 16 && tried < 24, `${tried} tried`);
     assert.equal(first.webhook?.length, 100);
-    const second = await tour.deliver({ webhook: alertsOf(1), email: alertsOf(1) }, domain, kept);
+    const second = await run.deliver({ webhook: alertsOf(1), email: alertsOf(1) }, domain, kept);
     assert.deepEqual([second.webhook?.length, second.email], [1, undefined]);
     assert.deepEqual(reports.slice(tried), ['est_0 email: sent']);
-    const again = await courier.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    const again = await dispatcher.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
     assert.equal(again.webhook?.length, 1);
     assert.equal(reports.length, tried + 2);
   });
@@ -141,9 +143,9 @@ describe('a tour', () => {
     const silent = await startEndpoint(() => undefined);
     t.after(() => silent.close());
     const clock = createManualClock();
-    const { courier, reports } = courierOf([webhookAt(silent.url)], clock);
-    const tour = courier.begin(never);
-    const delivered = tour.deliver({ webhook: alertsOf(5) }, domain, kept);
+    const { dispatcher, reports } = dispatcherOf([webhookAt(silent.url)], clock);
+    const run = dispatcher.begin(never);
+    const delivered = run.deliver({ webhook: alertsOf(5) }, domain, kept);
     await silent.arrival(4);
     await clock.advance(9_999);
     assert.equal(reports.length, 0);
@@ -156,7 +158,7 @@ describe('a tour', () => {
     // Looking at the next tenant takes long; that was no sending.
     await clock.advance(60_000);
     for (const count of [6, 7]) {
-      const more = tour.deliver({ webhook: alertsOf(1) }, domain, kept);
+      const more = run.deliver({ webhook: alertsOf(1) }, domain, kept);
       await silent.arrival(count);
       await clock.advance(20_000);
       assert.equal((await more).webhook?.length, 1);
@@ -166,15 +168,15 @@ describe('a tour', () => {
 
   test('sends for a minute in all', async () => {
     const clock = createManualClock();
-    const slow: AlertSender = {
-      place: 'webhook',
+    const slow: AlertChannel = {
+      name: 'webhook',
       send: () => new Promise((resolve) => clock.after(9000, resolve)),
     };
-    const { courier } = courierOf([slow], clock);
-    const tour = courier.begin(never);
+    const { dispatcher } = dispatcherOf([slow], clock);
+    const run = dispatcher.begin(never);
     const left: (number | undefined)[] = [];
     for (let tenant = 0; tenant < 3; tenant++) {
-      const delivered = tour.deliver({ webhook: alertsOf(16) }, domain, kept);
+      const delivered = run.deliver({ webhook: alertsOf(16) }, domain, kept);
       await clock.advance(10 * 60_000);
       left.push((await delivered).webhook?.length);
     }
@@ -198,8 +200,8 @@ describe('a tour', () => {
       url: endless.url,
       userAgent: 'Leat/1.2.3',
     });
-    const { courier, reports } = courierOf([sender], clock);
-    const delivered = courier.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    const { dispatcher, reports } = dispatcherOf([sender], clock);
+    const delivered = dispatcher.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
     await headCame.promise;
     await clock.advance(10_000);
     assert.deepEqual(await delivered, {});
@@ -208,9 +210,9 @@ describe('a tour', () => {
 
   test('leaves a sender behind that does not end when it is cut off', async () => {
     const clock = createManualClock();
-    const stuck: AlertSender = { place: 'webhook', send: () => new Promise(() => undefined) };
-    const { courier, reports } = courierOf([stuck], clock);
-    const delivered = courier.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    const stuck: AlertChannel = { name: 'webhook', send: () => new Promise(() => undefined) };
+    const { dispatcher, reports } = dispatcherOf([stuck], clock);
+    const delivered = dispatcher.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
     await clock.advance(11_000);
     assert.equal((await delivered).webhook?.length, 1);
     assert.deepEqual(reports, ['est_0 webhook: no answer within 10 s']);
@@ -223,9 +225,9 @@ describe('a tour', () => {
     });
     t.after(() => slow.close());
     const clock = createManualClock();
-    const { courier, reports } = courierOf([webhookAt(slow.url)], clock);
+    const { dispatcher, reports } = dispatcherOf([webhookAt(slow.url)], clock);
     const heard: number[] = [];
-    const left = await courier.begin(never).deliver({ webhook: alertsOf(100) }, domain, (so) => {
+    const left = await dispatcher.begin(never).deliver({ webhook: alertsOf(100) }, domain, (so) => {
       heard.push(so.webhook?.length ?? 0);
       return Promise.resolve(heard.length < 3);
     });
@@ -242,8 +244,8 @@ describe('a tour', () => {
     t.after(() => silent.close());
     const clock = createManualClock();
     const end = new AbortController();
-    const { courier, reports } = courierOf([webhookAt(silent.url)], clock);
-    const delivered = courier.begin(end.signal).deliver({ webhook: alertsOf(9) }, domain, kept);
+    const { dispatcher, reports } = dispatcherOf([webhookAt(silent.url)], clock);
+    const delivered = dispatcher.begin(end.signal).deliver({ webhook: alertsOf(9) }, domain, kept);
     await silent.arrival(4);
     end.abort();
     await clock.advance(3000);
@@ -259,8 +261,8 @@ describe('a tour', () => {
 test('an alert without a place is a log entry of level error, told in one sentence', async () => {
   const entries: [fields: object, message: string][] = [];
   const sender = createAlertLog({ error: (...entry) => entries.push(entry) }, systemClock);
-  const { courier } = courierOf([sender]);
-  assert.deepEqual(await courier.begin(never).deliver({ log: alertsOf(1) }, domain, kept), {});
+  const { dispatcher } = dispatcherOf([sender]);
+  assert.deepEqual(await dispatcher.begin(never).deliver({ log: alertsOf(1) }, domain, kept), {});
   assert.deepEqual(entries, [
     [
       {

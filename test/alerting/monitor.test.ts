@@ -6,14 +6,14 @@ import { StoreUnavailable } from '../../src/core/errors.ts';
 import { type Alert, isStreamAlert } from '../../src/alerting/alert.ts';
 import type { Millis } from '../../src/core/clock.ts';
 import type { Attempt, Failure } from '../../src/core/types.ts';
-import { createCourier } from '../../src/alerting/dispatcher.ts';
-import { type AlertSender, AlertNotSent } from '../../src/alerting/channel.ts';
+import { createAlertDispatcher } from '../../src/alerting/dispatcher.ts';
+import { type AlertChannel, AlertNotSent } from '../../src/alerting/channel.ts';
 import { createAlertWebhook } from '../../src/alerting/webhook-channel.ts';
 import { createMonitor, type MonitorDeps } from '../../src/alerting/monitor.ts';
 import { createSystemAlerts } from '../../src/alerting/system-alerts.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { FailureQuery } from '../../src/store/port/deliveries.ts';
-import type { TroubledStream } from '../../src/store/port/alert-state.ts';
+import type { FailingStream } from '../../src/store/port/alert-state.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import { waitFor } from '../helpers/leat.ts';
@@ -44,8 +44,8 @@ async function open(t: TestContext, clock: ManualClock) {
   const logged: string[] = [];
   const errors: unknown[] = [];
   let refusing = false;
-  const sender: AlertSender = {
-    place: 'webhook',
+  const sender: AlertChannel = {
+    name: 'webhook',
     send: ({ alert }) => {
       if (refusing) return Promise.reject(new AlertNotSent('no'));
       told.push(brief(alert));
@@ -55,11 +55,11 @@ async function open(t: TestContext, clock: ManualClock) {
   const deps = {
     store: {
       tenants: store.tenants,
-      looks: looksOf(store.looks, troubles),
+      alertState: looksOf(store.alertState, troubles),
       deliveries: listOf(troubles),
     },
     clock,
-    courier: courierOf(clock, sender),
+    dispatcher: dispatcherOf(clock, sender),
     limits,
     settings,
     system: createSystemAlerts(),
@@ -93,12 +93,12 @@ async function open(t: TestContext, clock: ManualClock) {
   };
 }
 
-function courierOf(clock: ManualClock, sender: AlertSender) {
+function dispatcherOf(clock: ManualClock, sender: AlertChannel) {
   const patience = { timeoutMs: 10_000, failuresInARowMax: 16, closingMs: 3000 };
-  return createCourier({
+  return createAlertDispatcher({
     clock,
-    senders: [sender],
-    settings: { ...patience, atOnce: 4, tourMs: minute, turnMs: 5000 },
+    channels: [sender],
+    settings: { ...patience, atOnce: 4, runMs: minute, turnMs: 5000 },
     report: () => undefined,
   });
 }
@@ -109,19 +109,19 @@ function brief(alert: Alert): string {
   return `${stream.id} ${kind} ${newFailures}`;
 }
 
-function looksOf(looks: MonitorDeps['store']['looks'], troubles: readonly Trouble[]) {
+function looksOf(alertState: MonitorDeps['store']['alertState'], troubles: readonly Trouble[]) {
   return {
-    last: looks.last,
-    record: looks.record,
+    last: alertState.last,
+    record: alertState.record,
     standings: async (tenants: readonly number[]) => {
-      const standings = await looks.standings(tenants);
-      return standings.map(({ last }) => ({ last, mayBeTroubled: troubles.length > 0 }));
+      const standings = await alertState.standings(tenants);
+      return standings.map(({ last }) => ({ last, mayBeFailing: troubles.length > 0 }));
     },
-    troubled: (_tenant: number, { since }: { readonly since: Millis }) => {
+    failingStreams: (_tenant: number, { since }: { readonly since: Millis }) => {
       // PostgreSQL takes nothing else for an instant.
       assert.ok(Number.isInteger(since));
       const ids = [...new Set(troubles.map(({ stream }) => stream))].toSorted();
-      const streams = ids.map((id): TroubledStream => {
+      const streams = ids.map((id): FailingStream => {
         const own = troubles.filter(({ stream }) => stream === id);
         const news = own.filter(({ failedAt }) => failedAt > since);
         return {
@@ -182,7 +182,7 @@ describe('a look', () => {
     assert.deepEqual(told.splice(0), ['a delivery_failures 1', 'b delivery_failures 1']);
     // A node whose clock is ahead.
     troubles.push(failureOf('a', clock.now() + 20_000));
-    for (let looks = 0; looks < 5; looks++) await clock.advance(minute);
+    for (let alertState = 0; alertState < 5; alertState++) await clock.advance(minute);
     assert.deepEqual(told, ['a delivery_failures 1']);
     assert.deepEqual(logged.toSorted(), troubles.map(({ eventId }) => eventId).toSorted());
     assert.deepEqual(errors, []);
@@ -193,7 +193,7 @@ describe('a look', () => {
     const { start, troubles, told, logged } = await open(t, clock);
     for (let index = 0; index < 1234; index++) troubles.push(failureOf('a', clock.now() - index));
     start();
-    for (let looks = 0; looks < 4; looks++) await clock.advance(minute);
+    for (let alertState = 0; alertState < 4; alertState++) await clock.advance(minute);
     assert.deepEqual(told.slice(0, 1), ['a delivery_failures 1234']);
     assert.equal(new Set(logged).size, 1234);
     assert.equal(logged.length, 1234);
@@ -203,16 +203,16 @@ describe('a look', () => {
   test('of a tenant without trouble writes nothing, and finds what comes later in time', async (t) => {
     const clock = createManualClock();
     const site = await open(t, clock);
-    const { looks } = site.deps.store;
+    const { alertState } = site.deps.store;
     let records = 0;
-    const counted: typeof looks = {
-      ...looks,
+    const counted: typeof alertState = {
+      ...alertState,
       record: (...args) => {
         records += 1;
-        return looks.record(...args);
+        return alertState.record(...args);
       },
     };
-    site.start({ store: { ...site.deps.store, looks: counted } });
+    site.start({ store: { ...site.deps.store, alertState: counted } });
     await clock.advance(5 * minute);
     assert.equal(records, 0);
     site.troubles.push(failureOf('a', clock.now()));
@@ -237,10 +237,10 @@ describe('a look', () => {
     const clock = createManualClock();
     const { start, troubles, told, logged } = await open(t, clock);
     const stops = [start(), start(), start()];
-    for (let looks = 1; looks <= 4; looks++) {
+    for (let alertState = 1; alertState <= 4; alertState++) {
       troubles.push(failureOf('a', clock.now()));
       await clock.advance(minute);
-      assert.equal(told.length, looks);
+      assert.equal(told.length, alertState);
     }
     await stops[0]?.();
     troubles.push(failureOf('a', clock.now()));
@@ -273,22 +273,22 @@ describe('a look', () => {
   test('that was cut short by the store is made anew, and nothing is told twice', async (t) => {
     const clock = createManualClock();
     const site = await open(t, clock);
-    const { looks } = site.deps.store;
+    const { alertState } = site.deps.store;
     let write = 0;
     /** Which writes fail, 1-indexed from when this was set. */
     let failing: readonly number[] = [];
-    const flaky: typeof looks = {
-      ...looks,
+    const flaky: typeof alertState = {
+      ...alertState,
       record: (...args) =>
         failing.includes(++write)
           ? Promise.reject(new StoreUnavailable('gone'))
-          : looks.record(...args),
+          : alertState.record(...args),
     };
     const fail = (...writes: number[]): void => {
       write = 0;
       failing = writes;
     };
-    site.start({ store: { ...site.deps.store, looks: flaky } });
+    site.start({ store: { ...site.deps.store, alertState: flaky } });
     await clock.advance(0);
     // Before it was read, and before the alerts are sent.
     for (const first of [1, 2]) {
@@ -459,14 +459,14 @@ describe('a condition of a node or the store', () => {
   test('stays queued while the store is away', async (t) => {
     const clock = createManualClock();
     const site = await open(t, clock);
-    const { looks } = site.deps.store;
+    const { alertState } = site.deps.store;
     let isAway = true;
-    const flaky: typeof looks = {
-      ...looks,
+    const flaky: typeof alertState = {
+      ...alertState,
       record: (...args) =>
-        isAway ? Promise.reject(new StoreUnavailable('gone')) : looks.record(...args),
+        isAway ? Promise.reject(new StoreUnavailable('gone')) : alertState.record(...args),
     };
-    site.start({ store: { ...site.deps.store, looks: flaky } });
+    site.start({ store: { ...site.deps.store, alertState: flaky } });
     site.deps.system.raise(skew);
     await clock.advance(minute);
     assert.deepEqual(site.told, []);
@@ -492,7 +492,7 @@ test('ten thousand streams that fail at once are one alert each, a handful at a 
   t.after(() => endpoint.close());
   const many = Array.from({ length: 10_000 }, (_, index) => failureOf(`est_${index}`, clock.now()));
   const byStream = new Map(many.map((one) => [one.stream, one]));
-  const troubled = many.map(({ stream: id }): TroubledStream => {
+  const failingStreams = many.map(({ stream: id }): FailingStream => {
     const health = { consecutive: 1, total: 1 };
     return { id, name: id, status: 'enabled', health, disabledAt: undefined, failedWithin: true };
   });
@@ -501,19 +501,22 @@ test('ten thousand streams that fail at once are one alert each, a handful at a 
     listFailures: (tenant: number, stream: string, query: FailureQuery) =>
       listOf([byStream.get(stream) ?? failureOf('', 0)]).listFailures(tenant, stream, query),
   };
-  const looks = {
-    ...store.looks,
-    troubled: () => Promise.resolve(troubled),
+  const alertState = {
+    ...store.alertState,
+    failingStreams: () => Promise.resolve(failingStreams),
     standings: (tenants: readonly number[]) =>
-      Promise.resolve(tenants.map(() => ({ last: undefined, mayBeTroubled: true }))),
+      Promise.resolve(tenants.map(() => ({ last: undefined, mayBeFailing: true }))),
   };
   const sender = createAlertWebhook({ fetch, url: endpoint.url, userAgent: 'Leat/1.2.3' });
-  site.start({ courier: courierOf(clock, sender), store: { ...store, looks, deliveries } });
+  site.start({
+    dispatcher: dispatcherOf(clock, sender),
+    store: { ...store, alertState, deliveries },
+  });
   await waitFor('all of them', () => posted.size === 10_000, {
     progress: () => posted.size,
   });
   const kept = await waitFor('the look to be over', async () => {
-    const last = await site.store.looks.last(1);
+    const last = await site.store.alertState.last(1);
     return last?.state.includes('"outbox":{}') === true ? last.state : undefined;
   });
   assert.ok(most <= 4, `${most} at once`);

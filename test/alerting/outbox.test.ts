@@ -57,9 +57,9 @@ describe('what waits to be sent', () => {
 
   test('never loses a failure from the count, however looks and streams mix', () => {
     const streams = fc.constantFrom('a', 'b', 'c');
-    const looks = fc.array(fc.array(fc.record({ id: streams, newFailures: fc.nat(9) })));
+    const alertState = fc.array(fc.array(fc.record({ id: streams, newFailures: fc.nat(9) })));
     fc.assert(
-      fc.property(looks, (history) => {
+      fc.property(alertState, (history) => {
         let outbox: Outbox = {};
         for (const look of history) {
           const alerts = look.map(({ id, newFailures }) => alertOf(id, { newFailures }));

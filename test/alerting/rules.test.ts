@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import {
-  type AlarmState,
-  decideAlerts,
-  type Look,
-  nothingTold,
-  type Observed,
+  type NotifiedState,
+  evaluate,
+  type Snapshot,
+  initialState,
+  type StreamHealth,
 } from '../../src/alerting/rules.ts';
 import type { StreamAlert } from '../../src/alerting/alert.ts';
 
 const limits = { consecutive: 500, total: 5000 };
-const calm: Observed = {
+const calm: StreamHealth = {
   id: 'est_1',
   name: 'crm',
   status: 'enabled',
@@ -23,18 +23,18 @@ const calm: Observed = {
 };
 
 /** What looks tell one after the other, in short. */
-function tell(...looks: readonly (readonly Partial<Observed>[])[]): string[][] {
-  let state = nothingTold;
-  return looks.map((streams, index) => {
+function tell(...alertState: readonly (readonly Partial<StreamHealth>[])[]): string[][] {
+  let state = initialState;
+  return alertState.map((streams, index) => {
     const look = lookAt(index, streams);
-    const decided = decideAlerts(state, look, limits);
+    const decided = evaluate(state, look, limits);
     // As it is kept.
-    state = JSON.parse(JSON.stringify(decided.state)) as AlarmState;
+    state = JSON.parse(JSON.stringify(decided.state)) as NotifiedState;
     return decided.alerts.map(brief);
   });
 }
 
-function lookAt(at: number, streams: readonly Partial<Observed>[]): Look {
+function lookAt(at: number, streams: readonly Partial<StreamHealth>[]): Snapshot {
   return { tenant: 'main', at, streams: streams.map((stream) => ({ ...calm, ...stream })) };
 }
 
@@ -57,7 +57,7 @@ describe('new failures', () => {
     const look = lookAt(5, [
       { newFailures: 12, total: 340, consecutive: 12, lastError: 'timeout' },
     ]);
-    assert.deepEqual(decideAlerts(nothingTold, look, limits).alerts, [
+    assert.deepEqual(evaluate(initialState, look, limits).alerts, [
       {
         kind: 'delivery_failures',
         tenant: 'main',
@@ -155,7 +155,7 @@ describe('a limit that comes near', () => {
 
 describe('whatever a stream goes through', () => {
   const counter = fc.nat(12);
-  const looks = fc.array(
+  const alertState = fc.array(
     fc.uniqueArray(
       fc.record({
         id: fc.constantFrom('est_1', 'est_2', 'est_3'),
@@ -171,12 +171,12 @@ describe('whatever a stream goes through', () => {
   const small = { consecutive: 10, total: 10 };
 
   /** Each look with what it told and what was kept after it. */
-  function play(history: readonly (readonly Partial<Observed>[])[]) {
-    let state = nothingTold;
+  function play(history: readonly (readonly Partial<StreamHealth>[])[]) {
+    let state = initialState;
     return history.map((streams, at) => {
       const before = state;
       const look = lookAt(at, streams);
-      const { alerts, state: after } = decideAlerts(state, look, small);
+      const { alerts, state: after } = evaluate(state, look, small);
       state = after;
       return { before, look, alerts, after };
     });
@@ -184,7 +184,7 @@ describe('whatever a stream goes through', () => {
 
   test('a look tells each kind once for a stream, and of streams in trouble only', () => {
     fc.assert(
-      fc.property(looks, (history) => {
+      fc.property(alertState, (history) => {
         for (const { look, alerts } of play(history)) {
           const keys = alerts.map(({ kind, stream }) => `${kind} ${stream.id}`);
           assert.equal(new Set(keys).size, keys.length);
@@ -197,7 +197,7 @@ describe('whatever a stream goes through', () => {
 
   test('new failures are told exactly where there are some, and with their number', () => {
     fc.assert(
-      fc.property(looks, (history) => {
+      fc.property(alertState, (history) => {
         for (const { look, alerts } of play(history)) {
           const told = alerts.filter(({ kind }) => kind === 'delivery_failures').map(brief);
           const wanted = look.streams.filter(({ newFailures }) => newFailures > 0);
@@ -212,9 +212,9 @@ describe('whatever a stream goes through', () => {
 
   test('a look that finds the same once more tells nothing of limits and disablings', () => {
     fc.assert(
-      fc.property(looks, (history) => {
+      fc.property(alertState, (history) => {
         for (const { look, after } of play(history)) {
-          const again = decideAlerts(after, look, small);
+          const again = evaluate(after, look, small);
           assert.deepEqual(
             again.alerts.filter(({ kind }) => kind !== 'delivery_failures'),
             [],
@@ -229,12 +229,12 @@ describe('whatever a stream goes through', () => {
     const totals = fc.array(fc.nat(1100), { maxLength: 60 });
     fc.assert(
       fc.property(totals, (history) => {
-        let state = nothingTold;
+        let state = initialState;
         /** By step, the lowest value since the step was told last. */
         const lowest = new Map<number, number>();
         for (const total of history) {
           const look = lookAt(0, [{ total }]);
-          const decided = decideAlerts(state, look, { consecutive: 1, total: 1000 });
+          const decided = evaluate(state, look, { consecutive: 1, total: 1000 });
           for (const [step, low] of lowest) lowest.set(step, Math.min(low, total));
           const percent = decided.alerts[0]?.percent;
           if (percent !== undefined) {
@@ -251,9 +251,9 @@ describe('whatever a stream goes through', () => {
 
   test('what is kept of a stream without trouble is nothing', () => {
     fc.assert(
-      fc.property(looks, (history) => {
+      fc.property(alertState, (history) => {
         const quiet = [...history, []];
-        assert.deepEqual(play(quiet).at(-1)?.after, nothingTold);
+        assert.deepEqual(play(quiet).at(-1)?.after, initialState);
       }),
     );
   });

@@ -47,11 +47,11 @@ async function past(count: number): Promise<Past> {
   await scene.settle(owned, { cursor, outcomes: events.map((event) => delivered(event)) });
   const send = async (replay: string): Promise<string[]> => {
     const ask = { ...raiseOf({ ...owned, cursor }), replay, take: 100, waitingMax: 100 };
-    await scene.store.replays.feed(ask);
+    await scene.store.replays.materialize(ask);
     const { rows } = await claimDue(scene, owned);
     const outcomes = rows.map(({ event }) => delivered(event, { kind: 'replay', hasRow: true }));
     await scene.settle(owned, { outcomes });
-    await scene.store.replays.feed(ask);
+    await scene.store.replays.materialize(ask);
     return rows.map(({ event }) => event.id);
   };
   return { stream, path: `/event-streams/${stream.id}/replay`, events, send };

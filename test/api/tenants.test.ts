@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
-import { createRemoteReader } from '../../src/api/http/client-address.ts';
+import { createClientAddressReader } from '../../src/api/http/client-address.ts';
 import { secondTenant } from '../auth/fixture.ts';
 import { exchange, requestText } from '../helpers/exchange.ts';
 import { openSite, type Site } from './fixture.ts';
@@ -56,7 +56,7 @@ describe('the remote', () => {
     const rawHeaders = ['Host', 'own'];
     const socket = { remoteAddress: peer };
     const request = { socket, headers, rawHeaders } as unknown as IncomingMessage;
-    const remote = createRemoteReader(trusted)(request);
+    const remote = createClientAddressReader(trusted)(request);
     return `${remote.address} ${remote.host}`;
   };
   const rows: [trusted: string[], peer: string, forwarded: string | undefined, remote: string][] = [

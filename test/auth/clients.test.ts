@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import {
   bootstrap,
   type Bootstrapped,
-  type BootstrapWish,
+  type BootstrapOptions,
   createTenant,
   renewBootstrap,
 } from '../../src/auth/bootstrap.ts';
@@ -31,8 +31,13 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-function start(wish: Partial<BootstrapWish> = {}, over: Store = store): Promise<Bootstrapped> {
-  const whole = { name: 'main', domain: 'localhost:8080', handOver: async () => {}, ...wish };
+function start(wish: Partial<BootstrapOptions> = {}, over: Store = store): Promise<Bootstrapped> {
+  const whole = {
+    name: 'main',
+    domain: 'localhost:8080',
+    deliverCredentials: async () => {},
+    ...wish,
+  };
   return bootstrap({ store: over, random, now }, whole);
 }
 
@@ -106,12 +111,12 @@ describe('the first start', () => {
   });
 
   test('is refused where a generated secret could not be shown', async () => {
-    await assert.rejects(start({ handOver: undefined }), (error) => {
+    await assert.rejects(start({ deliverCredentials: undefined }), (error) => {
       assert.ok(error instanceof StartRefused);
       assert.match(error.message, /^LEAT_BOOTSTRAP_CLIENT_ID: is required .*, for example LEAT_/);
       return true;
     });
-    const { generated } = await start({ handOver: undefined, client: operator });
+    const { generated } = await start({ deliverCredentials: undefined, client: operator });
     assert.equal(generated, undefined);
   });
 
@@ -122,15 +127,15 @@ describe('the first start', () => {
       assert.deepEqual(await clientIds(1), []);
       throw new Error('the disk is full');
     };
-    await assert.rejects(start({ handOver: failing }), /the disk is full/);
+    await assert.rejects(start({ deliverCredentials: failing }), /the disk is full/);
     const { tenant, generated } = await start({
-      handOver: async (made) => {
+      deliverCredentials: async (made) => {
         shown.push(made);
       },
     });
     assert.deepEqual(generated, shown[1]);
     assert.deepEqual(await clientIds(tenant.id), [generated?.clientId]);
-    await start({ handOver: failing });
+    await start({ deliverCredentials: failing });
     assert.equal(shown.length, 2, 'a later start has nothing to hand over');
   });
 
@@ -152,7 +157,7 @@ describe('the first start', () => {
 describe('a later start', () => {
   test('makes nothing anew', async () => {
     const first = await start();
-    const second = await start({ handOver: undefined });
+    const second = await start({ deliverCredentials: undefined });
     assert.equal(second.generated, undefined);
     assert.equal(second.tenant.id, first.tenant.id);
     assert.equal((await clientIds(first.tenant.id)).length, 1);

@@ -93,7 +93,7 @@ export async function openHouse(
     place?.store ?? (await openMemory({ now: () => time.at, skewMs: () => 0, skews: 0 }));
   const store = options.around?.(opened) ?? opened;
   const domain = options.domain ?? 'leat.example.com';
-  const wish = { name: 'main', domain, handOver: async () => {} };
+  const wish = { name: 'main', domain, deliverCredentials: async () => {} };
   const { tenant, generated } = await bootstrap({ store, random, now: clock.now() }, wish);
   if (generated === undefined) throw new Error('no bootstrap client');
   const watch = store.watch.bind(store);

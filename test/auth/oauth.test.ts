@@ -7,7 +7,7 @@ import { createRemoteJWKSet, exportJWK, jwtVerify, SignJWT } from 'jose';
 import * as oauth from 'oauth4webapi';
 import { registerOauth } from '../../src/api/oauth.ts';
 import { createRateLimiter } from '../../src/api/http/rate.ts';
-import { createRemoteReader } from '../../src/api/http/client-address.ts';
+import { createClientAddressReader } from '../../src/api/http/client-address.ts';
 import type { ApiLimits } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
@@ -58,7 +58,7 @@ async function openSite(): Promise<Site> {
     keyring: house.keyring,
     tenants: { of: () => tenant() },
     limiter: createRateLimiter({ clock: house.clock, settings }),
-    remoteOf: createRemoteReader([]),
+    clientAddressOf: createClientAddressReader([]),
     settings,
     clock: house.clock,
     log: { error: (fields) => logged.push('err' in fields ? fields.err : undefined) },

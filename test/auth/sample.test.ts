@@ -34,8 +34,8 @@ async function start(
     {
       name: 'main',
       domain: 'localhost:8080',
-      handOver: async () => {},
-      sample: wished === '' ? undefined : { audience: wished, handOver: show },
+      deliverCredentials: async () => {},
+      sample: wished === '' ? undefined : { audience: wished, deliverCredentials: show },
     },
   );
 }

@@ -6,7 +6,7 @@ import {
   createTokenVerifier,
   type Expected,
   type FoundKey,
-  type Verdict,
+  type TokenVerification,
 } from '../../src/auth/signature.ts';
 
 const ISSUER = 'https://issuer.example.com/';
@@ -34,7 +34,7 @@ function expecting(keyFor: () => FoundKey | Promise<FoundKey>, issuer = ISSUER):
 
 const ownKey = (): FoundKey => own.publicKey;
 
-function reasonOf(verdict: Verdict): string {
+function reasonOf(verdict: TokenVerification): string {
   return verdict.kind === 'valid' ? 'valid' : verdict.reason;
 }
 

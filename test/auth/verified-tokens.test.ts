@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createFresh } from '../../src/auth/ttl-cache.ts';
-import { createMemory } from '../../src/auth/verified-tokens.ts';
+import { createTtlCache } from '../../src/auth/ttl-cache.ts';
+import { createVerifiedTokens } from '../../src/auth/verified-tokens.ts';
 import { handClock } from './fixture.ts';
 
 describe('a memory', () => {
   test('never holds more entries than it may', () => {
-    const memory = createMemory<number>(100);
+    const memory = createVerifiedTokens<number>(100);
     let most = 0;
     for (let number = 0; number < 10_000; number += 1) {
       memory.set(`key ${number}`, number);
@@ -18,7 +18,7 @@ describe('a memory', () => {
   });
 
   test('keeps what is used while strangers come and go', () => {
-    const memory = createMemory<string>(100);
+    const memory = createVerifiedTokens<string>(100);
     memory.set('kept', 'value');
     for (let number = 0; number < 1_000; number += 1) {
       memory.set(`key ${number}`, 'x');
@@ -28,14 +28,14 @@ describe('a memory', () => {
   });
 
   test('forgets what is deleted, wherever it is held', () => {
-    const memory = createMemory<string>(4);
+    const memory = createVerifiedTokens<string>(4);
     for (const key of ['a', 'b', 'c']) memory.set(key, key);
     for (const key of ['a', 'b', 'c']) memory.delete(key);
     assert.deepEqual([memory.get('a'), memory.get('c'), memory.size], [undefined, undefined, 0]);
   });
 
   test('holds the newest value of a key once', () => {
-    const memory = createMemory<number>(4);
+    const memory = createVerifiedTokens<number>(4);
     for (let number = 0; number < 20; number += 1) memory.set('a', number);
     assert.deepEqual([memory.get('a'), memory.size], [19, 1]);
   });
@@ -43,8 +43,8 @@ describe('a memory', () => {
 
 describe('a fresh value', () => {
   const clock = handClock();
-  const freshOf = (): ReturnType<typeof createFresh<string>> =>
-    createFresh<string>({ clock, freshMs: 1_000, entriesMax: 10 });
+  const freshOf = (): ReturnType<typeof createTtlCache<string>> =>
+    createTtlCache<string>({ clock, freshMs: 1_000, entriesMax: 10 });
   const read = (value: string) => (): Promise<string> => Promise.resolve(value);
 
   test('is answered without a promise until it is too old', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { CommandFailed, exitCodeOf, failureOf } from '../../src/cli/http/errors.ts';
 import { connectionFailure } from '../../src/cli/http/http.ts';
-import { retryDelayMs, sendPatiently } from '../../src/cli/retry.ts';
+import { retryDelayMs, sendWithRetry } from '../../src/cli/retry.ts';
 import { createManualClock } from '../helpers/clock.ts';
 
 const whom = { url: 'http://localhost:8080', clientId: 'operator' };
@@ -119,7 +119,7 @@ describe('a repeat', () => {
     const clock = createManualClock();
     const notes: string[] = [];
     let sent = 0;
-    const answered = sendPatiently(
+    const answered = sendWithRetry(
       async () => {
         sent++;
         return { status: 429, headers: { 'retry-after': '2' }, text: '' };

@@ -10,7 +10,7 @@ import { pathOf } from '../../src/cli/http/client.ts';
 import { CommandFailed, exitCodes, failureOf } from '../../src/cli/http/errors.ts';
 import { terminalSafe } from '../../src/cli/json.ts';
 import { addServiceExamples } from '../../src/cli/service-examples.ts';
-import { linesOf } from '../../src/cli/read-lines.ts';
+import { readLines } from '../../src/cli/read-lines.ts';
 import { leatProgram, waitFor } from '../helpers/leat.ts';
 import { openShell } from './shell.ts';
 
@@ -166,7 +166,7 @@ describe('a part of a path', () => {
 
 describe('the lines of a text', () => {
   const read = (...pieces: readonly Buffer[]) =>
-    Array.fromAsync(linesOf(ReadableStream.from(pieces) as unknown as AsyncIterable<Uint8Array>));
+    Array.fromAsync(readLines(ReadableStream.from(pieces) as unknown as AsyncIterable<Uint8Array>));
 
   test('end at LF or CRLF alone, wherever the pieces end', async () => {
     const whole = Buffer.from('\uFEFFa\u2028ü\r\n\r\n\uFEFFb\u0085\n', 'utf8');

@@ -214,7 +214,7 @@ describe('a refusal', () => {
       AUTH0_CLIENT_ID: client_id,
       AUTH0_CLIENT_SECRET: client_secret,
     });
-    // The tool takes the part behind a comma of the message for the scopes: contract section 19.
+    // The tool takes the part behind a comma of the message for the scopes: docs/http-api.md#client-compatibility.
     assert.match(stdout + stderr, /Cannot retrieve eventStreams due to missing scopes: *\n/);
   });
 

@@ -7,7 +7,7 @@ import {
   outcomeOf,
   prepareRequest,
   rowsMore,
-  targetOf,
+  requestTemplateOf,
   type Attempt,
 } from '../../src/delivery/attempt.ts';
 import { answered, headerOf, ok } from '../helpers/transport.ts';
@@ -40,8 +40,8 @@ function attemptOf(given: Partial<Attempt> = {}): Attempt {
     startedMs: 1000,
     hasRow: false,
     settled: false,
-    target: targetOf(streamOf(), settings),
-    post: undefined,
+    template: requestTemplateOf(streamOf(), settings),
+    request: undefined,
     ...given,
   };
 }
@@ -50,12 +50,12 @@ describe('a request', () => {
   test('has the path and the query of the endpoint, and its origin', () => {
     const endpoint = 'https://hooks.example.net:8443/a%20b/c?x=1&y=%2F';
     const stream = withAuthorization({ method: 'bearer', token: 't' });
-    const target = targetOf(
+    const template = requestTemplateOf(
       { ...stream, destination: { ...stream.destination, endpoint } },
       settings,
     );
-    assert.equal(target.origin, 'https://hooks.example.net:8443');
-    assert.equal(target.path, '/a%20b/c?x=1&y=%2F');
+    assert.equal(template.origin, 'https://hooks.example.net:8443');
+    assert.equal(template.path, '/a%20b/c?x=1&y=%2F');
   });
 
   const authorizations: [Authorization, header: string, value: string][] = [
@@ -75,19 +75,23 @@ describe('a request', () => {
   ];
   for (const [authorization, header, value] of authorizations) {
     test(`says who calls by ${authorization.method}`, () => {
-      const target = targetOf(withAuthorization(authorization), settings);
-      assert.equal(headerOf(prepareRequest(target, event, now), header), value);
+      const template = requestTemplateOf(withAuthorization(authorization), settings);
+      assert.equal(headerOf(prepareRequest(template, event, now), header), value);
     });
   }
 
   test('is the envelope with the stream in it', () => {
-    const { body } = prepareRequest(targetOf(streamOf(), settings), event, now);
+    const { body } = prepareRequest(requestTemplateOf(streamOf(), settings), event, now);
     assert.equal(body, '{"id":"evt_1","svcstream":"est_1"}');
   });
 
   test('is signed as another implementation verifies it', () => {
     const seconds = Math.floor(Date.now() / 1000);
-    const request = prepareRequest(targetOf(streamOf(), settings), event, seconds * 1000 + 999);
+    const request = prepareRequest(
+      requestTemplateOf(streamOf(), settings),
+      event,
+      seconds * 1000 + 999,
+    );
     const headers = Object.fromEntries(
       ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => [
         name,
@@ -100,7 +104,7 @@ describe('a request', () => {
 
   test('is signed by every secret that lives, newest first, and by none that expired', () => {
     const old = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
-    const target = targetOf(
+    const template = requestTemplateOf(
       streamOf({
         signingSecrets: [
           { secret, createdAt: 1, expiresAt: undefined },
@@ -110,7 +114,7 @@ describe('a request', () => {
       settings,
     );
     const signatures = (at: number) =>
-      headerOf(prepareRequest(target, event, at), 'webhook-signature')?.split(' ');
+      headerOf(prepareRequest(template, event, at), 'webhook-signature')?.split(' ');
     const [alone] = signatures(now) ?? [];
     assert.equal(signatures(now)?.length, 1);
     assert.equal(signatures(now - 1)?.length, 2);
@@ -159,10 +163,10 @@ describe('what is recorded of an attempt', () => {
     { method: 'custom_header', headerKey: 'X-Key', headerValue: 'open sesame' },
   ] as const) {
     test(`has no secret that was sent by ${authorization.method}, in any form`, () => {
-      const target = targetOf(withAuthorization(authorization), settings);
+      const template = requestTemplateOf(withAuthorization(authorization), settings);
       const basic = Buffer.from('ada:open sesame').toString('base64');
-      const echo = answered(500, `open sesame ${target.headers.join(' ')} ${secret}`);
-      const outcome = outcomeOf(attemptOf({ target }), echo, ended, settings);
+      const echo = answered(500, `open sesame ${template.headers.join(' ')} ${secret}`);
+      const outcome = outcomeOf(attemptOf({ template }), echo, ended, settings);
       assert.ok('error' in outcome);
       assert.doesNotMatch(outcome.error, /sesame|whsec/);
       assert.ok(!outcome.error.includes(basic));

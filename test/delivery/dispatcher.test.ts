@@ -1030,7 +1030,7 @@ describe('ending', () => {
 
 describe('many streams', () => {
   /** A scene that notes which streams each claim took. */
-  async function claiming(t: TestContext, claims: string[][]): Promise<DeliveryScene> {
+  async function claiming(t: TestContext, dueClaims: string[][]): Promise<DeliveryScene> {
     return createDeliveryScene(t, {
       through: (store) => ({
         ...store,
@@ -1038,7 +1038,7 @@ describe('many streams', () => {
           ...store.ownership,
           claim: async (...args) => {
             const answer = await store.ownership.claim(...args);
-            claims.push(answer.map(({ stream }) => stream.id));
+            dueClaims.push(answer.map(({ stream }) => stream.id));
             return answer;
           },
         },
@@ -1047,25 +1047,25 @@ describe('many streams', () => {
   }
 
   test('are owned without delay, some at a time', async (t) => {
-    const claims: string[][] = [];
-    const scene = await claiming(t, claims);
+    const dueClaims: string[][] = [];
+    const scene = await claiming(t, dueClaims);
     for (let count = 0; count < 600; count += 1) await scene.addStream({ types: [] });
     await scene.start();
     assert.equal(scene.dispatcher.state().streams, 600);
-    assert.ok(claims.every((ids) => ids.length <= 256));
-    assert.equal(new Set(claims.flat()).size, 600);
-    assert.equal(claims.flat().length, 600, 'each is claimed once');
+    assert.ok(dueClaims.every((ids) => ids.length <= 256));
+    assert.equal(new Set(dueClaims.flat()).size, 600);
+    assert.equal(dueClaims.flat().length, 600, 'each is claimed once');
   });
 
   test('those with events after their cursor are claimed first', async (t) => {
-    const claims: string[][] = [];
-    const scene = await claiming(t, claims);
+    const dueClaims: string[][] = [];
+    const scene = await claiming(t, dueClaims);
     for (let count = 0; count < 600; count += 1) await scene.addStream({ types: [] });
     const other = await addTenant(scene.store, 'other');
     const waiting = await scene.addStream({ tenant: other.id });
     await scene.store.log.append(other.id, [newEvent()]);
     await scene.start();
-    const claim = claims.findIndex((ids) => ids.includes(waiting.id));
+    const claim = dueClaims.findIndex((ids) => ids.includes(waiting.id));
     assert.equal(claim, 1, 'next after the first, which takes what comes first');
     assert.equal(scene.dispatcher.state().streams, 601);
     assert.equal(scene.transport.posts.length, 1);

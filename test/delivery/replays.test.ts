@@ -83,9 +83,9 @@ describe('a replay', () => {
         ...store,
         replays: {
           ...store.replays,
-          feed: (...args) => {
+          materialize: (...args) => {
             asked += 1;
-            return store.replays.feed(...args);
+            return store.replays.materialize(...args);
           },
         },
       }),
@@ -225,8 +225,8 @@ describe('a replay', () => {
         ...store,
         replays: {
           ...store.replays,
-          feed: async (...args) => {
-            const answer = await store.replays.feed(...args);
+          materialize: async (...args) => {
+            const answer = await store.replays.materialize(...args);
             lost += 1;
             return lost === 1 ? scene.unavailable() : answer;
           },
@@ -283,10 +283,10 @@ describe('replays of many streams at once', () => {
         ...store,
         replays: {
           ...store.replays,
-          feed: async (...args) => {
+          materialize: async (...args) => {
             commands.push('feed');
             if (holds) await held.promise;
-            return store.replays.feed(...args);
+            return store.replays.materialize(...args);
           },
         },
         deliveries: {

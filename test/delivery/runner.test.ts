@@ -68,9 +68,9 @@ describe('a runner', () => {
     const runner = runnerOf();
     runner.scannedTo = 20;
     runner.unsettled = 1;
-    assert.equal(runner.raise().cursor, 10);
+    assert.equal(runner.cursorUpdate().cursor, 10);
     runner.settled(1, 0, 10);
-    assert.equal(runner.raise().cursor, 20);
+    assert.equal(runner.cursorUpdate().cursor, 20);
   });
 
   test('that stops following has scanned what was appended until then', () => {

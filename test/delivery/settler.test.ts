@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
-import type { Outcome, SettleAnswer, SettleBatch } from '../../src/store/port/settlement.ts';
+import type { Outcome, SettleResult, SettleBatch } from '../../src/store/port/settlement.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { answered, ok, type ScriptedTransport } from '../helpers/transport.ts';
 import { createDeliveryScene, settings, type DeliveryScene } from './fixture.ts';
 
-type Settle = (batch: SettleBatch, store: Store) => Promise<SettleAnswer>;
+type Settle = (batch: SettleBatch, store: Store) => Promise<SettleResult>;
 
 /** A scene whose batches go through `settle`, and the batches that it saw. */
 async function settlerScene(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { StoreContentRefused, StoreReplaced, StoreUnavailable } from '../../src/core/errors.ts';
-import { createLane, createPatience } from '../../src/delivery/store-retry.ts';
+import { createSerialQueue, createStoreRetry } from '../../src/delivery/store-retry.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
 import { createManualClock } from '../helpers/clock.ts';
 
@@ -10,7 +10,7 @@ function patienceScene() {
   const reports: DeliveryReport[] = [];
   let recoveries = 0;
   let replacements = 0;
-  const patience = createPatience({
+  const storeRetry = createStoreRetry({
     clock,
     report: (report) => reports.push(report),
     recovered: () => (recoveries += 1),
@@ -18,7 +18,7 @@ function patienceScene() {
   });
   return {
     clock,
-    patience,
+    storeRetry,
     kinds: () => reports.map(({ kind }) => kind),
     recoveries: () => recoveries,
     replacements: () => replacements,
@@ -27,9 +27,9 @@ function patienceScene() {
 
 describe('patience with a store', () => {
   test('repeats until the work goes through, with growing pauses', async () => {
-    const { clock, patience } = patienceScene();
+    const { clock, storeRetry } = patienceScene();
     const at: number[] = [];
-    const work = patience.keepTrying(() => {
+    const work = storeRetry.run(() => {
       at.push(clock.elapsedMs());
       return at.length < 10
         ? Promise.reject(new StoreUnavailable('away'))
@@ -41,26 +41,26 @@ describe('patience with a store', () => {
   });
 
   test('reports an outage and its end once, whatever fails in it', async () => {
-    const { clock, patience, kinds, recoveries } = patienceScene();
+    const { clock, storeRetry, kinds, recoveries } = patienceScene();
     let away = true;
     const work = (): Promise<void> =>
       away ? Promise.reject(new StoreUnavailable('away')) : Promise.resolve();
-    const both = Promise.all([patience.keepTrying(work), patience.keepTrying(work)]);
+    const both = Promise.all([storeRetry.run(work), storeRetry.run(work)]);
     await clock.advance(5000);
-    assert.equal(patience.isTried, true);
+    assert.equal(storeRetry.isRetrying, true);
     assert.deepEqual(kinds(), ['store_unavailable']);
     away = false;
     await clock.advance(5000);
     await both;
-    assert.equal(patience.isTried, false);
+    assert.equal(storeRetry.isRetrying, false);
     assert.deepEqual(kinds(), ['store_unavailable', 'store_recovered']);
     assert.equal(recoveries(), 1);
   });
 
   test('repeats what fails for a bug too, and says that it is one', async () => {
-    const { clock, patience, kinds } = patienceScene();
+    const { clock, storeRetry, kinds } = patienceScene();
     let tries = 0;
-    const work = patience.keepTrying(() => {
+    const work = storeRetry.run(() => {
       tries += 1;
       return tries === 1 ? Promise.reject(new TypeError('a bug')) : Promise.resolve(tries);
     });
@@ -70,32 +70,32 @@ describe('patience with a store', () => {
   });
 
   test('does not repeat what is refused', async () => {
-    const { patience, kinds } = patienceScene();
-    const work = patience.keepTrying(() => Promise.reject(new StoreContentRefused('a text')));
+    const { storeRetry, kinds } = patienceScene();
+    const work = storeRetry.run(() => Promise.reject(new StoreContentRefused('a text')));
     await assert.rejects(work, StoreContentRefused);
     assert.deepEqual(kinds(), []);
   });
 
   test('asks nothing more once it is closed, and leaves no timer', async () => {
-    const { clock, patience } = patienceScene();
+    const { clock, storeRetry } = patienceScene();
     let asked = 0;
     const work = (): Promise<never> => {
       asked += 1;
       return Promise.reject(new StoreUnavailable('away'));
     };
-    void patience.keepTrying(work);
+    void storeRetry.run(work);
     await clock.advance(0);
-    patience.close();
-    void patience.keepTrying(work);
+    storeRetry.close();
+    void storeRetry.run(work);
     await clock.advance(60_000);
     assert.equal(asked, 1);
     assert.equal(clock.pending, 0);
   });
 
   test('abandons work that the store refuses because it was replaced', async () => {
-    const { clock, patience, kinds, replacements } = patienceScene();
+    const { clock, storeRetry, kinds, replacements } = patienceScene();
     let asked = 0;
-    void patience.keepTrying(() => {
+    void storeRetry.run(() => {
       asked += 1;
       return Promise.reject(new StoreReplaced('another one'));
     });
@@ -104,37 +104,37 @@ describe('patience with a store', () => {
   });
 
   test('keepTrying: work that ends with a replaced store is no outage any more, also without a reset', async () => {
-    const { clock, patience, kinds, recoveries } = patienceScene();
+    const { clock, storeRetry, kinds, recoveries } = patienceScene();
     const answers = [new StoreUnavailable('away'), new StoreReplaced('another one')];
-    void patience.keepTrying(() => Promise.reject(answers.shift() ?? new Error('asked again')));
+    void storeRetry.run(() => Promise.reject(answers.shift() ?? new Error('asked again')));
     await clock.advance(60_000);
-    assert.deepEqual([patience.isTried, recoveries()], [false, 1]);
+    assert.deepEqual([storeRetry.isRetrying, recoveries()], [false, 1]);
     assert.deepEqual(kinds(), ['store_unavailable', 'store_recovered']);
   });
 
   test('abandons work under way at a reset, and reports the end of the outage after it', async () => {
-    const { clock, patience, kinds } = patienceScene();
+    const { clock, storeRetry, kinds } = patienceScene();
     const ended: string[] = [];
     const late = Promise.withResolvers<void>();
-    void patience.keepTrying(() => late.promise).then(() => ended.push('late'));
-    void patience.keepTrying(() => Promise.reject(new StoreUnavailable('away')));
+    void storeRetry.run(() => late.promise).then(() => ended.push('late'));
+    void storeRetry.run(() => Promise.reject(new StoreUnavailable('away')));
     await clock.advance(1000);
-    patience.reset();
+    storeRetry.reset();
     late.resolve();
     await clock.advance(60_000);
     assert.deepEqual(ended, []);
-    assert.deepEqual([patience.isTried, clock.pending], [false, 0]);
-    await patience.keepTrying(() => Promise.resolve());
+    assert.deepEqual([storeRetry.isRetrying, clock.pending], [false, 0]);
+    await storeRetry.run(() => Promise.resolve());
     assert.deepEqual(kinds(), ['store_unavailable', 'store_recovered']);
   });
 });
 
 describe('a lane', () => {
   test('runs one piece of work at a time, in the order of the calls, whatever fails', async () => {
-    const lane = createLane();
+    const serialQueue = createSerialQueue();
     const log: string[] = [];
     const work = (name: string, fails = false) =>
-      lane(async () => {
+      serialQueue(async () => {
         log.push(`${name} begins`);
         await Promise.resolve();
         log.push(`${name} ends`);

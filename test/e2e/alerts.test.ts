@@ -86,7 +86,7 @@ function brief({
 }
 
 describe('new failures', () => {
-  test('are told once for each stream, with the numbers of contract section 17', async (t) => {
+  test('are told once for each stream, with the numbers of docs/monitoring.md#alerts', async (t) => {
     const site = await open(t);
     const one = await streamAt(site, site.endpoint);
     const other = await streamAt(site, site.endpoint);

@@ -6,7 +6,7 @@ import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
 import { answered, createStream, failuresOf, freshType } from '../helpers/api-client.ts';
 
-/** A publisher's `traceparent` reaches the destination (W3C Trace Context, contract section 7). */
+/** A publisher's `traceparent` reaches the destination (W3C Trace Context, docs/http-api.md#trace-context). */
 
 const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 

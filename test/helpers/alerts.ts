@@ -7,7 +7,7 @@ import type {
 import { type Endpoint, startEndpoint } from './endpoint.ts';
 import { waitFor } from './leat.ts';
 
-/** The example of contract section 17. */
+/** The example of docs/monitoring.md#alerts. */
 export const exampleAlert: StreamAlert = {
   kind: 'delivery_failures',
   tenant: 'main',

@@ -7,7 +7,7 @@ import { createResolver } from '../../src/delivery/http/resolver.ts';
 import {
   createTransport,
   type HttpTransport,
-  type Post,
+  type PendingRequest,
   type TransportDeps,
   type WebhookRequest,
 } from '../../src/delivery/http/transport.ts';
@@ -19,7 +19,7 @@ export interface Sender {
   readonly transport: HttpTransport;
   readonly names: NameLookups;
   readonly clock: ManualClock;
-  post(origin: string, request?: Partial<WebhookRequest>): Post;
+  post(origin: string, request?: Partial<WebhookRequest>): PendingRequest;
   /** Posts and waits for the end. */
   send(origin: string, request?: Partial<WebhookRequest>): Promise<PostResult>;
 }

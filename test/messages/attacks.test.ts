@@ -4,7 +4,7 @@ import { Agent, get, type IncomingMessage } from 'node:http';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { holdsAll } from '../../src/messages/messages.ts';
+import { hasAll } from '../../src/messages/messages.ts';
 import { createMessageServer, type MessageServer } from '../../src/messages/server.ts';
 import {
   audience,
@@ -60,8 +60,8 @@ function adminToken(claims: object = {}, header: object = {}, signing?: Signing)
 }
 
 /** Which answer it was: by status, challenge and message. */
-type Kind = keyof typeof answers;
-const answers = {
+type Kind = keyof typeof responses;
+const responses = {
   open: '200  This is an admin message.',
   missing: '401 Bearer Requires authentication',
   malformed: '401 Bearer error="invalid_request" Bad credentials (invalid_request)',
@@ -76,7 +76,7 @@ function kindOf({ status, headers, body }: Exchanged): string {
   const error = content['error'] === undefined ? '' : ` (${content['error']})`;
   const challenge = headers['www-authenticate'] ?? '';
   const line = `${status} ${challenge} ${content['message'] ?? content['text']}${error}`;
-  return Object.entries(answers).find(([, known]) => known === line)?.[0] ?? line;
+  return Object.entries(responses).find(([, known]) => known === line)?.[0] ?? line;
 }
 
 /**
@@ -477,10 +477,10 @@ describe('the permission', () => {
 
   test('of an empty list of required ones passes nobody', () => {
     for (const held of [undefined, [], [''], [permission], lookAlikes]) {
-      assert.equal(holdsAll(held, []), false);
+      assert.equal(hasAll(held, []), false);
     }
-    assert.equal(holdsAll([permission], [permission]), true);
-    assert.equal(holdsAll([permission], [permission, 'other']), false);
-    assert.equal(holdsAll(lookAlikes, [permission]), false);
+    assert.equal(hasAll([permission], [permission]), true);
+    assert.equal(hasAll([permission], [permission, 'other']), false);
+    assert.equal(hasAll(lookAlikes, [permission]), false);
   });
 });

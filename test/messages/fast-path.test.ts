@@ -133,13 +133,13 @@ async function answersOf(one: Talk, count: number): Promise<string[]> {
 }
 
 function split(text: string): string[] {
-  const answers: string[] = [];
+  const responses: string[] = [];
   let rest = text;
   for (;;) {
     const end = rest.indexOf('\r\n\r\n');
     const length = Number(/^content-length: (\d+)/im.exec(rest.slice(0, end))?.[1] ?? 0);
-    if (end === -1 || rest.length < end + 4 + length) return answers;
-    answers.push(rest.slice(0, end + 4 + length));
+    if (end === -1 || rest.length < end + 4 + length) return responses;
+    responses.push(rest.slice(0, end + 4 + length));
     rest = rest.slice(end + 4 + length);
   }
 }
@@ -226,8 +226,8 @@ describe('the fast lane and the server behind it', () => {
     one.socket.write(
       head('GET /x HTTP/1.1', 'Host: x').repeat(2) + head(line, 'Host: x').repeat(2),
     );
-    const answers = await answersOf(one, 9);
-    const statuses = answers.map((answer) => answer.slice(9, 12)).join();
+    const responses = await answersOf(one, 9);
+    const statuses = responses.map((answer) => answer.slice(9, 12)).join();
     assert.equal(statuses, '200,200,404,200,200,404,404,200,200');
   });
 

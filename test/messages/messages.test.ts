@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { holdsAll } from '../../src/messages/messages.ts';
+import { hasAll } from '../../src/messages/messages.ts';
 import { type Exchanged, exchange, requestText } from '../helpers/exchange.ts';
 import { adminPermission, openPlace, origin, type Place } from './fixture.ts';
 
@@ -233,11 +233,11 @@ describe('the checks, in their order', () => {
   });
 
   test('8: who is asked for nothing does not pass', () => {
-    assert.equal(holdsAll(['a'], []), false);
-    assert.equal(holdsAll([], []), false);
-    assert.equal(holdsAll(undefined, ['a']), false);
-    assert.equal(holdsAll(['a', 'b'], ['b', 'a']), true);
-    assert.equal(holdsAll(['a'], ['a', 'b']), false);
+    assert.equal(hasAll(['a'], []), false);
+    assert.equal(hasAll([], []), false);
+    assert.equal(hasAll(undefined, ['a']), false);
+    assert.equal(hasAll(['a', 'b'], ['b', 'a']), true);
+    assert.equal(hasAll(['a'], ['a', 'b']), false);
   });
 });
 
@@ -345,10 +345,10 @@ describe('the keys of the issuer', () => {
     const fresh = await openPlace();
     t.after(() => fresh.close());
     const headers = { authorization: `Bearer ${await fresh.token()}` };
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 100 }, () => fetch(`${fresh.url}/api/messages/admin`, { headers })),
     );
-    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
+    assert.deepEqual(new Set(responses.map(({ status }) => status)), new Set([200]));
     assert.equal(fresh.fetches(), 1);
   });
 

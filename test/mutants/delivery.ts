@@ -68,7 +68,7 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'statistics that count nothing',
     file: 'store/sqlite/settle.ts',
-    before: 'addStats(db, run, score, now);',
+    before: 'addStats(db, run, counters, now);',
     after: '',
   },
   {

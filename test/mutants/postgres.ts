@@ -52,15 +52,15 @@ export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: a cursor that passes a change its owner has not seen',
     file: 'store/postgres/runs.ts',
-    before: 'const cursor = Math.min(ask.cursor, cursorMax(run, ask.version));',
-    after: 'const { cursor } = ask;',
+    before: 'const cursor = Math.min(request.cursor, cursorMax(run, request.version));',
+    after: 'const { cursor } = request;',
     killedBy: contract('so does a cursor that is raised alone'),
   },
   {
     name: 'PostgreSQL: a cursor raised by a former owner',
     file: 'store/postgres/runs.ts',
-    before: 'run?.epoch === ask.epoch && run.run === ask.run && run.owner !== null;',
-    after: 'run?.run === ask.run && run.owner !== null;',
+    before: 'run?.epoch === request.epoch && run.run === request.run && run.owner !== null;',
+    after: 'run?.run === request.run && run.owner !== null;',
     killedBy: contract('a former owner or a former run raises nothing'),
   },
   {
@@ -158,8 +158,8 @@ export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: a repeated claim that takes more streams',
     file: 'store/postgres/ownership.ts',
-    before: 'if (ask.claim <= self.last_claim) {',
-    after: 'if (ask.claim < self.last_claim) {',
+    before: 'if (request.claim <= self.last_claim) {',
+    after: 'if (request.claim < self.last_claim) {',
     killedBy: contract('a claim that is repeated takes nothing new and answers what it took'),
   },
   {

@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../src/core/clock.ts';
 import { formatOffset } from '../../src/core/offset.ts';
 import type { NewEvent, Offset } from '../../src/core/types.ts';
 import { limits } from '../../src/config.ts';
-import { createPulls, type Opening, type Pulls } from '../../src/pull/pulls.ts';
+import { createPulls, type PullRequest, type Pulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
 import type { AskedStart } from '../../src/pull/start-position.ts';
 import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
@@ -35,7 +35,7 @@ export interface Wish {
   readonly types?: readonly string[];
   readonly client?: string;
   readonly tenant?: number;
-  readonly holds?: () => boolean | Promise<boolean>;
+  readonly stillValid?: () => boolean | Promise<boolean>;
   readonly wire?: Wire;
 }
 
@@ -79,15 +79,15 @@ export async function openScene(
       return appendTo(opened, tenant, clock, types, 'x'.repeat(1000));
     },
     open: async (wish = {}) => {
-      const { client = 'client', types, holds = () => true, wire = new Wire() } = wish;
+      const { client = 'client', types, stillValid = () => true, wire = new Wire() } = wish;
       const place = pulls.take(wish.tenant ?? tenant, client);
       if (place === undefined) throw new Error('no place');
       const asked = wish.after === undefined ? 'now' : ({ after: { offset: wish.after } } as const);
       const start = await place.startOf(wish.asked ?? asked);
       if ('refused' in start) throw new Error(start.refused);
-      const permit = { token: client, holds };
+      const access = { token: client, stillValid };
       wire.clock = clock;
-      const opening: Opening = { position: start.position, types, permit };
+      const opening: PullRequest = { position: start.position, types, access };
       wire.events = place.begin(opening, wire);
       await clock.advance(0);
       return wire;

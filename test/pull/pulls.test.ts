@@ -384,13 +384,13 @@ describe('a client that does not read', () => {
 describe('the token of a reader', () => {
   test('ends the pull without an error once it does not hold', async (t) => {
     const scene = await sceneOf(t);
-    let holds = true;
-    const ending = await scene.open({ client: 'one', holds: () => holds });
-    const asked = await scene.open({ client: 'two', holds: async () => holds });
+    let stillValid = true;
+    const ending = await scene.open({ client: 'one', stillValid: () => stillValid });
+    const asked = await scene.open({ client: 'two', stillValid: async () => stillValid });
     const other = await scene.open({ client: 'three' });
     await scene.clock.advance(10_000);
     assert.equal(ending.outcome, 'open');
-    holds = false;
+    stillValid = false;
     await scene.clock.advance(500);
     assert.equal(ending.outcome, 'ended');
     assert.equal(asked.outcome, 'ended');
@@ -410,11 +410,11 @@ describe('the token of a reader', () => {
       }),
     });
     let judged = 0;
-    const holds = (): boolean => {
+    const stillValid = (): boolean => {
       judged += 1;
       return false;
     };
-    const wires = await Promise.all([1, 2, 3].map(() => scene.open({ holds })));
+    const wires = await Promise.all([1, 2, 3].map(() => scene.open({ stillValid })));
     emit({ kind: 'client', tenant: scene.tenant, client: 'client' });
     await scene.clock.advance(0);
     assert.ok(wires.every(({ outcome }) => outcome === 'ended'));
@@ -423,8 +423,8 @@ describe('the token of a reader', () => {
 
   test('counts as good while it cannot be judged', async (t) => {
     const scene = await sceneOf(t);
-    const holds = (): Promise<boolean> => Promise.reject(new StoreUnavailable('away'));
-    const wire = await scene.open({ holds });
+    const stillValid = (): Promise<boolean> => Promise.reject(new StoreUnavailable('away'));
+    const wire = await scene.open({ stillValid });
     await scene.clock.advance(5_000);
     assert.equal(wire.outcome, 'open');
     assert.deepEqual(scene.logged, []);
@@ -593,8 +593,8 @@ describe('the replacement of the store', () => {
     );
     // Its beginning was found in the log of before.
     const late = new Wire();
-    const permit = { token: 'late', holds: () => true };
-    late.events = place?.begin({ position: { offset: 20 }, types: undefined, permit }, late);
+    const access = { token: 'late', stillValid: () => true };
+    late.events = place?.begin({ position: { offset: 20 }, types: undefined, access }, late);
     assert.equal(late.outcome, 'ended');
     assert.equal(scene.pulls.open, 0);
     head = undefined;
@@ -645,7 +645,7 @@ describe('the end of the node', () => {
     assert.doesNotMatch(reading.text, /event: error/);
     const late = new Wire();
     place?.begin(
-      { position: { offset: 0 }, types: undefined, permit: { token: '', holds: () => true } },
+      { position: { offset: 0 }, types: undefined, access: { token: '', stillValid: () => true } },
       late,
     );
     assert.equal(late.outcome, 'ended');

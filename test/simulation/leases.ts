@@ -16,7 +16,7 @@ interface Sleeper {
 /** Which process works for which stream, and for how long. */
 export class Leases {
   readonly leases = new Map<string, number>();
-  readonly claims = new Map<string, number>();
+  readonly dueClaims = new Map<string, number>();
   /** Processes that have not joined since the store went back, and when their leases end. */
   readonly unaware = new Map<string, number>();
   readonly asleep = new Map<string, Sleeper>();
@@ -57,9 +57,9 @@ export class Leases {
 
   claimed(node: Node, claim: number, answer: readonly OwnedStream[], now: number): void {
     const process = processOf(node);
-    const isRepeated = claim <= (this.claims.get(process) ?? 0);
+    const isRepeated = claim <= (this.dueClaims.get(process) ?? 0);
     if (!isRepeated && this.isLeased(process)) {
-      this.claims.set(process, claim);
+      this.dueClaims.set(process, claim);
       this.#buryDead();
     }
     for (const { stream, epoch } of answer) {

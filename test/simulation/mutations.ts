@@ -74,12 +74,12 @@ export const plantedFaults: readonly Mutant[] = [
     before: `const isHeld = (): boolean => clock.elapsedMs() < heldUntilMs;
   const renew = async (): Promise<void> => {
     let sentMs = 0;
-    const answer = await patience.keepTrying(() => {
+    const answer = await storeRetry.run(() => {
       sentMs = clock.elapsedMs();`,
     after: `const isHeld = (): boolean => clock.now() < heldUntilMs;
   const renew = async (): Promise<void> => {
     let sentMs = 0;
-    const answer = await patience.keepTrying(() => {
+    const answer = await storeRetry.run(() => {
       sentMs = clock.now();`,
   },
   {
@@ -97,7 +97,7 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'a lease regained without looking who owns the streams',
     file: 'delivery/incarnation.ts',
-    before: 'ownership.lookAtAll();',
+    before: 'ownership.refreshAll();',
     after: '',
   },
   {
@@ -109,8 +109,8 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'a claim that cannot be repeated',
     file: 'store/sqlite/ownership.ts',
-    before: 'if (ask.claim <= self.last_claim) return claimedBefore(deps, node, ask);',
-    after: 'if (ask.claim <= self.last_claim) return [];',
+    before: 'if (request.claim <= self.last_claim) return claimedBefore(deps, node, request);',
+    after: 'if (request.claim <= self.last_claim) return [];',
   },
   {
     name: 'a change that is answered before the owner has seen it',
@@ -139,7 +139,13 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'disabling that leaves the waiting retries',
     file: 'store/sqlite/outcome.ts',
-    before: `score.health = failWaiting(db, { ...run, health: score.health }, 'retrying', tally.now);`,
+    before: `    counters.health = failWaiting(
+      db,
+      { ...run, health: counters.health },
+      'retrying',
+      batchState.now,
+    );
+`,
     after: '',
   },
   {
@@ -201,7 +207,7 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'a node that goes on after a change it heard of too late',
     file: 'delivery/ownership.ts',
-    before: 'if (runner.misjudged(owned)) return this.#beginAnew(runner, owned);',
+    before: 'if (runner.scannedWithStaleFilter(owned)) return this.#restart(runner, owned);',
     after: '',
   },
   {
@@ -250,13 +256,13 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'a secret in an error message',
     file: 'delivery/attempt.ts',
-    before: 'const secrets = attempt.target?.secrets ?? [];',
+    before: 'const secrets = attempt.template?.secrets ?? [];',
     after: 'const secrets: string[] = [];',
   },
   {
     name: 'a destination that is remembered after it changed',
     file: 'delivery/runner.ts',
-    before: 'if (owned.stream.version !== this.stream.version) this.target = undefined;',
+    before: 'if (owned.stream.version !== this.stream.version) this.template = undefined;',
     after: '',
   },
   {
@@ -287,7 +293,7 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'events that are found by polling only',
     file: 'delivery/incarnation.ts',
-    before: 'feed.appended(tenant, tail, hint.events);',
+    before: 'prefetch.appended(tenant, tail, hint.events);',
     after: '',
   },
   {

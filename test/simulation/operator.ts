@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '../../src/core/errors.ts';
-import { removeStream, whenSeen } from '../../src/api/wait-for-owner.ts';
+import { removeStream, waitForOwner } from '../../src/api/wait-for-owner.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { NewEvent } from '../../src/core/types.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
@@ -117,7 +117,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
     });
   /** As the management API answers: once nobody works by what was before. */
   const isSeen = async (process: Process, line: Line, version: number): Promise<void> => {
-    await whenSeen(process, { tenant: line.log.tenant, stream: line.id });
+    await waitForOwner(process, { tenant: line.log.tenant, stream: line.id });
     line.toldVersion = Math.max(line.toldVersion, version);
   };
 

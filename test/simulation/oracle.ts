@@ -17,7 +17,7 @@ export interface LedgerState {
   readonly logs: readonly TenantLogState[];
   readonly lines: ReadonlyMap<Line, LineState>;
   readonly batches: ReadonlySet<string>;
-  readonly claims: ReadonlyMap<string, number>;
+  readonly dueClaims: ReadonlyMap<string, number>;
   readonly cursors: ReadonlyMap<Line, number>;
   readonly leased: readonly string[];
   /** How many settlements were recorded. */
@@ -47,7 +47,7 @@ export class Ledger extends Account {
       logs: this.logs.map((log) => log.snapshot()),
       lines: new Map([...this.lines.values()].map((line) => [line, stateOf(line)])),
       batches: new Set(this.results.batches),
-      claims: new Map(this.leases.claims),
+      dueClaims: new Map(this.leases.dueClaims),
       cursors: new Map(this.tables.cursors),
       leased: [...this.leases.leases.keys()],
       settlements: this.results.settledAt.length,
@@ -94,7 +94,7 @@ export class Ledger extends Account {
       if (!line.isDeleted) line.log.model.streams.set(line.id, line.counts);
     }
     refill(this.results.batches, [...state.batches]);
-    refill(this.leases.claims, [...state.claims]);
+    refill(this.leases.dueClaims, [...state.dueClaims]);
     refill(this.tables.cursors, [...state.cursors]);
     const untilMs = this.deps.nowMs() + leaseMs;
     refill(

@@ -129,9 +129,9 @@ export function storeOf(
       cancel: inTurn('cancelReplay', replays.cancel, (_, _tenant, stream, id) =>
         ledger.replays.cancelled(stream, id, now()),
       ),
-      feed: inTurn('feed', replays.feed, (answer, ask) => {
+      materialize: inTurn('feed', replays.materialize, (answer, ask) => {
         const { node } = joined;
-        const ids = node === undefined ? [] : ledger.replays.fed(node, ask, answer, now());
+        const ids = node === undefined ? [] : ledger.replays.materialized(node, ask, answer, now());
         if (ids.length > 0) world.note(name, `replays ${ids.map(world.label).join(', ')}`);
       }),
       prune: inTurn('pruneReplays', replays.prune, (_, { olderThanMs }) =>

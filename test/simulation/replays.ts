@@ -1,5 +1,9 @@
 import type { Replay, Node } from '../../src/core/types.ts';
-import type { FeedAnswer, FeedAsk, NewReplay } from '../../src/store/port/replays.ts';
+import type {
+  MaterializeResult,
+  MaterializeRequest,
+  NewReplay,
+} from '../../src/store/port/replays.ts';
 import * as replays from '../store/contract/model-replays.ts';
 import { type Account, processOf } from './account.ts';
 import type { Tables } from './tables.ts';
@@ -35,7 +39,12 @@ export class Replays {
   }
 
   /** Answers the ids of the events that are sent again. */
-  fed(node: Node, ask: FeedAsk, answer: FeedAnswer, now: number): readonly string[] {
+  materialized(
+    node: Node,
+    ask: MaterializeRequest,
+    answer: MaterializeResult,
+    now: number,
+  ): readonly string[] {
     const line = this.#account.lines.get(ask.stream);
     if (line === undefined || line.isDeleted) return [];
     const { counts } = line;
@@ -46,7 +55,8 @@ export class Replays {
     }
     const by = { process: processOf(node), epoch: ask.epoch };
     if (replays.runningOf(counts)?.id !== ask.replay) {
-      if (answer.fed > 0) this.#account.break('counters', `${ask.replay} of ${line.label} is over`);
+      if (answer.materialized > 0)
+        this.#account.break('counters', `${ask.replay} of ${line.label} is over`);
       this.#tables.look(line, by);
       return [];
     }
@@ -57,10 +67,10 @@ export class Replays {
     const asked = { cursor, take, waitingMax, wanted, firstAt };
     const { ids, result } = replays.feed(line.log.model, counts, asked, now);
     for (const id of ids) line.cycles.set(id, (line.cycles.get(id) ?? 0) + 1);
-    if (answer.fed !== ids.length || answer.result !== result) {
+    if (answer.materialized !== ids.length || answer.result !== result) {
       this.#account.break(
         'counters',
-        `${ask.replay} was fed ${answer.fed} events, not ${ids.length}`,
+        `${ask.replay} was fed ${answer.materialized} events, not ${ids.length}`,
       );
     }
     this.#tables.look(line, by);

@@ -1,11 +1,11 @@
 import type { Health } from '../../src/core/types.ts';
 import type {
   DeliveryStore,
-  DueAnswer,
-  DueAsk,
+  DueRows,
+  DueRequest,
   DueRules,
 } from '../../src/store/port/deliveries.ts';
-import type { SettleAnswer, SettleBatch, Settlement } from '../../src/store/port/settlement.ts';
+import type { SettleResult, SettleBatch, Settlement } from '../../src/store/port/settlement.ts';
 import * as model from '../store/contract/model.ts';
 import { type Account, processOf } from './account.ts';
 import type { Attempts } from './attempts.ts';
@@ -34,7 +34,7 @@ export class Results {
     this.#attempts = attempts;
   }
 
-  settled(batch: SettleBatch, answer: SettleAnswer, attemptsBefore: number): void {
+  settled(batch: SettleBatch, answer: SettleResult, attemptsBefore: number): void {
     const key = `${processOf(batch.node)} ${batch.batch}`;
     if (this.batches.has(key)) {
       if (this.#tables.attemptsRecorded() !== attemptsBefore) {
@@ -126,10 +126,10 @@ export class Results {
   }
 
   claimedDue(
-    asks: readonly DueAsk[],
+    asks: readonly DueRequest[],
     now: number,
     rules: DueRules,
-    answers: readonly DueAnswer[],
+    answers: readonly DueRows[],
   ): void {
     asks.forEach((ask, index) => {
       const line = this.#account.lines.get(ask.stream);

@@ -9,19 +9,19 @@ import { describe, test, type TestContext } from 'node:test';
 import { systemClock, systemRandom } from '../../src/clock.ts';
 import { StartRefused } from '../../src/core/errors.ts';
 import { storeLocation } from '../../src/core/value.ts';
-import { type Moved, moveStore } from '../../src/store/migrate-store/migrate-store.ts';
+import { type MigratedStore, migrateStore } from '../../src/store/migrate-store/migrate-store.ts';
 import {
-  createMoveProgress,
-  type MoveProgressListener,
+  createMigrateProgress,
+  type MigrateProgressView,
 } from '../../src/store/migrate-store/progress.ts';
-import { movedTables } from '../../src/store/migrate-store/tables.ts';
+import { migratedTables } from '../../src/store/migrate-store/tables.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createDatabase } from '../../src/store/postgres/database.ts';
 import { createHosts } from '../../src/store/postgres/hosts.ts';
-import { openMoveTarget, refuseHalfMoved } from '../../src/store/postgres/migrate-store.ts';
+import { openMigrationTarget, refuseHalfMigrated } from '../../src/store/postgres/migrate-store.ts';
 import { createSeal } from '../../src/store/seal.ts';
-import { openMoveSource } from '../../src/store/sqlite/migrate-store.ts';
+import { openMigrationSource } from '../../src/store/sqlite/migrate-store.ts';
 import {
   makePlace,
   runLeat,
@@ -45,7 +45,7 @@ import {
 } from './contract/fixture.ts';
 
 const secretKey = Buffer.alloc(32, 7);
-const silent: MoveProgressListener = { show: () => {}, end: () => {} };
+const silent: MigrateProgressView = { show: () => {}, end: () => {} };
 /** What is hard to carry: quotes, braces, words of array literals, characters of many bytes. */
 const hardTexts = ['null', '', '{"a":"\\"b\\\\"}', "o'clock, {x,y}", 'Zoë 🦊\n\t', '\\x00', '"'];
 
@@ -54,7 +54,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     const place = await filledPlace(t);
     const moved = await run(place);
     assert.equal(moved.wasComplete, false);
-    for (const table of movedTables) {
+    for (const table of migratedTables) {
       const rows = moved.tables.find(({ name }) => name === table.name)?.rows ?? 0;
       assert.ok(rows > 0, `${table.name} has rows to carry`);
       assert.equal(await countOf(place.url, table.name), rows, table.name);
@@ -83,12 +83,12 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
       rows.map(({ event, kind }) => delivered(event, { kind, hasRow: true }));
     await scene.settle(owned, { outcomes: outcomesOf(waiting) });
     const ask = { ...raiseOf(owned), replay: 'rpl_kept', take: 9, waitingMax: 9 };
-    assert.equal((await store.replays.feed(ask)).fed, 3);
+    assert.equal((await store.replays.materialize(ask)).materialized, 3);
     const { rows } = await claimDue(scene, owned);
     const offsets = rows.map(({ event }) => event.offset);
     assert.deepEqual(offsets, [3, 5, 6]);
     await scene.settle(owned, { outcomes: outcomesOf(rows) });
-    assert.equal((await store.replays.feed(ask)).result, 'over');
+    assert.equal((await store.replays.materialize(ask)).result, 'over');
     const over = await store.replays.get(1, stream.id, 'rpl_kept');
     assert.deepEqual([over?.status, over?.matched, over?.sent, over?.failed], ['done', 4, 4, 0]);
   });
@@ -108,7 +108,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
       .all();
     db.close();
     const carried = new Set(
-      movedTables.flatMap((table) => table.columns.map(({ name }) => `${table.name}.${name}`)),
+      migratedTables.flatMap((table) => table.columns.map(({ name }) => `${table.name}.${name}`)),
     );
     assert.deepEqual(
       columns.map(({ name }) => String(name)).filter((name) => !carried.has(name)),
@@ -165,7 +165,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     const steps: string[] = [];
     let carried = 0;
     while (!steps.includes('comparing')) {
-      const show: MoveProgressListener['show'] = ({ step, done }) => {
+      const show: MigrateProgressView['show'] = ({ step, done }) => {
         steps.push(step);
         assert.ok(step === 'comparing' || done > carried, 'no row is carried again');
         carried = done;
@@ -173,7 +173,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
       };
       await assert.rejects(run(place, { show, end: () => {} }), /cut off/);
     }
-    assert.ok(steps.length > movedTables.length);
+    assert.ok(steps.length > migratedTables.length);
     const moved = await run(place);
     assert.equal(moved.copied, 0);
     assert.equal((await run(place)).wasComplete, true);
@@ -183,14 +183,14 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     const place = await filledPlace(t);
     const db = createDatabase({ hosts: createHosts(place.url, 'test'), connectionsMax: 1 });
     t.after(() => db.close());
-    await refuseHalfMoved(db, 'the database');
+    await refuseHalfMigrated(db, 'the database');
     await cutAtComparison(place);
-    await assert.rejects(refuseHalfMoved(db, 'the database'), {
+    await assert.rejects(refuseHalfMigrated(db, 'the database'), {
       name: 'StartRefused',
       message: /^LEAT_STORE: the database holds a store that has not come as a whole/,
     });
     await run(place);
-    await refuseHalfMoved(db, 'the database');
+    await refuseHalfMigrated(db, 'the database');
   });
 
   for (const [table, planted] of [
@@ -261,16 +261,16 @@ describe('a move is refused', { concurrency: 2 }, () => {
   for (const name of ['tenants', 'events']) {
     test(`while another one writes the same ${name}`, async (t) => {
       const place = await filledPlace(t);
-      const table = movedTables.find((moved) => moved.name === name);
+      const table = migratedTables.find((moved) => moved.name === name);
       assert.ok(table);
-      const source = openMoveSource(place.file);
+      const source = openMigrationSource(place.file);
       t.after(() => source.close());
       const rows = source.read(table, undefined, { rows: 100, characters: 1_000_000 });
       assert.ok(rows.length > 1);
-      const deps = { seal: createSeal(secretKey, systemRandom), keyProof: source.keyProof };
+      const deps = { seal: createSeal(secretKey, systemRandom), keyProof: source.keyCheck };
       const targets = [
-        await openMoveTarget(place.url, deps),
-        await openMoveTarget(place.url, deps),
+        await openMigrationTarget(place.url, deps),
+        await openMigrationTarget(place.url, deps),
       ];
       const ends = await Promise.allSettled(targets.map((target) => target.write(table, rows)));
       await Promise.all(targets.map((target) => target.close()));
@@ -450,7 +450,7 @@ describe('the progress of a move', () => {
       columns,
       write: (part: string | Uint8Array) => (text += String(part)) !== '',
     };
-    const progress = createMoveProgress(out, () => (now += 100));
+    const progress = createMigrateProgress(out, () => (now += 100));
     for (let done = 0; done <= 2000; done += 50) {
       progress.show({ step: 'copying', table: 'events', done, total: 2000 });
     }
@@ -482,7 +482,7 @@ describe('the progress of a move', () => {
       isTTY: false,
       write: (part: string | Uint8Array) => (text += String(part)) !== '',
     };
-    const progress = createMoveProgress(out, () => now);
+    const progress = createMigrateProgress(out, () => now);
     for (const [step, done] of [
       ['copying', 1000],
       ['copying', 2000],
@@ -515,10 +515,10 @@ interface MovePlace {
 
 function run(
   { file, url }: MovePlace,
-  progress: MoveProgressListener = silent,
+  progress: MigrateProgressView = silent,
   key: Uint8Array = secretKey,
-): Promise<Moved> {
-  return moveStore({
+): Promise<MigratedStore> {
+  return migrateStore({
     from: { engine: 'sqlite', path: file, file },
     to: { engine: 'postgres', url },
     secretKey: async () => key,
@@ -530,7 +530,7 @@ function run(
 
 /** Everything is copied and nothing is compared yet. */
 async function cutAtComparison(place: MovePlace): Promise<void> {
-  const show: MoveProgressListener['show'] = ({ step }) => {
+  const show: MigrateProgressView['show'] = ({ step }) => {
     if (step === 'comparing') throw new Error('cut off');
   };
   await assert.rejects(run(place, { show, end: () => {} }), /cut off/);
@@ -588,7 +588,7 @@ async function fillStreams(store: Store): Promise<void> {
   await store.replays.create({ ...asked, id: 'rpl_over', to: 1 });
   await store.replays.create({ ...asked, id: 'rpl_kept', to: four.offset });
   const ask = { ...raiseOf(owned), cursor: four.offset, replay: 'rpl_kept', waitingMax: 9 };
-  await store.replays.feed({ ...ask, take: 1 });
+  await store.replays.materialize({ ...ask, take: 1 });
   await scene.settle(owned, {
     cursor: four.offset,
     outcomes: [delivered(one, { kind: 'replay', hasRow: true })],

@@ -116,7 +116,7 @@ async function fill(store: Store, tenant: number): Promise<void> {
     types: undefined,
   });
   await fillAccess(store, tenant);
-  await store.looks.record(tenant, undefined, { at: start, state: '{}' }, true);
+  await store.alertState.record(tenant, undefined, { at: start, state: '{}' }, true);
 }
 
 async function fillAccess(store: Store, tenant: number): Promise<void> {

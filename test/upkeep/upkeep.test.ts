@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
-import { pause } from '../../src/core/sleep.ts';
+import { sleep } from '../../src/core/sleep.ts';
 import { type RaisedAlert } from '../../src/alerting/system-alerts.ts';
 import { createUpkeep, type Upkeep, type UpkeepDeps } from '../../src/upkeep/upkeep.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -174,7 +174,7 @@ test('tenants whose steps fail by a timeout do not keep the others from theirs',
     count: 10,
     prune: async (tenant) => {
       if (tenant > 5) return 0;
-      await pause(house.clock, 10_000, never);
+      await sleep(house.clock, 10_000, never);
       throw new Error('Query read timeout');
     },
   });
@@ -187,7 +187,7 @@ test('a round begins after the last tenant that had a step, also in one with not
     minutes: 10,
     count: 100,
     prune: async () => {
-      await pause(house.clock, 500, never);
+      await sleep(house.clock, 500, never);
       return 0;
     },
   });
@@ -205,7 +205,7 @@ test('after a step that failed the others wait for a second at most', async (t) 
       ...store,
       deliveries: {
         pruneAttempts: async () => {
-          await pause(clock, 10_000, never);
+          await sleep(clock, 10_000, never);
           throw new Error('Query read timeout');
         },
       },

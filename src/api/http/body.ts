@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Share } from './room.ts';
+import type { MemoryShare } from './room.ts';
 import type { BodyRule } from '../operation.ts';
 import { sizeOf } from '../../core/json-parts.ts';
-import { atOnce, type Steps, yieldToEventLoop } from '../../core/slices.ts';
+import { atOnce, type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import { badBody, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
 import { bodyText } from './validation.ts';
 
@@ -28,7 +28,7 @@ export interface BodyBounds {
   readonly bytesMax: number;
   readonly payer?: BodyPayer | undefined;
   /** Of its owner's bodies together; it stays taken when the body is read. */
-  readonly share?: Pick<Share, 'take'> | undefined;
+  readonly share?: Pick<MemoryShare, 'take'> | undefined;
 }
 
 /**
@@ -190,7 +190,7 @@ export function parseBody(bytes: Uint8Array): ParsedBody {
  * Parses a body. Throws 400 for anything that is not one JSON text in UTF-8, and for one of more
  * arrays, objects and members than `partsMax`: a million of them are parsed in half a second.
  */
-export function* parseInSteps(bytes: Uint8Array, partsMax: number): Steps<ParsedBody> {
+export function* parseInSteps(bytes: Uint8Array, partsMax: number): Slices<ParsedBody> {
   if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
   const size = bytes.length > partsMax ? yield* sizeOf(bytes) : undefined;
   if (size !== undefined && size.parts > partsMax) {

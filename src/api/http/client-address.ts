@@ -5,7 +5,7 @@ import { createProxyCheck } from './proxies.ts';
 import { Problem } from './problem.ts';
 
 /** Who sent a request and which host they asked for, as far as the proxies are to be believed. */
-export interface Remote {
+export interface ClientAddress {
   /** An IP address; the empty text when the connection is gone already. */
   readonly address: string;
   /** `host[:port]` as sent. */
@@ -13,13 +13,13 @@ export interface Remote {
 }
 
 /**
- * Creates the reader of a request's {@link Remote}. `trusted` are addresses and CIDR ranges of
+ * Creates the reader of a request's {@link ClientAddress}. `trusted` are addresses and CIDR ranges of
  * proxies: their `X-Forwarded-For` and `X-Forwarded-Host` count, anybody else's do not. It throws
  * 400 for a request with several hosts (RFC 9112 section 3.2): another reader may go by another one.
  */
-export function createRemoteReader(
+export function createClientAddressReader(
   trusted: readonly string[],
-): (request: IncomingMessage) => Remote {
+): (request: IncomingMessage) => ClientAddress {
   if (trusted.length === 0) {
     return (request) => ({
       address: request.socket.remoteAddress ?? '',

@@ -3,13 +3,13 @@ import type { IncomingMessage } from 'node:http';
 import { createCounts } from './connection-guard.ts';
 import { addressKey } from '../../core/rate.ts';
 import { Problem } from './problem.ts';
-import type { Remote } from './client-address.ts';
+import type { ClientAddress } from './client-address.ts';
 import { sendProblem } from './serve.ts';
 import type { ApiSettings } from '../settings.ts';
 
 export interface ForwardedDeps {
   readonly settings: Pick<ApiSettings, 'trustProxy' | 'maxConnectionsPerAddress'>;
-  readonly remoteOf: (request: IncomingMessage) => Remote;
+  readonly clientAddressOf: (request: IncomingMessage) => ClientAddress;
 }
 
 /**
@@ -17,11 +17,14 @@ export interface ForwardedDeps {
  * it could have without them: connections of a proxy are not counted, as they carry the requests of
  * many. Above it the response is 429 and the connection ends, with a body that was not read.
  */
-export function boundForwarded(app: FastifyInstance, { settings, remoteOf }: ForwardedDeps): void {
+export function boundForwarded(
+  app: FastifyInstance,
+  { settings, clientAddressOf }: ForwardedDeps,
+): void {
   if (settings.trustProxy.length === 0) return;
   const counts = createCounts(settings.maxConnectionsPerAddress);
   app.addHook('onRequest', (request, reply, done) => {
-    const client = clientOf(remoteOf, request.raw);
+    const client = clientOf(clientAddressOf, request.raw);
     if (client === undefined) return done();
     if (!counts.enter(client)) {
       sendProblem(reply.header('connection', 'close'), tooManyAtOnce());
@@ -34,11 +37,11 @@ export function boundForwarded(app: FastifyInstance, { settings, remoteOf }: For
 
 /** The address of a forwarded request's client; `undefined` for a request that came directly. */
 function clientOf(
-  remoteOf: (request: IncomingMessage) => Remote,
+  clientAddressOf: (request: IncomingMessage) => ClientAddress,
   request: IncomingMessage,
 ): string | undefined {
   try {
-    const { address } = remoteOf(request);
+    const { address } = clientAddressOf(request);
     return address === request.socket.remoteAddress ? undefined : addressKey(address);
   } catch {
     // Several hosts: the route responds with 400.

@@ -1,14 +1,14 @@
 /**
- * The headers of every HTML page (contract section 1). Nothing comes from elsewhere, no frame holds
+ * The headers of every HTML page (docs/http-api.md#html-headers). Nothing comes from elsewhere, no frame holds
  * the page, no form leaves it; the browser keeps to https where it came by https.
  */
-export function htmlHeaders(visit: {
+export function htmlHeaders(context: {
   /** Whether the request came over TLS. A browser ignores the header elsewhere, RFC 6797 8.1. */
   readonly secure: boolean;
   /** `host[:port]` as sent. */
   readonly host: string;
 }): Record<string, string> {
-  return visit.secure ? { ...headers, 'strict-transport-security': hsts(visit.host) } : headers;
+  return context.secure ? { ...headers, 'strict-transport-security': hsts(context.host) } : headers;
 }
 
 const headers = {

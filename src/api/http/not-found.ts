@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Gate } from '../authenticate.ts';
+import type { Authenticator } from '../authenticate.ts';
 import { methodNotAllowed, notFound } from './problem.ts';
 import { type RateLimiter, rateHeaders } from './rate.ts';
-import type { Remote } from './client-address.ts';
-import { answering, type RouteHandler, type ServeDeps } from './serve.ts';
+import type { ClientAddress } from './client-address.ts';
+import { whileOpen, type RouteHandler, type ServeDeps } from './serve.ts';
 import type { Clock } from '../../core/clock.ts';
 
 /** A route as the router knows it: parameters with a colon. */
@@ -12,10 +12,10 @@ export interface Route {
   readonly path: string;
 }
 
-export interface MissingDeps {
-  readonly gate: Gate;
+export interface NotFoundDeps {
+  readonly authenticator: Authenticator;
   readonly limiter: Pick<RateLimiter, 'takeOfAddress'>;
-  readonly remoteOf: (request: FastifyRequest['raw']) => Remote;
+  readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: ServeDeps['log'];
   /** Every route there is. */
@@ -26,10 +26,10 @@ export interface MissingDeps {
  * Serves what no route serves: 405 where the path is known with other methods, else 404. Within the
  * management API that counts as a request like any other.
  */
-export function serveMissing(deps: MissingDeps): RouteHandler {
-  return answering(deps, async (request, reply) => {
+export function serveNotFound(deps: NotFoundDeps): RouteHandler {
+  return whileOpen(deps, async (request, reply) => {
     const path = (request.raw.url ?? '').replace(/\?.*$/s, '');
-    if (/^\/api\/v2(?:\/|$)/.test(path)) await deps.gate.admit(request, reply);
+    if (/^\/api\/v2(?:\/|$)/.test(path)) await deps.authenticator.authenticate(request, reply);
     else if (/^\/oauth\/token\/?$/.test(path)) takeOfAddress(deps, request, reply);
     const methods = methodsOf(deps.routes, path);
     throw methods.length === 0 ? notFound('Not Found') : methodNotAllowed(methods);
@@ -44,11 +44,11 @@ function methodsOf(routes: readonly Route[], path: string): string[] {
 }
 
 function takeOfAddress(
-  { limiter, remoteOf, clock }: MissingDeps,
+  { limiter, clientAddressOf, clock }: NotFoundDeps,
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
-  const rate = limiter.takeOfAddress(remoteOf(request.raw).address);
+  const rate = limiter.takeOfAddress(clientAddressOf(request.raw).address);
   reply.headers(rateHeaders(rate, clock.now()));
 }
 

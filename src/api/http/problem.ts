@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import { StoreTenantGone, StoreTextRefused, StoreUnavailable } from '../../core/errors.ts';
 
 /**
- * A refusal as the management API words it (contract section 3.1). Thrown by whatever finds the
+ * A refusal as the management API words it (docs/http-api.md#errors). Thrown by whatever finds the
  * reason; the one place that answers it is `serve.ts`.
  */
 export class Problem extends Error {
@@ -118,7 +118,7 @@ export function conflict(message: string, errorCode: string): Problem {
   return new Problem(409, message, errorCode);
 }
 
-/** 401; `message` is one of contract section 3.1. Without credentials there is no error to name. */
+/** 401; `message` is one of docs/http-api.md#error-catalogue. Without credentials there is no error to name. */
 export function unauthorized(domain: string, message: string): Problem {
   const realm = `Bearer realm="${domain}"`;
   const challenge =

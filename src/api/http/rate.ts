@@ -2,7 +2,7 @@ import type { Clock, Millis } from '../../core/clock.ts';
 import { addressKey, type Buckets, createBuckets, type RateState } from '../../core/rate.ts';
 import type { ApiSettings } from '../settings.ts';
 
-/** The buckets of contract section 3.2, counted by this node. */
+/** The buckets of docs/http-api.md#rate-limit-buckets, counted by this node. */
 export interface RateLimiter {
   /**
    * For a request with a verified token; `bucket` names its client. It is admitted by the bucket of

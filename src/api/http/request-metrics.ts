@@ -3,18 +3,18 @@ import type { Clock } from '../../core/clock.ts';
 import type { RouteHandler } from './serve.ts';
 
 /** Who counts answers and their time; see `Metrics` for one. */
-export interface RequestMeter {
+export interface RequestMetrics {
   /**
    * Called once for each route; what it answers is called for each answer. The route is a pattern
    * with names for its variable parts, never what was sent.
    */
-  route(method: string, pattern: string): CountAnswer;
+  route(method: string, pattern: string): CountResponse;
 }
 
-type CountAnswer = (status: number, durationMs: number) => void;
+type CountResponse = (status: number, durationMs: number) => void;
 
-export interface MeterDeps {
-  readonly meter: RequestMeter;
+export interface RequestMetricsDeps {
+  readonly requestMetrics: RequestMetrics;
   readonly clock: Pick<Clock, 'elapsedMs'>;
 }
 
@@ -26,10 +26,10 @@ const noRoute = 'none';
  * into a function that knows its counter and looks nothing up. Not by `onResponse`, for which each
  * answer gets two listeners of its own.
  */
-export function measureRoutes(app: FastifyInstance, deps: MeterDeps): void {
+export function measureRoutes(app: FastifyInstance, deps: RequestMetricsDeps): void {
   app.addHook('onRoute', (route) => {
     const method = [route.method].flat().join(' ');
-    const count = deps.meter.route(method, route.url);
+    const count = deps.requestMetrics.route(method, route.url);
     const { onRequest, handler } = route;
     // Operations are served by the one hook of their route.
     if (typeof onRequest === 'function') {
@@ -39,12 +39,12 @@ export function measureRoutes(app: FastifyInstance, deps: MeterDeps): void {
 }
 
 /** Measures what serves the requests that no route does. */
-export function measureUnserved(serve: RouteHandler, deps: MeterDeps): RouteHandler {
-  const counts = new Map<string, CountAnswer>();
+export function measureUnserved(serve: RouteHandler, deps: RequestMetricsDeps): RouteHandler {
+  const counts = new Map<string, CountResponse>();
   return timed(
     serve,
     (method) => {
-      const count = counts.get(method) ?? deps.meter.route(method, noRoute);
+      const count = counts.get(method) ?? deps.requestMetrics.route(method, noRoute);
       counts.set(method, count);
       return count;
     },
@@ -57,8 +57,8 @@ type Answering = (request: FastifyRequest, reply: FastifyReply) => Promise<Fasti
 /** A client that has gone got no answer, and there is none to count. */
 function timed(
   answer: Answering,
-  countOf: (method: string) => CountAnswer,
-  { clock }: MeterDeps,
+  countOf: (method: string) => CountResponse,
+  { clock }: RequestMetricsDeps,
 ): Answering {
   return async (request, reply) => {
     const startedMs = clock.elapsedMs();

@@ -1,11 +1,11 @@
 /** Memory of a node that tenants share: for bodies of requests, or for answers. */
-export interface Room {
+export interface MemoryPool {
   /** Opens the share of one body or answer. */
-  open(tenant: number): Share;
+  open(tenant: number): MemoryShare;
 }
 
 /** What one body or answer takes of the room. */
-export interface Share {
+export interface MemoryShare {
   /** Counts more bytes; false, and nothing is counted, when the tenant would have too many. */
   take(bytes: number): boolean;
   /** Gives all of them back. */
@@ -16,7 +16,7 @@ export interface Share {
  * Creates the room. A tenant has at most as many bytes as are free for all others: one alone half of
  * the room, and any number of greedy ones leave as much as each of them has.
  */
-export function createRoom({ bytesMax }: { readonly bytesMax: number }): Room {
+export function createMemoryPool({ bytesMax }: { readonly bytesMax: number }): MemoryPool {
   const byTenant = new Map<number, number>();
   let total = 0;
 

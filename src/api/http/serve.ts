@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../../core/clock.ts';
-import { atOnce, inTurns, type Steps, yieldToEventLoop } from '../../core/slices.ts';
+import { atOnce, inTurns, type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import { traceOf } from '../../core/trace.ts';
 import {
   type BodyBounds,
@@ -12,26 +12,26 @@ import {
   readBody,
   refuseLoneSurrogates,
 } from './body.ts';
-import type { Room, Share } from './room.ts';
-import { authorize, type Gate, type Visit } from '../authenticate.ts';
+import type { MemoryPool, MemoryShare } from './room.ts';
+import { authorize, type Authenticator, type AuthContext } from '../authenticate.ts';
 import type { Log } from '../../core/log.ts';
-import type { Answer, BodyRule, Call, LiveBody, Operation } from '../operation.ts';
+import type { OperationResponse, BodyRule, Call, LiveBody, Operation } from '../operation.ts';
 import { badBody, type Problem, problemBody, problemOf, tooManyRequests } from './problem.ts';
 import { writePaced } from './paced-response.ts';
 import { parseQuery, queryText } from './query.ts';
 import { slicedJson } from './sliced-json.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
 import type { TurnQueue } from './turn-queue.ts';
-import type { UnreadAnswers } from './unread.ts';
+import type { UnreadResponses } from './unread.ts';
 import { bodyCheck, bodyText, type Check, pathCheck, queryCheck } from './validation.ts';
 
 export interface ServeDeps {
-  readonly gate: Gate;
+  readonly authenticator: Authenticator;
   readonly limiter: Pick<RateLimiter, 'spendOfTenant' | 'takeBytes' | 'spendBytes'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Pick<Log, 'error'>;
-  readonly unread: Pick<UnreadAnswers, 'admit'>;
-  readonly bodies: Room;
+  readonly unread: Pick<UnreadResponses, 'admit'>;
+  readonly bodies: MemoryPool;
   /** Does lists, a few at once. */
   readonly lists: TurnQueue;
   /** False from the moment the server is to end: then a connection ends with its answer. */
@@ -44,26 +44,26 @@ export interface ServeDeps {
 export type RouteHandler = (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>;
 
 /**
- * Serves an operation: the checks in the order of contract section 3 (429, 401, 403, 415, 413, 400
+ * Serves an operation: the checks in the order of docs/http-api.md#order-of-checks (429, 401, 403, 415, 413, 400
  * for path, query and body), then its handler. 404 for a path and 405 come before, by the router.
  */
 export function serve(deps: ServeDeps, operation: Operation): RouteHandler {
   const checked = checkerOf(deps, operation);
-  return answering(deps, async (request, reply) => {
-    const visit = await deps.gate.admit(request, reply, operation);
-    const share = operation.body && deps.bodies.open(visit.tenant.id);
-    const answer = await checked(request, reply, visit, share)
-      .then((call) => answerOf(deps, operation, visit, call))
+  return whileOpen(deps, async (request, reply) => {
+    const context = await deps.authenticator.authenticate(request, reply, operation);
+    const share = operation.body && deps.bodies.open(context.tenant.id);
+    const answer = await checked(request, reply, context, share)
+      .then((call) => responseOf(deps, operation, context, call))
       .finally(() => share?.close());
     if (answer.extraEvents !== undefined && answer.extraEvents > 0) {
-      const rate = deps.limiter.spendOfTenant(visit.tenant.id, answer.extraEvents);
-      reply.headers(rateHeaders(rate, visit.now));
+      const rate = deps.limiter.spendOfTenant(context.tenant.id, answer.extraEvents);
+      reply.headers(rateHeaders(rate, context.now));
     }
     const status = answer.status ?? operation.success;
     if (answer.live !== undefined) return sendLive(reply, status, answer.headers, answer.live);
     const { json, ...rest } = answer;
     const bytes = bytesOf(json);
-    if (!deps.unread.admit(visit.tenant.id, clientOf(visit), bytes, reply.raw))
+    if (!deps.unread.admit(context.tenant.id, clientOf(context), bytes, reply.raw))
       return reply.hijack();
     return typeof json === 'object'
       ? sendPieces(deps, reply, status, { ...rest, json, bytes })
@@ -72,13 +72,13 @@ export function serve(deps: ServeDeps, operation: Operation): RouteHandler {
 }
 
 /** The answer of the handler, as text where it has a body. Lists wait for their tenant's turn. */
-function answerOf(
+function responseOf(
   { lists }: ServeDeps,
   operation: Operation,
-  { tenant }: Visit,
+  { tenant }: AuthContext,
   call: Call,
-): Promise<TextAnswer> {
-  const handle = async (): Promise<TextAnswer> => {
+): Promise<TextResponse> {
+  const handle = async (): Promise<TextResponse> => {
     if (call.isGone()) throw new ClientGone();
     const { body, ...answer } = await operation.handle(call);
     if (body === undefined) return answer;
@@ -89,18 +89,18 @@ function answerOf(
   return operation.isList === true ? lists.run(tenant.id, handle) : handle();
 }
 
-type TextAnswer = Omit<Answer, 'body' | 'json'> & {
+type TextResponse = Omit<OperationResponse, 'body' | 'json'> & {
   readonly json?: string | readonly Buffer[] | undefined;
 };
 
-function bytesOf(json: TextAnswer['json']): number {
+function bytesOf(json: TextResponse['json']): number {
   if (json === undefined) return 0;
   if (typeof json === 'string') return Buffer.byteLength(json);
   return json.reduce((sum, piece) => sum + piece.length, 0);
 }
 
 /** Whoever reads the answer: only a verified token gets this far. */
-function clientOf({ authentication }: Visit): string {
+function clientOf({ authentication }: AuthContext): string {
   return authentication.kind === 'verified' ? authentication.token.bucket : '';
 }
 
@@ -109,7 +109,11 @@ function sendPieces(
   { open }: Pick<ServeDeps, 'open'>,
   reply: FastifyReply,
   status: number,
-  { headers, json, bytes }: { headers?: Answer['headers']; json: readonly Buffer[]; bytes: number },
+  {
+    headers,
+    json,
+    bytes,
+  }: { headers?: OperationResponse['headers']; json: readonly Buffer[]; bytes: number },
 ): FastifyReply {
   const ending = open() ? undefined : { connection: 'close' };
   const length = { 'content-length': String(bytes) };
@@ -128,7 +132,7 @@ function sendPieces(
 function sendLive(
   reply: FastifyReply,
   status: number,
-  headers: Answer['headers'],
+  headers: OperationResponse['headers'],
   live: LiveBody,
 ): FastifyReply {
   const response = reply.headers({ ...commonHeaders, ...headers }).hijack().raw;
@@ -147,7 +151,7 @@ function sendLive(
 }
 
 /** Serves whatever ends in a problem instead of an answer, with the common headers of all. */
-export function answering(
+export function whileOpen(
   { log }: Pick<ServeDeps, 'log'>,
   handle: (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>,
 ): RouteHandler {
@@ -173,7 +177,7 @@ export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply
 export function send(
   reply: FastifyReply,
   status: number,
-  { headers, body, json }: Pick<Answer, 'headers' | 'body' | 'json'>,
+  { headers, body, json }: Pick<OperationResponse, 'headers' | 'body' | 'json'>,
 ): FastifyReply {
   const text = json ?? (body === undefined ? undefined : JSON.stringify(body));
   reply.code(status).headers(text === undefined ? commonHeaders : jsonHeaders);
@@ -190,8 +194,8 @@ const partsMax = 20_000;
 type Checker = (
   request: FastifyRequest,
   reply: FastifyReply,
-  visit: Visit,
-  share: Share | undefined,
+  context: AuthContext,
+  share: MemoryShare | undefined,
 ) => Promise<Call>;
 
 /** Everything between admission and the handler; the validators are compiled once. */
@@ -200,11 +204,11 @@ function checkerOf(deps: ServeDeps, operation: Operation): Checker {
   const query = operation.query;
   const checkQuery = query && queryCheck(query);
   const bodyOf = operation.body && bodyReader(deps, operation.body);
-  return async (request, reply, visit, share) => {
-    const caller = authorize(visit, operation);
-    const { tenant, now } = visit;
+  return async (request, reply, context, share) => {
+    const caller = authorize(context, operation);
+    const { tenant, now } = context;
     operation.admit?.({ tenant, caller });
-    const payer = payerOf(deps, operation, reply, visit);
+    const payer = payerOf(deps, operation, reply, context);
     const raw = await bodyOf?.read(request, reply, { payer, share });
     checkPath?.(request.params);
     const sent = query === undefined ? {} : parseQuery(query, queryText(request.raw.url ?? ''));
@@ -219,7 +223,7 @@ function checkerOf(deps: ServeDeps, operation: Operation): Checker {
       body,
       mediaType: raw?.mediaType ?? '',
       isGone: () => reply.raw.destroyed,
-      ...headersOf(deps, request, visit),
+      ...headersOf(deps, request, context),
     };
   };
 }
@@ -229,7 +233,7 @@ function payerOf(
   { limiter }: ServeDeps,
   { countsEvents }: Operation,
   reply: FastifyReply,
-  { tenant, now }: Visit,
+  { tenant, now }: AuthContext,
 ): BodyPayer | undefined {
   if (countsEvents !== true) return undefined;
   return {
@@ -245,15 +249,18 @@ function payerOf(
 
 /** What few operations ask of the headers. */
 function headersOf(
-  { gate }: ServeDeps,
+  { authenticator }: ServeDeps,
   { headers }: FastifyRequest,
-  { tenant }: Visit,
-): Pick<Call, 'trace' | 'header' | 'permit'> {
+  { tenant }: AuthContext,
+): Pick<Call, 'trace' | 'header' | 'access'> {
   const { authorization } = headers;
   return {
     trace: traceOf(onlyOne(headers['traceparent'])),
     header: (name) => headers[name]?.toString(),
-    permit: { token: authorization ?? '', holds: () => gate.holds(tenant, authorization) },
+    access: {
+      token: authorization ?? '',
+      stillValid: () => authenticator.stillValid(tenant, authorization),
+    },
   };
 }
 
@@ -296,7 +303,7 @@ function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
   };
 }
 
-function* checkedInSteps(bytes: Uint8Array, check: Check): Steps<unknown> {
+function* checkedInSteps(bytes: Uint8Array, check: Check): Slices<unknown> {
   const parsed = yield* parseInSteps(bytes, partsMax);
   yield;
   check(parsed.value);

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Room } from './room.ts';
+import type { MemoryPool } from './room.ts';
 
 /** Bytes of answers that clients have not read yet. */
-export interface UnreadAnswers {
+export interface UnreadResponses {
   /**
    * Counts an answer until its client has read it or its connection has ended. False when more waits
    * for the client, or for its tenant, than may; then the connection of the answer is closed.
@@ -15,7 +15,7 @@ export interface UnreadAnswers {
 
 export interface UnreadDeps {
   readonly bytesMax: number;
-  readonly room: Room;
+  readonly pool: MemoryPool;
 }
 
 /** Shorter answers are not counted: the rates of requests bound them. */
@@ -25,7 +25,7 @@ const countedBytesMin = 4096;
  * Creates the counter. `bytesMax` is for all connections of one client together, and the room for
  * all clients: a tenant can make as many as it wants.
  */
-export function createUnreadAnswers({ bytesMax, room }: UnreadDeps): UnreadAnswers {
+export function createUnreadResponses({ bytesMax, pool }: UnreadDeps): UnreadResponses {
   const waiting = new Map<string, number>();
   const onSocketEnd = createSocketEnds();
 
@@ -41,7 +41,7 @@ export function createUnreadAnswers({ bytesMax, room }: UnreadDeps): UnreadAnswe
       if (socket.destroyed) return true;
       const client = `${tenant}/${name}`;
       const sum = waiting.get(client) ?? 0;
-      const share = room.open(tenant);
+      const share = pool.open(tenant);
       if ((sum > 0 && sum + bytes > bytesMax) || !share.take(bytes)) {
         socket.destroy();
         return false;

@@ -1,6 +1,6 @@
 import { quoted } from './problem.ts';
 
-/** The first thing that is wrong with a value, in the words of contract section 3.1. */
+/** The first thing that is wrong with a value, in the words of docs/http-api.md#validation-messages. */
 export interface Violation {
   readonly reason: string;
   /** Members from the root, joined by dots; empty for the root itself. */

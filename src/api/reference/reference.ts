@@ -3,20 +3,20 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { asset } from '../../core/asset.ts';
 import type { Tenant } from '../../core/types.ts';
 import { hashOf, staticFile, type StaticFile, withoutDataUrls } from '../http/static-files.ts';
-import type { Gate } from '../authenticate.ts';
+import type { Authenticator } from '../authenticate.ts';
 import { htmlHeaders } from '../http/html.ts';
 import { openapiDocument } from './openapi.ts';
 import type { Operation } from '../operation.ts';
-import type { Remote } from '../http/client-address.ts';
-import { answering, send, type ServeDeps } from '../http/serve.ts';
+import type { ClientAddress } from '../http/client-address.ts';
+import { whileOpen, send, type ServeDeps } from '../http/serve.ts';
 import type { ApiSettings } from '../settings.ts';
 
 export interface ReferenceDeps {
-  readonly gate: Gate;
+  readonly authenticator: Authenticator;
   readonly log: ServeDeps['log'];
   readonly operations: readonly Operation[];
   readonly settings: Pick<ApiSettings, 'plainHttp'>;
-  readonly remoteOf: (request: FastifyRequest['raw']) => Remote;
+  readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   /** Whether a request came over TLS, to here or to a proxy that is believed. */
   readonly isSecure: (request: FastifyRequest['raw']) => boolean;
   /** Of the program. */
@@ -34,8 +34,8 @@ export function registerReference(app: FastifyInstance, deps: ReferenceDeps): vo
   for (const { path, headers, bytes } of files) {
     app.get(
       path,
-      answering(deps, async (request, reply) => {
-        await deps.gate.admit(request, reply);
+      whileOpen(deps, async (request, reply) => {
+        await deps.authenticator.authenticate(request, reply);
         return reply.headers(headers).send(bytes);
       }),
     );
@@ -56,8 +56,8 @@ function registerDocument(app: FastifyInstance, deps: ReferenceDeps): void {
   };
   app.get(
     '/api/v2/openapi.json',
-    answering(deps, async (request, reply) => {
-      const { tenant } = await deps.gate.admit(request, reply);
+    whileOpen(deps, async (request, reply) => {
+      const { tenant } = await deps.authenticator.authenticate(request, reply);
       return send(reply, 200, { json: textOf(tenant) });
     }),
   );
@@ -68,9 +68,9 @@ function registerPage(app: FastifyInstance, deps: ReferenceDeps, html: string): 
   for (const path of ['/docs', '/docs/']) {
     app.get(
       path,
-      answering(deps, async (request, reply) => {
-        await deps.gate.admit(request, reply);
-        const { host } = deps.remoteOf(request.raw);
+      whileOpen(deps, async (request, reply) => {
+        await deps.authenticator.authenticate(request, reply);
+        const { host } = deps.clientAddressOf(request.raw);
         reply.headers(htmlHeaders({ secure: deps.isSecure(request.raw), host }));
         // Asked for anew each time: it names the files of this version.
         reply.headers({ 'cache-control': 'no-cache', etag });

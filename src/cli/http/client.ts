@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { CommandFailed, exitCodes, failureOf, usageError } from './errors.ts';
-import type { HttpAnswer, HttpRequest } from './http.ts';
+import type { HttpResponse, HttpRequest } from './http.ts';
 import { readJson } from '../json.ts';
-import { type RetryDeps, sendPatiently } from '../retry.ts';
+import { type RetryDeps, sendWithRetry } from '../retry.ts';
 import type { Session } from './session.ts';
 
 /** The management API of a server, as one client uses it. */
@@ -12,7 +12,7 @@ export interface Api {
    * Sends a request and answers what came with 2xx. Anything else is a {@link CommandFailed} with
    * the server's words and the way out.
    */
-  send(request: ApiRequest): Promise<ApiAnswer>;
+  send(request: ApiRequest): Promise<ApiResponse>;
   /** Opens an answer that does not end soon; the caller destroys it. */
   open(request: ApiRequest & { readonly signal: AbortSignal }): Promise<IncomingMessage>;
 }
@@ -29,7 +29,7 @@ export interface ApiRequest extends Pick<HttpRequest, 'method' | 'signal' | 'hea
 /** Parameters of a query; those that are `undefined` are left out. */
 export type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
-export interface ApiAnswer extends HttpAnswer {
+export interface ApiResponse extends HttpResponse {
   /** The body; numbers keep their digits. `undefined` without a body. */
   readonly body: unknown;
 }
@@ -38,7 +38,7 @@ export interface ApiAnswer extends HttpAnswer {
 export function createApi(session: Session, deps: RetryDeps): Api {
   const { http, clientId } = session;
   const whom = { url: http.url, clientId };
-  const sendOnce = async (request: ApiRequest, token: string): Promise<HttpAnswer> =>
+  const sendOnce = async (request: ApiRequest, token: string): Promise<HttpResponse> =>
     http.send(httpRequest(request, token));
   /** A kept token may have ended early: its key was revoked, or the server is a new one. */
   const authorized = async <T extends { readonly status: number }>(
@@ -52,7 +52,7 @@ export function createApi(session: Session, deps: RetryDeps): Api {
     send: async (request) => {
       const send = () => authorized((token) => sendOnce(request, token));
       const repeatable = request.repeatable ?? request.method !== 'POST';
-      const answer = repeatable ? await sendPatiently(send, deps) : await send();
+      const answer = repeatable ? await sendWithRetry(send, deps) : await send();
       if (answer.status < 200 || answer.status > 299) throw failureOf(answer, whom);
       return { ...answer, body: bodyOf(answer.text, http.url) };
     },

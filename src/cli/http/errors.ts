@@ -43,7 +43,7 @@ export function notLoggedIn(url = 'http://localhost:8080', why = 'Not logged in'
 }
 
 /** What an answer other than 2xx consists of, as far as an error tells of it. */
-export interface RefusedAnswer {
+export interface RefusedResponse {
   readonly status: number;
   readonly text: string;
   readonly headers?: { readonly location?: string | undefined };
@@ -53,11 +53,11 @@ export interface RefusedAnswer {
 const saidCharactersMax = 2000;
 
 /**
- * The failure that an answer of the management API means (contract section 3.1): the server's own
+ * The failure that an answer of the management API means (docs/http-api.md#error-body): the server's own
  * message, and the way out where there is one.
  */
 export function failureOf(
-  { status, text, headers }: RefusedAnswer,
+  { status, text, headers }: RefusedResponse,
   { url, clientId }: { readonly url: string; readonly clientId: string },
 ): CommandFailed {
   const { message, errorCode, error_description: description } = problemOf(text);

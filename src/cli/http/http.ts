@@ -11,9 +11,9 @@ export interface Http {
   /** Origin, without a slash at its end. */
   readonly url: string;
   /** Sends a request and reads its whole answer, whatever the status. */
-  send(request: HttpRequest): Promise<HttpAnswer>;
+  send(request: HttpRequest): Promise<HttpResponse>;
   /** Sends a request; the caller reads the body of a 200, or destroys it; else it is read whole. */
-  open(request: HttpRequest): Promise<HttpAnswer | OpenAnswer>;
+  open(request: HttpRequest): Promise<HttpResponse | OpenResponse>;
 }
 
 /** One request. */
@@ -27,7 +27,7 @@ export interface HttpRequest {
 }
 
 /** An answer with its body as text. */
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number;
   /** Names in lower case. */
   readonly headers: IncomingMessage['headers'];
@@ -35,7 +35,7 @@ export interface HttpAnswer {
 }
 
 /** An answer whose body goes on. */
-export interface OpenAnswer {
+export interface OpenResponse {
   readonly status: 200;
   readonly stream: IncomingMessage;
 }
@@ -83,7 +83,7 @@ export function createHttp(url: string, { clock, version }: HttpDeps, caFile?: s
       });
       request.end(sent.body);
     });
-  const read = async (answer: IncomingMessage): Promise<HttpAnswer> => {
+  const read = async (answer: IncomingMessage): Promise<HttpResponse> => {
     const patience = clock.after(answerMs, () => answer.destroy(tooSlow(url)));
     try {
       const text = await readAll(answer, url);

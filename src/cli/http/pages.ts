@@ -4,7 +4,7 @@ import { CommandFailed, exitCodes } from './errors.ts';
 const pageItemsMax = 100;
 
 /**
- * The items of a list that is paged by `take` and `from` (contract section 3), over all its pages;
+ * The items of a list that is paged by `take` and `from` (docs/http-api.md#cursor-pages), over all its pages;
  * at most `itemsMax`.
  *
  * @param member the member of a page that holds its items

@@ -11,7 +11,7 @@ import {
 } from './credentials.ts';
 import { CommandFailed, exitCodes, failureOf, notLoggedIn, usageError } from './errors.ts';
 import { createHttp, type Http, type HttpDeps } from './http.ts';
-import { type RetryDeps, sendPatiently } from '../retry.ts';
+import { type RetryDeps, sendWithRetry } from '../retry.ts';
 
 /** What the environment says to the commands that work over HTTP. */
 export interface CliEnv {
@@ -111,7 +111,7 @@ export async function requestToken(
   });
   const headers = { 'content-type': 'application/json' };
   const send = () => http.send({ method: 'POST', path: '/oauth/token', headers, body });
-  const answer = await sendPatiently(send, deps);
+  const answer = await sendWithRetry(send, deps);
   if (answer.status === 401) {
     const who = `client ${printable(clientId)}`;
     const message = `${http.url} refuses ${who}: check its id and secret, then run \`leat login ${http.url}\`.`;
@@ -180,7 +180,7 @@ export function warnOfPlainHttp(url: string, note: (text: string) => void): void
   note(`Warning: ${url} is not encrypted; the secret can be read on the way.`);
 }
 
-/** The audience of the management API of a server (contract section 14). */
+/** The audience of the management API of a server (docs/http-api.md#audiences). */
 export function audienceOf(origin: string): string {
   return `https://${new URL(origin).host}/api/v2/`;
 }

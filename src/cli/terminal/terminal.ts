@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { styleText } from 'node:util';
 import { CommandFailed, exitCodes } from '../http/errors.ts';
-import { linesOf } from '../read-lines.ts';
+import { readLines } from '../read-lines.ts';
 
 /** Where a command reads and writes. */
 export interface Streams {
@@ -83,7 +83,7 @@ export function createTerminal(
       for await (const chunk of stdin.setEncoding('utf8') as AsyncIterable<string>) text += chunk;
       return text;
     },
-    inputLines: () => linesOf(stdin as AsyncIterable<Uint8Array>),
+    inputLines: () => readLines(stdin as AsyncIterable<Uint8Array>),
   };
 }
 

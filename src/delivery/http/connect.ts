@@ -4,7 +4,7 @@ import { literalAddress } from '../../core/address.ts';
 import { BlockedAddress, guardLookup, type EgressRule } from './egress.ts';
 
 /** Where to connect to, as undici says it. */
-export interface Target {
+export interface ConnectTarget {
   /** A name or an address without brackets. */
   readonly hostname: string;
   /** Empty for the port of the protocol. */
@@ -21,7 +21,11 @@ export type Connected = (
  * Begins to connect; destroying the socket that it answers ends that without a call. `lookup` is as
  * `dns.lookup`; it is asked for all addresses of a name.
  */
-export type Connect = (target: Target, lookup: LookupFunction, connected: Connected) => Socket;
+export type Connect = (
+  target: ConnectTarget,
+  lookup: LookupFunction,
+  connected: Connected,
+) => Socket;
 
 export interface ConnectDeps {
   readonly egress: EgressRule;

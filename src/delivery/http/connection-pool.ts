@@ -1,27 +1,27 @@
 /** A connection that is being made, in use, or idle. */
-export interface Line {
+export interface Connection {
   readonly origin: string;
   /** Cuts it off whatever it is doing; resolves when its socket is closed. */
   end(): Promise<void>;
 }
 
 /** The connections of all origins, each used by one request at a time. */
-export interface Lines<L extends Line> {
+export interface ConnectionPool<L extends Connection> {
   /** An idle line of the origin, the one used last; or a new one. */
   take(origin: string): L;
   /** Whether {@link take} would answer an idle one. */
   hasIdle(origin: string): boolean;
   /** Puts a line back for the next request; one that was dropped stays dropped. */
-  release(line: L): void;
+  release(connection: L): void;
   /** Ends a line. */
-  drop(line: L): void;
+  drop(connection: L): void;
   /** How many there are. */
-  count(): { readonly origins: number; readonly lines: number; readonly idle: number };
+  count(): { readonly origins: number; readonly connections: number; readonly idle: number };
   /** Ends all of them. */
   close(): Promise<void>;
 }
 
-export interface LinesDeps<L extends Line> {
+export interface ConnectionPoolDeps<L extends Connection> {
   readonly open: (origin: string) => L;
   /** Over all origins; more are ended, those of the origins known longest first. */
   readonly idleMax: number;
@@ -31,28 +31,31 @@ export interface LinesDeps<L extends Line> {
  * As many lines for an origin as it has requests at once; how many that may be is decided by the
  * slots of the dispatcher. An origin without lines is forgotten.
  */
-export function createLines<L extends Line>({ open, idleMax }: LinesDeps<L>): Lines<L> {
+export function createConnectionPool<L extends Connection>({
+  open,
+  idleMax,
+}: ConnectionPoolDeps<L>): ConnectionPool<L> {
   const origins = new Map<string, Origin<L>>();
   let idleCount = 0;
 
   const originOf = (name: string): Origin<L> => {
     const known = origins.get(name);
     if (known !== undefined) return known;
-    const origin: Origin<L> = { lines: new Set(), idle: [] };
+    const origin: Origin<L> = { connections: new Set(), idle: [] };
     origins.set(name, origin);
     return origin;
   };
-  const drop = (line: L): Promise<void> => {
-    const origin = origins.get(line.origin);
-    if (origin?.lines.delete(line) === true) {
-      const at = origin.idle.indexOf(line);
+  const drop = (connection: L): Promise<void> => {
+    const origin = origins.get(connection.origin);
+    if (origin?.connections.delete(connection) === true) {
+      const at = origin.idle.indexOf(connection);
       if (at >= 0) {
         origin.idle.splice(at, 1);
         idleCount--;
       }
-      if (origin.lines.size === 0) origins.delete(line.origin);
+      if (origin.connections.size === 0) origins.delete(connection.origin);
     }
-    return line.end();
+    return connection.end();
   };
   const dropOneIdle = (): void => {
     for (const { idle } of origins.values()) {
@@ -69,33 +72,33 @@ export function createLines<L extends Line>({ open, idleMax }: LinesDeps<L>): Li
         idleCount--;
         return idle;
       }
-      const line = open(name);
-      originOf(name).lines.add(line);
-      return line;
+      const connection = open(name);
+      originOf(name).connections.add(connection);
+      return connection;
     },
     hasIdle: (name) => (origins.get(name)?.idle.length ?? 0) > 0,
-    release: (line) => {
-      const origin = origins.get(line.origin);
-      if (origin?.lines.has(line) !== true) return;
-      origin.idle.push(line);
+    release: (connection) => {
+      const origin = origins.get(connection.origin);
+      if (origin?.connections.has(connection) !== true) return;
+      origin.idle.push(connection);
       idleCount++;
       if (idleCount > idleMax) dropOneIdle();
     },
-    drop: (line) => void drop(line),
+    drop: (connection) => void drop(connection),
     count: () => {
       const all = [...origins.values()];
-      const lines = all.reduce((sum, origin) => sum + origin.lines.size, 0);
-      return { origins: origins.size, lines, idle: idleCount };
+      const connections = all.reduce((sum, origin) => sum + origin.connections.size, 0);
+      return { origins: origins.size, connections, idle: idleCount };
     },
     close: async () => {
-      const lines = [...origins.values()].flatMap((origin) => [...origin.lines]);
-      await Promise.all(lines.map(drop));
+      const connections = [...origins.values()].flatMap((origin) => [...origin.connections]);
+      await Promise.all(connections.map(drop));
     },
   };
 }
 
 interface Origin<L> {
-  readonly lines: Set<L>;
+  readonly connections: Set<L>;
   /** Taken from the end, so that those not needed stay unused and are closed. */
   readonly idle: L[];
 }

@@ -2,7 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { isPublicAddress, isWithin, parseAddress, parseNetwork } from '../../core/address.ts';
 
-/** Which addresses webhooks may be sent to (contract section 7, Egress). */
+/** Which addresses webhooks may be sent to (docs/http-api.md#egress-rules). */
 export interface EgressRule {
   /**
    * The address as an error message shows it, when nothing may be sent there; `undefined` when it

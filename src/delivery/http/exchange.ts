@@ -1,10 +1,10 @@
 import { StringDecoder } from 'node:string_decoder';
 import type { PostResult } from '../../core/retry.ts';
-import { BadAnswer, brokenBy, type Phase } from './transport-error.ts';
+import { InvalidResponse, classifyTransportError, type Phase } from './transport-error.ts';
 import type { Deadlines } from './deadlines.ts';
 
 /** The connection that an exchange uses. */
-export interface ExchangeLine {
+export interface ExchangeConnection {
   phase: Phase;
   /** The exchange that uses it now. */
   exchange: Exchange | undefined;
@@ -29,7 +29,7 @@ export interface ExchangeDeps {
 export class Exchange {
   readonly ended: Promise<PostResult>;
   /** Set when it has been given one. */
-  line: ExchangeLine | undefined;
+  connection: ExchangeConnection | undefined;
   waitedMs = 0;
   readonly #deps: ExchangeDeps;
   #resolve: (result: PostResult) => void = ignore;
@@ -80,13 +80,13 @@ export class Exchange {
     const bytes = bytesRead - this.#wireBytesBefore;
     if (bytes < this.#deps.bodyBytesMax * wireFactorMax) return;
     if (this.#status > 0) this.#answer(false);
-    else this.onResponseError(undefined, new BadAnswer('too many bytes before the answer'));
+    else this.onResponseError(undefined, new InvalidResponse('too many bytes before the answer'));
   }
 
   // What undici calls
 
   onRequestStart(): void {
-    if (this.line !== undefined) this.line.phase = 'sent';
+    if (this.connection !== undefined) this.connection.phase = 'sent';
   }
 
   onResponseStart(
@@ -97,7 +97,7 @@ export class Exchange {
     // Interim answers (1xx) come before the answer itself.
     if (status < 200) return;
     this.#status = status;
-    if (this.line !== undefined) this.line.phase = 'answering';
+    if (this.connection !== undefined) this.connection.phase = 'answering';
     const retryAfter = headers['retry-after'];
     this.#retryAfter = typeof retryAfter === 'string' ? retryAfter : retryAfter?.[0];
   }
@@ -118,7 +118,8 @@ export class Exchange {
   }
 
   onResponseError(_controller: unknown, error: unknown): void {
-    if (!this.#isOver) this.#end(brokenBy(error, this.line?.phase ?? 'sent'), false);
+    if (!this.#isOver)
+      this.#end(classifyTransportError(error, this.connection?.phase ?? 'sent'), false);
   }
 
   #answer(isComplete: boolean): void {
@@ -141,12 +142,12 @@ export class Exchange {
   #end(result: PostResult, isLineUsable: boolean): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const { line } = this;
-    if (line !== undefined) {
-      line.exchange = undefined;
-      if (isLineUsable) line.release();
+    const { connection } = this;
+    if (connection !== undefined) {
+      connection.exchange = undefined;
+      if (isLineUsable) connection.release();
       else {
-        line.drop();
+        connection.drop();
       }
     }
     this.#deps.deadlines.delete(this);

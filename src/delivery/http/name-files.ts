@@ -6,8 +6,8 @@ export type Hosts = ReadonlyMap<string, readonly string[]>;
 /** Reads the text of a hosts file. A name on several lines has the addresses of all of them. */
 export function parseHosts(text: string): Hosts {
   const hosts = new Map<string, string[]>();
-  for (const line of text.split('\n')) {
-    const [address = '', ...names] = wordsOf(line);
+  for (const connection of text.split('\n')) {
+    const [address = '', ...names] = wordsOf(connection);
     if (isIP(address) === 0) continue;
     for (const each of names) {
       const name = each.toLowerCase().replace(/\.$/, '');
@@ -35,8 +35,8 @@ const domainsMax = 32;
 export function parseSearchRules(text: string): SearchRules {
   let domains: readonly string[] = [];
   let ndots = 1;
-  for (const line of text.split('\n')) {
-    const [keyword, ...words] = wordsOf(line.replace(/;.*/, ''));
+  for (const connection of text.split('\n')) {
+    const [keyword, ...words] = wordsOf(connection.replace(/;.*/, ''));
     if (keyword === 'search') domains = words.slice(0, domainsMax);
     if (keyword === 'domain') domains = words.slice(0, 1);
     if (keyword !== 'options') continue;
@@ -58,8 +58,8 @@ export function candidatesOf(name: string, { domains, ndots }: SearchRules): rea
   return dots >= ndots ? [name, ...searched] : [...searched, name];
 }
 
-function wordsOf(line: string): string[] {
-  return line
+function wordsOf(connection: string): string[] {
+  return connection
     .replace(/#.*/, '')
     .split(/\s+/)
     .filter((word) => word !== '');

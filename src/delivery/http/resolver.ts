@@ -148,9 +148,12 @@ class Lookup {
     const six = this.#ask(name, 6);
     const first = await Promise.race([four, six]);
     if ('addresses' in first) {
-      const patience = Promise.withResolvers<Reply>();
-      this.#after(otherFamilyMs, () => patience.resolve({ code: timedOut }));
-      const both = [Promise.race([four, patience.promise]), Promise.race([six, patience.promise])];
+      const storeRetry = Promise.withResolvers<Reply>();
+      this.#after(otherFamilyMs, () => storeRetry.resolve({ code: timedOut }));
+      const both = [
+        Promise.race([four, storeRetry.promise]),
+        Promise.race([six, storeRetry.promise]),
+      ];
       return joined(await Promise.all(both));
     }
     return joined(await Promise.all([four, six]));

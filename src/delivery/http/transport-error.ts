@@ -1,26 +1,29 @@
-import type { BrokenCause, PostResult } from '../../core/retry.ts';
+import type { TransportErrorKind, PostResult } from '../../core/retry.ts';
 import { BlockedAddress, LookupFailed } from './egress.ts';
 
 /** How far an attempt had come: TCP, TLS, the request was written, the answer's head was read. */
 export type Phase = 'connecting' | 'securing' | 'sent' | 'answering';
 
 /** The connection was dropped because of what came over it; `message` is shown, so it is ours. */
-export class BadAnswer extends Error {
+export class InvalidResponse extends Error {
   readonly code = 'bad_answer';
   override readonly name = 'BadAnswer';
 }
 
 /**
- * Puts an error of a socket, of TLS or of undici into the words of contract section 7. The detail
+ * Puts an error of a socket, of TLS or of undici into the words of docs/http-api.md#attempt-errors. The detail
  * is an error code or a text of ours: messages of errors may quote the receiver.
  */
-export function brokenBy(error: unknown, phase: Phase): PostResult & { readonly kind: 'broken' } {
+export function classifyTransportError(
+  error: unknown,
+  phase: Phase,
+): PostResult & { readonly kind: 'broken' } {
   if (error instanceof BlockedAddress) {
     return broken('blocked address', `${error.address} (LEAT_EGRESS_ALLOW)`);
   }
   const code = codeOf(error);
   if (error instanceof LookupFailed) return broken('dns', shown(code));
-  if (error instanceof BadAnswer) return broken('protocol', error.message);
+  if (error instanceof InvalidResponse) return broken('protocol', error.message);
   const reason = parserReasonOf(error);
   if (reason === 'Invalid EOF state') return broken('reset', closedEarly);
   if (reason !== undefined) return broken('protocol', reason);
@@ -35,7 +38,7 @@ export function brokenBy(error: unknown, phase: Phase): PostResult & { readonly 
 }
 
 function broken(
-  cause: BrokenCause,
+  cause: TransportErrorKind,
   detail: string | undefined,
 ): PostResult & { readonly kind: 'broken' } {
   return { kind: 'broken', cause, detail };
@@ -50,7 +53,7 @@ function parserReasonOf(error: unknown): string | undefined {
 const closedEarly = 'closed before the end of the answer';
 
 /** Codes that say the same in every phase. */
-const tellingCodes: Readonly<Record<string, readonly [BrokenCause, string | undefined]>> = {
+const tellingCodes: Readonly<Record<string, readonly [TransportErrorKind, string | undefined]>> = {
   ECONNREFUSED: ['refused', 'ECONNREFUSED'],
   ECONNRESET: ['reset', 'ECONNRESET'],
   ECONNABORTED: ['reset', 'ECONNABORTED'],
@@ -64,7 +67,10 @@ const tellingCodes: Readonly<Record<string, readonly [BrokenCause, string | unde
   UND_ERR_REQ_CONTENT_LENGTH_MISMATCH: ['protocol', 'the request cannot be written'],
 };
 
-function tellingCodeOf(code: string, error: unknown): readonly [BrokenCause, string | undefined] {
+function tellingCodeOf(
+  code: string,
+  error: unknown,
+): readonly [TransportErrorKind, string | undefined] {
   // undici says so of an answer that nobody asked for, of a 100 and of a 101: of no closed socket.
   const isBad = error instanceof Error && /^bad (response|upgrade)$/.test(error.message);
   if (code === 'UND_ERR_SOCKET' && isBad) return ['protocol', 'unexpected answer'];

@@ -2,11 +2,11 @@ import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../../core/clock.ts';
 import type { PostResult } from '../../core/retry.ts';
-import { createConnect, type Connect, type Connected, type Target } from './connect.ts';
+import { createConnect, type Connect, type Connected, type ConnectTarget } from './connect.ts';
 import { createDeadlines } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
-import { Exchange, type ExchangeLine } from './exchange.ts';
-import { createLines, type Line, type Lines } from './connection-pool.ts';
+import { Exchange, type ExchangeConnection } from './exchange.ts';
+import { createConnectionPool, type Connection, type ConnectionPool } from './connection-pool.ts';
 import { giveAddresses } from './lookup-function.ts';
 import { type NameAnswer, type NameLookups, timedOut } from './name-lookups.ts';
 
@@ -24,7 +24,7 @@ export interface WebhookRequest {
 }
 
 /** An attempt under way. */
-export interface Post {
+export interface PendingRequest {
   /** Never rejects. */
   readonly ended: Promise<PostResult>;
   /**
@@ -50,8 +50,8 @@ export interface Transport {
    * whose lookup is under way while one of its connections may have become idle.
    */
   isReady(origin: string): boolean;
-  /** Begins an attempt. One whose name has to be looked up first waits, see {@link Post.waitedMs}. */
-  post(request: WebhookRequest): Post;
+  /** Begins an attempt. One whose name has to be looked up first waits, see {@link PendingRequest.waitedMs}. */
+  post(request: WebhookRequest): PendingRequest;
   /** Cuts off all attempts and ends all connections; what is posted afterwards is cancelled. */
   close(): Promise<void>;
 }
@@ -59,7 +59,7 @@ export interface Transport {
 /** A transport over HTTP, which keeps connections. */
 export interface HttpTransport extends Transport {
   /** How many origins and connections it knows now, and how many of those are idle. */
-  count(): { readonly origins: number; readonly lines: number; readonly idle: number };
+  count(): { readonly origins: number; readonly connections: number; readonly idle: number };
 }
 
 export interface TransportDeps {
@@ -112,27 +112,27 @@ export function createTransport(deps: TransportDeps): HttpTransport {
       if (!isOver) ended(answer);
       isOver = true;
     };
-    const timer = clock.after(placeWaitMaxMs, () => {
+    const timer = clock.after(connectionWaitMaxMs, () => {
       begun();
       endOnce({ kind: 'failed', code: timedOut });
     });
     exchange?.pause();
     names.find(tenant, name, { first: true, begun, ended: endOnce });
   };
-  const lines: Lines<HttpLine> = createLines({
-    open: (origin) => openLine(origin, { connect, lookUp, lines }),
+  const connections: ConnectionPool<HttpConnection> = createConnectionPool({
+    open: (origin) => openConnection(origin, { connect, lookUp, connections }),
     idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
   });
   const exchangeDeps = { bodyBytesMax, textBytesMax, deadlines };
   let isClosed = false;
   return {
     prepare: (tenant, origin) => {
-      if (lines.hasIdle(origin)) return true;
+      if (connections.hasIdle(origin)) return true;
       const name = hostOf(origin);
       return isIP(name) === 0 ? names.prepare(tenant, name) : true;
     },
     isReady: (origin) => {
-      if (lines.hasIdle(origin)) return true;
+      if (connections.hasIdle(origin)) return true;
       const name = hostOf(origin);
       return isIP(name) !== 0 || names.isReady(name);
     },
@@ -140,16 +140,16 @@ export function createTransport(deps: TransportDeps): HttpTransport {
       const exchange = new Exchange(exchangeDeps);
       deadlines.add(exchange);
       if (isClosed) exchange.cancel();
-      else send(request, exchange, lines);
+      else send(request, exchange, connections);
       return exchange;
     },
     close: async () => {
       isClosed = true;
       for (const exchange of deadlines.items()) exchange.cancel();
       deadlines.close();
-      await lines.close();
+      await connections.close();
     },
-    count: lines.count,
+    count: connections.count,
   };
 }
 
@@ -169,7 +169,7 @@ type LookUp = (
  * An attempt waits this long for the start of a lookup, then it fails: it holds a slot, and its row is
  * claimed for little longer than the time of an attempt.
  */
-const placeWaitMaxMs = 2000;
+const connectionWaitMaxMs = 2000;
 
 /** The host of `scheme://host[:port]`, without the brackets of an IPv6 address. */
 function hostOf(origin: string): string {
@@ -188,17 +188,21 @@ const idleMs = 10_000;
 /** Of an answer; more is a protocol error. */
 const headerBytesMax = 16_384;
 
-function send(request: WebhookRequest, exchange: Exchange, lines: Lines<HttpLine>): void {
+function send(
+  request: WebhookRequest,
+  exchange: Exchange,
+  connections: ConnectionPool<HttpConnection>,
+): void {
   try {
-    const line = lines.take(request.origin);
-    line.exchange = exchange;
-    line.tenant = request.tenant;
-    exchange.line = line;
+    const connection = connections.take(request.origin);
+    connection.exchange = exchange;
+    connection.tenant = request.tenant;
+    exchange.connection = connection;
     // The end of a kept connection may be under way to us, right behind the answer before. A turn
     // of the event loop brings it to light, while nothing of the request is written yet.
-    if (line.isKept) setImmediate(dispatch, line, request, exchange);
-    else dispatch(line, request, exchange);
-    line.isKept = true;
+    if (connection.isKept) setImmediate(dispatch, connection, request, exchange);
+    else dispatch(connection, request, exchange);
+    connection.isKept = true;
   } catch (error) {
     // The origin is no URL of HTTP.
     exchange.onResponseError(undefined, error);
@@ -206,15 +210,15 @@ function send(request: WebhookRequest, exchange: Exchange, lines: Lines<HttpLine
 }
 
 function dispatch(
-  line: HttpLine,
+  connection: HttpConnection,
   { path, headers, body }: WebhookRequest,
   exchange: Exchange,
 ): void {
-  line.client.dispatch({ path, method: 'POST', headers, body, blocking: false }, exchange);
+  connection.client.dispatch({ path, method: 'POST', headers, body, blocking: false }, exchange);
 }
 
 /** A connection through undici. */
-interface HttpLine extends Line, ExchangeLine {
+interface HttpConnection extends Connection, ExchangeConnection {
   readonly client: Client;
   /** Whose exchange it carries. */
   tenant: number;
@@ -222,24 +226,30 @@ interface HttpLine extends Line, ExchangeLine {
   isKept: boolean;
 }
 
-function openLine(
+function openConnection(
   origin: string,
   {
     connect,
     lookUp,
-    lines,
-  }: { readonly connect: Connect; readonly lookUp: LookUp; readonly lines: Lines<HttpLine> },
-): HttpLine {
+    connections,
+  }: {
+    readonly connect: Connect;
+    readonly lookUp: LookUp;
+    readonly connections: ConnectionPool<HttpConnection>;
+  },
+): HttpConnection {
   let socket: Socket | undefined;
   const lookup: LookupFunction = (name, options, callback) =>
-    lookUp(line.tenant, name, line.exchange, (answer) => giveAddresses(answer, options, callback));
+    lookUp(connection.tenant, name, connection.exchange, (answer) =>
+      giveAddresses(answer, options, callback),
+    );
   const client = new Client(origin, {
-    connect: (target: Target, connected: Connected) => {
-      line.phase = 'connecting';
+    connect: (target: ConnectTarget, connected: Connected) => {
+      connection.phase = 'connecting';
       socket = connect(target, lookup, connected);
       // First, because the next one to hear of it may send the request.
-      socket.prependOnceListener('connect', () => (line.phase = 'securing'));
-      socket.on('readable', () => line.exchange?.countWire(socket?.bytesRead ?? 0));
+      socket.prependOnceListener('connect', () => (connection.phase = 'securing'));
+      socket.on('readable', () => connection.exchange?.countWire(socket?.bytesRead ?? 0));
     },
     pipelining: 1,
     keepAliveTimeout: idleMs,
@@ -249,15 +259,15 @@ function openLine(
     headersTimeout: 0,
     bodyTimeout: 0,
   });
-  const line: HttpLine = {
+  const connection: HttpConnection = {
     origin,
     client,
     phase: 'connecting',
     exchange: undefined,
     tenant: 0,
     isKept: false,
-    release: () => lines.release(line),
-    drop: () => lines.drop(line),
+    release: () => connections.release(connection),
+    drop: () => connections.drop(connection),
     end: async () => {
       socket?.destroy();
       await client.destroy();
@@ -265,7 +275,7 @@ function openLine(
   };
   client.on('disconnect', () => {
     // With an exchange that was not sent yet, undici connects again.
-    if (line.exchange === undefined) line.drop();
+    if (connection.exchange === undefined) connection.drop();
   });
-  return line;
+  return connection;
 }

@@ -1,6 +1,6 @@
 import type { LogEvent, Offset } from '../../core/types.ts';
 import type { LogStore } from '../../store/port/log.ts';
-import type { Patience } from '../store-retry.ts';
+import type { StoreRetry } from '../store-retry.ts';
 import type { Runner } from '../runner.ts';
 import type { DeliverySettings } from '../settings.ts';
 import type { Tail } from '../../log/tail.ts';
@@ -15,13 +15,13 @@ export interface CatchUp {
   /** Tails that are being caught up. */
   readonly reads: number;
   /** The log reaches this offset. */
-  heard(tenant: number, tail: Tail<Runner>, head: Offset): void;
+  reached(tenant: number, tail: Tail<Runner>, head: Offset): void;
   close(): void;
 }
 
 export interface CatchUpDeps {
   readonly log: Pick<LogStore, 'page'>;
-  readonly patience: Patience;
+  readonly storeRetry: StoreRetry;
   readonly settings: Pick<DeliverySettings, 'pageEvents' | 'pageBytes'>;
   /** Events that follow the head of the tail. */
   readonly push: (tail: Tail<Runner>, events: readonly LogEvent[]) => void;
@@ -38,10 +38,10 @@ export function createCatchUp(deps: CatchUpDeps): CatchUp {
   let closed = false;
 
   const readPage = async (tenant: number, tail: Tail<Runner>): Promise<void> => {
-    const { log, patience, settings } = deps;
+    const { log, storeRetry, settings } = deps;
     const { pageEvents: take, pageBytes: bytesMax } = settings;
     const query = { after: tail.head, upTo: heads.get(tail), take, bytesMax };
-    const page = await patience.keepTrying(() => log.page(tenant, query));
+    const page = await storeRetry.run(() => log.page(tenant, query));
     if (closed) return;
     deps.push(tail, page.events);
     // The oldest may have been pruned.
@@ -61,7 +61,7 @@ export function createCatchUp(deps: CatchUpDeps): CatchUp {
     get reads() {
       return heads.size;
     },
-    heard: (tenant, tail, head) => {
+    reached: (tenant, tail, head) => {
       const known = heads.get(tail);
       if (closed || head <= Math.max(tail.head, known ?? 0)) return;
       if (known === undefined && !tail.hasFollowers) return deps.skip(tail, head);

@@ -30,7 +30,7 @@ export class ClaimSweep {
   }
 
   /** Events of the tenant were published. */
-  heard(tenant: number): void {
+  appended(tenant: number): void {
     if (this.#isUnderWay) this.#tenants.add(tenant);
   }
 

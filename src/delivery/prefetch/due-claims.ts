@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { Delivery } from '../../core/types.ts';
-import type { DeliveryStore, DueAnswer, DueAsk } from '../../store/port/deliveries.ts';
+import type { DeliveryStore, DueRows, DueRequest } from '../../store/port/deliveries.ts';
 import type { Lease } from '../lease.ts';
-import type { Lane, Patience } from '../store-retry.ts';
+import type { SerialQueue, StoreRetry } from '../store-retry.ts';
 import type { Scheduler } from '../scheduler.ts';
 import type { Claimed, Runner } from '../runner.ts';
 import { type DeliverySettings, leaseMsOf, longestWaitMs } from '../settings.ts';
@@ -17,7 +17,7 @@ const gatherMs = 10;
 const disabledMessage = 'The event stream is disabled';
 
 /** Gets rows for the slots that are kept for them. */
-export interface Claims {
+export interface DueClaims {
   /** Claims a row for the slot that the runner was given. */
   grant(runner: Runner, slot: Slot): void;
   /** Begins what was claimed while the runner was stale. */
@@ -25,11 +25,11 @@ export interface Claims {
   close(): void;
 }
 
-export interface ClaimDeps {
+export interface DueClaimsDeps {
   readonly deliveries: Pick<DeliveryStore, 'claimDue'>;
   readonly clock: Clock;
-  readonly lane: Lane;
-  readonly patience: Patience;
+  readonly serialQueue: SerialQueue;
+  readonly storeRetry: StoreRetry;
   readonly settler: Pick<Settler, 'add' | 'settleOld'>;
   readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch' | 'release'>;
   readonly settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>;
@@ -41,8 +41,8 @@ export interface ClaimDeps {
   readonly exhausted: (runner: Runner) => void;
 }
 
-/** See {@link Claims}. */
-export function createClaims(deps: ClaimDeps): Claims {
+/** See {@link DueClaims}. */
+export function createDueClaims(deps: DueClaimsDeps): DueClaims {
   return new GatheredClaims(deps);
 }
 
@@ -50,14 +50,14 @@ export function createClaims(deps: ClaimDeps): Claims {
  * One query for all runners. Before each try, results that have waited for long are recorded: the
  * leases of their rows may be over, and they would be sent again.
  */
-class GatheredClaims implements Claims {
-  readonly #deps: ClaimDeps;
+class GatheredClaims implements DueClaims {
+  readonly #deps: DueClaimsDeps;
   #asking = new Set<Runner>();
   #isScheduled = false;
   #pause: Timer | undefined;
   #isClosed = false;
 
-  constructor(deps: ClaimDeps) {
+  constructor(deps: DueClaimsDeps) {
     this.#deps = deps;
   }
 
@@ -84,7 +84,7 @@ class GatheredClaims implements Claims {
   #schedule(): void {
     if (this.#isScheduled || this.#pause !== undefined) return;
     this.#isScheduled = true;
-    void this.#deps.lane(() => this.#claim()).then(() => this.#rest());
+    void this.#deps.serialQueue(() => this.#claim()).then(() => this.#rest());
   }
 
   #rest(): void {
@@ -107,13 +107,13 @@ class GatheredClaims implements Claims {
 
   async #ask(runners: readonly Runner[]): Promise<void> {
     if (runners.length === 0) return;
-    const { clock, deliveries, patience, settings, settler } = this.#deps;
+    const { clock, deliveries, storeRetry, settings, settler } = this.#deps;
     const asks = runners.map(askOf);
     // What becomes due from here on asks anew.
     for (const runner of runners) runner.dueWaits = false;
     const rules = { leaseMs: leaseMsOf(settings), longestWaitMs: longestWaitMs(settings) };
     let askedMs = clock.elapsedMs();
-    const answers = await patience.keepTrying(async () => {
+    const answers = await storeRetry.run(async () => {
       await settler.settleOld(settings.leaseGraceMs / 2);
       askedMs = clock.elapsedMs();
       return deliveries.claimDue(asks, rules);
@@ -124,12 +124,7 @@ class GatheredClaims implements Claims {
     });
   }
 
-  #distribute(
-    runner: Runner,
-    slots: number,
-    claimedMs: number,
-    answer: DueAnswer | undefined,
-  ): void {
+  #distribute(runner: Runner, slots: number, claimedMs: number, answer: DueRows | undefined): void {
     const rows = answer?.rows ?? [];
     this.#giveBack(runner, slots - rows.length);
     this.#deps.note(runner, answer?.nextDueInMs);
@@ -188,7 +183,7 @@ function takeSlot(runner: Runner): Slot {
   return slot;
 }
 
-function askOf(runner: Runner): DueAsk {
+function askOf(runner: Runner): DueRequest {
   const { tenant, id: stream, epoch } = runner;
   return { tenant, stream, epoch, take: slotsOf(runner) };
 }

@@ -9,7 +9,7 @@ const gatherMs = 10;
  * When the next row of each runner is due: retries, redeliveries, tests, what an owner left. By the
  * monotonic clock: how long each waits is known from the store, which alone judges instants.
  */
-export interface Due {
+export interface DueTimer {
   /** The runner has a row that is due after so long; none when it is `undefined`. */
   note(runner: Runner, inMs: number | undefined): void;
   /** Lets those runners claim whose time has come. */
@@ -19,10 +19,10 @@ export interface Due {
 }
 
 /** One timer for all runners, and none while no row waits. */
-export function createDue(deps: {
+export function createDueTimer(deps: {
   readonly clock: Clock;
   readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
-}): Due {
+}): DueTimer {
   const { clock, scheduler } = deps;
   const noted = new Set<Runner>();
   let timer: { readonly atMs: number; readonly pending: Timer } | undefined;

@@ -1,8 +1,8 @@
 import type { LogStore } from '../../store/port/log.ts';
 import { tenantsOf } from '../../core/tenant-blocks.ts';
-import type { Feed } from './prefetch.ts';
+import type { Prefetch } from './prefetch.ts';
 import type { Ownership } from '../ownership.ts';
-import type { Patience } from '../store-retry.ts';
+import type { StoreRetry } from '../store-retry.ts';
 import type { Runner } from '../runner.ts';
 import type { Tail } from '../../log/tail.ts';
 
@@ -16,15 +16,15 @@ export interface Heads {
 
 export interface HeadsDeps {
   readonly log: Pick<LogStore, 'heads' | 'headMarks'>;
-  readonly patience: Patience;
+  readonly storeRetry: StoreRetry;
   readonly ownership: Pick<Ownership, 'tails'>;
-  readonly feed: Pick<Feed, 'skipped' | 'reached'>;
+  readonly prefetch: Pick<Prefetch, 'skipped' | 'reached'>;
 }
 
 type Tails = readonly (readonly [tenant: number, Tail<Runner>])[];
 
 /** See {@link Heads}. */
-export function createHeads({ log, patience, ownership, feed }: HeadsDeps): Heads {
+export function createHeads({ log, storeRetry, ownership, prefetch }: HeadsDeps): Heads {
   /** The marks of the blocks whose heads are known here. */
   let marks: ReadonlyMap<number, string> = new Map();
 
@@ -34,7 +34,7 @@ export function createHeads({ log, patience, ownership, feed }: HeadsDeps): Head
   ): Promise<void> => {
     if (tails.length === 0) return;
     const tenants = tails.map(([tenant]) => tenant);
-    const heads = await patience.keepTrying(() => log.heads(tenants));
+    const heads = await storeRetry.run(() => log.heads(tenants));
     for (const [index, [tenant, tail]] of tails.entries()) tell(tenant, tail, heads[index] ?? 0);
   };
   const tailsIn = (block: number): Tails =>
@@ -45,13 +45,13 @@ export function createHeads({ log, patience, ownership, feed }: HeadsDeps): Head
 
   return {
     checkChanged: async () => {
-      const present = await patience.keepTrying(() => log.headMarks());
+      const present = await storeRetry.run(() => log.headMarks());
       const changed = [...present].filter(([block, mark]) => marks.get(block) !== mark);
       const tails = changed.flatMap(([block]) => tailsIn(block));
-      await ask(tails, (tenant, tail, head) => feed.reached(tenant, tail, head));
+      await ask(tails, (tenant, tail, head) => prefetch.reached(tenant, tail, head));
       // A tail that is opened meanwhile asks for its head itself.
       marks = present;
     },
-    skipToAll: () => ask([...ownership.tails], (_, tail, head) => feed.skipped(tail, head)),
+    skipToAll: () => ask([...ownership.tails], (_, tail, head) => prefetch.skipped(tail, head)),
   };
 }

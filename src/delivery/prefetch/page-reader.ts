@@ -1,10 +1,10 @@
 import type { Clock } from '../../core/clock.ts';
 import { spanAt } from '../../core/subscription.ts';
 import type { LogPage, LogStore } from '../../store/port/log.ts';
-import type { Patience } from '../store-retry.ts';
+import type { StoreRetry } from '../store-retry.ts';
 import type { Runner } from '../runner.ts';
 import type { DeliverySettings } from '../settings.ts';
-import { Turns } from '../../log/read-limiter.ts';
+import { ReadLimiter } from '../../log/read-limiter.ts';
 
 /** Reads the log for runners that are behind. */
 export interface PageReader {
@@ -18,7 +18,7 @@ export interface PageReader {
 export interface PageReaderDeps {
   readonly log: Pick<LogStore, 'page'>;
   readonly clock: Clock;
-  readonly patience: Patience;
+  readonly storeRetry: StoreRetry;
   readonly settings: Pick<DeliverySettings, 'pageEvents'>;
   /** Characters of bodies that the next page may have. */
   readonly pageBytes: (runner: Runner) => number;
@@ -26,18 +26,18 @@ export interface PageReaderDeps {
   readonly read: (runner: Runner, page: LogPage | undefined) => void;
 }
 
-/** Creates the reader; few pages are read at once, see {@link Turns}. */
+/** Creates the reader; few pages are read at once, see {@link ReadLimiter}. */
 export function createPageReader(deps: PageReaderDeps): PageReader {
-  const turns = new Turns(deps.clock);
+  const turns = new ReadLimiter(deps.clock);
   let isClosed = false;
 
   const read = async (runner: Runner): Promise<void> => {
-    const { log, patience, settings } = deps;
+    const { log, storeRetry, settings } = deps;
     const { tenant, changes, scannedTo } = runner;
     const { types, upTo } = spanAt(runner.stream.subscriptions, scannedTo + 1);
     const bytesMax = deps.pageBytes(runner);
     const query = { after: scannedTo, upTo, types, take: settings.pageEvents, bytesMax };
-    const page = await patience.keepTrying(() => log.page(tenant, query));
+    const page = await storeRetry.run(() => log.page(tenant, query));
     runner.reading = false;
     const isCurrent = runner.changes === changes && runner.scannedTo === scannedTo;
     if (!isClosed) deps.read(runner, isCurrent ? page : undefined);

@@ -1,9 +1,9 @@
 import type { Clock, Timer } from '../../core/clock.ts';
-import type { Due } from './due-timer.ts';
-import type { Feed } from './prefetch.ts';
+import type { DueTimer } from './due-timer.ts';
+import type { Prefetch } from './prefetch.ts';
 import { createHeads, type HeadsDeps } from './heads.ts';
 import type { Ownership } from '../ownership.ts';
-import type { Patience } from '../store-retry.ts';
+import type { StoreRetry } from '../store-retry.ts';
 import type { Replays } from '../replays.ts';
 import type { Runner } from '../runner.ts';
 import type { DeliverySettings } from '../settings.ts';
@@ -12,8 +12,8 @@ import type { DeliverySettings } from '../settings.ts';
  * Looks until every stream was read again; few streams are read again at each. More than the most
  * would keep a node busy that has nothing to do: with very many streams a round takes longer.
  */
-const looksPerRound = 60;
-const streamsPerLook = { min: 16, max: 256 };
+const pollsPerRound = 60;
+const streamsPerPoll = { min: 16, max: 256 };
 /** Cursors in one statement. */
 const cursorsMax = 1000;
 
@@ -27,11 +27,11 @@ export interface Poll {
 
 export interface PollDeps extends Pick<HeadsDeps, 'log'> {
   readonly clock: Clock;
-  readonly patience: Patience;
-  readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'look' | 'raise'>;
-  readonly feed: Pick<Feed, 'skipped' | 'reached' | 'takeReaders'>;
-  readonly due: Pick<Due, 'check'>;
-  readonly replays: Pick<Replays, 'tellAll'>;
+  readonly storeRetry: StoreRetry;
+  readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'refresh' | 'raise'>;
+  readonly prefetch: Pick<Prefetch, 'skipped' | 'reached' | 'takeReaders'>;
+  readonly due: Pick<DueTimer, 'check'>;
+  readonly replays: Pick<Replays, 'enqueueAll'>;
   readonly settings: Pick<DeliverySettings, 'pollMs' | 'lagOffsetsMax' | 'lagMs'>;
 }
 
@@ -53,12 +53,12 @@ export function createPoll(deps: PollDeps): Poll {
     await heads.checkChanged();
     const passing = ageTails();
     lookAtNext();
-    deps.replays.tellAll();
+    deps.replays.enqueueAll();
     await raiseLagging(passing);
   };
   /** Returns the runners that may have passed events since the last time without sending any. */
   const ageTails = (): Set<Runner> => {
-    const passing = deps.feed.takeReaders();
+    const passing = deps.prefetch.takeReaders();
     for (const tail of ownership.tails.values()) {
       if (!tail.age()) continue;
       for (const runner of tail.followers) passing.add(runner);
@@ -67,15 +67,15 @@ export function createPoll(deps: PollDeps): Poll {
   };
   const lookAtNext = (): void => {
     const { size } = ownership.runners;
-    const { min, max } = streamsPerLook;
-    const count = Math.min(size, max, Math.max(min, Math.ceil(size / looksPerRound)));
+    const { min, max } = streamsPerPoll;
+    const count = Math.min(size, max, Math.max(min, Math.ceil(size / pollsPerRound)));
     for (let looked = 0; looked < count; looked += 1) {
       let next = round.next();
       if (next.done === true) {
         round = ownership.runners.values();
         next = round.next();
       }
-      if (next.done !== true) ownership.look(next.value);
+      if (next.done !== true) ownership.refresh(next.value);
     }
   };
   /** Cursors that no settle raises, as nothing matched: each as seldom as can be. */
@@ -102,7 +102,7 @@ export function createPoll(deps: PollDeps): Poll {
   };
 }
 
-/** Returns how many offsets a write would raise the cursor in the store by, as {@link Runner.raise} says. */
+/** Returns how many offsets a write would raise the cursor in the store by, as {@link Runner.cursorUpdate} says. */
 function lagOf(runner: Runner): number {
   return runner.unsettled === 0 ? runner.cursor() - runner.window.durable : 0;
 }

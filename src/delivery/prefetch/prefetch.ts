@@ -15,7 +15,7 @@ const fullPagesMax = 16;
 const smallPageBytes = 16_384;
 
 /** Fills the queues of the runners, from memory or from the store. */
-export interface Feed {
+export interface Prefetch {
   /** Pages that are being read, or will be. */
   readonly reads: number;
   /** Characters of bodies in the queues of all runners. */
@@ -37,16 +37,16 @@ export interface Feed {
   close(): void;
 }
 
-export interface FeedDeps extends Pick<PageReaderDeps, 'log' | 'clock' | 'patience'> {
+export interface PrefetchDeps extends Pick<PageReaderDeps, 'log' | 'clock' | 'storeRetry'> {
   readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
   readonly settings: Pick<DeliverySettings, 'pageEvents' | 'pageBytes'> & PaceLimits;
   /** Whether several tenants have streams on this node. */
   readonly isShared: () => boolean;
 }
 
-/** See {@link Feed}. */
-export function createFeed(deps: FeedDeps): Feed {
-  return new LogFeed(deps);
+/** See {@link Prefetch}. */
+export function createPrefetch(deps: PrefetchDeps): Prefetch {
+  return new LogPrefetch(deps);
 }
 
 /**
@@ -54,8 +54,8 @@ export function createFeed(deps: FeedDeps): Feed {
  * falls behind leaves the head, costs the publisher nothing from then on, and reads on by itself,
  * ahead of what it sends, until it is back.
  */
-class LogFeed implements Feed {
-  readonly #deps: FeedDeps;
+class LogPrefetch implements Prefetch {
+  readonly #deps: PrefetchDeps;
   readonly #reader: PageReader;
   readonly #catchUp: CatchUp;
   #queuedBytes = 0;
@@ -63,7 +63,7 @@ class LogFeed implements Feed {
   /** Of each tenant that has any. */
   readonly #queuedOf = new Map<number, number>();
 
-  constructor(deps: FeedDeps) {
+  constructor(deps: PrefetchDeps) {
     this.#deps = deps;
     this.#reader = createPageReader({
       ...deps,
@@ -91,12 +91,12 @@ class LogFeed implements Feed {
     const last = events.at(-1);
     if (first === undefined || last === undefined) return;
     // Others have appended before these: all of it is read in order.
-    if (first.offset > tail.head + 1) this.#catchUp.heard(tenant, tail, last.offset);
+    if (first.offset > tail.head + 1) this.#catchUp.reached(tenant, tail, last.offset);
     else this.#push(tail, events);
   }
 
   reached(tenant: number, tail: Tail<Runner>, head: Offset): void {
-    this.#catchUp.heard(tenant, tail, head);
+    this.#catchUp.reached(tenant, tail, head);
   }
 
   #push(tail: Tail<Runner>, events: readonly LogEvent[]): void {

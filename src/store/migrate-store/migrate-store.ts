@@ -2,42 +2,42 @@ import { createHash } from 'node:crypto';
 import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { StartRefused, StoreUnavailable } from '../../core/errors.ts';
 import type { StoreLocation } from '../../core/value.ts';
-import { countText, type MovePoint, type MoveProgressListener } from './progress.ts';
+import { countText, type MigratePoint, type MigrateProgressView } from './progress.ts';
 import {
   keyOf,
-  type MovedKey,
-  type MovedRow,
-  type MovedTable,
-  movedTables,
+  type RowKey,
+  type TableRow,
+  type Table,
+  migratedTables,
   nameOfRow,
 } from './tables.ts';
-import { type MoveTarget, openMoveTarget } from '../postgres/migrate-store.ts';
-import { provesKey } from '../key-check.ts';
+import { type MigrationTarget, openMigrationTarget } from '../postgres/migrate-store.ts';
+import { passesKeyCheck } from '../key-check.ts';
 import { createSeal } from '../seal.ts';
-import { type MoveSource, openMoveSource } from '../sqlite/migrate-store.ts';
+import { type MigrationSource, openMigrationSource } from '../sqlite/migrate-store.ts';
 
-export interface MoveOptions {
+export interface MigrateStoreOptions {
   readonly from: StoreLocation;
   readonly to: StoreLocation;
   /** Asked for once the source is there; the same key opens the secrets of both stores. */
   readonly secretKey: () => Promise<Uint8Array>;
   readonly random: RandomBytes;
   readonly clock: Pick<Clock, 'elapsedMs'>;
-  readonly progress: MoveProgressListener;
+  readonly progress: MigrateProgressView;
 }
 
-export interface Moved {
+export interface MigratedStore {
   /** What messages call the target; no password. */
   readonly target: string;
   /** The store came there before and nothing was done, whatever the source took in since then. */
   readonly wasComplete: boolean;
-  readonly tables: readonly MovedCount[];
+  readonly tables: readonly TableCount[];
   /** Of this run. */
   readonly copied: number;
   readonly copyMs: number;
 }
 
-interface MovedCount {
+interface TableCount {
   readonly name: string;
   readonly rows: number;
   /** SHA-256 in hexadecimal, of the rows as lines of JSON in the order of their keys. */
@@ -51,15 +51,15 @@ interface MovedCount {
  *
  * Throws `StartRefused` with one line for the operator.
  */
-export async function moveStore(options: MoveOptions): Promise<Moved> {
+export async function migrateStore(options: MigrateStoreOptions): Promise<MigratedStore> {
   const { file, url } = endsOf(options);
-  const source = openMoveSource(file);
+  const source = openMigrationSource(file);
   try {
     const seal = createSeal(await options.secretKey(), options.random);
-    provesKey(file, seal, source.keyProof);
-    const target = await openMoveTarget(url, { seal, keyProof: source.keyProof });
+    passesKeyCheck(file, seal, source.keyCheck);
+    const target = await openMigrationTarget(url, { seal, keyProof: source.keyCheck });
     try {
-      return await move(source, target, options);
+      return await copyStore(source, target, options);
     } finally {
       options.progress.end();
       await target.close();
@@ -73,27 +73,31 @@ export async function moveStore(options: MoveOptions): Promise<Moved> {
   }
 }
 
-async function move(source: MoveSource, target: MoveTarget, options: MoveOptions): Promise<Moved> {
+async function copyStore(
+  source: MigrationSource,
+  target: MigrationTarget,
+  options: MigrateStoreOptions,
+): Promise<MigratedStore> {
   const { name } = target;
   if (target.isComplete) {
     return { target: name, wasComplete: true, tables: [], copied: 0, copyMs: 0 };
   }
-  const total = movedTables.reduce((sum, table) => sum + source.count(table), 0);
-  const show = (step: MovePoint['step'], table: MovedTable, done: number): void =>
+  const total = migratedTables.reduce((sum, table) => sum + source.count(table), 0);
+  const show = (step: MigratePoint['step'], table: Table, done: number): void =>
     options.progress.show({ step, table: table.name, done, total });
 
   const startedMs = options.clock.elapsedMs();
-  let done = movedTables.reduce((sum, table) => sum + target.progressOf(table).rows, 0);
+  let done = migratedTables.reduce((sum, table) => sum + target.progressOf(table).rows, 0);
   const before = done;
-  for (const table of movedTables) {
+  for (const table of migratedTables) {
     await copyTable(source, target, table, (rows) => show('copying', table, (done += rows)));
   }
-  await target.complete(new Map(movedTables.map((table) => [table, source.numbered(table)])));
+  await target.complete(new Map(migratedTables.map((table) => [table, source.numbered(table)])));
   const copyMs = options.clock.elapsedMs() - startedMs;
 
-  const tables: MovedCount[] = [];
+  const tables: TableCount[] = [];
   let seen = 0;
-  for (const table of movedTables) {
+  for (const table of migratedTables) {
     const compared = await compareTable(source, target, table, (rows) =>
       show('comparing', table, (seen += rows)),
     );
@@ -108,9 +112,9 @@ const page = { rows: 1000, characters: 4 << 20 };
 
 /** Reads the next page while PostgreSQL writes the one before. */
 async function copyTable(
-  source: MoveSource,
-  target: MoveTarget,
-  table: MovedTable,
+  source: MigrationSource,
+  target: MigrationTarget,
+  table: Table,
   copied: (rows: number) => void,
 ): Promise<void> {
   let rows = source.read(table, target.progressOf(table).last, page);
@@ -124,14 +128,14 @@ async function copyTable(
 
 /** Both sides page by page: a page that differs is looked at row by row. */
 async function compareTable(
-  source: MoveSource,
-  target: MoveTarget,
-  table: MovedTable,
+  source: MigrationSource,
+  target: MigrationTarget,
+  table: Table,
   compared: (rows: number) => void,
-): Promise<MovedCount> {
+): Promise<TableCount> {
   const checksum = createHash('sha256');
   let rows = source.read(table, undefined, page);
-  let after: MovedKey | undefined;
+  let after: RowKey | undefined;
   let count = 0;
   while (rows.length > 0) {
     const arriving = target.read(table, after, rows.length);
@@ -161,35 +165,35 @@ function besides<A, B>(database: Promise<A>, work: () => B): Promise<[A, B]> {
   return Promise.all([database, sent.then(work)]);
 }
 
-function lastKey(table: MovedTable, rows: readonly MovedRow[]): MovedKey | undefined {
+function lastKey(table: Table, rows: readonly TableRow[]): RowKey | undefined {
   const last = rows.at(-1);
   return last === undefined ? undefined : keyOf(table, last);
 }
 
-function linesOf(rows: readonly MovedRow[]): string {
+function linesOf(rows: readonly TableRow[]): string {
   return rows.map(lineOf).join('');
 }
 
-function lineOf(row: MovedRow): string {
+function lineOf(row: TableRow): string {
   return `${JSON.stringify(row)}\n`;
 }
 
 function firstDifference(
-  table: MovedTable,
-  rows: readonly MovedRow[],
-  arrived: readonly MovedRow[],
-): MovedKey {
+  table: Table,
+  rows: readonly TableRow[],
+  arrived: readonly TableRow[],
+): RowKey {
   const index = rows.findIndex((row, at) => lineOf(row) !== lineOf(arrived[at] ?? []));
   return keyOf(table, rows[index] ?? arrived[0] ?? []);
 }
 
-function difference(target: string, table: MovedTable, key: MovedKey): StartRefused {
+function difference(target: string, table: Table, key: RowKey): StartRefused {
   return new StartRefused(
     `--to: ${table.name} in ${target} is not what the source has, first at ${nameOfRow(table, key)}: drop the database, make it anew and run the command again`,
   );
 }
 
-function endsOf({ from, to }: MoveOptions): { file: string; url: string } {
+function endsOf({ from, to }: MigrateStoreOptions): { file: string; url: string } {
   if (from.engine !== 'sqlite' || from.file === undefined) {
     throw new StartRefused('--from: names no SQLite file, for example --from sqlite:data/leat.db');
   }
@@ -202,7 +206,13 @@ function endsOf({ from, to }: MoveOptions): { file: string; url: string } {
 }
 
 /** What to print after a move. */
-export function describeMoved({ target, wasComplete, tables, copied, copyMs }: Moved): string {
+export function describeMigrated({
+  target,
+  wasComplete,
+  tables,
+  copied,
+  copyMs,
+}: MigratedStore): string {
   if (wasComplete) {
     return `Nothing was done: this store came to ${target} before. What the source took in since then is not there; it takes a move to another, empty database.`;
   }

@@ -1,10 +1,10 @@
 /** Hears how far a move is. */
-export interface MoveProgressListener {
-  show(at: MovePoint): void;
+export interface MigrateProgressView {
+  show(at: MigratePoint): void;
   end(): void;
 }
 
-export interface MovePoint {
+export interface MigratePoint {
   readonly step: 'copying' | 'comparing';
   readonly table: string;
   /** Rows of all tables. */
@@ -15,10 +15,10 @@ export interface MovePoint {
 const barWidth = 30;
 
 /** A bar on a terminal; elsewhere a line for each tenth. */
-export function createMoveProgress(
+export function createMigrateProgress(
   out: Pick<NodeJS.WriteStream, 'isTTY' | 'write'> & { readonly columns?: number | undefined },
   nowMs: () => number,
-): MoveProgressListener {
+): MigrateProgressView {
   let begun: { step: string; done: number; ms: number; tenths: number } | undefined;
   return {
     show: ({ step, table, done, total }) => {

@@ -9,23 +9,23 @@ type Kind = 'integer' | 'real' | 'text' | 'bytes' | 'boolean';
 export type Cell = string | number | boolean | null;
 
 /** In the order of the columns of its table. */
-export type MovedRow = readonly Cell[];
+export type TableRow = readonly Cell[];
 
 /** The cells of a row that order the table. */
-export type MovedKey = readonly Cell[];
+export type RowKey = readonly Cell[];
 
-export interface MovedColumn {
+export interface TableColumn {
   readonly name: string;
   readonly kind: Kind;
   /** How SQLite answers it, where it has no column of that name. */
   readonly source?: string;
 }
 
-export interface MovedTable {
+export interface Table {
   readonly name: string;
   /** How many of the first columns are the key; rows travel and are compared in its order. */
   readonly keyColumns: number;
-  readonly columns: readonly MovedColumn[];
+  readonly columns: readonly TableColumn[];
   /** What SQLite reads instead of the table of that name. */
   readonly from?: string;
   /** The column that PostgreSQL numbers by itself, and SQLite with `autoincrement`. */
@@ -34,17 +34,17 @@ export interface MovedTable {
 
 const dayMs = 86_400_000;
 
-const integer = (name: string, source?: string): MovedColumn => columnOf(name, 'integer', source);
-const text = (name: string): MovedColumn => columnOf(name, 'text');
-const bytes = (name: string): MovedColumn => columnOf(name, 'bytes');
-const boolean = (name: string): MovedColumn => columnOf(name, 'boolean');
+const integer = (name: string, source?: string): TableColumn => columnOf(name, 'integer', source);
+const text = (name: string): TableColumn => columnOf(name, 'text');
+const bytes = (name: string): TableColumn => columnOf(name, 'bytes');
+const boolean = (name: string): TableColumn => columnOf(name, 'boolean');
 
-function columnOf(name: string, kind: Kind, source?: string): MovedColumn {
+function columnOf(name: string, kind: Kind, source?: string): TableColumn {
   return source === undefined ? { name, kind } : { name, kind, source };
 }
 
 /** `key_proof` comes last: a store without it was never completed. */
-export const movedTables: readonly MovedTable[] = [
+export const migratedTables: readonly Table[] = [
   {
     name: 'tenants',
     keyColumns: 1,
@@ -301,12 +301,12 @@ export const movedTables: readonly MovedTable[] = [
   { name: 'key_proof', keyColumns: 1, columns: [integer('id'), bytes('sealed')] },
 ];
 
-export function keyOf({ keyColumns }: MovedTable, row: MovedRow): MovedKey {
+export function keyOf({ keyColumns }: Table, row: TableRow): RowKey {
   return row.slice(0, keyColumns);
 }
 
 /** How messages name a row: `events (tenant 1, offset 17)`. */
-export function nameOfRow({ name, columns }: MovedTable, key: MovedKey): string {
+export function nameOfRow({ name, columns }: Table, key: RowKey): string {
   const parts = key.map((cell, index) => `${columns[index]?.name} ${JSON.stringify(cell)}`);
   return `${name} (${parts.join(', ')})`;
 }

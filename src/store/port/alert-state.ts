@@ -1,10 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Health, StreamStatus } from '../../core/types.ts';
 
-/** What operators were told, so that they are told of each thing once (contract section 17). */
-export interface LookStore {
+/** What operators were told, so that they are told of each thing once (docs/monitoring.md#what-is-promised). */
+export interface AlertStateStore {
   /** What the last look at a tenant left behind; `undefined` before the first. */
-  last(tenant: number): Promise<Look | undefined>;
+  last(tenant: number): Promise<AlertState | undefined>;
   /**
    * Leaves behind what the next look has to know, unless another process did so since: `after` is
    * the instant of the look that was read. False then, and nothing is written. Without `mustLast` a
@@ -13,38 +13,38 @@ export interface LookStore {
   record(
     tenant: number,
     after: Millis | undefined,
-    look: Look,
+    look: AlertState,
     mustLast: boolean,
   ): Promise<boolean>;
   /**
    * Streams that somebody may have to be told of, in order of id: with failures that are open or in
    * a row, or disabled by a limit within the window.
    */
-  troubled(tenant: number, window: LookWindow): Promise<readonly TroubledStream[]>;
+  failingStreams(tenant: number, window: FailureWindow): Promise<readonly FailingStream[]>;
   /** Returns where each of several tenants stands, in the order asked for, with one query. */
-  standings(tenants: readonly number[]): Promise<readonly LookStanding[]>;
+  standings(tenants: readonly number[]): Promise<readonly AlertStanding[]>;
 }
 
-export interface LookStanding {
-  /** What {@link LookStore.last} returns. */
-  readonly last: Look | undefined;
-  /** False when {@link LookStore.troubled} returns nothing, whatever the window. */
-  readonly mayBeTroubled: boolean;
+export interface AlertStanding {
+  /** What {@link AlertStateStore.last} returns. */
+  readonly last: AlertState | undefined;
+  /** False when {@link AlertStateStore.failingStreams} returns nothing, whatever the window. */
+  readonly mayBeFailing: boolean;
 }
 
-export interface Look {
+export interface AlertState {
   readonly at: Millis;
   /** A text of the caller's. */
   readonly state: string;
 }
 
 /** After `since`, up to `upTo`. */
-export interface LookWindow {
+export interface FailureWindow {
   readonly since: Millis;
   readonly upTo: Millis;
 }
 
-export interface TroubledStream {
+export interface FailingStream {
   readonly id: string;
   readonly name: string;
   readonly status: StreamStatus;

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Failure, NewEvent, Delivery } from '../../core/types.ts';
 import type { Page } from './page.ts';
-import type { SettleBatch, SettleAnswer } from './settlement.ts';
+import type { SettleBatch, SettleResult } from './settlement.ts';
 import type { WaitRule } from './time.ts';
 import type { StepQuery } from './upkeep.ts';
 
@@ -31,14 +31,14 @@ export interface DeliveryStore {
    * Takes rows that are due, per asked stream the oldest first, those of a replay last, and at most
    * `take`: they become `parked` for `leaseMs`. Streams whose epoch is not the asked one answer nothing.
    */
-  claimDue(asks: readonly DueAsk[], rules: DueRules): Promise<DueAnswer[]>;
+  claimDue(requests: readonly DueRequest[], rules: DueRules): Promise<DueRows[]>;
   /**
    * Records, in one transaction, what a batch of attempts led to; see `Settlement`. Outcomes
    * are applied in order through `nextHealth`; at a threshold the stream is disabled. A batch whose
    * number is not above the node's last one changes nothing. Throws `StoreContentRefused` when
    * some text cannot be stored; nothing of the batch is then.
    */
-  settle(batch: SettleBatch): Promise<SettleAnswer>;
+  settle(batch: SettleBatch): Promise<SettleResult>;
   /**
    * A step of upkeep, see `UpkeepStore`: removes the history of all tenants of the days (UTC)
    * that ended longer ago than `olderThanMs`. Entries of open deliveries are kept.
@@ -61,7 +61,7 @@ export interface FailureQuery extends FailureFilter {
   readonly failedAfter?: Millis | undefined;
 }
 
-export interface DueAsk {
+export interface DueRequest {
   readonly tenant: number;
   readonly stream: string;
   readonly epoch: number;
@@ -73,7 +73,7 @@ export interface DueRules extends WaitRule {
   readonly leaseMs: number;
 }
 
-export interface DueAnswer {
+export interface DueRows {
   readonly tenant: number;
   readonly stream: string;
   readonly rows: readonly Delivery[];

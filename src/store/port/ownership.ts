@@ -26,7 +26,7 @@ export interface OwnershipStore {
    * whose number is not above the node's last one takes nothing new and answers what that one took:
    * so it can be repeated when its answer was lost. A node without a lease gets nothing.
    */
-  claim(node: Node, ask: ClaimAsk): Promise<OwnedStream[]>;
+  claim(node: Node, request: ClaimRequest): Promise<OwnedStream[]>;
   /**
    * The streams as they are now, of those that the node owns; what is missing is lost or gone. The
    * node must begin nothing for them from before it asks until it has the answer: from here on they
@@ -96,7 +96,7 @@ export interface Heartbeat {
   readonly share: number;
 }
 
-export interface ClaimAsk extends WaitRule {
+export interface ClaimRequest extends WaitRule {
   /** 1, 2, 3, … per incarnation of the node. */
   readonly claim: number;
   /** Streams to take at most. */

@@ -7,7 +7,7 @@ export interface Page<T> {
   readonly next: string | undefined;
 }
 
-/** A page by number, as the lists of contract section 14.1 use it. */
+/** A page by number, as the lists of docs/http-api.md#numbered-pages use it. */
 export interface NumberedPage<T> {
   readonly items: readonly T[];
   readonly total: number;

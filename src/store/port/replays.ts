@@ -26,7 +26,7 @@ export interface ReplayStore {
    * accepted are passed. A replay is over once nothing of it is left, or when all that was left of
    * its range was pruned.
    */
-  feed(ask: FeedAsk): Promise<FeedAnswer>;
+  materialize(request: MaterializeRequest): Promise<MaterializeResult>;
   /**
    * A step of upkeep, see {@link UpkeepStore}: forgets replays of all tenants that were over longer
    * ago than `olderThanMs`, at most `take`. Returns how many.
@@ -48,7 +48,7 @@ export interface NewReplay {
 }
 
 /** The owner of a stream asks for the next events of its replay. */
-export interface FeedAsk extends CursorRaise {
+export interface MaterializeRequest extends CursorRaise {
   /** Id of the replay. */
   readonly replay: string;
   /** Deliveries to add at most… */
@@ -57,8 +57,8 @@ export interface FeedAsk extends CursorRaise {
   readonly waitingMax: number;
 }
 
-/** What came of a {@link FeedAsk}. */
-export interface FeedAnswer {
+/** What came of a {@link MaterializeRequest}. */
+export interface MaterializeResult {
   /**
    * `running`: there is more to come. `over`: the replay has ended. `lost`: the stream is no longer
    * the asker's.
@@ -67,7 +67,7 @@ export interface FeedAnswer {
   /** Where the cursor of the stream is now; 0 when it is lost, or has another run. */
   readonly cursor: Offset;
   /** Deliveries added. */
-  readonly fed: number;
+  readonly materialized: number;
   /** Whether a look further along the range may find more at once. */
   readonly more: boolean;
 }

@@ -57,7 +57,7 @@ type Attempted = Pick<Attempt, 'durationMs' | 'status'> & {
   readonly agoMs: number;
 };
 
-export interface SettleAnswer {
+export interface SettleResult {
   /** Per settlement, in the same order. */
   readonly streams: readonly SettledStream[];
 }

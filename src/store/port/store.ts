@@ -1,4 +1,4 @@
-import type { LookStore } from './alert-state.ts';
+import type { AlertStateStore } from './alert-state.ts';
 import type { ApiStore } from './apis.ts';
 import type { ClientStore } from './clients.ts';
 import type { DeliveryStore } from './deliveries.ts';
@@ -43,7 +43,7 @@ export interface Store {
   readonly grants: GrantStore;
   readonly roles: RoleStore;
   readonly users: UserStore;
-  readonly looks: LookStore;
+  readonly alertState: AlertStateStore;
   readonly upkeep: UpkeepStore;
   readonly overview: OverviewStore;
   /** Copies the store while it works; absent where the engine brings tools for that. */

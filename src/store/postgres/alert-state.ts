@@ -1,16 +1,16 @@
-import type { Look, LookStore } from '../port/alert-state.ts';
+import type { AlertState, AlertStateStore } from '../port/alert-state.ts';
 import {
   type StandingRow,
   standingOf,
-  troubledOf,
-  type TroubledRow,
+  failingStreamOf,
+  type FailingStreamRow,
 } from '../rows/failing-streams.ts';
 import { numbers, type Database } from './database.ts';
 
 /** What operators were told. */
-export function createLookStore({ db }: { readonly db: Database }): LookStore {
+export function createAlertStateStore({ db }: { readonly db: Database }): AlertStateStore {
   return {
-    last: (tenant) => db.get<Look>`select at, state from looks where tenant = ${tenant}`,
+    last: (tenant) => db.get<AlertState>`select at, state from looks where tenant = ${tenant}`,
     record: (tenant, after, look, mustLast) =>
       db.transact(mustLast ? 'durable' : 'relaxed', async (tx) => {
         const { at, state } = look;
@@ -25,8 +25,8 @@ export function createLookStore({ db }: { readonly db: Database }): LookStore {
         return written > 0;
       }),
     // Not `exists`: that may be planned as a scan of the failures of all tenants.
-    troubled: async (tenant, { since, upTo }) => {
-      const rows = await db.all<TroubledRow>`
+    failingStreams: async (tenant, { since, upTo }) => {
+      const rows = await db.all<FailingStreamRow>`
         select s.id, s.name, s.status, r.consecutive_failures as consecutive,
           r.total_failures as total, s.disabled_at, (
             select true from deliveries d
@@ -37,7 +37,7 @@ export function createLookStore({ db }: { readonly db: Database }): LookStore {
         where s.tenant = ${tenant} and (r.total_failures > 0 or r.consecutive_failures > 0
           or (s.disabled_at > ${since} and s.disabled_at <= ${upTo}))
         order by s.id`;
-      return rows.map(troubledOf);
+      return rows.map(failingStreamOf);
     },
     // Not `exists`: that may be planned as a scan of the streams of all tenants.
     standings: async (tenants) => {

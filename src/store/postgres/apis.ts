@@ -1,7 +1,7 @@
 import type { Api } from '../../core/types.ts';
 import type { ApiStore } from '../port/apis.ts';
 import type { Database, Queries } from './database.ts';
-import { takeTurn } from './advisory-lock.ts';
+import { advisoryLock } from './advisory-lock.ts';
 import { boundOf } from '../rows/bounded.ts';
 import { apiOf, type ApiRow } from '../rows/apis.ts';
 
@@ -69,7 +69,7 @@ async function create(tx: Queries, api: Api): ReturnType<ApiStore['create']> {
 
 /** No index sees to it that an id and an identifier differ, so APIs are created one by one. */
 async function lockNames(tx: Queries, tenant: number): Promise<void> {
-  await takeTurn(tx, `apis ${tenant}`);
+  await advisoryLock(tx, `apis ${tenant}`);
 }
 
 async function update(

@@ -5,10 +5,10 @@ import {
   countEnd,
   endsWithStream,
   healthAfterDisabling,
-  judge,
-  newScore,
+  applyOutcome,
+  newCounters,
   type RowBefore,
-  type Score,
+  type Counters,
 } from '../rules/settlement.ts';
 import type { Entry } from './attempts.ts';
 import type { Queries } from './database.ts';
@@ -19,9 +19,9 @@ import { readWaiting, type Row } from './rows.ts';
 import type { Run } from './runs.ts';
 
 /** One stream after its outcomes, in memory until all of them are recorded. */
-export interface Tally {
+export interface BatchState {
   readonly run: Run;
-  readonly score: Score;
+  readonly counters: Counters;
   /** What the history gets, in order. */
   readonly entries: Entry[];
   /** Rows that are to be written or removed, by event id. */
@@ -29,7 +29,7 @@ export interface Tally {
 }
 
 /** What holds for every stream of a batch. */
-export interface TallyRules {
+export interface BatchRules {
   readonly limits: HealthLimits;
   readonly now: Millis;
 }
@@ -40,17 +40,22 @@ export async function recordOutcomes(
   run: Run,
   settlement: Settlement,
   rows: ReadonlyMap<string, Row> | undefined,
-  { limits, now }: TallyRules,
-): Promise<Tally> {
-  const tally: Tally = { run, score: newScore(run.health), entries: [], changed: new Map() };
+  { limits, now }: BatchRules,
+): Promise<BatchState> {
+  const batchState: BatchState = {
+    run,
+    counters: newCounters(run.health),
+    entries: [],
+    changed: new Map(),
+  };
   for (const outcome of settlement.outcomes) {
-    const { score, changed, entries } = tally;
-    const enabled = run.status === 'enabled' && score.disabledBy === undefined;
+    const { counters, changed, entries } = batchState;
+    const enabled = run.status === 'enabled' && counters.disabledBy === undefined;
     const known = changed.get(outcome.event.id) ?? rows?.get(outcome.event.id);
     const before = known?.after === 'gone' ? undefined : known;
-    const verdict = judge(outcome, before && rowBefore(before), !enabled, now);
+    const verdict = applyOutcome(outcome, before && rowBefore(before), !enabled, now);
     const { history, row, ended, replayed } = verdict;
-    if (replayed !== undefined) score.replayed[replayed] += 1;
+    if (replayed !== undefined) counters.replayed[replayed] += 1;
     if (history !== undefined) entries.push({ run, event: outcome.event, attempt: history });
     // What comes late to a row that is over widens the days of its history all the same.
     const after = row === 'as it was' ? before?.after : row;
@@ -58,11 +63,11 @@ export async function recordOutcomes(
       const changedRow = { ...(before ?? newRow(run, outcome)), after };
       changed.set(outcome.event.id, withEntry(changedRow, history?.at));
     }
-    if (ended !== undefined && countEnd(score, ended, limits, enabled)) {
-      await failWaitingOf(tx, tally, now);
+    if (ended !== undefined && countEnd(counters, ended, limits, enabled)) {
+      await failWaitingOf(tx, batchState, now);
     }
   }
-  return tally;
+  return batchState;
 }
 
 function rowBefore({ kind, after }: Row): RowBefore | undefined {
@@ -102,8 +107,8 @@ function withEntry(row: Row, at: Millis | undefined): Row {
 }
 
 /** The stream was disabled: what waits for a retry, before this batch or by it, is over. */
-async function failWaitingOf(tx: Queries, tally: Tally, now: Millis): Promise<void> {
-  const { run, score, changed, entries } = tally;
+async function failWaitingOf(tx: Queries, batchState: BatchState, now: Millis): Promise<void> {
+  const { run, counters, changed, entries } = batchState;
   const stored = await readWaiting(tx, run);
   const rows = new Map(stored.map((row) => [row.eventId, row]));
   for (const [eventId, row] of changed) rows.set(eventId, row);
@@ -114,8 +119,8 @@ async function failWaitingOf(tx: Queries, tally: Tally, now: Millis): Promise<vo
     const after = { state: 'failed', attempt: attemptOf(row), dueAt: undefined, failedAt } as const;
     changed.set(row.eventId, withEntry({ ...row, after }, now));
   }
-  score.failed += waiting.length;
-  score.health = healthAfterDisabling(score.health, waiting.length);
+  counters.failed += waiting.length;
+  counters.health = healthAfterDisabling(counters.health, waiting.length);
 }
 
 function waits({ after, kind }: Row): boolean {

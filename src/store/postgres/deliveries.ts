@@ -37,7 +37,8 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
       if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
       return answer;
     },
-    claimDue: (asks, rules) => identity.transact(db, 'relaxed', (tx) => claimDue(tx, asks, rules)),
+    claimDue: (requests, rules) =>
+      identity.transact(db, 'relaxed', (tx) => claimDue(tx, requests, rules)),
     settle: createSettle(deps),
     pruneAttempts: createHistoryPruner(deps),
   };

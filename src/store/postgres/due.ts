@@ -2,7 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind, Offset } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { chooseDue } from '../rules/due.ts';
-import type { DueAnswer, DueAsk, DueRules } from '../port/deliveries.ts';
+import type { DueRows, DueRequest, DueRules } from '../port/deliveries.ts';
 import { numbers, type Queries } from './database.ts';
 import { type BodyPlace, withBodies } from './kept.ts';
 import { keyOf, lockRuns, type Run } from './runs.ts';
@@ -11,16 +11,16 @@ import { storeNow } from './time.ts';
 /** Takes the rows of many streams that are due; see {@link DeliveryStore.claimDue}. */
 export async function claimDue(
   tx: Queries,
-  asks: readonly DueAsk[],
+  requests: readonly DueRequest[],
   rules: DueRules,
-): Promise<DueAnswer[]> {
-  const [runs, now] = await Promise.all([lockRuns(tx, asks), storeNow(tx)]);
-  const answered = asks.filter((ask) => isAnswered(runs.get(keyOf(ask)), ask));
+): Promise<DueRows[]> {
+  const [runs, now] = await Promise.all([lockRuns(tx, requests), storeNow(tx)]);
+  const answered = requests.filter((request) => isAnswered(runs.get(keyOf(request)), request));
   const rows = await dueRows(tx, answered, now + rules.longestWaitMs);
   const rowsByStream = Map.groupBy(rows, keyOf);
-  const answers = asks.map((ask) => {
-    const own = rowsByStream.get(keyOf(ask)) ?? [];
-    return { ask, ...chooseDue(own, ask.take, now, rules) };
+  const answers = requests.map((request) => {
+    const own = rowsByStream.get(keyOf(request)) ?? [];
+    return { request, ...chooseDue(own, request.take, now, rules) };
   });
   await park(
     tx,
@@ -31,7 +31,7 @@ export async function claimDue(
     tx,
     answers.flatMap(({ taken }) => taken),
   );
-  return answers.map(({ ask: { tenant, stream }, taken, nextDueInMs }) => ({
+  return answers.map(({ request: { tenant, stream }, taken, nextDueInMs }) => ({
     tenant,
     stream,
     rows: taken.map((row) => deliveryOf(withBody.get(row) ?? row)),
@@ -50,8 +50,8 @@ async function bodiesOf(tx: Queries, rows: readonly DueRow[]): Promise<Map<DueRo
   );
 }
 
-function isAnswered(run: Run | undefined, ask: DueAsk): boolean {
-  return run?.epoch === ask.epoch && run.owner !== null;
+function isAnswered(run: Run | undefined, request: DueRequest): boolean {
+  return run?.epoch === request.epoch && run.owner !== null;
 }
 
 interface DueRow extends EventColumns, BodyPlace {
@@ -71,13 +71,17 @@ interface DueRow extends EventColumns, BodyPlace {
  * Those of a replay have an index of their own: they are found however many others wait. So are rows
  * due after `latest`, which no rule lets wait so long.
  */
-async function dueRows(tx: Queries, asks: readonly DueAsk[], latest: Millis): Promise<DueRow[]> {
-  if (asks.length === 0) return [];
+async function dueRows(
+  tx: Queries,
+  requests: readonly DueRequest[],
+  latest: Millis,
+): Promise<DueRow[]> {
+  if (requests.length === 0) return [];
   return tx.all`
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.attempt, d.due_at,
       d.event_day, d.body, d.trace
-    from unnest(${numbers(asks.map(({ tenant }) => tenant))}::int[],
-      ${asks.map(({ stream }) => stream)}::text[], ${numbers(asks.map(({ take }) => take))}::int[])
+    from unnest(${numbers(requests.map(({ tenant }) => tenant))}::int[],
+      ${requests.map(({ stream }) => stream)}::text[], ${numbers(requests.map(({ take }) => take))}::int[])
       as ask(tenant, stream, take)
     join streams s on s.tenant = ask.tenant and s.id = ask.stream
     cross join lateral (

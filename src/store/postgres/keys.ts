@@ -4,7 +4,7 @@ import type { Hint } from '../port/hints.ts';
 import type { KeyStore } from '../port/keys.ts';
 import type { Seal } from '../seal.ts';
 import type { Database, Queries } from './database.ts';
-import { takeTurn } from './advisory-lock.ts';
+import { advisoryLock } from './advisory-lock.ts';
 import { keyOf, type KeyRow } from '../rows/keys.ts';
 
 export interface KeyDeps {
@@ -86,5 +86,5 @@ async function revoke(tx: Queries, tenant: number, kid: string): Promise<boolean
 
 /** What a key's end becomes depends on the keys that are not there too, so no row can be locked. */
 async function lockKeys(tx: Queries, tenant: number): Promise<void> {
-  await takeTurn(tx, `keys ${tenant}`);
+  await advisoryLock(tx, `keys ${tenant}`);
 }

@@ -7,7 +7,7 @@ import { lockRun, noteChanges, writeRuns } from './runs.ts';
 import { storeNow } from './time.ts';
 
 /** Tenants of one look: each stream that is not at the head costs one look into old days. */
-const tenantsPerLook = 100;
+const tenantsPerStep = 100;
 
 /** See {@link UpkeepStore.lagging}; streams whose lag was reported and is over are among them. */
 export async function lagging(
@@ -17,7 +17,7 @@ export async function lagging(
   const present = await horizonOf(db, 0);
   const before = present - olderThanMs;
   const tenants = await db.all<{ id: number }>`
-    select id from tenants where id > ${after} order by id limit ${tenantsPerLook}`;
+    select id from tenants where id > ${after} order by id limit ${tenantsPerStep}`;
   const last = tenants.at(-1)?.id ?? after;
   const rows = await db.all<Omit<LaggingStream, 'lagMs'> & { published_at: Millis | null }>`
     select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_told as told,
@@ -38,7 +38,7 @@ export async function lagging(
     ...stream,
     lagMs: oldest === null || oldest >= before ? 0 : present - oldest,
   }));
-  return { streams, next: tenants.length < tenantsPerLook ? undefined : last };
+  return { streams, next: tenants.length < tenantsPerStep ? undefined : last };
 }
 
 /**

@@ -5,9 +5,9 @@ import type { Database } from './database.ts';
 import type { Hosts } from './hosts.ts';
 
 /** Carries hints between the processes on one database, by NOTIFY and LISTEN. */
-export interface Notices {
+export interface ListenNotify {
   /** Tells the other processes, soon and together with what else there is to tell. */
-  tell(hint: Hint): void;
+  publish(hint: Hint): void;
   /**
    * How many nodes live. While this one is alone it tells nobody of appended events: who joins looks
    * by itself first, and hears of the next ones.
@@ -16,7 +16,7 @@ export interface Notices {
   close(): Promise<void>;
 }
 
-export interface NoticesDeps {
+export interface ListenNotifyDeps {
   readonly db: Pick<Database, 'get'>;
   readonly hosts: Hosts;
   /** Tells this process from others; nobody listens to itself. */
@@ -25,7 +25,7 @@ export interface NoticesDeps {
   /** Which store this process works with; a head is one of the store that it was reached on. */
   readonly generation: () => number | undefined;
   /** A hint of another process. */
-  readonly heard: (hint: Hint) => void;
+  readonly onMessage: (hint: Hint) => void;
   /** Hears, once an outage, why nothing can be heard. */
   readonly report: (error: unknown) => void;
 }
@@ -48,12 +48,12 @@ const oneServer = { checkMs: 10_000, responseMs: 10_000, longestWaitMs: 30_000 }
 const severalServers = { checkMs: 1000, responseMs: 3000, longestWaitMs: 1000 };
 
 /** Resolves when it hears, or cannot for now. */
-export async function openNotices(deps: NoticesDeps): Promise<Notices> {
-  const speaker = createSpeaker(deps);
+export async function openListenNotify(deps: ListenNotifyDeps): Promise<ListenNotify> {
+  const speaker = createPublisher(deps);
   const listener = createListener(deps);
   await listener.tried;
   return {
-    tell: speaker.tell,
+    publish: speaker.publish,
     counted: speaker.counted,
     close: async () => {
       speaker.close();
@@ -63,11 +63,11 @@ export async function openNotices(deps: NoticesDeps): Promise<Notices> {
 }
 
 /** A hint as it travels: other processes read the events of a log for themselves. */
-type Word =
+type Message =
   | Exclude<Hint, { kind: 'appended' | 'head' | 'replaced' }>
   | (Extract<Hint, { kind: 'head' }> & { readonly generation: number | undefined });
 
-function wordOf(hint: Hint, generation: number | undefined): Word | undefined {
+function messageOf(hint: Hint, generation: number | undefined): Message | undefined {
   // Each process finds out for itself.
   if (hint.kind === 'replaced') return undefined;
   if (hint.kind === 'head') return { ...hint, generation };
@@ -77,24 +77,24 @@ function wordOf(hint: Hint, generation: number | undefined): Word | undefined {
 }
 
 /** The head of a log says nothing on a store that was replaced, before or since. */
-function hintOf(word: Word, present: number | undefined): Hint {
+function hintOf(word: Message, present: number | undefined): Hint {
   if (word.kind !== 'head') return word;
   const { generation, ...hint } = word;
   return generation === present ? hint : { kind: 'missed' };
 }
 
 /** A later word takes the place of an earlier one about the same thing. */
-function topicOf(word: Word): string {
+function topicOf(word: Message): string {
   return JSON.stringify(word.kind === 'head' ? { ...word, head: 0 } : word);
 }
 
-function createSpeaker({
+function createPublisher({
   db,
   self,
   clock,
   generation,
-}: NoticesDeps): Omit<Notices, 'close'> & { close(): void } {
-  const waiting = new Map<string, Word>();
+}: ListenNotifyDeps): Omit<ListenNotify, 'close'> & { close(): void } {
+  const waiting = new Map<string, Message>();
   const state = { busy: false, closed: false, isAlone: false };
 
   const speak = async (): Promise<void> => {
@@ -113,8 +113,8 @@ function createSpeaker({
   };
 
   return {
-    tell: (hint) => {
-      const word = wordOf(hint, generation());
+    publish: (hint) => {
+      const word = messageOf(hint, generation());
       if (word === undefined || state.closed) return;
       if (word.kind === 'head' && state.isAlone) return;
       waiting.set(topicOf(word), word);
@@ -129,15 +129,15 @@ function createSpeaker({
   };
 }
 
-function payloadOf(self: string, words: readonly Word[]): string {
+function payloadOf(self: string, words: readonly Message[]): string {
   const payload = JSON.stringify([self, words]);
   const fits = Buffer.byteLength(payload) <= payloadMax;
   return fits ? payload : JSON.stringify([self, [{ kind: 'missed' }]]);
 }
 
 /** Nothing of what this process said itself. */
-function wordsOf(payload: string, self: string): readonly Word[] {
-  const [from, words] = JSON.parse(payload) as [string, readonly Word[]];
+function messagesOf(payload: string, self: string): readonly Message[] {
+  const [from, words] = JSON.parse(payload) as [string, readonly Message[]];
   return from === self ? [] : words;
 }
 
@@ -145,8 +145,8 @@ function wordsOf(payload: string, self: string): readonly Word[] {
  * The one connection with session state. Behind a pooler that shares connections between
  * transactions it hears nothing; everything works without it, only later.
  */
-function createListener(deps: NoticesDeps): { tried: Promise<void>; close(): Promise<void> } {
-  const { clock, heard, report, self, hosts, generation } = deps;
+function createListener(deps: ListenNotifyDeps): { tried: Promise<void>; close(): Promise<void> } {
+  const { clock, onMessage, report, self, hosts, generation } = deps;
   const { checkMs, responseMs, longestWaitMs } = hosts.areSeveral ? severalServers : oneServer;
   let client: pg.Client | undefined;
   let timer: Timer | undefined;
@@ -163,7 +163,7 @@ function createListener(deps: NoticesDeps): { tried: Promise<void>; close(): Pro
     try {
       await hosts.tryEach(listenOnce);
       // Nobody can have missed anything before the first time.
-      if (failures > 0) heard({ kind: 'missed' });
+      if (failures > 0) onMessage({ kind: 'missed' });
       failures = 0;
     } catch (error) {
       if (failures === 0 && !closed) report(error);
@@ -175,7 +175,7 @@ function createListener(deps: NoticesDeps): { tried: Promise<void>; close(): Pro
     const connection = new hosts.Client({ query_timeout: responseMs });
     client = connection;
     connection.on('notification', ({ payload }) => {
-      for (const word of wordsOf(payload ?? '', self)) heard(hintOf(word, generation()));
+      for (const word of messagesOf(payload ?? '', self)) onMessage(hintOf(word, generation()));
     });
     try {
       await connection.connect();

@@ -3,11 +3,11 @@ import { StartRefused, StoreContentRefused } from '../../core/errors.ts';
 import {
   type Cell,
   keyOf,
-  type MovedColumn,
-  type MovedKey,
-  type MovedRow,
-  type MovedTable,
-  movedTables,
+  type TableColumn,
+  type RowKey,
+  type TableRow,
+  type Table,
+  migratedTables,
   nameOfRow,
 } from '../migrate-store/tables.ts';
 import type { Seal } from '../seal.ts';
@@ -18,37 +18,37 @@ import { nameOf, refusalOf } from './refusal.ts';
 import { prepareSchema } from './schema.ts';
 
 /** A database that takes the rows of another store, and remembers how far they have come. */
-export interface MoveTarget {
+export interface MigrationTarget {
   /** What messages call the database; no password. */
   readonly name: string;
   /** The whole store came here before. */
   readonly isComplete: boolean;
   /** How far a table has come. */
-  progressOf(table: MovedTable): MoveProgress;
+  progressOf(table: Table): MigrationProgress;
   /** Writes rows and how far they have come, both or neither; a batch takes a second at most. */
-  write(table: MovedTable, rows: readonly MovedRow[]): Promise<void>;
+  write(table: Table, rows: readonly TableRow[]): Promise<void>;
   /** Rows after a key, in its order, as the source would answer them. */
-  read(table: MovedTable, after: MovedKey | undefined, take: number): Promise<MovedRow[]>;
+  read(table: Table, after: RowKey | undefined, take: number): Promise<TableRow[]>;
   /** Lets numbers go on after those given out, notes the days of the logs, and updates statistics. */
-  complete(numbered: ReadonlyMap<MovedTable, number>): Promise<void>;
+  complete(numbered: ReadonlyMap<Table, number>): Promise<void>;
   /** From now on a server may start here. */
   release(): Promise<void>;
   close(): Promise<void>;
 }
 
-export interface MoveProgress {
-  readonly last: MovedKey | undefined;
+export interface MigrationProgress {
+  readonly last: RowKey | undefined;
   readonly rows: number;
 }
 
 /**
- * Opens the database for {@link MoveTarget}: an empty one, its schema brought up to date, or one
+ * Opens the database for {@link MigrationTarget}: an empty one, its schema brought up to date, or one
  * that the same source came to in part. Throws `StartRefused` with one line for the operator.
  */
-export async function openMoveTarget(
+export async function openMigrationTarget(
   url: string,
   { seal, keyProof }: { seal: Seal; keyProof: Uint8Array },
-): Promise<MoveTarget> {
+): Promise<MigrationTarget> {
   const name = nameOf(url);
   const hosts = createHosts(url, 'leat migrate-store');
   const db = createDatabase({ hosts, connectionsMax: 2 });
@@ -78,8 +78,8 @@ export async function openMoveTarget(
  *
  * @param name what messages call the database; no password
  */
-export async function refuseHalfMoved(db: Queries, name: string): Promise<void> {
-  const isHalf = await isHalfMoved(db).catch((error: unknown) => {
+export async function refuseHalfMigrated(db: Queries, name: string): Promise<void> {
+  const isHalf = await isHalfMigrated(db).catch((error: unknown) => {
     throw refusalOf(name, error);
   });
   if (!isHalf) return;
@@ -88,7 +88,7 @@ export async function refuseHalfMoved(db: Queries, name: string): Promise<void> 
   );
 }
 
-async function isHalfMoved(db: Queries): Promise<boolean> {
+async function isHalfMigrated(db: Queries): Promise<boolean> {
   const row = await db.get<{ half: boolean }>`
     select to_regclass('leat_store_move') is not null as half`;
   return row?.half === true;
@@ -96,7 +96,7 @@ async function isHalfMoved(db: Queries): Promise<boolean> {
 
 /** Whether the move of this source began here before. */
 async function goesOn(db: Queries, name: string, source: string): Promise<boolean> {
-  if (!(await isHalfMoved(db))) return false;
+  if (!(await isHalfMigrated(db))) return false;
   const row = await db.get<{ source: string }>`select source from leat_store_move limit 1`;
   if (row?.source === source) return true;
   throw new StartRefused(
@@ -116,7 +116,7 @@ async function refuseUsed(db: Queries, name: string): Promise<void> {
  * are read back, so they get one until the end.
  */
 function beginScript(source: string): string {
-  const rows = movedTables.map(({ name }) => `('${source}', '${name}', null, 0)`);
+  const rows = migratedTables.map(({ name }) => `('${source}', '${name}', null, 0)`);
   return `
     begin;
     select pg_advisory_xact_lock(${schemaLock});
@@ -132,28 +132,33 @@ function beginScript(source: string): string {
     commit`;
 }
 
-async function progressIn(db: Queries, isComplete: boolean): Promise<Map<string, MoveProgress>> {
+async function progressIn(
+  db: Queries,
+  isComplete: boolean,
+): Promise<Map<string, MigrationProgress>> {
   if (isComplete) return new Map();
   const rows = await db.all<{ table_name: string; last: string | null; rows: number }>`
     select table_name, last, rows from leat_store_move`;
   return new Map(
     rows.map(({ table_name: table, last, rows: count }) => [
       table,
-      { last: last === null ? undefined : (JSON.parse(last) as MovedKey), rows: count },
+      { last: last === null ? undefined : (JSON.parse(last) as RowKey), rows: count },
     ]),
   );
 }
 
 function targetOn(
   db: Database,
-  state: Pick<MoveTarget, 'name' | 'isComplete'> & { progress: Map<string, MoveProgress> },
-): MoveTarget {
+  state: Pick<MigrationTarget, 'name' | 'isComplete'> & {
+    progress: Map<string, MigrationProgress>;
+  },
+): MigrationTarget {
   const { name, isComplete, progress } = state;
-  const progressOf = (table: MovedTable): MoveProgress =>
+  const progressOf = (table: Table): MigrationProgress =>
     progress.get(table.name) ?? { last: undefined, rows: 0 };
   const days = new Set<string>();
 
-  const copy = async (table: MovedTable, rows: readonly MovedRow[]): Promise<void> => {
+  const copy = async (table: Table, rows: readonly TableRow[]): Promise<void> => {
     const former = progressOf(table);
     const last = rows.at(-1);
     if (last === undefined) return;
@@ -170,7 +175,7 @@ function targetOn(
   };
 
   /** Finds the row that PostgreSQL refuses by halving the batch, and names it. */
-  const write = async (table: MovedTable, rows: readonly MovedRow[]): Promise<void> => {
+  const write = async (table: Table, rows: readonly TableRow[]): Promise<void> => {
     try {
       await copy(table, rows);
     } catch (error) {
@@ -197,7 +202,7 @@ function targetOn(
     complete: async (numbered) => {
       await continueNumbers(db, numbered);
       await db.script('select leat_fill_log_days()');
-      await db.script(`analyze ${movedTables.map((table) => table.name).join(', ')}`);
+      await db.script(`analyze ${migratedTables.map((table) => table.name).join(', ')}`);
     },
     release: () =>
       db.script('begin; drop index leat_store_move_attempts; drop table leat_store_move; commit'),
@@ -224,8 +229,8 @@ function readInOrder<Row>(db: Database, select: Select): Promise<Row[]> {
 /** Partitions that the rows need and that were not made by this process. */
 async function makeDaysOf(
   db: Database,
-  table: MovedTable,
-  rows: readonly MovedRow[],
+  table: Table,
+  rows: readonly TableRow[],
   made: Set<string>,
 ): Promise<void> {
   const { name } = table;
@@ -245,7 +250,7 @@ async function makeDaysOf(
   for (const day of needed) made.add(`${name} ${day}`);
 }
 
-function rowRefusal(table: MovedTable, row: MovedRow, error: Error): StartRefused {
+function rowRefusal(table: Table, row: TableRow, error: Error): StartRefused {
   return new StartRefused(
     `--from: ${nameOfRow(table, keyOf(table, row))} is refused by PostgreSQL: ${error.message}`,
     { cause: error },
@@ -253,10 +258,7 @@ function rowRefusal(table: MovedTable, row: MovedRow, error: Error): StartRefuse
 }
 
 /** The identities of SQLite are numbers that it gives out only once, so they are kept. */
-async function continueNumbers(
-  db: Queries,
-  numbered: ReadonlyMap<MovedTable, number>,
-): Promise<void> {
+async function continueNumbers(db: Queries, numbered: ReadonlyMap<Table, number>): Promise<void> {
   for (const [{ name, identity }, highest] of numbered) {
     if (identity === undefined || highest === 0) continue;
     await db.get`select setval(pg_get_serial_sequence(${name}, ${identity}), ${highest}::bigint)`;
@@ -268,7 +270,7 @@ async function continueNumbers(
 
 // Statements made of the list of tables. Names are of this program, values are bound.
 
-const arrayTypes: Record<MovedColumn['kind'], string> = {
+const arrayTypes: Record<TableColumn['kind'], string> = {
   integer: 'bigint[]',
   real: 'double precision[]',
   text: 'text[]',
@@ -281,7 +283,7 @@ const arrayTypes: Record<MovedColumn['kind'], string> = {
  * the later one waits for the row that says how far the table is, finds it further on, and writes
  * nothing; it does not come to the keys that are there already.
  */
-function insertOf({ name, columns }: MovedTable): TemplateStringsArray {
+function insertOf({ name, columns }: Table): TemplateStringsArray {
   const names = columns.map((column) => `"${column.name}"`).join(', ');
   const cells = columns.map(({ name: column, kind }) =>
     kind === 'bytes' ? `decode(u."${column}", 'hex')` : `u."${column}"`,
@@ -301,7 +303,7 @@ function insertOf({ name, columns }: MovedTable): TemplateStringsArray {
   ]);
 }
 
-function arrayOf(column: MovedColumn, index: number, rows: readonly MovedRow[]): Bindable {
+function arrayOf(column: TableColumn, index: number, rows: readonly TableRow[]): Bindable {
   const cells = rows.map((row) => row[index] ?? null);
   if (column.kind !== 'integer') return cells;
   return numbers(cells.map((cell) => (cell === null ? null : Number(cell))));
@@ -310,8 +312,8 @@ function arrayOf(column: MovedColumn, index: number, rows: readonly MovedRow[]):
 type Select = [strings: TemplateStringsArray, ...values: Bindable[]];
 
 function selectOf(
-  { name, columns, keyColumns }: MovedTable,
-  after: MovedKey | undefined,
+  { name, columns, keyColumns }: Table,
+  after: RowKey | undefined,
   take: number,
 ): Select {
   const cells = columns.map(({ name: column, kind }) =>

@@ -2,7 +2,7 @@ import type { Clock, Millis } from '../../core/clock.ts';
 import type { Offset, Node, StreamRef } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type {
-  ClaimAsk,
+  ClaimRequest,
   CursorRaise,
   Heartbeat,
   NodeState,
@@ -34,10 +34,10 @@ export function createOwnershipStore(deps: {
 }): OwnershipStore {
   const { db, identity, seal, hint, counted, clock, time } = deps;
   const learning = async <T extends { readonly now: Millis } | undefined>(
-    ask: () => Promise<T>,
+    request: () => Promise<T>,
   ): Promise<T> => {
     const askedMs = clock.elapsedMs();
-    const answer = await ask();
+    const answer = await request();
     if (answer !== undefined) time.learn(answer.now, askedMs, clock.elapsedMs());
     return answer;
   };
@@ -61,7 +61,8 @@ export function createOwnershipStore(deps: {
       if (beat !== undefined) counted(beat.living);
       return beat && { lapsed: beat.lapsed, share: beat.share, changed: beat.changed };
     },
-    claim: (node, ask) => identity.transact(db, 'durable', (tx) => claim(tx, seal, node, ask)),
+    claim: (node, request) =>
+      identity.transact(db, 'durable', (tx) => claim(tx, seal, node, request)),
     owned: (node, streams, rule) =>
       identity.transact(db, 'durable', (tx) => owned(tx, seal, { node, refs: streams, rule })),
     hasSeen: (ref) => hasSeen(db, ref),
@@ -147,29 +148,34 @@ interface NodeRow {
   readonly now: Millis;
 }
 
-async function claim(tx: Queries, seal: Seal, node: Node, ask: ClaimAsk): Promise<OwnedStream[]> {
+async function claim(
+  tx: Queries,
+  seal: Seal,
+  node: Node,
+  request: ClaimRequest,
+): Promise<OwnedStream[]> {
   const self = await tx.get<NodeRow>`
     select last_claim, lease_until > clock_timestamp() as alive, leat_now() as now from nodes
     where id = ${node.id} and incarnation = ${node.incarnation} for no key update`;
   if (self === undefined) return [];
-  if (ask.claim <= self.last_claim) {
+  if (request.claim <= self.last_claim) {
     const before = await tx.all<StreamRef>`
-      select tenant, stream from runs where owner = ${node.id} and claim = ${ask.claim}`;
-    return ownedStreams(tx, seal, { node, refs: before, rule: ask });
+      select tenant, stream from runs where owner = ${node.id} and claim = ${request.claim}`;
+    return ownedStreams(tx, seal, { node, refs: before, rule: request });
   }
   if (!self.alive) return [];
-  await tx.run`update nodes set last_claim = ${ask.claim} where id = ${node.id}`;
-  await buryDead(tx);
-  const free = await takeFree(tx, node, ask);
+  await tx.run`update nodes set last_claim = ${request.claim} where id = ${node.id}`;
+  await freeExpiredNodes(tx);
+  const free = await takeFree(tx, node, request);
   await begin(tx, await lockRuns(tx, free), self.now);
-  return ownedStreams(tx, seal, { node, refs: free, rule: ask });
+  return ownedStreams(tx, seal, { node, refs: free, rule: request });
 }
 
 /**
  * Frees what nodes without a lease own; done once for each lease that has ended. One that lasts longer
  * than it was given for was given while the server's clock was ahead: it begins now.
  */
-async function buryDead(tx: Queries): Promise<void> {
+async function freeExpiredNodes(tx: Queries): Promise<void> {
   await tx.run`
     update nodes set lease_until = clock_timestamp() + lease_ms * interval '1 ms'
     where lease_until > clock_timestamp() + (lease_ms + ${skewMaxMs}) * interval '1 ms'`;
@@ -185,12 +191,12 @@ async function buryDead(tx: Queries): Promise<void> {
 }
 
 /** What others are taking at this moment is skipped. In the order of tenant and id. */
-async function takeFree(tx: Queries, node: Node, ask: ClaimAsk): Promise<StreamRef[]> {
-  const { among } = ask;
+async function takeFree(tx: Queries, node: Node, request: ClaimRequest): Promise<StreamRef[]> {
+  const { among } = request;
   const taken =
     among !== undefined && 'tenants' in among
-      ? await takeOfTenants(tx, node, ask, among.tenants)
-      : await takeInOrder(tx, node, ask, among);
+      ? await takeOfTenants(tx, node, request, among.tenants)
+      : await takeInOrder(tx, node, request, among);
   return taken.toSorted(
     (one, other) => one.tenant - other.tenant || (one.stream < other.stream ? -1 : 1),
   );
@@ -199,7 +205,7 @@ async function takeFree(tx: Queries, node: Node, ask: ClaimAsk): Promise<StreamR
 function takeInOrder(
   tx: Queries,
   node: Node,
-  { claim: number, take }: ClaimAsk,
+  { claim: number, take }: ClaimRequest,
   { after, behind = false }: { after?: StreamRef | undefined; behind?: boolean } = {},
 ): Promise<StreamRef[]> {
   const { tenant, stream } = after ?? { tenant: 0, stream: '' };
@@ -226,7 +232,7 @@ function takeInOrder(
 function takeOfTenants(
   tx: Queries,
   node: Node,
-  { claim: number, take }: ClaimAsk,
+  { claim: number, take }: ClaimRequest,
   tenants: readonly number[],
 ): Promise<StreamRef[]> {
   return tx.all<StreamRef>`
@@ -263,15 +269,15 @@ async function begin(tx: Queries, runs: ReadonlyMap<string, Run>, now: Millis): 
  * Marked first and read then: a change that commits between the two is read, and counts as unseen
  * all the same.
  */
-async function owned(tx: Queries, seal: Seal, ask: OwnedAsk): Promise<OwnedStream[]> {
-  const { node, refs } = ask;
+async function owned(tx: Queries, seal: Seal, request: OwnedAsk): Promise<OwnedStream[]> {
+  const { node, refs } = request;
   if (!(await isPresent(tx, node))) return [];
   await tx.run`
     update runs set unseen = false
     where unseen and owner = ${node.id} and (tenant, stream) in (select * from unnest(
       ${numbers(refs.map(({ tenant }) => tenant))}::int[],
       ${refs.map(({ stream }) => stream)}::text[]))`;
-  return ownedStreams(tx, seal, ask);
+  return ownedStreams(tx, seal, request);
 }
 
 interface OwnedAsk {

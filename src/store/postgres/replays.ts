@@ -1,14 +1,19 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Offset, Subscription, StreamRef } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
-import type { FeedAnswer, FeedAsk, NewReplay, ReplayStore } from '../port/replays.ts';
+import type {
+  MaterializeResult,
+  MaterializeRequest,
+  NewReplay,
+  ReplayStore,
+} from '../port/replays.ts';
 import {
   acceptedReplay,
   afterRead,
-  type FeedState,
-  type FeedStep,
-  lostFeed,
-  nextFeed,
+  type MaterializeState,
+  type MaterializeStep,
+  lostStream,
+  nextMaterializeStep,
   sentBefore,
 } from '../rules/replay.ts';
 import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
@@ -19,7 +24,7 @@ import type { StoreIdentity } from './identity.ts';
 import { daysMax, type Stretch, stretchOf } from './log-days.ts';
 import { tipOf } from './log.ts';
 import { keyOf, lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.ts';
-import type { Tally } from './batch-state.ts';
+import type { BatchState } from './batch-state.ts';
 import { storeNow } from './time.ts';
 
 /** Ranges of the log that are sent again. Whoever changes one has the run of its stream locked. */
@@ -45,7 +50,7 @@ export function createReplayStore(deps: {
       if (answer === 'cancelled') hint({ kind: 'stream', tenant, stream });
       return answer !== 'unknown';
     },
-    feed: (ask) => identity.transact(db, 'durable', (tx) => feed(tx, ask)),
+    materialize: (request) => identity.transact(db, 'durable', (tx) => materialize(tx, request)),
     prune: (query) => prune(db, query),
   };
 }
@@ -116,16 +121,21 @@ async function cancel(
   return 'cancelled';
 }
 
-async function feed(tx: Queries, ask: FeedAsk): Promise<FeedAnswer> {
-  const [runs, now] = await Promise.all([lockRuns(tx, [ask]), storeNow(tx)]);
-  const run = runs.get(keyOf(ask));
-  if (run === undefined || run.owner === null || run.epoch !== ask.epoch) return lostFeed;
-  const [raised = 0] = await raiseCursors(tx, runs, [ask]);
-  const nothing: FeedAnswer = { result: 'running', cursor: raised, fed: 0, more: false };
+async function materialize(tx: Queries, request: MaterializeRequest): Promise<MaterializeResult> {
+  const [runs, now] = await Promise.all([lockRuns(tx, [request]), storeNow(tx)]);
+  const run = runs.get(keyOf(request));
+  if (run === undefined || run.owner === null || run.epoch !== request.epoch) return lostStream;
+  const [raised = 0] = await raiseCursors(tx, runs, [request]);
+  const nothing: MaterializeResult = {
+    result: 'running',
+    cursor: raised,
+    materialized: 0,
+    more: false,
+  };
   const replay = await runningReplay(tx, run);
-  if (replay?.id !== ask.replay) return { ...nothing, result: 'over' };
+  if (replay?.id !== request.replay) return { ...nothing, result: 'over' };
   const state = await stateOf(tx, { ...run, cursor: Math.max(run.cursor, raised) });
-  const step = nextFeed(replay, ask, state);
+  const step = nextMaterializeStep(replay, request, state);
   if (step.step === 'wait') return nothing;
   if (step.step === 'end') {
     await write(tx, { ...replay, status: step.status }, now);
@@ -143,7 +153,7 @@ async function feed(tx: Queries, ask: FeedAsk): Promise<FeedAnswer> {
  * What is not pruned when the tip is read stays readable until the transaction ends, and upkeep
  * copies a body that is pruned later for the row that needs it: it waits for this transaction.
  */
-async function stateOf(tx: Queries, run: Run): Promise<FeedState> {
+async function stateOf(tx: Queries, run: Run): Promise<MaterializeState> {
   const { tenant, stream, cursor } = run;
   const [tip, rows] = await Promise.all([
     tipOf(tx, tenant),
@@ -168,7 +178,7 @@ async function addRows(
   tx: Queries,
   run: Run,
   replay: StoredReplay,
-  { after, upTo, from, to, types, take }: Extract<FeedStep, { step: 'read' }> & Stretch,
+  { after, upTo, from, to, types, take }: Extract<MaterializeStep, { step: 'read' }> & Stretch,
   now: Millis,
 ): Promise<Offset[]> {
   if (types.length === 0) return [];
@@ -203,15 +213,15 @@ async function write(tx: Queries, replay: StoredReplay, now: Millis): Promise<vo
 }
 
 /** Adds to the progress of replays what a batch of outcomes came to. */
-export async function addProgress(tx: Queries, tallies: readonly Tally[]): Promise<void> {
-  const ended = tallies.filter(({ score: { replayed } }) => replayed.sent + replayed.failed > 0);
+export async function addProgress(tx: Queries, tallies: readonly BatchState[]): Promise<void> {
+  const ended = tallies.filter(({ counters: { replayed } }) => replayed.sent + replayed.failed > 0);
   if (ended.length === 0) return;
   await tx.run`
     update replays p set sent = p.sent + u.sent, failed = p.failed + u.failed
     from unnest(${numbers(ended.map(({ run }) => run.tenant))}::int[],
       ${ended.map(({ run }) => run.stream)}::text[],
-      ${numbers(ended.map(({ score }) => score.replayed.sent))}::bigint[],
-      ${numbers(ended.map(({ score }) => score.replayed.failed))}::bigint[])
+      ${numbers(ended.map(({ counters }) => counters.replayed.sent))}::bigint[],
+      ${numbers(ended.map(({ counters }) => counters.replayed.failed))}::bigint[])
       as u(tenant, stream, sent, failed)
     where p.tenant = u.tenant and p.stream = u.stream and p.status = 'running'`;
 }

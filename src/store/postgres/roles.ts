@@ -3,7 +3,7 @@ import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
 import type { Database, Queries } from './database.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
-import { takeTurn } from './advisory-lock.ts';
+import { advisoryLock } from './advisory-lock.ts';
 import { roleOf, type RoleRow } from '../rows/roles.ts';
 
 /** Roles with their permissions; who holds them is in `role-members.ts`. */
@@ -84,7 +84,7 @@ async function update(
 
 /** Nobody takes a name of the tenant between an update's look and its write. */
 async function lockNames(tx: Queries, tenant: number): Promise<void> {
-  await takeTurn(tx, `roles ${tenant}`);
+  await advisoryLock(tx, `roles ${tenant}`);
 }
 
 /** The role, which nobody else changes until the commit. */

@@ -79,11 +79,11 @@ export async function raiseCursors(
   runs: ReadonlyMap<string, Run>,
   cursors: readonly CursorRaise[],
 ): Promise<Offset[]> {
-  const raised = cursors.map((ask) => {
-    const run = runs.get(keyOf(ask));
-    const isTheirs = run?.epoch === ask.epoch && run.run === ask.run && run.owner !== null;
+  const raised = cursors.map((request) => {
+    const run = runs.get(keyOf(request));
+    const isTheirs = run?.epoch === request.epoch && run.run === request.run && run.owner !== null;
     if (run === undefined || !isTheirs) return undefined;
-    const cursor = Math.min(ask.cursor, cursorMax(run, ask.version));
+    const cursor = Math.min(request.cursor, cursorMax(run, request.version));
     return cursor > run.cursor ? { ...run, cursor } : run;
   });
   await writeRuns(

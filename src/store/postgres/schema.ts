@@ -1,6 +1,6 @@
 import { asset } from '../../core/asset.ts';
 import { StartRefused } from '../../core/errors.ts';
-import { keyProof, provesKey } from '../key-check.ts';
+import { keyCheck, passesKeyCheck } from '../key-check.ts';
 import {
   type AppliedMigration,
   migrate,
@@ -120,8 +120,8 @@ function stateScript({ version, oldestThatMayRun }: SchemaState): string {
 
 async function proveKey(db: Database, name: string, seal: Seal): Promise<void> {
   await db.run`
-    insert into key_proof (id, sealed) values (1, ${seal.seal(keyProof)})
+    insert into key_proof (id, sealed) values (1, ${seal.seal(keyCheck)})
     on conflict (id) do nothing`;
   const stored = await db.get<{ sealed: Uint8Array }>`select sealed from key_proof`;
-  provesKey(name, seal, stored?.sealed);
+  passesKeyCheck(name, seal, stored?.sealed);
 }

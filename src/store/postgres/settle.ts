@@ -2,8 +2,8 @@ import type { Millis } from '../../core/clock.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Node } from '../../core/types.ts';
-import type { SettleAnswer, SettleBatch, SettledStream, Settlement } from '../port/settlement.ts';
-import { lost, recorded, runAfter, tellDisabled } from '../rules/settlement.ts';
+import type { SettleResult, SettleBatch, SettledStream, Settlement } from '../port/settlement.ts';
+import { lost, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
 import { addAttempts } from './attempts.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
@@ -13,7 +13,7 @@ import { readRows, removeRows, type Row, writeRows } from './rows.ts';
 import { cursorMax, keyOf, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
 import { addStats } from './stats.ts';
 import { storeNow } from './time.ts';
-import { recordOutcomes, type Tally } from './batch-state.ts';
+import { recordOutcomes, type BatchState } from './batch-state.ts';
 
 /**
  * The command that records a batch of attempts: two round trips and a commit, however many there
@@ -27,12 +27,12 @@ export function createSettle(deps: {
 }): DeliveryStore['settle'] {
   return async (batch) => {
     const answer = await deps.identity.transact(deps.db, 'durable', (tx) => settle(tx, batch));
-    tellDisabled(batch, answer, deps.hint);
+    emitDisabled(batch, answer, deps.hint);
     return answer;
   };
 }
 
-async function settle(tx: Queries, batch: SettleBatch): Promise<SettleAnswer> {
+async function settle(tx: Queries, batch: SettleBatch): Promise<SettleResult> {
   const { node, settlements } = batch;
   const [begun, runs, rows, now] = await Promise.all([
     beginBatch(tx, node, batch.batch),
@@ -47,9 +47,14 @@ async function settle(tx: Queries, batch: SettleBatch): Promise<SettleAnswer> {
   for (const [index, settlement] of settlements.entries()) {
     const run = owned[index];
     if (run === undefined) continue;
-    const tally = await recordOutcomes(tx, run, settlement, rows.get(keyOf(run)), rules);
-    const after = runAfter(run, settlement, tally.score, cursorMax(run, settlement.version));
-    ends.set(settlement, { tally, after });
+    const batchState = await recordOutcomes(tx, run, settlement, rows.get(keyOf(run)), rules);
+    const after = runAfter(
+      run,
+      settlement,
+      batchState.counters,
+      cursorMax(run, settlement.version),
+    );
+    ends.set(settlement, { batchState, after });
   }
   await write(tx, [...ends.values()], now);
   return { streams: settlements.map((settlement) => answerOf(ends.get(settlement))) };
@@ -73,27 +78,27 @@ function ownedRun(
 }
 
 /** The batch was recorded before and its answer got lost: says how the streams stand now. */
-function repeated(owned: readonly (Run | undefined)[], isNodePresent: boolean): SettleAnswer {
+function repeated(owned: readonly (Run | undefined)[], isNodePresent: boolean): SettleResult {
   return { streams: owned.map((run) => (run && isNodePresent ? recorded(run, undefined) : lost)) };
 }
 
 /** One stream after its outcomes. */
 interface End {
-  readonly tally: Tally;
+  readonly batchState: BatchState;
   readonly after: Run;
 }
 
 function answerOf(end: End | undefined): SettledStream {
-  return end === undefined ? lost : recorded(end.after, end.tally.score.disabledBy);
+  return end === undefined ? lost : recorded(end.after, end.batchState.counters.disabledBy);
 }
 
 /** All of it travels together. */
 async function write(tx: Queries, ends: readonly End[], now: Millis): Promise<void> {
-  const tallies = ends.map(({ tally }) => tally);
+  const tallies = ends.map(({ batchState }) => batchState);
   const rows = tallies.flatMap(({ changed }) => [...changed.values()]);
-  const changed = ends.filter(({ tally, after }) => after !== tally.run);
-  const disabled = tallies.filter(({ score }) => score.disabledBy !== undefined);
-  const stats = tallies.map(({ run: { tenant, stream }, score: { delivered, failed } }) => ({
+  const changed = ends.filter(({ batchState, after }) => after !== batchState.run);
+  const disabled = tallies.filter(({ counters }) => counters.disabledBy !== undefined);
+  const stats = tallies.map(({ run: { tenant, stream }, counters: { delivered, failed } }) => ({
     tenant,
     stream,
     delivered,

@@ -14,9 +14,9 @@ import { createHosts } from './hosts.ts';
 import { adoptAtOpen, createStoreIdentity, type StoreIdentity } from './identity.ts';
 import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
-import { createLookStore } from './alert-state.ts';
-import { refuseHalfMoved } from './migrate-store.ts';
-import { type Notices, openNotices } from './listen-notify.ts';
+import { createAlertStateStore } from './alert-state.ts';
+import { refuseHalfMigrated } from './migrate-store.ts';
+import { type ListenNotify, openListenNotify } from './listen-notify.ts';
 import { createOwnershipStore } from './ownership.ts';
 import { createOverviewStore } from './overview.ts';
 import { createPools, type Pools, type Purpose } from './pools.ts';
@@ -62,7 +62,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
   const time = createServerTime(clock);
   try {
     // First: the schema of a half moved store waits for its key proof.
-    await refuseHalfMoved(commands, nameOf(url));
+    await refuseHalfMigrated(commands, nameOf(url));
     await prepareSchema(commands, nameOf(url), seal);
     await readTime(commands, time, clock);
     await adoptAtOpen(commands, identity, report);
@@ -71,18 +71,18 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     throw error;
   }
   const self = Buffer.from(random(9)).toString('base64url');
-  const notices = await openNotices({
+  const listenNotify = await openListenNotify({
     db: commands,
     hosts,
     self,
     clock,
     generation: () => identity.generation,
-    heard: emit,
+    onMessage: emit,
     report,
   });
   const hint = (told: Hint): void => {
     emit(told);
-    notices.tell(told);
+    listenNotify.publish(told);
   };
   const writes = createWriteCheck({
     clock,
@@ -94,7 +94,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     seal,
     hint,
     defer,
-    notices,
+    listenNotify,
     clock,
     others: pools.lists,
     time,
@@ -110,7 +110,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     ping: writes.check,
     close: async () => {
       await appender.idle();
-      await notices.close();
+      await listenNotify.close();
       await pools.close();
     },
   };
@@ -145,7 +145,7 @@ interface PartDeps {
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
   readonly defer: (action: () => void) => void;
-  readonly notices: Notices;
+  readonly listenNotify: ListenNotify;
   readonly clock: Clock;
   readonly others: Queries;
   readonly time: ServerTime;
@@ -153,7 +153,7 @@ interface PartDeps {
 
 /** Each command with the connections of its purpose. */
 function partsOf(pools: Pools, deps: PartDeps): Parts {
-  const { identity, seal, notices, clock, time } = deps;
+  const { identity, seal, listenNotify, clock, time } = deps;
   const over =
     <T>(create: (deps: PartDeps & { db: Database }) => T) =>
     (purpose: Purpose): T =>
@@ -165,8 +165,8 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       db,
       identity,
       seal,
-      hint: notices.tell,
-      counted: notices.counted,
+      hint: listenNotify.publish,
+      counted: listenNotify.counted,
       clock,
       time,
     }),
@@ -191,7 +191,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       ...pick(deliveries('lists'), 'listFailures'),
       ...pick(deliveries('delivering'), 'claimDue', 'settle'),
     },
-    replays: { ...replays('commands'), ...pick(replays('delivering'), 'feed') },
+    replays: { ...replays('commands'), ...pick(replays('delivering'), 'materialize') },
     ownership: {
       ...ownership('commands'),
       ...pick(lease, 'join', 'leave'),
@@ -210,7 +210,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       ...pick(roles('lists'), 'list', 'permissions', 'clients', 'users'),
     },
     users: { ...users('commands'), ...pick(users('lists'), 'list', 'listFrom') },
-    looks: over(createLookStore)('commands'),
+    alertState: over(createAlertStateStore)('commands'),
     upkeep: over(createUpkeepStore)('commands'),
     overview: over(createOverviewStore)('lists'),
     time,

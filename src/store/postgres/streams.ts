@@ -19,7 +19,7 @@ import { lockRun, noteChanges, type Run, writeRuns } from './runs.ts';
 import { countSkipped, passedOverBy } from './skipped.ts';
 import { listStats } from './stats.ts';
 import { storeNow } from './time.ts';
-import { takeTurn } from './advisory-lock.ts';
+import { advisoryLock } from './advisory-lock.ts';
 import { boundedRows, boundOf, type CountedRow, rowBytes } from '../rows/bounded.ts';
 import { streamOf, type StreamRow, streamsOf, typeNamesBytes } from '../rows/streams.ts';
 
@@ -138,7 +138,7 @@ async function create(
 
 /** Names of one tenant's streams are looked at and given by one at a time. */
 async function lockNames(tx: Queries, tenant: number): Promise<void> {
-  await takeTurn(tx, `streams ${tenant}`);
+  await advisoryLock(tx, `streams ${tenant}`);
 }
 
 /** Whether another stream has the name. */

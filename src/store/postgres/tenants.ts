@@ -5,7 +5,7 @@ import type { Hint } from '../port/hints.ts';
 import { keepUnchanged } from '../rules/unchanged-list.ts';
 import type { Database, Queries } from './database.ts';
 import { removeStep } from './tenant-removal.ts';
-import { takeTurn } from './advisory-lock.ts';
+import { advisoryLock } from './advisory-lock.ts';
 
 /** The tenants; the head of a tenant's log stands in the same row and belongs to log.ts. */
 export function createTenantStore({
@@ -96,7 +96,7 @@ function inLowerCase({ name, domain }: Names): Names {
 
 /** One process at a time looks for a free name and takes it. A lock on the table stops the logs. */
 async function lockNames(tx: Queries): Promise<void> {
-  await takeTurn(tx, 'tenants');
+  await advisoryLock(tx, 'tenants');
 }
 
 /** What another tenant than `self` has already. */

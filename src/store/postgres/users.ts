@@ -6,7 +6,7 @@ import { orderedPageWithin } from '../rules/user-order.ts';
 import type { Database, Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
 import { appendWithin } from './log.ts';
-import { takeTurn } from './advisory-lock.ts';
+import { advisoryLock } from './advisory-lock.ts';
 import { boundedRows, boundOf, type CountedRow, rowBytes } from '../rows/bounded.ts';
 import { userOf, type UserRow } from '../rows/users.ts';
 
@@ -265,5 +265,5 @@ async function clashes(tx: Queries, user: User): Promise<boolean> {
 
 /** Nobody takes a name of the connection between an update's look and its write. */
 async function lockNames(tx: Queries, { tenant, connection }: User): Promise<void> {
-  await takeTurn(tx, `users ${tenant} ${connection}`);
+  await advisoryLock(tx, `users ${tenant} ${connection}`);
 }

@@ -1,9 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
 import type { StreamStatus } from '../../core/types.ts';
-import type { LookStanding, TroubledStream } from '../port/alert-state.ts';
+import type { AlertStanding, FailingStream } from '../port/alert-state.ts';
 
 /** A stream with its counters, as the engines answer it. */
-export interface TroubledRow {
+export interface FailingStreamRow {
   readonly id: string;
   readonly name: string;
   readonly status: StreamStatus;
@@ -14,7 +14,7 @@ export interface TroubledRow {
   readonly failed_within: boolean | number | null;
 }
 
-export function troubledOf(row: TroubledRow): TroubledStream {
+export function failingStreamOf(row: FailingStreamRow): FailingStream {
   const { id, name, status, consecutive, total, disabled_at } = row;
   const disabledAt = disabled_at ?? undefined;
   const failedWithin = Boolean(row.failed_within);
@@ -29,7 +29,7 @@ export interface StandingRow {
   readonly troubled: boolean | number | null;
 }
 
-export function standingOf({ at, state, troubled }: StandingRow): LookStanding {
+export function standingOf({ at, state, troubled }: StandingRow): AlertStanding {
   const last = at === null || state === null ? undefined : { at, state };
-  return { last, mayBeTroubled: Boolean(troubled) };
+  return { last, mayBeFailing: Boolean(troubled) };
 }

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import { typesNow } from '../../core/subscription.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
-import type { FeedAnswer, FeedAsk, NewReplay } from '../port/replays.ts';
+import type { MaterializeResult, MaterializeRequest, NewReplay } from '../port/replays.ts';
 import type { StoredReplay } from '../rows/replays.ts';
 
 /** How every engine goes through the range of a replay. */
@@ -18,7 +18,11 @@ const skewMs = 1000;
  */
 export function acceptedReplay(
   { tenant, stream, id, from, types, ...asked }: NewReplay,
-  { cursor, prunedTo, head }: Pick<FeedState, 'cursor' | 'prunedTo'> & { readonly head: Offset },
+  {
+    cursor,
+    prunedTo,
+    head,
+  }: Pick<MaterializeState, 'cursor' | 'prunedTo'> & { readonly head: Offset },
   now: Millis,
 ): StoredReplay {
   const to = Math.min(asked.to, head);
@@ -43,7 +47,7 @@ export function acceptedReplay(
 }
 
 /** What an engine knows when it is to go on with a replay. */
-export interface FeedState {
+export interface MaterializeState {
   /** Of the stream, as it is now. */
   readonly cursor: Offset;
   readonly enabled: boolean;
@@ -55,7 +59,7 @@ export interface FeedState {
 }
 
 /** What to do next: to read a stretch of the log, to end, or nothing until something has changed. */
-export type FeedStep =
+export type MaterializeStep =
   | {
       readonly step: 'read';
       /** The stretch begins after this… */
@@ -75,7 +79,11 @@ export type FeedStep =
  * them would have it sent twice. What was pruned ahead of the position is passed: the oldest events
  * of a range that reaches back far are pruned all the time, and the others are still to be sent.
  */
-export function nextFeed(replay: StoredReplay, ask: FeedAsk, state: FeedState): FeedStep {
+export function nextMaterializeStep(
+  replay: StoredReplay,
+  request: MaterializeRequest,
+  state: MaterializeState,
+): MaterializeStep {
   const { position, to } = replay;
   const isRead = position >= to;
   if (!state.enabled) return { step: 'wait' };
@@ -83,7 +91,7 @@ export function nextFeed(replay: StoredReplay, ask: FeedAsk, state: FeedState): 
     if (state.waiting > 0) return { step: 'wait' };
     return { step: 'end', status: isRead ? 'done' : 'failed' };
   }
-  const take = Math.min(ask.take, ask.waitingMax - state.waiting);
+  const take = Math.min(request.take, request.waitingMax - state.waiting);
   const after = Math.max(position, state.prunedTo);
   const readable = Math.min(to, state.cursor);
   if (take <= 0 || readable <= after) return { step: 'wait' };
@@ -97,18 +105,18 @@ export function nextFeed(replay: StoredReplay, ask: FeedAsk, state: FeedState): 
 /** What a stretch came to: the rows that were added for it are of these events, in order. */
 export function afterRead(
   replay: StoredReplay,
-  step: Extract<FeedStep, { step: 'read' }>,
+  step: Extract<MaterializeStep, { step: 'read' }>,
   offsets: readonly Offset[],
-  { cursor, waiting }: FeedState,
-): { readonly after: StoredReplay; readonly answer: FeedAnswer } {
-  const fed = offsets.length;
-  const isFull = fed >= step.take;
+  { cursor, waiting }: MaterializeState,
+): { readonly after: StoredReplay; readonly answer: MaterializeResult } {
+  const materialized = offsets.length;
+  const isFull = materialized >= step.take;
   const position = isFull ? (offsets.at(-1) ?? step.upTo) : step.upTo;
-  const isOver = position >= replay.to && fed + waiting === 0;
+  const isOver = position >= replay.to && materialized + waiting === 0;
   const status = isOver ? 'done' : replay.status;
-  const after = { ...replay, status, position, matched: replay.matched + fed } as const;
+  const after = { ...replay, status, position, matched: replay.matched + materialized } as const;
   const more = !isOver && !isFull && position < Math.min(replay.to, cursor);
-  return { after, answer: { result: isOver ? 'over' : 'running', cursor, fed, more } };
+  return { after, answer: { result: isOver ? 'over' : 'running', cursor, materialized, more } };
 }
 
 /**
@@ -120,4 +128,9 @@ export function sentBefore({ createdAt }: StoredReplay): Millis {
 }
 
 /** Of a stream that is no longer the asker's. */
-export const lostFeed: FeedAnswer = { result: 'lost', cursor: 0, fed: 0, more: false };
+export const lostStream: MaterializeResult = {
+  result: 'lost',
+  cursor: 0,
+  materialized: 0,
+  more: false,
+};

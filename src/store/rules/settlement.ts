@@ -11,7 +11,7 @@ import type {
 import type { Hint } from '../port/hints.ts';
 import type {
   Outcome,
-  SettleAnswer,
+  SettleResult,
   SettleBatch,
   SettledStream,
   Settlement,
@@ -26,7 +26,7 @@ export interface RowBefore {
 }
 
 /** What recording an outcome comes to. */
-export interface Verdict {
+export interface Transition {
   /** The entry that the history gets. */
   readonly history: Attempt | undefined;
   readonly row: 'as it was' | 'gone' | RowAfter;
@@ -55,12 +55,12 @@ export interface RowAfter {
  * The rule by which every engine records outcomes. `row` is needed unless the outcome is a success
  * without one; `stopped` says that the stream is disabled.
  */
-export function judge(
+export function applyOutcome(
   outcome: Outcome,
   row: RowBefore | undefined,
   stopped: boolean,
   now: Millis,
-): Verdict {
+): Transition {
   const wasOpen = row?.failedAt !== undefined;
   if (outcome.result === 'delivered') {
     const { hasRow, durationMs, status } = outcome;
@@ -128,7 +128,7 @@ function isOver(row: RowBefore | undefined, outcome: Outcome): boolean {
 }
 
 /** The counters of one stream while outcomes are recorded. */
-export interface Score {
+export interface Counters {
   health: Health;
   delivered: number;
   failed: number;
@@ -137,23 +137,23 @@ export interface Score {
   disabledBy: 'consecutive' | 'total' | undefined;
 }
 
-export function newScore(health: Health): Score {
+export function newCounters(health: Health): Counters {
   const replayed = { sent: 0, failed: 0 };
   return { health, delivered: 0, failed: 0, replayed, disabledBy: undefined };
 }
 
 /** Counts the end of a delivery; true when it disables a stream that is `enabled`. */
 export function countEnd(
-  score: Score,
+  counters: Counters,
   event: HealthEvent,
   limits: HealthLimits,
   enabled: boolean,
 ): boolean {
-  score[event.ended] += 1;
-  const { health, reached } = nextHealth(score.health, event, limits);
-  score.health = health;
-  if (reached === undefined || !enabled || score.disabledBy !== undefined) return false;
-  score.disabledBy = reached;
+  counters[event.ended] += 1;
+  const { health, reached } = nextHealth(counters.health, event, limits);
+  counters.health = health;
+  if (reached === undefined || !enabled || counters.disabledBy !== undefined) return false;
+  counters.disabledBy = reached;
   return true;
 }
 
@@ -183,7 +183,7 @@ export const lost: SettledStream = {
 /** What it answers of a stream that runs so now; `disabledBy` when this is the batch that did it. */
 export function recorded(
   { version, cursor, health }: Run,
-  disabledBy: Score['disabledBy'],
+  disabledBy: Counters['disabledBy'],
 ): SettledStream {
   if (disabledBy === undefined) return { result: 'recorded', version, cursor, disabled: undefined };
   const disabled = { ...health, reason: disabledBy };
@@ -199,7 +199,7 @@ export function recorded(
 export function runAfter<R extends Run>(
   run: R,
   settlement: Settlement,
-  { health }: Score,
+  { health }: Counters,
   cursorMax: Offset,
 ): R {
   const wanted = Math.min(settlement.cursor, cursorMax);
@@ -208,9 +208,9 @@ export function runAfter<R extends Run>(
 }
 
 /** Tells of each stream that a batch disabled. */
-export function tellDisabled(
+export function emitDisabled(
   { settlements }: SettleBatch,
-  { streams }: SettleAnswer,
+  { streams }: SettleResult,
   tell: (hint: Hint) => void,
 ): void {
   settlements.forEach(({ tenant, stream }, index) => {

@@ -1,23 +1,23 @@
-import type { Look, LookStore } from '../port/alert-state.ts';
+import type { AlertState, AlertStateStore } from '../port/alert-state.ts';
 import {
   type StandingRow,
   standingOf,
-  troubledOf,
-  type TroubledRow,
+  failingStreamOf,
+  type FailingStreamRow,
 } from '../rows/failing-streams.ts';
 import type { Database } from './database.ts';
 
 /** What operators were told. */
-export function createLookStore({ db }: { readonly db: Database }): LookStore {
+export function createAlertStateStore({ db }: { readonly db: Database }): AlertStateStore {
   return {
     last: async (tenant) => {
-      const row = db.get<Look>`select at, state from looks where tenant = ${tenant}`;
+      const row = db.get<AlertState>`select at, state from looks where tenant = ${tenant}`;
       return row && { at: row.at, state: row.state };
     },
     record: async (tenant, after, look, mustLast) =>
       db.transact(mustLast ? 'durable' : 'relaxed', () => record(db, tenant, after, look)),
-    troubled: async (tenant, { since, upTo }) => {
-      const rows = db.all<TroubledRow>`
+    failingStreams: async (tenant, { since, upTo }) => {
+      const rows = db.all<FailingStreamRow>`
         select s.id, s.name, s.status, r.consecutive_failures as consecutive,
           r.total_failures as total, s.disabled_at, exists (
             select 1 from deliveries d
@@ -27,7 +27,7 @@ export function createLookStore({ db }: { readonly db: Database }): LookStore {
         where s.tenant = ${tenant} and (r.total_failures > 0 or r.consecutive_failures > 0
           or (s.disabled_at > ${since} and s.disabled_at <= ${upTo}))
         order by s.id`;
-      return rows.map(troubledOf);
+      return rows.map(failingStreamOf);
     },
     standings: async (tenants) => {
       const rows = db.all<StandingRow>`
@@ -46,7 +46,7 @@ function record(
   db: Database,
   tenant: number,
   after: number | undefined,
-  { at, state }: Look,
+  { at, state }: AlertState,
 ): boolean {
   if (after === undefined) {
     return (

@@ -43,10 +43,10 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
       if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
       return answer;
     },
-    claimDue: async (asks, rules) =>
+    claimDue: async (requests, rules) =>
       db.transact('relaxed', () => {
         const now = time.now();
-        return asks.map((ask) => claimDue(db, ask, now, rules));
+        return requests.map((request) => claimDue(db, request, now, rules));
       }),
     settle: createSettle(deps),
     pruneAttempts: createHistoryPruner(deps),

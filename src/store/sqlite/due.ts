@@ -1,27 +1,27 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind } from '../../core/types.ts';
 import { chooseDue } from '../rules/due.ts';
-import type { DueAnswer, DueAsk, DueRules } from '../port/deliveries.ts';
+import type { DueRows, DueRequest, DueRules } from '../port/deliveries.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { readRun } from './runs.ts';
 
 /** Takes one stream's rows that are due; see {@link DeliveryStore.claimDue}. */
-export function claimDue(db: Database, ask: DueAsk, now: Millis, rules: DueRules): DueAnswer {
-  const { tenant, stream } = ask;
+export function claimDue(db: Database, request: DueRequest, now: Millis, rules: DueRules): DueRows {
+  const { tenant, stream } = request;
   const run = readRun(db, tenant, stream);
-  if (run === undefined || run.epoch !== ask.epoch || run.owner === null) {
+  if (run === undefined || run.epoch !== request.epoch || run.owner === null) {
     return { tenant, stream, rows: [], nextDueInMs: undefined };
   }
   // One row more than asked for says when the next is due.
-  const bounds = { take: ask.take + 1, latest: now + rules.longestWaitMs };
+  const bounds = { take: request.take + 1, latest: now + rules.longestWaitMs };
   const rows = [
     ...dueRows(db, run, bounds),
     ...replayRows(db, run, bounds),
     ...lateRows(db, run, bounds),
   ];
-  const { taken, nextDueInMs } = chooseDue(rows, ask.take, now, rules);
+  const { taken, nextDueInMs } = chooseDue(rows, request.take, now, rules);
   for (const row of taken) park(db, run, row.event_id, now + rules.leaseMs);
   return { tenant, stream, rows: taken.map(deliveryOf), nextDueInMs };
 }

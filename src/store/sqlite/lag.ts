@@ -5,7 +5,7 @@ import { horizonOf, type UpkeepDeps } from './horizon.ts';
 import { noteChange, readRun, writeRun } from './runs.ts';
 
 /** Tenants of one look, which takes about a millisecond. */
-const tenantsPerLook = 100;
+const tenantsPerStep = 100;
 
 /** See {@link UpkeepStore.lagging}; streams whose lag was reported and is over are among them. */
 export function lagging(
@@ -16,7 +16,7 @@ export function lagging(
   const present = horizonOf(deps, 0);
   const before = present - olderThanMs;
   const tenants = db.all<{ id: number }>`
-    select id from tenants where id > ${after} order by id limit ${tenantsPerLook}`;
+    select id from tenants where id > ${after} order by id limit ${tenantsPerStep}`;
   const last = tenants.at(-1)?.id ?? after;
   const rows = db.all<Omit<LaggingStream, 'lagMs'> & { oldest: Millis | null }>`
     select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_told as told,
@@ -35,7 +35,7 @@ export function lagging(
       ...stream,
       lagMs: oldest === null ? 0 : present - oldest,
     }));
-  return { streams, next: tenants.length < tenantsPerLook ? undefined : last };
+  return { streams, next: tenants.length < tenantsPerStep ? undefined : last };
 }
 
 /**

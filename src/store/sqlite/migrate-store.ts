@@ -6,23 +6,23 @@ import { readMigrations, schemaRefusal } from '../migrate.ts';
 import {
   type Cell,
   keyOf,
-  type MovedColumn,
-  type MovedKey,
-  type MovedRow,
-  type MovedTable,
+  type TableColumn,
+  type RowKey,
+  type TableRow,
+  type Table,
   nameOfRow,
 } from '../migrate-store/tables.ts';
 import { refusalOf } from './refusal.ts';
 
 /** A database that is read as a whole and left as it is; no server can open it meanwhile. */
-export interface MoveSource {
+export interface MigrationSource {
   /** What the first start sealed: proves the key, and tells this store from every other. */
-  readonly keyProof: Uint8Array;
-  count(table: MovedTable): number;
+  readonly keyCheck: Uint8Array;
+  count(table: Table): number;
   /** The rows after a key, in its order: none after the last, else at least one. */
-  read(table: MovedTable, after: MovedKey | undefined, page: PageSize): MovedRow[];
+  read(table: Table, after: RowKey | undefined, page: PageSize): TableRow[];
   /** The highest number an identity column ever gave out, 0 when it gave none. */
-  numbered(table: MovedTable): number;
+  numbered(table: Table): number;
   close(): void;
 }
 
@@ -32,14 +32,14 @@ export interface PageSize {
   readonly characters: number;
 }
 
-/** Opens the file for {@link MoveSource}. Throws `StartRefused` with one line for the operator. */
-export function openMoveSource(file: string): MoveSource {
+/** Opens the file for {@link MigrationSource}. Throws `StartRefused` with one line for the operator. */
+export function openMigrationSource(file: string): MigrationSource {
   if (!existsSync(file)) throw refusal(file, 'does not exist');
   const connection = locked(file);
   try {
     refuseOtherSchema(connection, file);
     refuseLeaving(connection, file);
-    return sourceOn(connection, file, keyProofOf(connection, file));
+    return sourceOn(connection, file, keyCheckOf(connection, file));
   } catch (error) {
     connection.close();
     throw asFrom(file, error);
@@ -107,13 +107,13 @@ function refuseLeaving(connection: DatabaseSync, file: string): void {
   );
 }
 
-function keyProofOf(connection: DatabaseSync, file: string): Uint8Array {
+function keyCheckOf(connection: DatabaseSync, file: string): Uint8Array {
   const sealed = connection.prepare('select sealed from key_proof').get()?.['sealed'];
   if (sealed instanceof Uint8Array) return sealed;
   throw refusal(file, 'was never started to the end: there is nothing to move');
 }
 
-function sourceOn(connection: DatabaseSync, file: string, keyProof: Uint8Array): MoveSource {
+function sourceOn(connection: DatabaseSync, file: string, keyCheck: Uint8Array): MigrationSource {
   const readers = new Map<string, StatementSync>();
   const prepared = (sql: string): StatementSync => {
     const statement = readers.get(sql) ?? connection.prepare(sql);
@@ -126,7 +126,7 @@ function sourceOn(connection: DatabaseSync, file: string, keyProof: Uint8Array):
     return Array.isArray(row) ? Number(row[0]) : 0;
   };
   return {
-    keyProof,
+    keyCheck,
     count: ({ name, from = name }) => valueOf(`select count(*) from ${from}`),
     read: (table, after, page) => {
       try {
@@ -144,8 +144,8 @@ function sourceOn(connection: DatabaseSync, file: string, keyProof: Uint8Array):
 
 /** Row values compare as the primary key orders them, so that a page is one look into its index. */
 function pageQuery(
-  { name, from = name, columns, keyColumns }: MovedTable,
-  after: MovedKey | undefined,
+  { name, from = name, columns, keyColumns }: Table,
+  after: RowKey | undefined,
 ): string {
   const keys = columns.slice(0, keyColumns).map(expressionOf).join(', ');
   const marks = Array.from({ length: keyColumns }, () => '?').join(', ');
@@ -154,14 +154,14 @@ function pageQuery(
     order by ${keys} limit ?`;
 }
 
-function expressionOf({ name, source }: MovedColumn): string {
+function expressionOf({ name, source }: TableColumn): string {
   return source ?? `"${name}"`;
 }
 
 function* rowsOf(
   statement: StatementSync,
   page: PageSize,
-  after: MovedKey = [],
+  after: RowKey = [],
 ): Generator<SQLOutputValue[]> {
   const values = after.map((cell) => (typeof cell === 'boolean' ? Number(cell) : cell));
   for (const row of statement.iterate(...values, page.rows)) {
@@ -172,11 +172,11 @@ function* rowsOf(
 }
 
 function pageOf(
-  table: MovedTable,
+  table: Table,
   rows: Iterable<SQLOutputValue[]>,
   { characters: charactersMax }: PageSize,
-): MovedRow[] {
-  const page: MovedRow[] = [];
+): TableRow[] {
+  const page: TableRow[] = [];
   let characters = 0;
   for (const values of rows) {
     const row = values.map((value, index) => cellOf(value, table.columns[index]?.kind));
@@ -191,13 +191,13 @@ function pageOf(
   return page;
 }
 
-function cellOf(value: SQLOutputValue, kind: MovedColumn['kind'] | undefined): Cell {
+function cellOf(value: SQLOutputValue, kind: TableColumn['kind'] | undefined): Cell {
   if (kind === 'boolean') return value === 1;
   if (value instanceof Uint8Array) return Buffer.from(value).toString('hex');
   return typeof value === 'bigint' ? Number(value) : value;
 }
 
-function nulRefusal(table: MovedTable, row: MovedRow, index: number): StartRefused {
+function nulRefusal(table: Table, row: TableRow, index: number): StartRefused {
   const column = table.columns[index]?.name;
   return new StartRefused(
     `--from: ${nameOfRow(table, keyOf(table, row))} has U+0000 in ${column}, which PostgreSQL cannot hold: change or remove it in the source and run the command again`,

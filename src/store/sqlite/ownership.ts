@@ -4,7 +4,7 @@ import { nextDueInMs } from '../rules/due.ts';
 import type { StoreTime, WaitRule } from '../port/time.ts';
 import type { Seal } from '../seal.ts';
 import type {
-  ClaimAsk,
+  ClaimRequest,
   CursorRaise,
   Heartbeat,
   NodeState,
@@ -33,8 +33,8 @@ export function createOwnershipStore(deps: {
     join: async (nodeId, leaseMs) => db.transact('relaxed', () => join(deps, nodeId, leaseMs)),
     heartbeat: async (node, leaseMs) =>
       db.transact('relaxed', () => heartbeat(deps, node, leaseMs)),
-    claim: async (node, ask) =>
-      db.transact('relaxed', () => claim(deps, node, ask, deps.time.now())),
+    claim: async (node, request) =>
+      db.transact('relaxed', () => claim(deps, node, request, deps.time.now())),
     owned: async (node, streams, rule) => {
       if (!isPresent(db, node)) return [];
       const found = streams.flatMap((ref) => ownedNow(deps, node, ref, rule) ?? []);
@@ -50,7 +50,7 @@ export function createOwnershipStore(deps: {
       }),
     leave: async (node) =>
       db.transact('relaxed', () => {
-        if (isPresent(db, node)) bury(db, node.id);
+        if (isPresent(db, node)) freeStreamsOf(db, node.id);
       }),
     nodes: async () => nodes(deps),
   };
@@ -110,22 +110,22 @@ function countWanted(db: Database): number {
   return row?.wanted ?? 0;
 }
 
-function claim(deps: Deps, node: Node, ask: ClaimAsk, now: Millis): OwnedStream[] {
+function claim(deps: Deps, node: Node, request: ClaimRequest, now: Millis): OwnedStream[] {
   const { db, clock } = deps;
   const nowMs = clock.elapsedMs();
   const self = db.get<{ incarnation: number; last_claim: number; lease_until: number }>`
     select incarnation, last_claim, lease_until from nodes where id = ${node.id}`;
   if (self?.incarnation !== node.incarnation) return [];
-  if (ask.claim <= self.last_claim) return claimedBefore(deps, node, ask);
+  if (request.claim <= self.last_claim) return claimedBefore(deps, node, request);
   if (self.lease_until <= nowMs) return [];
-  db.run`update nodes set last_claim = ${ask.claim} where id = ${node.id}`;
-  buryDead(db, nowMs);
-  const free = freeStreams(db, ask);
-  return free.flatMap((ref) => claimOne(deps, node, ask, ref, now) ?? []);
+  db.run`update nodes set last_claim = ${request.claim} where id = ${node.id}`;
+  freeExpiredNodes(db, nowMs);
+  const free = freeStreams(db, request);
+  return free.flatMap((ref) => claimOne(deps, node, request, ref, now) ?? []);
 }
 
 /** Those that somebody has to own, in the order of tenant and id. */
-function freeStreams(db: Database, { take, among }: ClaimAsk): StreamRef[] {
+function freeStreams(db: Database, { take, among }: ClaimRequest): StreamRef[] {
   if (among !== undefined && 'tenants' in among) {
     return db.all<StreamRef>`
       select runs.tenant, runs.stream
@@ -152,28 +152,28 @@ function freeStreams(db: Database, { take, among }: ClaimAsk): StreamRef[] {
 }
 
 /** Frees what nodes without a lease own; done once for each lease that has ended. */
-function buryDead(db: Database, nowMs: number): void {
+function freeExpiredNodes(db: Database, nowMs: number): void {
   const dead = db.all<{ id: string }>`
     select id from nodes where lease_until > 0 and lease_until <= ${nowMs}`;
-  for (const { id } of dead) bury(db, id);
+  for (const { id } of dead) freeStreamsOf(db, id);
 }
 
-function bury(db: Database, id: string): void {
+function freeStreamsOf(db: Database, id: string): void {
   db.run`update nodes set lease_until = 0 where id = ${id}`;
   db.run`update runs set owner = null where owner = ${id}`;
 }
 
-function claimedBefore(deps: Deps, node: Node, ask: ClaimAsk): OwnedStream[] {
+function claimedBefore(deps: Deps, node: Node, request: ClaimRequest): OwnedStream[] {
   const refs = deps.db.all<StreamRef>`
-    select tenant, stream from runs where owner = ${node.id} and claim = ${ask.claim}
+    select tenant, stream from runs where owner = ${node.id} and claim = ${request.claim}
     order by tenant, stream`;
-  return refs.flatMap((ref) => ownedNow(deps, node, ref, ask) ?? []);
+  return refs.flatMap((ref) => ownedNow(deps, node, ref, request) ?? []);
 }
 
 function claimOne(
   deps: Deps,
   node: Node,
-  ask: ClaimAsk,
+  request: ClaimRequest,
   { tenant, stream }: StreamRef,
   now: Millis,
 ): OwnedStream | undefined {
@@ -181,7 +181,7 @@ function claimOne(
   const run = readRun(db, tenant, stream);
   if (run === undefined) return undefined;
   db.run`
-    update runs set owner = ${node.id}, epoch = epoch + 1, claim = ${ask.claim}, unseen = 0
+    update runs set owner = ${node.id}, epoch = epoch + 1, claim = ${request.claim}, unseen = 0
     where key = ${run.key}`;
   if (run.status === 'disabled') {
     writeRun(db, { ...run, health: failWaiting(db, run, 'parked', now) });
@@ -190,7 +190,7 @@ function claimOne(
   db.run`
     update deliveries set due_at = ${now}
     where tenant = ${tenant} and stream = ${stream} and state = 'parked' and due_at is not null`;
-  return ownedNow(deps, node, { tenant, stream }, ask);
+  return ownedNow(deps, node, { tenant, stream }, request);
 }
 
 /** Its owner begins nothing for it before it has this answer. */

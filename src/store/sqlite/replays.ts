@@ -2,14 +2,19 @@ import type { Millis } from '../../core/clock.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { StoreTime } from '../port/time.ts';
-import type { FeedAnswer, FeedAsk, NewReplay, ReplayStore } from '../port/replays.ts';
+import type {
+  MaterializeResult,
+  MaterializeRequest,
+  NewReplay,
+  ReplayStore,
+} from '../port/replays.ts';
 import {
   acceptedReplay,
   afterRead,
-  type FeedState,
-  type FeedStep,
-  lostFeed,
-  nextFeed,
+  type MaterializeState,
+  type MaterializeStep,
+  lostStream,
+  nextMaterializeStep,
   sentBefore,
 } from '../rules/replay.ts';
 import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
@@ -42,7 +47,8 @@ export function createReplayStore(
       if (answer === 'cancelled') hint({ kind: 'stream', tenant, stream });
       return answer !== 'unknown';
     },
-    feed: async (ask) => db.transact('relaxed', () => feed(db, ask, time.now())),
+    materialize: async (request) =>
+      db.transact('relaxed', () => materialize(db, request, time.now())),
     prune: async (query) => db.transact('relaxed', () => prune(deps, query)),
   };
 }
@@ -115,16 +121,21 @@ function cancel(
   return 'cancelled';
 }
 
-function feed(db: Database, ask: FeedAsk, now: Millis): FeedAnswer {
-  const { tenant, stream } = ask;
+function materialize(db: Database, request: MaterializeRequest, now: Millis): MaterializeResult {
+  const { tenant, stream } = request;
   const run = readRun(db, tenant, stream);
-  if (run === undefined || run.owner === null || run.epoch !== ask.epoch) return lostFeed;
-  const raised = raiseCursor(db, ask);
-  const nothing: FeedAnswer = { result: 'running', cursor: raised, fed: 0, more: false };
+  if (run === undefined || run.owner === null || run.epoch !== request.epoch) return lostStream;
+  const raised = raiseCursor(db, request);
+  const nothing: MaterializeResult = {
+    result: 'running',
+    cursor: raised,
+    materialized: 0,
+    more: false,
+  };
   const replay = runningReplay(db, run);
-  if (replay?.id !== ask.replay) return { ...nothing, result: 'over' };
+  if (replay?.id !== request.replay) return { ...nothing, result: 'over' };
   const state = stateOf(db, { ...run, cursor: Math.max(run.cursor, raised) }, replay);
-  const step = nextFeed(replay, ask, state);
+  const step = nextMaterializeStep(replay, request, state);
   if (step.step === 'wait') return nothing;
   if (step.step === 'end') {
     write(db, { ...replay, status: step.status }, now);
@@ -135,7 +146,7 @@ function feed(db: Database, ask: FeedAsk, now: Millis): FeedAnswer {
   return { ...answer, cursor: raised };
 }
 
-function stateOf(db: Database, run: Run, replay: StoredReplay): FeedState {
+function stateOf(db: Database, run: Run, replay: StoredReplay): MaterializeState {
   const { tenant, stream, cursor } = run;
   const wanted = db.get<{ subscriptions: string }>`
     select subscriptions from streams where tenant = ${tenant} and id = ${stream}`;
@@ -156,7 +167,7 @@ function addRows(
   db: Database,
   run: Run,
   replay: StoredReplay,
-  { after, upTo, types, take }: Extract<FeedStep, { step: 'read' }>,
+  { after, upTo, types, take }: Extract<MaterializeStep, { step: 'read' }>,
   now: Millis,
 ): Offset[] {
   if (types.length === 0) return [];

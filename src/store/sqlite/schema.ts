@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { asset } from '../../core/asset.ts';
-import { keyProof, provesKey } from '../key-check.ts';
+import { keyCheck, passesKeyCheck } from '../key-check.ts';
 import { migrate, type MigrationDriver, readMigrations, type SchemaState } from '../migrate.ts';
 import type { Seal } from '../seal.ts';
 import { defineTestKey } from './attempts.ts';
@@ -80,10 +80,10 @@ function proveKey(connection: DatabaseSync, name: string, seal: Seal): void {
   const db = createDatabase(connection);
   const stored = db.get<{ sealed: Uint8Array }>`select sealed from key_proof`;
   if (stored === undefined) {
-    const sealed = seal.seal(keyProof);
+    const sealed = seal.seal(keyCheck);
     db.transact('durable', () => db.run`insert into key_proof (id, sealed) values (1, ${sealed})`);
   } else {
-    provesKey(name, seal, stored.sealed);
+    passesKeyCheck(name, seal, stored.sealed);
   }
 }
 

@@ -1,12 +1,12 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
-import type { SettleAnswer, SettleBatch, SettledStream, Settlement } from '../port/settlement.ts';
+import type { SettleResult, SettleBatch, SettledStream, Settlement } from '../port/settlement.ts';
 import type { StoreTime } from '../port/time.ts';
-import { lost, newScore, recorded, runAfter, tellDisabled } from '../rules/settlement.ts';
+import { lost, newCounters, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
-import { recordOutcome, type Tally } from './outcome.ts';
+import { recordOutcome, type BatchState } from './outcome.ts';
 import { addProgress } from './replays.ts';
 import { cursorMax, noteChange, readRun, writeRun } from './runs.ts';
 import { addStats } from './stats.ts';
@@ -26,12 +26,12 @@ export function createSettle(deps: {
   return async (batch) => {
     const answer = db.transact('relaxed', () => settle(db, batch, time.now()));
     deps.settled?.(batch.settlements.reduce((sum, { outcomes }) => sum + outcomes.length, 0));
-    tellDisabled(batch, answer, deps.hint);
+    emitDisabled(batch, answer, deps.hint);
     return answer;
   };
 }
 
-function settle(db: Database, batch: SettleBatch, now: Millis): SettleAnswer {
+function settle(db: Database, batch: SettleBatch, now: Millis): SettleResult {
   const node = db.get<{ incarnation: number; last_batch: number }>`
     select incarnation, last_batch from nodes where id = ${batch.node.id}`;
   if (node?.incarnation !== batch.node.incarnation) {
@@ -48,7 +48,7 @@ function settle(db: Database, batch: SettleBatch, now: Millis): SettleAnswer {
 }
 
 /** The batch was recorded before and its answer got lost: says how the streams stand now. */
-function repeated(db: Database, batch: SettleBatch): SettleAnswer {
+function repeated(db: Database, batch: SettleBatch): SettleResult {
   const streams = batch.settlements.map((settlement): SettledStream => {
     const run = ownedRun(db, batch, settlement);
     return run ? recorded(run, undefined) : lost;
@@ -66,22 +66,22 @@ function settleOne(
   db: Database,
   run: Run | undefined,
   settlement: Settlement,
-  { limits, now }: Pick<Tally, 'limits' | 'now'>,
+  { limits, now }: Pick<BatchState, 'limits' | 'now'>,
 ): SettledStream {
   if (run === undefined) return lost;
-  const score = newScore(run.health);
-  const tally: Tally = { db, run, limits, now, score };
-  for (const outcome of settlement.outcomes) recordOutcome(tally, outcome);
-  const after = runAfter(run, settlement, score, cursorMax(db, run, settlement.version));
+  const counters = newCounters(run.health);
+  const batchState: BatchState = { db, run, limits, now, counters };
+  for (const outcome of settlement.outcomes) recordOutcome(batchState, outcome);
+  const after = runAfter(run, settlement, counters, cursorMax(db, run, settlement.version));
   if (after !== run) writeRun(db, after);
-  addStats(db, run, score, now);
-  addProgress(db, run, score.replayed);
-  if (score.disabledBy !== undefined) {
+  addStats(db, run, counters, now);
+  addProgress(db, run, counters.replayed);
+  if (counters.disabledBy !== undefined) {
     db.run`
       update streams set status = 'disabled', version = version + 1, updated_at = ${now},
         disabled_at = ${now}
       where tenant = ${run.tenant} and id = ${run.stream}`;
     noteChange(db, run);
   }
-  return recorded(after, score.disabledBy);
+  return recorded(after, counters.disabledBy);
 }

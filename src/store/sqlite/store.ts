@@ -17,7 +17,7 @@ import { createGrantStore } from './grants.ts';
 import { createGuardedTime } from './guarded-time.ts';
 import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
-import { createLookStore } from './alert-state.ts';
+import { createAlertStateStore } from './alert-state.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { createOverviewStore } from './overview.ts';
 import { createReplayStore } from './replays.ts';
@@ -124,7 +124,7 @@ export function createSqliteStore(
     grants: createGrantStore(shared),
     roles: createRoleStore(shared),
     users,
-    looks: createLookStore(shared),
+    alertState: createAlertStateStore(shared),
     upkeep: createUpkeepStore({ ...shared, connection }),
     overview: createOverviewStore({ db, file: connection.location() ?? undefined }),
     copy: createCopy(connection),

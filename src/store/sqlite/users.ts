@@ -3,7 +3,7 @@ import type { LogEvent, NewEvent, User } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Page } from '../port/page.ts';
 import type { UserQuery, UserSort, UserStore } from '../port/users.ts';
-import { createLanes } from '../../core/serial-queue.ts';
+import { createKeyedSerialQueue } from '../../core/serial-queue.ts';
 import { orderedPage } from '../rules/user-order.ts';
 import type { StoreTime } from '../port/time.ts';
 import type { Database } from './database.ts';
@@ -30,7 +30,7 @@ export interface SqliteUsers extends UserStore {
  * transaction has none.
  */
 export function createUserStore({ db, hint, time, walRoom }: UserDeps): SqliteUsers {
-  const lanes = createLanes();
+  const lanes = createKeyedSerialQueue();
   const inLane = <R>(tenant: number, id: string, work: () => Promise<R>): Promise<R> =>
     lanes.run(`${tenant} ${id}`, work);
   /** Commits a change that writes so many characters with its event, then tells the watchers. */

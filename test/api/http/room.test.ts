@@ -4,27 +4,27 @@ import { connect, type Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createRoom } from '../../../src/api/http/room.ts';
+import { createMemoryPool } from '../../../src/api/http/room.ts';
 import { waitFor } from '../../helpers/wait.ts';
 import { limits, openSite, type Site } from '../fixture.ts';
 
 describe('the room of a node', () => {
   test('gives a tenant as much as it leaves to all others', () => {
-    const room = createRoom({ bytesMax: 90 });
-    const one = room.open(1);
+    const pool = createMemoryPool({ bytesMax: 90 });
+    const one = pool.open(1);
     assert.equal(one.take(45), true);
     assert.equal(one.take(1), false);
-    assert.equal(room.open(1).take(1), false);
-    const two = room.open(2);
+    assert.equal(pool.open(1).take(1), false);
+    const two = pool.open(2);
     assert.equal(two.take(22), true);
     assert.equal(two.take(1), false);
-    assert.equal(room.open(3).take(11), true);
+    assert.equal(pool.open(3).take(11), true);
   });
 
   test('has what was taken again once it was given back', () => {
-    const room = createRoom({ bytesMax: 20 });
-    const first = room.open(1);
-    const second = room.open(1);
+    const pool = createMemoryPool({ bytesMax: 20 });
+    const first = pool.open(1);
+    const second = pool.open(1);
     assert.equal(first.take(4), true);
     assert.equal(first.take(2), true);
     assert.equal(second.take(4), true);

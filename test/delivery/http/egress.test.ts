@@ -112,7 +112,7 @@ describe('a webhook at a literal address', () => {
       assert.deepEqual(await send(origin), blockedAt(shown));
       assert.deepEqual(await send(origin.replace('http:', 'https:')), blockedAt(shown));
       assert.equal(receiver.connections, 0);
-      assert.equal(transport.count().lines, 0);
+      assert.equal(transport.count().connections, 0);
     });
   }
 
@@ -147,7 +147,7 @@ describe('a webhook at a name', () => {
         assert.deepEqual(result, blockedAt(shown));
       }
       assert.equal(receiver.connections, 0);
-      assert.equal(transport.count().lines, 0);
+      assert.equal(transport.count().connections, 0);
     });
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { brokenBy, type Phase } from '../../../src/delivery/http/transport-error.ts';
+import { classifyTransportError, type Phase } from '../../../src/delivery/http/transport-error.ts';
 import { BlockedAddress, LookupFailed } from '../../../src/delivery/http/egress.ts';
 
 const phases: readonly Phase[] = ['connecting', 'securing', 'sent', 'answering'];
@@ -10,7 +10,7 @@ function coded(code: string, message = 'Bearer topsecret'): Error {
 }
 
 function inWords(error: unknown, phase: Phase): string {
-  const { cause, detail } = brokenBy(error, phase);
+  const { cause, detail } = classifyTransportError(error, phase);
   return detail === undefined ? cause : `${cause}: ${detail}`;
 }
 

@@ -167,8 +167,8 @@ describe('an answer that ends by itself', () => {
       // Whatever it was, the next attempt goes well.
       receiver.answer = reply(204);
       assert.equal(inWords(await send(receiver.origin)), 'answered 204');
-      const { lines, idle } = transport.count();
-      assert.equal(lines, idle, 'no connection is stuck');
+      const { connections, idle } = transport.count();
+      assert.equal(connections, idle, 'no connection is stuck');
     });
   }
 });
@@ -376,7 +376,7 @@ describe('a receiver that speaks out of turn', () => {
     });
     const { send, transport } = createSender(t);
     assert.equal(inWords(await send(receiver.origin)), 'answered 204');
-    await waitFor('the connection to be dropped', () => transport.count().lines === 0);
+    await waitFor('the connection to be dropped', () => transport.count().connections === 0);
     assert.equal(inWords(await send(receiver.origin)), 'answered 204');
   });
 
@@ -424,7 +424,7 @@ describe('whatever the bytes are', () => {
       }),
       { numRuns: 150 },
     );
-    const { lines, idle } = transport.count();
-    assert.equal(lines, idle);
+    const { connections, idle } = transport.count();
+    assert.equal(connections, idle);
   });
 });

@@ -74,7 +74,7 @@ describe('preparing an attempt', () => {
     assert.deepEqual(questions.toSorted(), ['name.test A', 'name.test AAAA']);
     assert.equal(transport.prepare(1, origin), true);
     assert.deepEqual(await send(origin), delivered);
-    await waitFor('the connection to close', () => transport.count().lines === 0);
+    await waitFor('the connection to close', () => transport.count().connections === 0);
     await clock.advance(usableMs);
     assert.notEqual(transport.prepare(1, origin), true);
     assert.deepEqual(await send(origin), delivered);
@@ -180,7 +180,7 @@ describe('an attempt that waits for the lookups of others', () => {
     const other = post('http://other.test');
     await transport.close();
     assert.deepEqual(await other.ended, cancelled);
-    assert.equal(transport.count().lines, 0);
+    assert.equal(transport.count().connections, 0);
   });
 
   test('waits for no lookup while it has a recent answer', async (t) => {

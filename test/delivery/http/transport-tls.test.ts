@@ -87,7 +87,7 @@ describe('https', () => {
         assert.deepEqual(await send(receiver.origin), tlsBroken(detail));
       }
       assert.equal(receiver.requests.length, 0);
-      assert.equal(transport.count().lines, 0);
+      assert.equal(transport.count().connections, 0);
     });
   }
 
@@ -177,7 +177,7 @@ describe('https', () => {
     await clock.advance(timeoutMs);
     assert.deepEqual(await slow.ended, { kind: 'broken', cause: 'timeout', detail: undefined });
     await waitFor('the connection to be closed', () => open.size === 0);
-    assert.equal(transport.count().lines, 0);
+    assert.equal(transport.count().connections, 0);
   });
 
   test('to a relay that damages what goes through it breaks the attempt, not the process', async (t) => {

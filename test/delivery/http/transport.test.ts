@@ -110,7 +110,7 @@ describe('connections', () => {
     }
     assert.equal(receiver.connections, 20);
     assert.equal(receiver.requests.length, 105);
-    assert.deepEqual(transport.count(), { origins: 1, lines: 20, idle: 20 });
+    assert.deepEqual(transport.count(), { origins: 1, connections: 20, idle: 20 });
   });
 
   test('carry one request at a time', async (t) => {
@@ -130,7 +130,7 @@ describe('connections', () => {
       assert.deepEqual(result.kind === 'answered' && result.text, 'ok');
     }
     assert.equal(receiver.connections, 10);
-    await waitFor('no connection to be left', () => transport.count().lines === 0);
+    await waitFor('no connection to be left', () => transport.count().connections === 0);
     assert.equal(transport.count().origins, 0);
   });
 
@@ -174,7 +174,7 @@ describe('connections', () => {
     }
     assert.equal(receiver.requests.length, 2000);
     await transport.close();
-    assert.deepEqual(transport.count(), { origins: 0, lines: 0, idle: 0 });
+    assert.deepEqual(transport.count(), { origins: 0, connections: 0, idle: 0 });
     await waitFor('the connections to be closed', () => receiver.open === 0);
   });
 });
@@ -234,7 +234,7 @@ describe('the time of an attempt', () => {
     const result = send('http://slow.example');
     await clock.advance(timeoutMs);
     assert.deepEqual(await result, timedOut);
-    assert.equal(transport.count().lines, 0);
+    assert.equal(transport.count().connections, 0);
   });
 
   test('covers a connection that is never accepted', async (t) => {
@@ -243,7 +243,7 @@ describe('the time of an attempt', () => {
     const results = [1, 2, 3].map((n) => send(`http://n${n}.example:${receiver.port}`));
     await clock.advance(timeoutMs);
     assert.deepEqual(await Promise.all(results), [timedOut, timedOut, timedOut]);
-    assert.deepEqual(transport.count(), { origins: 0, lines: 0, idle: 0 });
+    assert.deepEqual(transport.count(), { origins: 0, connections: 0, idle: 0 });
   });
 });
 
@@ -311,7 +311,7 @@ describe('closing', () => {
     await waitFor('the connections to be closed', () => receiver.open === 0);
     assert.deepEqual(await send(receiver.origin), cancelled);
     assert.equal(clock.pending, 0);
-    assert.deepEqual(transport.count(), { origins: 0, lines: 0, idle: 0 });
+    assert.deepEqual(transport.count(), { origins: 0, connections: 0, idle: 0 });
     await transport.close();
   });
 });

@@ -8,7 +8,7 @@ const firstOf = (behind: boolean) => ({ after: undefined, behind });
 describe('ClaimSweep', () => {
   test('asks for anything while one claim takes all that is free', () => {
     const sweep = new ClaimSweep();
-    sweep.heard(7);
+    sweep.appended(7);
     assert.equal(sweep.next(), undefined);
     assert.equal(sweep.claimed(undefined, streams(1, 'a'), false), false);
     assert.equal(sweep.next(), undefined);
@@ -30,7 +30,7 @@ describe('ClaimSweep', () => {
   test('takes the streams of tenants with new events next, until none of them is left', () => {
     const sweep = new ClaimSweep();
     sweep.claimed(undefined, streams(1, 'a'), true);
-    sweep.heard(9);
+    sweep.appended(9);
     assert.deepEqual(sweep.next(), { tenants: [9] });
     assert.equal(sweep.claimed({ tenants: [9] }, streams(9, 'a'), true), true);
     assert.deepEqual(sweep.next(), { tenants: [9] });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../../src/core/types.ts';
-import type { DueAsk } from '../../../src/store/port/deliveries.ts';
+import type { DueRequest } from '../../../src/store/port/deliveries.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { answered, ok } from '../../helpers/transport.ts';
 import { createDeliveryScene, settings, type DeliveryScene } from '../fixture.ts';
@@ -11,7 +11,7 @@ const busy = answered(503, 'busy');
 /** A scene whose claims can be made to answer late. */
 async function slowScene(t: TestContext) {
   const gate = { isSlow: false, release: (): void => undefined };
-  const claimed: (readonly DueAsk[])[] = [];
+  const claimed: (readonly DueRequest[])[] = [];
   const scene = await createDeliveryScene(t, {
     respond: () => busy,
     through: (store) => ({
@@ -42,7 +42,7 @@ async function failures(scene: DeliveryScene, stream: Stream) {
 
 describe('rows that are due', () => {
   test('are claimed for all streams in one query, for no more than their slots', async (t) => {
-    const asks: (readonly DueAsk[])[] = [];
+    const asks: (readonly DueRequest[])[] = [];
     const scene = await createDeliveryScene(t, {
       respond: () => busy,
       settings: { concurrency: 100 },

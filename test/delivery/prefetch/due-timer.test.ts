@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createDue } from '../../../src/delivery/prefetch/due-timer.ts';
+import { createDueTimer } from '../../../src/delivery/prefetch/due-timer.ts';
 import type { Runner } from '../../../src/delivery/runner.ts';
 import { createManualClock } from '../../helpers/clock.ts';
 
@@ -11,7 +11,7 @@ for (const stepMs of [hour, -hour]) {
     const manual = createManualClock();
     let aheadMs = 0;
     const told: unknown[] = [];
-    const due = createDue({
+    const due = createDueTimer({
       clock: { ...manual, now: () => manual.now() + aheadMs },
       scheduler: { enqueue: (runner) => told.push(runner), dispatch: () => undefined },
     });

@@ -26,10 +26,10 @@ function recordContract(engine: Engine): void {
     const { store, tenant } = await createScene(engine, t);
     const other = await addTenant(store, 'other');
     const look = { at: start, state: '{"told": "ä𝄞"}' };
-    assert.equal(await store.looks.last(tenant), undefined);
-    assert.equal(await store.looks.record(tenant, undefined, look, false), true);
-    assert.deepEqual(await store.looks.last(tenant), look);
-    assert.equal(await store.looks.last(other.id), undefined);
+    assert.equal(await store.alertState.last(tenant), undefined);
+    assert.equal(await store.alertState.record(tenant, undefined, look, false), true);
+    assert.deepEqual(await store.alertState.last(tenant), look);
+    assert.equal(await store.alertState.last(other.id), undefined);
   });
 
   test('of several that saw the same look one alone goes on', async (t) => {
@@ -38,30 +38,30 @@ function recordContract(engine: Engine): void {
       [undefined, start],
       [start, start + 1],
     ] as const) {
-      const looks = ['a', 'b', 'c'].map((state) => ({ at, state }));
+      const alertState = ['a', 'b', 'c'].map((state) => ({ at, state }));
       const written = await Promise.all(
-        looks.map((look) => store.looks.record(tenant, after, look, true)),
+        alertState.map((look) => store.alertState.record(tenant, after, look, true)),
       );
       assert.deepEqual(
-        looks.filter((_, index) => written[index]),
-        [await store.looks.last(tenant)],
+        alertState.filter((_, index) => written[index]),
+        [await store.alertState.last(tenant)],
       );
     }
   });
 
   test('what another has gone on from is out of date', async (t) => {
     const { store, tenant } = await createScene(engine, t);
-    await store.looks.record(tenant, undefined, { at: start, state: 'one' }, true);
-    await store.looks.record(tenant, start, { at: start + 1, state: 'two' }, true);
+    await store.alertState.record(tenant, undefined, { at: start, state: 'one' }, true);
+    await store.alertState.record(tenant, start, { at: start + 1, state: 'two' }, true);
     assert.equal(
-      await store.looks.record(tenant, start, { at: start + 2, state: 'late' }, true),
+      await store.alertState.record(tenant, start, { at: start + 2, state: 'late' }, true),
       false,
     );
     assert.equal(
-      await store.looks.record(tenant, undefined, { at: start, state: 'no' }, true),
+      await store.alertState.record(tenant, undefined, { at: start, state: 'no' }, true),
       false,
     );
-    assert.deepEqual(await store.looks.last(tenant), { at: start + 1, state: 'two' });
+    assert.deepEqual(await store.alertState.last(tenant), { at: start + 1, state: 'two' });
   });
 }
 
@@ -74,16 +74,16 @@ function standingsContract(engine: Engine): void {
     const other = await addTenant(store, 'other');
     const stream = await scene.addStream();
     const asked = [other.id, 999, tenant];
-    assert.deepEqual(await store.looks.standings(asked), [quiet, quiet, quiet]);
+    assert.deepEqual(await store.alertState.standings(asked), [quiet, quiet, quiet]);
     const look = { at: start, state: '{"told": 1}' };
-    await store.looks.record(other.id, undefined, look, false);
+    await store.alertState.record(other.id, undefined, look, false);
     await end(scene, stream, 'failed');
-    assert.deepEqual(await store.looks.standings(asked), [
+    assert.deepEqual(await store.alertState.standings(asked), [
       { last: look, mayBeTroubled: false },
       quiet,
       { last: undefined, mayBeTroubled: true },
     ]);
-    assert.deepEqual(await store.looks.standings([]), []);
+    assert.deepEqual(await store.alertState.standings([]), []);
   });
 
   test('standings: a stream that was disabled by a limit is trouble, also once it is enabled', async (t) => {
@@ -101,7 +101,7 @@ function standingsContract(engine: Engine): void {
       outcomes: [delivered(failure.event, { kind: 'redelivery', hasRow: true })],
     });
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
-    assert.deepEqual(await store.looks.standings([tenant]), [
+    assert.deepEqual(await store.alertState.standings([tenant]), [
       { last: undefined, mayBeTroubled: true },
     ]);
   });
@@ -112,7 +112,7 @@ function troubledContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const stream = await scene.addStream();
     await end(scene, stream, 'delivered');
-    assert.deepEqual(await scene.store.looks.troubled(scene.tenant, always), []);
+    assert.deepEqual(await scene.store.alertState.failingStreams(scene.tenant, always), []);
   });
 
   test('counters are told, and whether there are failures of the window', async (t) => {
@@ -124,7 +124,7 @@ function troubledContract(engine: Engine): void {
     }
     await end(scene, stream, 'delivered');
     const window = { since: start, upTo: start + 2000 };
-    assert.deepEqual(await scene.store.looks.troubled(scene.tenant, window), [
+    assert.deepEqual(await scene.store.alertState.failingStreams(scene.tenant, window), [
       {
         id: stream.id,
         name: 'crm',
@@ -138,7 +138,7 @@ function troubledContract(engine: Engine): void {
       { since: start - 2, upTo: start - 1 },
       { since: start + 3000, upTo: Number.MAX_SAFE_INTEGER },
     ]) {
-      const found = await scene.store.looks.troubled(scene.tenant, empty);
+      const found = await scene.store.alertState.failingStreams(scene.tenant, empty);
       assert.deepEqual(
         found.map(({ failedWithin }) => failedWithin),
         [false],
@@ -150,7 +150,7 @@ function troubledContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const other = await addTenant(scene.store, 'other');
     await end(scene, await scene.addStream(), 'failed');
-    assert.deepEqual(await scene.store.looks.troubled(other.id, always), []);
+    assert.deepEqual(await scene.store.alertState.failingStreams(other.id, always), []);
   });
 
   test('a stream that a limit disabled says when, also after somebody has enabled it', async (t) => {
@@ -159,7 +159,7 @@ function troubledContract(engine: Engine): void {
     scene.limits = { consecutive: 1, total: 100 };
     await end(scene, stream, 'failed');
     const disabledAt = async () => {
-      const [found] = await scene.store.looks.troubled(scene.tenant, always);
+      const [found] = await scene.store.alertState.failingStreams(scene.tenant, always);
       return found?.disabledAt;
     };
     assert.equal(await disabledAt(), start);

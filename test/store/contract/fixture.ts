@@ -16,7 +16,7 @@ import type { Hint } from '../../../src/store/port/hints.ts';
 import type { CursorRaise, OwnedStream } from '../../../src/store/port/ownership.ts';
 import type {
   Outcome,
-  SettleAnswer,
+  SettleResult,
   SettledStream,
   Settlement,
 } from '../../../src/store/port/settlement.ts';
@@ -62,7 +62,7 @@ export interface Scene {
   retire(): Promise<void>;
   /** Settles outcomes of one owned stream, in a batch of their own. */
   settle(owned: OwnedStream, settlement: SettleGiven): Promise<SettledStream>;
-  settleMany(settlements: readonly Settlement[], batch?: number): Promise<SettleAnswer>;
+  settleMany(settlements: readonly Settlement[], batch?: number): Promise<SettleResult>;
   health(stream: Stream): Promise<Health>;
   node(): Promise<Node>;
 }

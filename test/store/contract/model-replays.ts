@@ -1,4 +1,4 @@
-import type { FeedAnswer } from '../../../src/store/port/replays.ts';
+import type { MaterializeResult } from '../../../src/store/port/replays.ts';
 import type { Replay } from '../../../src/core/types.ts';
 import type { Model, ModelRow, ModelStream } from './model.ts';
 
@@ -79,7 +79,7 @@ export function cancelReplay(stream: ModelStream, id: string, now: number): bool
   return true;
 }
 
-const none = { fed: 0, more: false, ids: [] } as const;
+const none = { materialized: 0, more: false, ids: [] } as const;
 
 /** What the owner of a stream asks, and what the stream wants. */
 export interface ModelFeed {
@@ -98,7 +98,7 @@ export function feed(
   stream: ModelStream,
   ask: ModelFeed,
   now: number,
-): FeedAnswer & { readonly ids: readonly string[] } {
+): MaterializeResult & { readonly ids: readonly string[] } {
   stream.cursor = Math.max(stream.cursor, ask.cursor);
   const { cursor } = stream;
   const replay = runningOf(stream);
@@ -131,7 +131,7 @@ export function feed(
   replay.position = found.length === room ? (found.at(-1)?.offset ?? upTo) : upTo;
   replay.matched += found.length;
   if (replay.position >= replay.to && waiting + found.length === 0) return end('done');
-  return { ...nothing, fed: found.length, ids: found.map(({ id }) => id) };
+  return { ...nothing, materialized: found.length, ids: found.map(({ id }) => id) };
 }
 
 function wasSent({ firstAt }: ModelFeed, { createdAt }: ModelReplay, offset: number): boolean {

@@ -54,15 +54,15 @@ const feed = step(
     const ask = { ...ref, epoch, run, version, cursor, replay, take, waitingMax };
     if (given.former) {
       const late = { ...ask, epoch: epoch - 1 };
-      const lost = { result: 'lost', cursor: 0, fed: 0, more: false };
-      assert.deepEqual(await world.store.replays.feed(late), lost);
+      const lost = { result: 'lost', cursor: 0, materialized: 0, more: false };
+      assert.deepEqual(await world.store.replays.materialize(late), lost);
       return;
     }
     const firstAt = (offset: number) => one.firstAt.get(offset);
     const asked = { cursor, take, waitingMax, wanted: [one.type], firstAt };
     const { ids, ...expected } = model.feed(world.model, one, asked, world.now);
-    assert.equal(ids.length, expected.fed);
-    assert.deepEqual(await world.store.replays.feed(ask), expected);
+    assert.equal(ids.length, expected.materialized);
+    assert.deepEqual(await world.store.replays.materialize(ask), expected);
   },
 );
 

@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Replay, Stream } from '../../../src/core/types.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
-import type { FeedAnswer, FeedAsk, NewReplay } from '../../../src/store/port/replays.ts';
+import type {
+  MaterializeResult,
+  MaterializeRequest,
+  NewReplay,
+} from '../../../src/store/port/replays.ts';
 import type { Engine } from './engine.ts';
 import {
   claimDue,
@@ -70,10 +74,10 @@ function feed(
   scene: Scene,
   owned: OwnedStream,
   replay: Replay,
-  given: Partial<FeedAsk> = {},
-): Promise<FeedAnswer> {
+  given: Partial<MaterializeRequest> = {},
+): Promise<MaterializeResult> {
   const asked = { ...raiseOf(owned), replay: replay.id, take: 100, waitingMax: 100, ...given };
-  return scene.store.replays.feed(asked);
+  return scene.store.replays.materialize(asked);
 }
 
 async function progress(scene: Scene, { stream, id }: Replay) {
@@ -162,7 +166,7 @@ function createContract(engine: Engine): void {
     await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 2 });
     const replay = await begin(scene, stream);
     assert.equal(replay.from, 2);
-    assert.equal((await feed(scene, owned, replay)).fed, 1);
+    assert.equal((await feed(scene, owned, replay)).materialized, 1);
     assert.deepEqual(await claimedIds(scene, owned), idsOf(events.slice(2)));
   });
 
@@ -170,7 +174,7 @@ function createContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const { stream, owned } = await withPast(scene, 3);
     const replay = await begin(scene, stream, { from: 2, to: 7 });
-    assert.equal((await feed(scene, owned, replay)).fed, 1);
+    assert.equal((await feed(scene, owned, replay)).materialized, 1);
     await scene.store.replays.cancel(scene.tenant, stream.id, replay.id);
     assert.equal((await begin(scene, stream, { from: 3, to: 7 })).status, 'done');
   });
@@ -192,7 +196,7 @@ function feedContract(engine: Engine): void {
     const { stream, owned, events } = await withPast(scene, 5);
     const replay = await begin(scene, stream, { from: 1, to: 4 });
     const answer = await feed(scene, owned, replay);
-    assert.deepEqual(answer, { result: 'running', cursor: 5, fed: 3, more: false });
+    assert.deepEqual(answer, { result: 'running', cursor: 5, materialized: 3, more: false });
     const { rows } = await claimDue(scene, owned);
     assert.deepEqual(
       rows.map(({ event, kind, state, attempt }) => ({ event, kind, state, attempt })),
@@ -206,14 +210,14 @@ function feedContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const { stream, owned, events } = await withPast(scene, 6);
     const replay = await begin(scene, stream);
-    assert.equal((await feed(scene, owned, replay, { take: 2 })).fed, 2);
+    assert.equal((await feed(scene, owned, replay, { take: 2 })).materialized, 2);
     assert.deepEqual(await claimedIds(scene, owned), idsOf(events.slice(0, 2)));
-    assert.equal((await feed(scene, owned, replay, { waitingMax: 3 })).fed, 1);
-    assert.equal((await feed(scene, owned, replay, { waitingMax: 3 })).fed, 0);
+    assert.equal((await feed(scene, owned, replay, { waitingMax: 3 })).materialized, 1);
+    assert.equal((await feed(scene, owned, replay, { waitingMax: 3 })).materialized, 0);
     const [first] = events;
     assert.ok(first);
     await scene.settle(owned, { outcomes: [delivered(first, again)] });
-    assert.equal((await feed(scene, owned, replay, { waitingMax: 3 })).fed, 1);
+    assert.equal((await feed(scene, owned, replay, { waitingMax: 3 })).materialized, 1);
     assert.deepEqual(await claimedIds(scene, owned), idsOf(events.slice(2, 4)));
   });
 
@@ -227,7 +231,7 @@ function feedContract(engine: Engine): void {
     }));
     const now = { ...owned, cursor: 5, stream: { ...stream, version: 2 } };
     const replay = await begin(scene, stream, { types: ['b.b', 'a.a'] });
-    assert.equal((await feed(scene, now, replay)).fed, 2);
+    assert.equal((await feed(scene, now, replay)).materialized, 2);
     const wanted = events.filter(({ type }) => type === 'b.b');
     assert.deepEqual(await claimedIds(scene, now), idsOf(wanted));
   });
@@ -243,7 +247,7 @@ function feedContract(engine: Engine): void {
     await claimDue(scene, owned);
     const replay = await begin(scene, stream);
     const answer = await feed(scene, owned, replay);
-    assert.deepEqual([answer.fed, answer.cursor], [2, 5]);
+    assert.deepEqual([answer.materialized, answer.cursor], [2, 5]);
     assert.deepEqual(await claimedIds(scene, owned), [...idsOf(events), goes.id]);
   });
 
@@ -255,11 +259,11 @@ function feedContract(engine: Engine): void {
     assert.deepEqual(await feed(scene, owned, replay), {
       result: 'running',
       cursor: 2,
-      fed: 2,
+      materialized: 2,
       more: false,
     });
     const answer = await feed(scene, { ...owned, cursor: 4 }, replay);
-    assert.deepEqual(answer, { result: 'running', cursor: 4, fed: 0, more: false });
+    assert.deepEqual(answer, { result: 'running', cursor: 4, materialized: 0, more: false });
   });
 
   test('sends what was sent just before it was accepted, though the cursor was behind', async (t) => {
@@ -275,7 +279,7 @@ function feedContract(engine: Engine): void {
       delivered(slow, { agoMs: muchLater - start - 10 }),
     ];
     await scene.settle(owned, { cursor: 2, outcomes });
-    assert.equal((await feed(scene, { ...owned, cursor: 2 }, replay)).fed, 2);
+    assert.equal((await feed(scene, { ...owned, cursor: 2 }, replay)).materialized, 2);
   });
 
   test('does not send again what was sent for the first time after it was accepted', async (t) => {
@@ -288,7 +292,7 @@ function feedContract(engine: Engine): void {
       cursor: 3,
       outcomes: waiting.map((event) => delivered(event)),
     });
-    assert.equal((await feed(scene, owned, replay)).fed, 1);
+    assert.equal((await feed(scene, owned, replay)).materialized, 1);
     assert.deepEqual(await claimedIds(scene, owned), idsOf(events));
     const [event] = events;
     assert.ok(event);
@@ -308,9 +312,9 @@ function feedContract(engine: Engine): void {
     await scene.settle(owned, { cursor: last.offset, outcomes: [delivered(last)] });
     const replay = await begin(scene, stream, { from: 1 });
     const answer = await feed(scene, owned, replay);
-    assert.deepEqual([answer.fed, answer.more], [0, true]);
+    assert.deepEqual([answer.materialized, answer.more], [0, true]);
     const next = await feed(scene, owned, replay);
-    assert.deepEqual([next.fed, next.more], [1, false]);
+    assert.deepEqual([next.materialized, next.more], [1, false]);
   });
 
   test('a stream that wants nothing is over at once', async (t) => {
@@ -336,9 +340,9 @@ function feedContract(engine: Engine): void {
       ...waitRule,
     });
     assert.equal(next?.replay, replay.id);
-    const lost = { result: 'lost', cursor: 0, fed: 0, more: false };
+    const lost = { result: 'lost', cursor: 0, materialized: 0, more: false };
     assert.deepEqual(await feed(scene, owned, replay), lost);
-    assert.equal((await feed(scene, next, replay)).fed, 3);
+    assert.equal((await feed(scene, next, replay)).materialized, 3);
   });
 
   test('what was asked of a replay that is over adds nothing', async (t) => {
@@ -348,7 +352,7 @@ function feedContract(engine: Engine): void {
     await scene.store.replays.cancel(scene.tenant, stream.id, former.id);
     await begin(scene, stream);
     const answer = await feed(scene, owned, former);
-    assert.deepEqual([answer.result, answer.fed], ['over', 0]);
+    assert.deepEqual([answer.result, answer.materialized], ['over', 0]);
     assert.deepEqual(await claimedIds(scene, owned), []);
   });
 
@@ -356,9 +360,9 @@ function feedContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const { stream, owned, events } = await withPast(scene, 6);
     const replay = await begin(scene, stream);
-    assert.equal((await feed(scene, owned, replay, { take: 1 })).fed, 1);
+    assert.equal((await feed(scene, owned, replay, { take: 1 })).materialized, 1);
     assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 4 }), 4);
-    assert.equal((await feed(scene, owned, replay)).fed, 2);
+    assert.equal((await feed(scene, owned, replay)).materialized, 2);
     const left = [events[0], ...events.slice(4)].flatMap((event) => event ?? []);
     const { rows } = await claimDue(scene, owned);
     assert.deepEqual(
@@ -375,7 +379,7 @@ function feedContract(engine: Engine): void {
     const scene = await createScene(engine, t);
     const { stream, owned, events } = await withPast(scene, 5);
     const replay = await begin(scene, stream);
-    assert.equal((await feed(scene, owned, replay, { take: 2 })).fed, 2);
+    assert.equal((await feed(scene, owned, replay, { take: 2 })).materialized, 2);
     assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 5 }), 5);
     assert.deepEqual([(await feed(scene, owned, replay)).result], ['running']);
     const { rows } = await claimDue(scene, owned);
@@ -404,7 +408,7 @@ function deliveryContract(engine: Engine): void {
   async function replaying(scene: Scene, count: number) {
     const past = await withPast(scene, count);
     const replay = await begin(scene, past.stream);
-    assert.equal((await feed(scene, past.owned, replay)).fed, count);
+    assert.equal((await feed(scene, past.owned, replay)).materialized, count);
     return { ...past, replay };
   }
 
@@ -497,7 +501,7 @@ function deliveryContract(engine: Engine): void {
     assert.deepEqual(await progress(scene, replay), expected);
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 1 });
     const next = await begin(scene, stream);
-    assert.equal((await feed(scene, owned, next)).fed, 2);
+    assert.equal((await feed(scene, owned, next)).materialized, 2);
   });
 
   test('are claimed after everything else that is due', async (t) => {
@@ -585,7 +589,7 @@ function pauseContract(engine: Engine): void {
     assert.deepEqual(await feed(scene, owned, replay), {
       result: 'running',
       cursor: 3,
-      fed: 0,
+      materialized: 0,
       more: false,
     });
     const node = await scene.node();
@@ -616,7 +620,7 @@ function pauseContract(engine: Engine): void {
     await disable(scene, stream, 'enabled');
     const next = await scene.own(stream);
     assert.equal(next.replay, replay.id);
-    assert.equal((await feed(scene, next, replay)).fed, 2);
+    assert.equal((await feed(scene, next, replay)).materialized, 2);
     assert.deepEqual(await claimedIds(scene, next), idsOf(events));
     await scene.settle(next, { outcomes: events.map((event) => delivered(event, again)) });
     assert.equal((await feed(scene, next, replay)).result, 'over');

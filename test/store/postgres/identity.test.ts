@@ -37,7 +37,7 @@ const commands = (store: Store, tenant: number, stream: string) => {
     leave: () => store.ownership.leave(node),
     claimDue: () => store.deliveries.claimDue([{ ...ref, epoch: 1, take: 1 }], dueRules),
     settle: () => store.deliveries.settle({ node, batch: 9, settlements: [settlement], limits }),
-    feed: () => store.replays.feed({ ...raise, replay: 'rpl_1', take: 1, waitingMax: 1 }),
+    feed: () => store.replays.materialize({ ...raise, replay: 'rpl_1', take: 1, waitingMax: 1 }),
   };
 };
 

@@ -165,8 +165,13 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
       replay: async () => {
         assert.ok('created' in (await store.replays.create(ask)));
         const raise = { ...raiseOf(owned), cursor: third.offset };
-        const fed = await store.replays.feed({ ...raise, replay: ask.id, take: 9, waitingMax: 9 });
-        assert.equal(fed.fed, perDay);
+        const materialized = await store.replays.materialize({
+          ...raise,
+          replay: ask.id,
+          take: 9,
+          waitingMax: 9,
+        });
+        assert.equal(materialized.materialized, perDay);
       },
       lagging: () => store.upkeep.lagging({ olderThanMs: 0, after: 0 }),
       behind: () => store.overview.behind(tenant, 10),
@@ -426,7 +431,7 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
     const replay = { tenant, stream: stream.id, id: newId('rpl'), ...range };
     assert.ok('created' in (await store.replays.create(replay)));
     const ask = { ...raiseOf(owned), cursor: head, replay: replay.id, take: 9, waitingMax: 9 };
-    assert.equal((await store.replays.feed(ask)).fed, 1);
+    assert.equal((await store.replays.materialize(ask)).materialized, 1);
     const again = { kind: 'replay', hasRow: true } as const;
     await scene.settle(owned, { outcomes: [failed(event, again)] });
     assert.deepEqual(await attempts(), [
