@@ -22,7 +22,7 @@ import { createRateLimiter } from './http/rate.ts';
 import { createReadiness } from './readiness.ts';
 import { registerReference } from './reference/reference.ts';
 import { createClientAddressReader, createSecureReader } from './http/client-address.ts';
-import { whileOpen, sendProblem, serve, type ServeDeps } from './http/serve.ts';
+import { whileOpen, type RouteHandler, sendProblem, serve, type ServeDeps } from './http/serve.ts';
 import type { ApiSettings } from './settings.ts';
 import {
   continueWhenRead,
@@ -123,6 +123,11 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const unserved = serveNotFound({ authenticator, limiter, clientAddressOf, clock, log, routes });
   const missing = measuring === undefined ? unserved : measureUnserved(unserved, measuring);
   app.setNotFoundHandler(missing);
+  handleErrors(app, missing, log);
+  return app;
+}
+
+function handleErrors(app: FastifyInstance, missing: RouteHandler, log: AppDeps['log']): void {
   app.setErrorHandler(async (error, request, reply) => {
     // Fastify judges the media type before it calls the handler of an unknown route.
     if (request.is404) return missing(request, reply);
@@ -130,7 +135,6 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       throw error;
     })(request, reply);
   });
-  return app;
 }
 
 /** Of one list there may be some 40 MB in memory at a time. */
