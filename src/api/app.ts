@@ -5,7 +5,7 @@ import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
-import { createMemoryPool } from './http/room.ts';
+import { createMemoryPool } from './http/memory-pool.ts';
 import { createEventBodies } from './event-bodies.ts';
 import { boundForwarded } from './http/forwarded.ts';
 import { createAuthenticator } from './authenticate.ts';

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { MemoryShare } from './room.ts';
+import type { MemoryShare } from './memory-pool.ts';
 import type { BodyRule } from '../operation.ts';
 import { sizeOf } from '../../core/json-parts.ts';
 import { atOnce, type Slices, yieldToEventLoop } from '../../core/slices.ts';

@@ -12,7 +12,7 @@ import {
   readBody,
   refuseLoneSurrogates,
 } from './body.ts';
-import type { MemoryPool, MemoryShare } from './room.ts';
+import type { MemoryPool, MemoryShare } from './memory-pool.ts';
 import { authorize, type Authenticator, type AuthContext } from '../authenticate.ts';
 import type { Log } from '../../core/log.ts';
 import type { OperationResponse, BodyRule, Call, LiveBody, Operation } from '../operation.ts';

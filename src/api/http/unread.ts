@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { MemoryPool } from './room.ts';
+import type { MemoryPool } from './memory-pool.ts';
 
 /** Bytes of answers that clients have not read yet. */
 export interface UnreadResponses {

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createMemoryPool } from '../../../src/api/http/room.ts';
+import { createMemoryPool } from '../../../src/api/http/memory-pool.ts';
 import { waitFor } from '../../helpers/wait.ts';
 import { limits, openSite, type Site } from '../fixture.ts';
 
