@@ -1,7 +1,8 @@
 import type { Clock } from '../core/clock.ts';
+import type { SerialQueue } from '../core/serial-queue.ts';
 import type { MaterializeResult, MaterializeRequest, ReplayStore } from '../store/port/replays.ts';
 import { FairQueue, type Offer } from './fair-queue.ts';
-import type { SerialQueue, StoreRetry } from './store-retry.ts';
+import type { StoreRetry } from './store-retry.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { PaceLimits } from './pace.ts';
 import { replaySlots, type Runner } from './runner.ts';

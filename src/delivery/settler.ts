@@ -1,10 +1,11 @@
 import type { Clock, Timer } from '../core/clock.ts';
 import { StoreContentRefused } from '../core/errors.ts';
 import type { Offset, Node } from '../core/types.ts';
+import type { SerialQueue } from '../core/serial-queue.ts';
 import type { DeliveryStore } from '../store/port/deliveries.ts';
 import type { Outcome, SettledStream, Settlement } from '../store/port/settlement.ts';
 import { rowsMore } from './attempt.ts';
-import type { SerialQueue, StoreRetry } from './store-retry.ts';
+import type { StoreRetry } from './store-retry.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';

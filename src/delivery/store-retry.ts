@@ -132,16 +132,3 @@ function createOutage({ report, recovered }: StoreRetryDeps): Outage {
     },
   };
 }
-
-/** Runs one piece of work at a time, in the order of the calls. */
-export type SerialQueue = <T>(work: () => Promise<T>) => Promise<T>;
-
-export function createSerialQueue(): SerialQueue {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const result = last.then(work);
-    // The next one goes on whatever became of this one; its caller hears of that.
-    last = result.catch(() => undefined);
-    return result;
-  };
-}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { StoreContentRefused, StoreReplaced, StoreUnavailable } from '../../src/core/errors.ts';
-import { createSerialQueue, createStoreRetry } from '../../src/delivery/store-retry.ts';
+import { createStoreRetry } from '../../src/delivery/store-retry.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
 import { createManualClock } from '../helpers/clock.ts';
 
@@ -126,25 +126,5 @@ describe('patience with a store', () => {
     assert.deepEqual([storeRetry.isRetrying, clock.pending], [false, 0]);
     await storeRetry.run(() => Promise.resolve());
     assert.deepEqual(kinds(), ['store_unavailable', 'store_recovered']);
-  });
-});
-
-describe('a lane', () => {
-  test('runs one piece of work at a time, in the order of the calls, whatever fails', async () => {
-    const serialQueue = createSerialQueue();
-    const log: string[] = [];
-    const work = (name: string, fails = false) =>
-      serialQueue(async () => {
-        log.push(`${name} begins`);
-        await Promise.resolve();
-        log.push(`${name} ends`);
-        if (fails) throw new Error(name);
-      });
-    const ended = await Promise.allSettled([work('a'), work('b', true), work('c')]);
-    assert.deepEqual(
-      ended.map(({ status }) => status),
-      ['fulfilled', 'rejected', 'fulfilled'],
-    );
-    assert.deepEqual(log, ['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends']);
   });
 });

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { Delivery } from '../../core/types.ts';
+import type { SerialQueue } from '../../core/serial-queue.ts';
 import type { DeliveryStore, DueRows, DueRequest } from '../../store/port/deliveries.ts';
 import type { Lease } from '../lease.ts';
-import type { SerialQueue, StoreRetry } from '../store-retry.ts';
+import type { StoreRetry } from '../store-retry.ts';
 import type { Scheduler } from '../scheduler.ts';
 import type { Claimed, Runner } from '../runner.ts';
 import { type DeliverySettings, leaseMsOf, longestWaitMs } from '../settings.ts';
