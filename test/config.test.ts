@@ -638,7 +638,7 @@ describe('.env', () => {
       assert.equal(portIn(folder), '9000');
       rmSync(join(folder, '.env'));
       mkdirSync(join(folder, '.env'));
-      assert.equal(portIn(folder), '.env: cannot be read (EISDIR), mend or remove it');
+      assert.equal(portIn(folder), '.env: cannot be read (EISDIR), fix or remove it');
     } finally {
       rmSync(folder, { recursive: true });
     }
@@ -790,7 +790,7 @@ describe('what follows from the settings', () => {
   test('limits hold what the contract states', () => {
     assert.equal(limits.http.bodyBytesMax, 1_048_576);
     assert.equal(limits.http.publishBodyBytesMax, 4_194_304);
-    assert.equal(limits.answer.textBytesMax, 2048);
+    assert.equal(limits.response.textBytesMax, 2048);
   });
 });
 

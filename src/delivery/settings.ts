@@ -1,7 +1,7 @@
 import { retryAfterMaxMs } from '../core/retry.ts';
 import type { HealthLimits } from '../core/types.ts';
 
-/** Every number the dispatcher goes by; the defaults are in `config.ts`. */
+/** Every number the dispatcher goes by; the defaults and constants are in `settings/delivery.ts`. */
 export interface DeliverySettings {
   /** Attempts at once, per stream and of the whole node. */
   readonly streamConcurrency: number;

@@ -41,7 +41,7 @@ export function openNetwork({
     egress,
     names,
     timeoutMs: config.attemptTimeoutMs,
-    ...limits.answer,
+    ...limits.response,
   });
   const lookup = lookupFunction(names, 'system');
   const own = createFetch(lookup);

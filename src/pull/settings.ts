@@ -1,4 +1,4 @@
-/** Every number the pull goes by; the defaults are in `config.ts`. */
+/** Every number the pull goes by; the values are in `settings/pull.ts`. */
 export interface PullSettings {
   /** LEAT_SSE_MAX_CONNECTIONS: open pulls of a tenant on this node; one client has half of them. */
   readonly connectionsMax: number;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
@@ -69,8 +69,12 @@ describe('leat config', { concurrency: 2 }, () => {
     for (const shown of ['db.example.com', 'hooks.example.com', 'mail.example.com', 'operator']) {
       assert.ok(output.includes(shown), shown);
     }
-    const source = await readFile(new URL('../../src/config.ts', import.meta.url), 'utf8');
-    const variables = source.match(/(?<=variable: ')LEAT_\w+/g) ?? [];
+    const settings = new URL('../../src/settings/', import.meta.url);
+    const names = await readdir(settings);
+    const sources = await Promise.all(
+      names.map((name) => readFile(new URL(name, settings), 'utf8')),
+    );
+    const variables = sources.join('\n').match(/(?<=variable: ')LEAT_\w+/g) ?? [];
     assert.ok(variables.length > 35);
     for (const variable of variables) assert.ok(output.includes(`${variable} `), variable);
   });

@@ -159,7 +159,8 @@ const rules: readonly Rule[] = [
     packages: ['commander', ...NETWORK, ...HTTP],
   },
   { files: 'console/', packages: ['preact', 'uplot'], builtins: [] },
-  { files: 'config.ts', own: ['core/'], types: ['cli/http/session.ts'] },
+  { files: 'settings/', own: ['core/'], builtins: [] },
+  { files: 'config.ts', own: ['core/', 'settings/'], types: ['cli/http/session.ts'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
   // The operator's commands: in the server, or straight on the store.
   {

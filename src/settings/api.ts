@@ -1,0 +1,89 @@
+import { connectionsPerAddress, type Setting } from '../core/setting.ts';
+import { wholeNumber } from '../core/value.ts';
+import { KIB, MIB } from './units.ts';
+
+/** Quotas of tenants, clients and addresses. */
+export const quotaSettings = {
+  maxStreams: {
+    variable: 'LEAT_MAX_STREAMS',
+    parse: wholeNumber(1, 1_000_000),
+    fallback: '10000',
+    doc: 'streams, per tenant',
+  },
+  sseMaxConnections: {
+    variable: 'LEAT_SSE_MAX_CONNECTIONS',
+    parse: wholeNumber(1, 100_000),
+    fallback: '100',
+    doc: 'open pulls, per tenant on each node; one client has half of them',
+  },
+  maxConnectionsPerAddress: connectionsPerAddress,
+  rateLimitBurst: {
+    variable: 'LEAT_RATE_LIMIT_BURST',
+    parse: wholeNumber(1, 10_000_000),
+    fallback: '100',
+    doc: 'management requests at once, per client',
+  },
+  rateLimitPerSecond: {
+    variable: 'LEAT_RATE_LIMIT_PER_SECOND',
+    parse: wholeNumber(1, 10_000_000),
+    fallback: '50',
+    doc: 'management requests per second, per client',
+  },
+  tenantRateBurst: {
+    variable: 'LEAT_TENANT_RATE_BURST',
+    parse: wholeNumber(1, 10_000_000),
+    fallback: '1000',
+    doc: 'management requests at once, all clients of a tenant together; publishing does not count',
+  },
+  tenantRatePerSecond: {
+    variable: 'LEAT_TENANT_RATE_PER_SECOND',
+    parse: wholeNumber(1, 10_000_000),
+    fallback: '500',
+    doc: 'management requests per second, all clients of a tenant together; publishing does not count',
+  },
+  publishLimitPerSecond: {
+    variable: 'LEAT_PUBLISH_LIMIT_PER_SECOND',
+    parse: wholeNumber(1, 1_000_000_000),
+    fallback: '100000',
+    doc: 'published events per second, per tenant',
+  },
+  publishLimitBytesPerSecond: {
+    variable: 'LEAT_PUBLISH_LIMIT_BYTES_PER_SECOND',
+    parse: wholeNumber(1, 1_000_000_000_000),
+    fallback: '67108864',
+    doc: 'bytes of published bodies per second, per tenant on each node',
+  },
+} as const satisfies Record<string, Setting>;
+
+/** The management API and the token endpoint. */
+export const apiLimits = {
+  bodyBytesMax: MIB,
+  publishBodyBytesMax: 4 * MIB,
+  testEventBodyBytesMax: 256 * KIB,
+  tokenBodyBytesMax: 64 * KIB,
+  /** Request bodies of a node that are being received or wait to be processed. */
+  bodiesBytesMax: 256 * MIB,
+  /** One published event as JSON. */
+  eventBytesMax: 256 * KIB,
+  /** Events in one request. */
+  publishEventsMax: 1000,
+  /** Default and maximum of `take`. */
+  pageItems: 50,
+  pageItemsMax: 100,
+  /** One page of a list: a page by key ends early, a page by number is rejected. */
+  pageBytesMax: 8 * MIB,
+  /** Response bytes that one client has not read; above it the connection is closed. */
+  unreadBytesMax: 16 * MIB,
+  /** The same for all clients of a node. */
+  unreadOfAllBytesMax: 256 * MIB,
+  /** Failures in a list without paging; newest attempts shown of one failure. */
+  failuresListedMax: 100,
+  attemptsListedMax: 100,
+  /** Users of larger tenants are sorted by indexed fields only; others take some 20 ms on SQLite. */
+  sortedUsersMax: 5000,
+  sortedBytesMax: 4 * MIB,
+  /** Rate limit buckets in memory; the fullest are dropped first. */
+  rateBucketsMax: 100_000,
+  /** Grace period for requests in progress when the service stops. */
+  closingMs: 5_000,
+} as const;

@@ -1,0 +1,71 @@
+import type { Setting } from '../core/setting.ts';
+import { cidr, flag, list, serverAddress } from '../core/value.ts';
+import { KIB } from './units.ts';
+
+/** Which addresses and name servers the service may use. */
+export const networkSettings = {
+  egressAllow: {
+    variable: 'LEAT_EGRESS_ALLOW',
+    parse: list(cidr, 1000),
+    fallback: '',
+    example: '10.20.0.0/16,127.0.0.1',
+    doc: 'blocked addresses that webhooks may be sent to nevertheless, comma separated',
+  },
+  dnsServers: {
+    variable: 'LEAT_DNS_SERVERS',
+    parse: list(serverAddress, 3),
+    fallback: '',
+    example: '10.0.0.53,10.0.0.54:5353',
+    doc: 'DNS servers to query, comma separated; by default those of the system',
+  },
+  allowHttpEndpoints: {
+    variable: 'LEAT_ALLOW_HTTP_ENDPOINTS',
+    parse: flag,
+    fallback: 'false',
+    example: 'true',
+    doc: 'whether webhook endpoints may be http://',
+  },
+} as const satisfies Record<string, Setting>;
+
+/** Reading the response of a webhook endpoint. */
+export const responseLimits = {
+  /** Read at most; then the connection is dropped and the status decides. */
+  bodyBytesMax: 64 * KIB,
+  /** Stored as text for the error message. */
+  textBytesMax: 2 * KIB,
+  /** The longest wait that a `Retry-After` header can request. */
+  retryAfterMsMax: 60_000,
+} as const;
+
+/** One name lookup. */
+export const resolverLimits = {
+  /** Addresses of each family that are used of one response. */
+  addressesMax: 8,
+} as const;
+
+/** The name lookups of a node. */
+export const nameLimits = {
+  /**
+   * Classes of names by how long their lookups take, with the lookups that may be in progress: on
+   * the node, and for one tenant or the service itself. Each number includes the slower classes.
+   */
+  classes: [
+    { belowMs: 50, atOnce: 64, atOncePerOwner: 8 },
+    { belowMs: 200, atOnce: 56, atOncePerOwner: 7 },
+    { belowMs: 400, atOnce: 48, atOncePerOwner: 6 },
+    // All names are here when the first DNS server is down: the next one is queried after 700 ms.
+    { belowMs: 1000, atOnce: 32, atOncePerOwner: 4 },
+    { belowMs: Infinity, atOnce: 16, atOncePerOwner: 2 },
+  ],
+  /** Index of the class of a name without a measured lookup. */
+  unknownClass: 1,
+  /** Timeout of a lookup of the slowest class. */
+  timeoutMs: 5000,
+  /** How long addresses and failures are cached. */
+  keptMs: 5000,
+  failureKeptMs: 1000,
+  /** Cached addresses up to this age are used while a refresh runs or fails. */
+  usableMs: 60_000,
+  /** Cached names, some 300 bytes each. */
+  namesMax: 50_000,
+} as const;

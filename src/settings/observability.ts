@@ -1,0 +1,30 @@
+import type { Setting } from '../core/setting.ts';
+import { host, oneOf, wholeNumber } from '../core/value.ts';
+
+/** Metrics and logs of the service. */
+export const observabilitySettings = {
+  metricsHost: {
+    variable: 'LEAT_METRICS_HOST',
+    parse: host,
+    fallback: '127.0.0.1',
+    doc: 'address of the metrics listener',
+  },
+  metricsPort: {
+    variable: 'LEAT_METRICS_PORT',
+    parse: wholeNumber(1, 65_535),
+    example: '9090',
+    doc: 'port of the metrics listener; not set: no listener',
+  },
+  logLevel: {
+    variable: 'LEAT_LOG_LEVEL',
+    parse: oneOf('debug', 'info', 'warn', 'error'),
+    fallback: 'info',
+    doc: 'debug, info, warn or error',
+  },
+} as const satisfies Record<string, Setting>;
+
+/** Size of the metrics. */
+export const metricsLimits = {
+  /** Streams that have a lag metric of their own. */
+  streamsMax: 200,
+} as const;

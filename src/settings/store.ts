@@ -1,0 +1,27 @@
+import type { Setting } from '../core/setting.ts';
+import { key32, storeLocation, wholeNumber } from '../core/value.ts';
+
+/** The store and the key that encrypts its secrets. */
+export const storeSettings = {
+  store: {
+    variable: 'LEAT_STORE',
+    parse: storeLocation,
+    fallback: 'sqlite:./data/leat.db',
+    doc: 'sqlite:<path>, sqlite::memory: or postgres://…, also with several hosts; the data folder is the folder of the file',
+    secret: 'user info',
+  },
+  storeConnections: {
+    variable: 'LEAT_STORE_CONNECTIONS',
+    parse: wholeNumber(7, 100),
+    fallback: '12',
+    doc: 'maximum PostgreSQL connections of one process',
+  },
+  secretKey: {
+    variable: 'LEAT_SECRET_KEY',
+    parse: key32,
+    otherwise: 'generated',
+    example: '$(openssl rand -base64 32)',
+    doc: 'encrypts stored secrets; generated into the data folder with sqlite',
+    secret: 'all',
+  },
+} as const satisfies Record<string, Setting>;

@@ -1,0 +1,40 @@
+import type { Setting } from '../core/setting.ts';
+import { domain, issuerUrl, list, pattern, plainText, tenantName } from '../core/value.ts';
+
+/** The first tenant, its management client, and the issuers whose tokens are accepted. */
+export const tenantSettings = {
+  tenantName: {
+    variable: 'LEAT_TENANT_NAME',
+    parse: tenantName,
+    fallback: 'main',
+    doc: 'name of the first tenant',
+  },
+  tenantDomain: {
+    variable: 'LEAT_TENANT_DOMAIN',
+    parse: domain,
+    example: 'leat.example.com',
+    doc: 'domain of the first tenant; by default that of LEAT_PUBLIC_URL, else localhost:<LEAT_PORT>',
+  },
+  bootstrapClientId: {
+    variable: 'LEAT_BOOTSTRAP_CLIENT_ID',
+    parse: pattern('1 to 255 printable ASCII characters', /^[\u0021-\u007E]{1,255}$/),
+    otherwise: 'generated',
+    example: 'operator',
+    doc: 'management client of the first tenant, created when it has none',
+  },
+  bootstrapClientSecret: {
+    variable: 'LEAT_BOOTSTRAP_CLIENT_SECRET',
+    parse: plainText(16, 1024),
+    otherwise: 'generated',
+    example: '$(openssl rand -hex 24)',
+    doc: 'secret of that client, at least 16 characters',
+    secret: 'all',
+  },
+  trustedIssuers: {
+    variable: 'LEAT_TRUSTED_ISSUERS',
+    parse: list(issuerUrl, 100),
+    fallback: '',
+    example: 'https://login.example.com/',
+    doc: 'external issuers whose tokens are accepted, comma separated',
+  },
+} as const satisfies Record<string, Setting>;
