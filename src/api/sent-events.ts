@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { membersJson } from '../core/envelope.ts';
+import { fieldsJson } from '../core/envelope.ts';
 import { parseTime } from '../core/date.ts';
 import type { Millis } from '../core/clock.ts';
 import { testEvent, type TestEventSent } from '../schemas/deliveries.ts';
@@ -117,7 +117,7 @@ function cloudEvent(sent: CloudEventSent, at: string, prefix: string): SentEvent
   return {
     type,
     dataJson: JSON.stringify(data),
-    extensionsJson: membersJson(extensions),
+    extensionsJson: fieldsJson(extensions),
     time: timeOf(time, at),
     key: [source, id],
   };

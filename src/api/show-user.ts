@@ -1,8 +1,8 @@
 import type { User } from '../core/types.ts';
 import { userParts } from '../core/users.ts';
 import type { FieldsQuery } from '../schemas/users.ts';
-import { membersOf } from '../core/json-parts.ts';
-import { atOnce } from '../core/slices.ts';
+import { fieldsOf } from '../core/json-parts.ts';
+import { runSync } from '../core/slices.ts';
 import { JsonText } from './http/sliced-json.ts';
 
 /**
@@ -31,7 +31,7 @@ function chosenMembers(
   { names, include }: { readonly names: ReadonlySet<string>; readonly include: boolean },
 ): string[] {
   return objects
-    .flatMap((object) => atOnce(membersOf(object)))
+    .flatMap((object) => runSync(fieldsOf(object)))
     .filter(({ name }) => names.has(name) === include)
     .map(({ text }) => text);
 }

@@ -5,7 +5,7 @@ import { makeId } from '../core/ids.ts';
 import type { User } from '../core/types.ts';
 import {
   applyUserPatch,
-  clashingMembers,
+  clashingFields,
   databaseConnection,
   isEmail,
   makeLocalId,
@@ -27,7 +27,7 @@ import {
 import type { Store } from '../store/port/store.ts';
 import { ClientGone } from './http/body.ts';
 import { sizeOf } from '../core/json-parts.ts';
-import { inTurns } from '../core/slices.ts';
+import { runInSlices } from '../core/slices.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, notFound, Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -167,11 +167,11 @@ async function update(
   const answer = await deps.store.users.update(tenant.id, params.id, async (before) => {
     // Its e-mail may have become the password meanwhile.
     if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
-    const after = await inTurns(applyUserPatch(before, patch, now));
+    const after = await runInSlices(applyUserPatch(before, patch, now));
     const { profileJson } = after;
     if (profileJson.length > profileLengthMax) return { refused: 'too_long' };
     if (profileJson.length > profilePartsMax) {
-      const { parts } = await inTurns(sizeOf(Buffer.from(profileJson)));
+      const { parts } = await runInSlices(sizeOf(Buffer.from(profileJson)));
       if (parts > profilePartsMax) return { refused: 'too_many_parts' };
     }
     return {
@@ -185,7 +185,7 @@ async function update(
 
 /** 400 for what can be judged without the user. */
 function checkPatch(body: UserPatchSent): void {
-  const clash = clashingMembers(body);
+  const clash = clashingFields(body);
   if (clash !== undefined) {
     const message = `Cannot update ${clash[0]} and ${clash[1]} simultaneously.`;
     throw new Problem(400, message, 'invalid_body');

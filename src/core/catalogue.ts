@@ -1,4 +1,4 @@
-/** The event types that have a meaning to Leat and its clients; a product may add its own. */
+/** The predefined event types; a product can publish others. */
 export const catalogue: readonly string[] = [
   ...family('user', 'created', 'updated', 'deleted'),
   ...family('organization', 'created', 'updated', 'deleted'),

@@ -1,13 +1,13 @@
 import type { Millis } from './clock.ts';
 
-/** An instant as Leat writes it: ISO 8601 UTC with milliseconds. */
+/** Returns an instant in ISO 8601, UTC, with milliseconds. */
 export function formatTime(time: Millis): string {
   return new Date(time).toISOString();
 }
 
 /**
- * Creates a {@link formatTime} that remembers its last answer: events that are published together
- * have one time, and writing it costs as much as inserting a row.
+ * Creates a {@link formatTime} that caches its last result: events published together have the same
+ * time, and formatting it takes as long as inserting a row.
  */
 export function createTimeWriter(): (time: Millis) => string {
   let last: Millis | undefined;
@@ -26,9 +26,8 @@ const rfc3339 =
   /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
 
 /**
- * The instant of an RFC 3339 date and time, digits beyond milliseconds cut; `undefined` for any
- * other text. A leap second is not accepted: no clock that Leat meets can tell it from the second
- * after it.
+ * Parses an RFC 3339 date and time, truncated to milliseconds; `undefined` for any other text. Rejects
+ * a leap second, which no system clock distinguishes from the second after it.
  */
 export function parseTime(text: string): Millis | undefined {
   const parts = text.length <= lengthMax ? rfc3339.exec(text) : null;
@@ -39,7 +38,7 @@ export function parseTime(text: string): Millis | undefined {
   if (hour > 23 || minute > 59 || second > 59) return undefined;
   const midnight = new Date(0);
   midnight.setUTCFullYear(year, month - 1, day);
-  // A month 13 or a 30th of February has moved on to another date.
+  // A month 13 or a 30th of February has become another date.
   if (midnight.getUTCMonth() !== month - 1 || midnight.getUTCDate() !== day) return undefined;
   const offsetMinutes = offsetOf(parts[8], Number(parts[9] ?? 0), Number(parts[10] ?? 0));
   if (offsetMinutes === undefined) return undefined;
@@ -54,7 +53,7 @@ function offsetOf(sign: string | undefined, hours: number, minutes: number): num
   return (sign === '-' ? -1 : 1) * (hours * 60 + minutes);
 }
 
-/** Years that four digits can write: an offset can move a date out of them. */
+/** Returns whether the year has four digits: a time zone offset can move a date out of that range. */
 function withinYears(time: Millis): boolean {
   const year = new Date(time).getUTCFullYear();
   return year >= 0 && year <= 9999;

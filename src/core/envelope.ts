@@ -1,19 +1,19 @@
 import type { Millis } from './clock.ts';
 import { formatTime } from './date.ts';
 
-/** What an envelope is made of (docs/http-api.md#event-envelope). */
+/** The parts of an envelope (docs/http-api.md#event-envelope). */
 export interface EnvelopeParts extends EnvelopeFacts {
-  /** A JSON object; what `JSON.stringify` makes of it is delivered. */
+  /** A JSON object; delivered as `JSON.stringify` writes it. */
   readonly data: unknown;
-  /** Further CloudEvents attributes, delivered as they are. */
+  /** Further CloudEvents attributes, delivered unchanged. */
   readonly extensions?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** An envelope whose variable parts are JSON text already. */
+/** The parts of an envelope, with data and extensions as JSON text. */
 export interface EnvelopeText extends EnvelopeFacts {
   /** A JSON object. */
   readonly dataJson: string;
-  /** Members for the envelope, each with a comma before it; empty when there are none. */
+  /** Fields for the envelope, each with a comma before it; empty when there are none. */
   readonly extensionsJson: string;
 }
 
@@ -32,19 +32,18 @@ interface EnvelopeFacts {
 }
 
 /**
- * Returns the envelope without the stream's member, as JSON text. `writeTime` may be one that
- * remembers.
+ * Returns the envelope without the field of the stream, as JSON text. `writeTime` may cache, see
+ * `createTimeWriter`.
  */
 export function makeBody(parts: EnvelopeParts, writeTime = formatTime): string {
   const { data, extensions, ...facts } = parts;
-  const extensionsJson = extensions === undefined ? '' : membersJson(extensions);
+  const extensionsJson = extensions === undefined ? '' : fieldsJson(extensions);
   return makeBodyFromText({ ...facts, dataJson: JSON.stringify(data), extensionsJson }, writeTime);
 }
 
 /**
- * Returns what {@link makeBody} returns, from parts that are text. Written out rather than
- * stringified as a whole: every other member is known to need no escaping, and this runs once per
- * published event.
+ * Does the same as {@link makeBody} with JSON text. Concatenates instead of calling `JSON.stringify`,
+ * as it runs for every published event; no other field needs escaping.
  */
 export function makeBodyFromText(parts: EnvelopeText, writeTime = formatTime): string {
   const { id, type, time, dataJson, extensionsJson, tenantName, service, prefix } = parts;
@@ -56,13 +55,13 @@ export function makeBodyFromText(parts: EnvelopeText, writeTime = formatTime): s
   );
 }
 
-/** The envelope as one stream's destination gets it, from what {@link makeBody} made. */
+/** Returns the envelope that the destination of a stream receives, from one of {@link makeBody}. */
 export function deliveryBody(body: string, prefix: string, streamId: string): string {
   return `${body.slice(0, -1)},"${prefix}stream":"${streamId}"}`;
 }
 
-/** Returns members as they stand in an object after another member; empty when there are none. */
-export function membersJson(members: Readonly<Record<string, unknown>>): string {
-  const text = JSON.stringify(members).slice(1, -1);
+/** Returns fields as JSON text, each with a comma before it; empty when there are none. */
+export function fieldsJson(fields: Readonly<Record<string, unknown>>): string {
+  const text = JSON.stringify(fields).slice(1, -1);
   return text === '' ? '' : `,${text}`;
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Millis, RandomBytes } from './clock.ts';
 
 /**
- * A new id: the prefix and 22 base58 characters, of which 8 are the time and 14 are 80 random bits.
+ * Returns a new id: the prefix and 22 base58 characters, 8 for the time and 14 for 80 random bits.
  * Ids made later sort later, which keeps inserts at the end of their index (random ids cut the
  * insert rate to a third). The time fits until the year 6026.
  */
@@ -11,15 +11,15 @@ export function makeId(prefix: string, now: Millis, random: RandomBytes): string
   return prefix + timeDigits(now) + digitsOf(bytes, 0) + digitsOf(bytes, 5);
 }
 
-/** A new id of a role: 64 random bits as 16 hexadecimal digits. */
+/** Returns a new id of a role: 64 random bits as 16 hexadecimal digits. */
 export function makeRoleId(random: RandomBytes): string {
   return `rol_${Buffer.from(random(8)).toString('hex')}`;
 }
 
 /**
- * The id of an event that its publisher named by an idempotency key: the same parts give the same
- * id, and no two lists of parts share one. 128 bits of the SHA-256 of their JSON, which tells
- * `["ab","c"]` from `["a","bc"]` and also keeps lone surrogates apart.
+ * Returns the id of an event that was published with an idempotency key: 128 bits of the SHA-256 of
+ * the JSON of its parts. Equal parts give equal ids. JSON distinguishes `["ab","c"]` from
+ * `["a","bc"]`, and lone surrogates from each other.
  */
 export function keyedEventId(parts: readonly string[]): string {
   const digest = createHash('sha256').update(JSON.stringify(parts)).digest();
@@ -32,15 +32,15 @@ export function keyedEventId(parts: readonly string[]): string {
   return `evt_${digits}`;
 }
 
-/** Whether a text is an event id: such a one is used as it is, any other text is a key. */
+/** Returns whether a text is an event id; any other text is an idempotency key. */
 export function isEventId(text: string): boolean {
   return /^evt_[A-Za-z0-9]{22}$/.test(text);
 }
 
-/** Digits and letters without `0 I O l`, in ASCII order, so that texts sort as numbers do. */
+/** Digits and letters without `0 I O l`, in ASCII order, so that texts sort like numbers. */
 const alphabet = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
-/** Two digits for every number below 58²: half the divisions, all of them on small integers. */
+/** The two digits of every number below 58²: halves the divisions, all of them on small integers. */
 const pairs = Array.from(
   { length: 58 * 58 },
   (_, value) => alphabet.charAt(Math.floor(value / 58)) + alphabet.charAt(value % 58),
@@ -48,13 +48,13 @@ const pairs = Array.from(
 
 const span4 = 58 ** 4;
 
-/** 8 digits of a number below 58⁸. */
+/** Returns the 8 digits of a number below 58⁸. */
 function timeDigits(now: Millis): string {
   const high = Math.floor(now / span4);
   return fourDigits(high) + fourDigits(now - high * span4);
 }
 
-/** 7 digits of the 5 bytes at `at`: 2⁴⁰ is below 58⁷. */
+/** Returns 7 digits for the 5 bytes at `at`: 2⁴⁰ is below 58⁷. */
 function digitsOf(bytes: Uint8Array, at: number): string {
   const value = ((byte(bytes, at) * 256 + byte(bytes, at + 1)) * 256 + byte(bytes, at + 2)) * 65536;
   const number = value + byte(bytes, at + 3) * 256 + byte(bytes, at + 4);

@@ -1,17 +1,17 @@
 import type { Slices } from './slices.ts';
 
-/** Characters or bytes that are read without a pause: some 0.5 ms. */
+/** Characters or bytes of one slice: some 0.5 ms. */
 const sliceLength = 128 * 1024;
 
-/** What a JSON text costs to parse and to work with. */
+/** The size of a JSON text, which determines the time to parse and process it. */
 export interface JsonSize {
-  /** Arrays, objects and members of objects: what parsing, and all that is done with a value, takes time for. */
+  /** Number of arrays, objects and fields. */
   readonly parts: number;
-  /** Arrays and objects that are inside one another. */
+  /** Nesting depth of arrays and objects. */
   readonly depth: number;
 }
 
-/** Measures a JSON text in UTF-8 without parsing it. What is no JSON has any size. */
+/** Measures a JSON text in UTF-8 without parsing it. The result for invalid JSON is undefined. */
 export function* sizeOf(json: Uint8Array): Slices<JsonSize> {
   const measure = new Measure(json);
   for (let at = 0; at < json.length;) {
@@ -21,12 +21,12 @@ export function* sizeOf(json: Uint8Array): Slices<JsonSize> {
   return measure;
 }
 
-/** What one has seen of a text so far: the loop in the generator itself takes two to four times as long. */
+/** State of a measurement. A class, because the loop inside a generator is two to four times slower. */
 class Measure implements JsonSize {
   parts = 0;
   depth = 0;
   readonly #json: Uint8Array;
-  /** Of the place where it has come to. */
+  /** Arrays and objects that are open at the current position. */
   #openParts = 0;
   #isInString = false;
 
@@ -34,7 +34,7 @@ class Measure implements JsonSize {
     this.#json = json;
   }
 
-  /** Reads from one place to about another, and returns where it has come to. */
+  /** Reads from one position to about another; returns the position reached. */
   read(from: number, to: number): number {
     const json = this.#json;
     const end = Math.min(to, json.length);
@@ -72,34 +72,34 @@ const bracketClose = 0x5d;
 const brace = 0x7b;
 const braceClose = 0x7d;
 
-/** A member of an object: its name, and both name and value as they are written. */
-export interface MemberText {
+/** A field of an object: its parsed name, and the text of name and value. */
+export interface FieldText {
   readonly name: string;
   readonly text: string;
 }
 
 /**
- * Cuts the text of an object into its members, without parsing their values.
+ * Splits the text of an object into its fields, without parsing their values.
  *
- * @param object is written without spaces, as `JSON.stringify` does
+ * @param object has no white space between tokens, like the output of `JSON.stringify`
  */
-export function* membersOf(object: string): Slices<readonly MemberText[]> {
-  const cut = new Cut(object);
+export function* fieldsOf(object: string): Slices<readonly FieldText[]> {
+  const splitter = new FieldSplitter(object);
   for (let at = 1; at < object.length;) {
-    at = cut.read(at, at + sliceLength);
+    at = splitter.read(at, at + sliceLength);
     if (at < object.length) yield;
   }
-  return cut.members;
+  return splitter.fields;
 }
 
-/** An object that is being cut; a class for the reason that `Measure` is one. */
-class Cut {
-  readonly members: MemberText[] = [];
+/** State of a split; a class for the same reason as `Measure`. */
+class FieldSplitter {
+  readonly fields: FieldText[] = [];
   readonly #object: string;
   readonly #units: Uint16Array;
   #start = 1;
   #nameEnd = 0;
-  /** Of the place where it has come to, in the value of a member. */
+  /** Nesting depth of the current position within the value of a field. */
   #depth = 0;
   #isInString = false;
 
@@ -108,7 +108,7 @@ class Cut {
     this.#units = unitsOf(object);
   }
 
-  /** Reads from one place to about another, and returns where it has come to. */
+  /** Reads from one position to about another; returns the position reached. */
   read(from: number, to: number): number {
     const units = this.#units;
     const end = Math.min(to, units.length);
@@ -132,17 +132,17 @@ class Cut {
     return at;
   }
 
-  /** A member ends before this place, unless the object has none. */
+  /** Adds the field that ends before this position, unless the object is empty. */
   #end(at: number): void {
     const start = this.#start;
     this.#start = at + 1;
     if (at === start) return;
     const name = JSON.parse(this.#object.slice(start, this.#nameEnd)) as string;
-    this.members.push({ name, text: this.#object.slice(start, at) });
+    this.fields.push({ name, text: this.#object.slice(start, at) });
   }
 }
 
-/** The code units of a text: reading them off the text itself takes twice as long. */
+/** Returns the code units of a text: reading them from the string itself takes twice as long. */
 function unitsOf(text: string): Uint16Array {
   const units = new Uint16Array(text.length);
   Buffer.from(units.buffer).write(text, 'utf16le');

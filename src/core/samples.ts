@@ -2,18 +2,18 @@ import { catalogue } from './catalogue.ts';
 import { formatTime } from './date.ts';
 import type { Millis } from './clock.ts';
 
-/** What the sample of a test event takes from its surroundings. */
+/** The fields of sample data that depend on the service and the time. */
 export interface SampleFacts {
   readonly now: Millis;
   /** LEAT_SERVICE_NAME, the provider of user ids. */
   readonly service: string;
-  /** With its slash; pictures lie under it. */
+  /** With its trailing slash; the picture is at `<issuer>avatar.svg`. */
   readonly issuer: string;
 }
 
 /**
- * The `data` of a test event that brings none: a complete user, a small object for the other types
- * of the catalogue, an empty one for a product's own type.
+ * Returns the `data` of a test event that was sent without any: a complete user for user types, a
+ * small object for the other types of the catalogue, an empty one for any other type.
  */
 export function sampleData(type: string, facts: SampleFacts): { object: object } {
   if (!catalogue.includes(type)) return { object: {} };
@@ -39,7 +39,7 @@ const subjects: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   },
 };
 
-/** What an event like `organization.member.added` is about besides its first noun. */
+/** Returns the second object of an event: the member of `organization.member.added`. */
 function related(part: string, { service }: SampleFacts): object {
   if (part === 'member') return { user_id: `${service}|65e1a0b2c3d4e5f60718293a` };
   if (part === 'role') return { id: 'rol_5mZq8Rk2Wd7Xc4Vb', name: 'sample-role' };

@@ -1,14 +1,14 @@
-/** Work on many items in slices, so that everything else has its turn in between. */
+/** Splits long work into slices, so that it does not block the event loop. */
 
-/** Characters or bytes of items that are worked on without a break: a few milliseconds. */
+/** Characters or bytes of the items of one slice: a few milliseconds. */
 const sliceMax = 128 * 1024;
 
-/** Who waits for a turn of the event loop: of the process, as the event loop is. */
+/** Work that waits for a turn of the event loop. Module state, because a process has one event loop. */
 const waiting: (() => void)[] = [];
 
 /**
- * Lets everything else that is ready go first. Only one of all who wait goes on in a turn of the event
- * loop, so that slices of many requests together hold it no longer than one does.
+ * Yields to other work that is ready. Each turn of the event loop continues only one of the callers, so
+ * that slices of many requests together block it no longer than one slice does.
  */
 export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => {
@@ -21,11 +21,11 @@ function nextTurn(): void {
   if (waiting.length > 0) setImmediate(nextTurn);
 }
 
-/** Work that pauses wherever everything else may have its turn. */
+/** Work that pauses where other work may run. */
 export type Slices<R> = Generator<void, R, void>;
 
-/** Does work with a turn for everything else at each of its pauses. */
-export async function inTurns<R>(steps: Slices<R>): Promise<R> {
+/** Runs work, and yields to the event loop at each of its pauses. */
+export async function runInSlices<R>(steps: Slices<R>): Promise<R> {
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;
@@ -33,8 +33,8 @@ export async function inTurns<R>(steps: Slices<R>): Promise<R> {
   }
 }
 
-/** Does work without a pause. */
-export function atOnce<R>(steps: Slices<R>): R {
+/** Runs work without pausing. */
+export function runSync<R>(steps: Slices<R>): R {
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;
@@ -42,8 +42,8 @@ export function atOnce<R>(steps: Slices<R>): R {
 }
 
 /**
- * Maps items in their order, with a break as often as enough of them were worked on. `sizeOf`
- * returns the characters or bytes of an item: before it is mapped, or of what it was mapped to.
+ * Maps items in order, and yields to the event loop after each slice. `sizeOf` returns the characters
+ * or bytes of an item, or of its mapped value.
  */
 export async function mapInSlices<T, R>(
   items: readonly T[],

@@ -2,20 +2,17 @@ import { formatOffset, formatPosition, type Position } from './offset.ts';
 import type { LogEvent } from './types.ts';
 
 /**
- * The texts of a pull (docs/http-api.md#pull-frames), each a whole block of server-sent events (HTML Living
- * Standard, section 9.2): what is written is complete, or the client never sees it.
+ * The frames of a pull (docs/http-api.md#pull-frames). Each is a whole block of server-sent events (HTML
+ * Living Standard, section 9.2), so a client ignores one that was cut off.
  */
 
-/** What every pull begins with. A client waits 2 s before it comes back. */
+/** The beginning of every pull. A client reconnects after 2 s. */
 export const greeting = ':connected\n\nretry: 2000\n\n';
 
-/** Tells the client, and whatever lies between, that the connection lives. */
+/** Keeps the connection open at the client and at proxies. */
 export const heartbeat = ': heartbeat\n\n';
 
-/**
- * An event. Its body is the JSON text that `core/envelope.ts` made, which has no line break: JSON
- * escapes them.
- */
+/** Returns the frame of an event. Its body is JSON text without line breaks, as JSON escapes them. */
 export function eventFrame({
   offset,
   id: eventId,
@@ -26,13 +23,13 @@ export function eventFrame({
   return `event: ${type}\nid: ${id}\ndata: {"offset":"${id}","event":${body}}\n\n`;
 }
 
-/** The client has everything it asked for up to here. */
+/** Returns a frame that moves the client's offset past events that its filter excludes. */
 export function offsetFrame(position: Position): string {
   const id = formatPosition(position);
   return `event: offset-only\nid: ${id}\ndata: {"offset":"${id}"}\n\n`;
 }
 
-/** Why a pull ends before its time. */
+/** The reason why a pull ends early. */
 export type PullErrorCode = 'cursor_expired' | 'processing_error' | 'service_unavailable';
 
 const messages: Readonly<Record<PullErrorCode, string>> = {
@@ -41,7 +38,7 @@ const messages: Readonly<Record<PullErrorCode, string>> = {
   service_unavailable: 'Service Unavailable',
 };
 
-/** The last text of a pull that cannot go on; the client had everything up to the position, if known. */
+/** Returns the last frame of a pull that fails; all events up to `position`, if known, were sent. */
 export function errorFrame(code: PullErrorCode, position: Position | undefined): string {
   const offset = position && formatPosition(position);
   const error = { code, message: messages[code], offset };

@@ -3,7 +3,7 @@ import type { Millis } from './clock.ts';
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 const defaultMs = 14 * dayMs;
-/** Longer windows have days for buckets. */
+/** Longer windows have daily buckets. */
 const hourlyMs = 48 * hourMs;
 
 /** The window of a statistic and its buckets (docs/http-api.md#statistics). */
@@ -12,32 +12,31 @@ export interface StatsWindow {
   readonly from: Millis;
   readonly to: Millis;
   readonly bucketMs: number;
-  /** Starts of the buckets that the asked window touches; each is counted whole. */
+  /** Starts of the buckets that overlap the requested window; each is counted whole. */
   readonly buckets: readonly Millis[];
 }
 
-/** What was asked for; `from` is not later than `to`. */
-export interface AskedWindow {
+/** The window of a request; `from` is not later than `to`. */
+export interface RequestedWindow {
   readonly from?: Millis | undefined;
   readonly to?: Millis | undefined;
 }
 
-/** The window asked for, completed: by default the last 14 days up to the next full hour. */
-export function statsWindow(asked: AskedWindow, now: Millis): StatsWindow {
-  const nextHour = floor(now, hourMs) + hourMs;
-  const askedTo = asked.to ?? nextHour;
-  const askedFrom = asked.from ?? floor((asked.to ?? now) - defaultMs, hourMs);
-  const from = floor(askedFrom, hourMs);
-  const to = floor(askedTo, hourMs);
+/** Returns the complete window: by default the last 14 days up to the next full hour. */
+export function statsWindow(requested: RequestedWindow, now: Millis): StatsWindow {
+  const exactTo = requested.to ?? floor(now, hourMs) + hourMs;
+  const exactFrom = requested.from ?? floor((requested.to ?? now) - defaultMs, hourMs);
+  const from = floor(exactFrom, hourMs);
+  const to = floor(exactTo, hourMs);
   const bucketMs = to - from <= hourlyMs ? hourMs : dayMs;
   const buckets: Millis[] = [];
-  for (let start = floor(askedFrom, bucketMs); start < askedTo; start += bucketMs) {
+  for (let start = floor(exactFrom, bucketMs); start < exactTo; start += bucketMs) {
     buckets.push(start);
   }
   return { from, to, bucketMs, buckets };
 }
 
-/** Counts of hours, summed up by bucket. */
+/** Returns the sum of each bucket; drops hours outside the buckets. */
 export function bucketSums(
   { buckets, bucketMs }: Pick<StatsWindow, 'buckets' | 'bucketMs'>,
   hours: readonly { readonly hour: Millis; readonly count: number }[],

@@ -10,17 +10,17 @@ import type {
   StreamStatus,
 } from './types.ts';
 
-/** What a PATCH asks of an event stream; absent members stay as they are. */
+/** The changes that a PATCH makes to an event stream; absent fields stay as they are. */
 export interface StreamPatch {
   readonly name?: string | undefined;
   readonly status?: StreamStatus | undefined;
   readonly types?: readonly string[] | undefined;
   readonly destination?: DestinationPatch | undefined;
-  /** Where to go on when the change enables the stream. */
+  /** Where delivery resumes when the change enables the stream. */
   readonly resume?: 'latest' | 'held' | undefined;
 }
 
-/** A whole destination, but for a secret that may stay as it is. */
+/** A complete destination, except that a missing secret stays as it is. */
 export interface DestinationPatch {
   readonly type: 'webhook';
   readonly endpoint: string;
@@ -36,7 +36,7 @@ export type AuthorizationPatch =
       readonly headerValue?: string | undefined;
     };
 
-/** What a change goes by besides the stream itself. */
+/** The state that decides about a change, along with the stream itself. */
 export interface StreamState {
   readonly health: Health;
   /** Last offset of the log. */
@@ -46,14 +46,14 @@ export interface StreamState {
   readonly now: Millis;
 }
 
-/** What a PATCH comes to. `after` is the very same object when it changes nothing. */
+/** The result of a PATCH. `after` is the same object as before when nothing changes. */
 export type PatchDecision =
   | { readonly after: Stream; readonly resume?: 'latest' | 'held' | undefined }
   | { readonly refused: 'too_many_failures' }
   /** The destination changes, so its secret has to be sent again. */
   | { readonly refused: 'secret_missing' };
 
-/** The stream as a PATCH makes it (docs/http-api.md#update-an-event-stream). All of it is applied, or nothing. */
+/** Applies a PATCH, all of it or nothing (docs/http-api.md#update-an-event-stream). */
 export function applyPatch(before: Stream, patch: StreamPatch, state: StreamState): PatchDecision {
   const enables = before.status === 'disabled' && patch.status === 'enabled';
   if (enables && state.health.total >= state.totalLimit) return { refused: 'too_many_failures' };
@@ -71,16 +71,16 @@ export function applyPatch(before: Stream, patch: StreamPatch, state: StreamStat
   return enables ? { after, resume: patch.resume ?? 'latest' } : { after };
 }
 
-/** How long a former signing secret goes on signing. */
+/** Time for which requests are signed with the former secret too. */
 const overlapMs = 24 * 60 * 60 * 1000;
 
-/** The stream with a new signing secret; at most one former secret lives on, for 24 hours. */
+/** Returns the stream with a new signing secret; keeps one former secret, for 24 hours. */
 export function rotateSecret(before: Stream, secret: string, now: Millis): Stream {
-  const fresh: SigningSecret = { secret, createdAt: now, expiresAt: undefined };
+  const newest: SigningSecret = { secret, createdAt: now, expiresAt: undefined };
   const former = before.signingSecrets.slice(0, 1);
   return {
     ...before,
-    signingSecrets: [fresh, ...former.map((last) => ({ ...last, expiresAt: now + overlapMs }))],
+    signingSecrets: [newest, ...former.map((last) => ({ ...last, expiresAt: now + overlapMs }))],
   };
 }
 
@@ -94,7 +94,7 @@ function patchTypes(
   return withTypes(before.subscriptions, types, head);
 }
 
-/** `undefined` when a secret is missing that has to be sent. */
+/** Returns the new destination; `undefined` when its secret must be sent again and is missing. */
 function patchDestination(
   before: Destination,
   patch: DestinationPatch | undefined,
@@ -107,24 +107,24 @@ function patchDestination(
 }
 
 /**
- * The authorization with its secret: the one sent, else the one of `present`, provided that
- * everything else is as it is there.
+ * Returns the authorization with its secret: the one sent, else the one of `present` when everything
+ * else is equal; `undefined` when there is neither.
  */
 export function withSecret(
   sent: AuthorizationPatch,
   present: Authorization | undefined,
 ): Authorization | undefined {
   if (sent.method === 'basic') {
-    const kept = present?.method === 'basic' && present.username === sent.username;
-    const password = sent.password ?? (kept ? present.password : undefined);
+    const isSame = present?.method === 'basic' && present.username === sent.username;
+    const password = sent.password ?? (isSame ? present.password : undefined);
     return password === undefined ? undefined : { ...sent, password };
   }
   if (sent.method === 'bearer') {
     const token = sent.token ?? (present?.method === 'bearer' ? present.token : undefined);
     return token === undefined ? undefined : { ...sent, token };
   }
-  const kept = present?.method === 'custom_header' && present.headerKey === sent.headerKey;
-  const headerValue = sent.headerValue ?? (kept ? present.headerValue : undefined);
+  const isSame = present?.method === 'custom_header' && present.headerKey === sent.headerKey;
+  const headerValue = sent.headerValue ?? (isSame ? present.headerValue : undefined);
   return headerValue === undefined ? undefined : { ...sent, headerValue };
 }
 

@@ -1,21 +1,21 @@
 import type { Offset, Subscription } from './types.ts';
 
-/** The event types in force for a stretch of the log. */
+/** The event types that apply to a range of the log. */
 export interface SubscriptionSpan {
   readonly types: readonly string[];
-  /** Last offset of the stretch; `undefined` when it has no end. */
+  /** Last offset of the range; `undefined` when it has no end. */
   readonly upTo: Offset | undefined;
 }
 
 /**
- * The subscriptions of a new stream. They hold from before any offset, 0 included: so they cannot be
- * taken for a change that was made while the log was empty.
+ * Returns the subscriptions of a new stream. They start at -1, so that they differ from a change that
+ * was made while the log was empty, which starts at 0.
  */
 export function firstSubscription(types: readonly string[]): Subscription[] {
   return [{ after: -1, types }];
 }
 
-/** What a stream wants of the event at `offset`, and up to where the same holds. */
+/** Returns the event types that apply at `offset`, and the last offset for which they apply. */
 export function spanAt(subscriptions: readonly Subscription[], offset: Offset): SubscriptionSpan {
   const index = subscriptions.findLastIndex((subscription) => subscription.after < offset);
   return {
@@ -25,9 +25,9 @@ export function spanAt(subscriptions: readonly Subscription[], offset: Offset): 
 }
 
 /**
- * How far a cursor may go for a node that does not know the last change: it judged what comes after
- * the first change that the cursor has not passed by what the stream wanted before. `undefined`
- * when there is no such change.
+ * Returns the offset of the first change of types that the cursor has not passed; `undefined` when
+ * there is none. A node that does not know the last change may move the cursor no further: it
+ * filtered the events after that offset by the former types.
  */
 export function firstChangeFrom(
   subscriptions: readonly Subscription[],
@@ -36,7 +36,7 @@ export function firstChangeFrom(
   return subscriptions.find(({ after }) => after >= cursor)?.after;
 }
 
-/** Whether the two want different types of some event after `after` and up to `upTo`. */
+/** Returns whether the two differ for any event after `after` and up to `upTo`. */
 export function differWithin(
   one: readonly Subscription[],
   other: readonly Subscription[],
@@ -50,28 +50,28 @@ export function differWithin(
   return false;
 }
 
-/** Whether two lists of types are the same, order and repeats too. */
+/** Returns whether two lists of types are equal, including order and repeats. */
 export function sameTypes(one: readonly string[], other: readonly string[]): boolean {
   return one.length === other.length && one.every((type, index) => type === other[index]);
 }
 
-/** The types that a stream wants from now on. */
+/** Returns the types of the next event. */
 export function typesNow(subscriptions: readonly Subscription[]): readonly string[] {
   return subscriptions.at(-1)?.types ?? [];
 }
 
-/** The subscriptions after a change of types that takes effect for the events after `head`. */
+/** Returns the subscriptions with new types for the events after `head`. */
 export function withTypes(
   subscriptions: readonly Subscription[],
   types: readonly string[],
   head: Offset,
 ): Subscription[] {
-  // A change at the same offset never took effect for any event.
-  const inForce = subscriptions.filter((subscription) => subscription.after < head);
-  return [...inForce, { after: head, types }];
+  // A former change at the same offset never applied to any event.
+  const effective = subscriptions.filter((subscription) => subscription.after < head);
+  return [...effective, { after: head, types }];
 }
 
-/** Drops those that no event after `cursor` goes by any more. */
+/** Drops the subscriptions that apply to no event after `cursor`. */
 export function withoutPassed(
   subscriptions: readonly Subscription[],
   cursor: Offset,

@@ -1,7 +1,7 @@
 /**
- * The `traceparent` to hand on, of the header as a request had it; `undefined` when there is none or
- * when it is not valid (W3C Trace Context, section 3.2). What a later version of the format says is
- * handed on in the words of version 00, which is the one that receivers understand.
+ * Returns the `traceparent` to forward for the header of a request; `undefined` when it is missing or
+ * invalid (W3C Trace Context, section 3.2). A later version of the format is rewritten as version 00,
+ * which receivers understand.
  */
 export function traceOf(header: string | undefined): string | undefined {
   const match = header === undefined ? null : traceparent.exec(header);

@@ -2,35 +2,35 @@
  * The nouns of Leat. Read this file first, then `store/port/store.ts`, then `delivery/`.
  *
  * A tenant has one append-only log of events. An event stream is a cursor on that log with a filter
- * (its subscriptions) and a destination. What went well leaves no row of its own; only exceptions
+ * (its subscriptions) and a destination. A successful delivery has no row of its own; only exceptions
  * (retries, failures, redeliveries, tests) become a {@link Delivery}.
  */
 import type { Millis } from './clock.ts';
 
-/** Position in one tenant's log: 1, 2, 3, … without gaps. 0 stands before the first event. */
+/** Position in one tenant's log: 1, 2, 3, … without gaps. 0 is the position before the first event. */
 export type Offset = number;
 
 export interface Tenant {
   readonly id: number;
   readonly name: string;
-  /** `host[:port]`, lower case; issuer, audience and links are built from it. */
+  /** `host[:port]`, lower case; issuer, audience and links contain it. */
   readonly domain: string;
 }
 
 // Events
 
-/** An event on its way into the log. */
+/** An event to append to the log. */
 export interface NewEvent {
   /** `evt_` and 22 base58 characters. */
   readonly id: string;
-  /** True when a client chose the id: only then the log is asked whether it already has it. */
+  /** True when the id comes from a client: only then the store checks whether the log has it. */
   readonly chosen: boolean;
   readonly type: string;
-  /** When it happened, as its publisher says. */
+  /** When it happened, according to its publisher. */
   readonly time: Millis;
-  /** The whole envelope of docs/http-api.md#event-envelope without the stream's member, as JSON text. */
+  /** The envelope of docs/http-api.md#event-envelope without the field of the stream, as JSON text. */
   readonly body: string;
-  /** The `traceparent` of the request that published it, where it had a valid one. */
+  /** The `traceparent` of the request that published it, if valid. */
   readonly trace?: string | undefined;
 }
 
@@ -40,17 +40,17 @@ export interface LogEvent {
   readonly id: string;
   readonly type: string;
   readonly time: Millis;
-  /** When Leat accepted it; never falls along the log. */
+  /** When Leat accepted it; never decreases along the log. */
   readonly publishedAt: Millis;
   readonly body: string;
   readonly trace?: string | undefined;
 }
 
-/** The answer to one published event: where it stands in the log. */
+/** The result of publishing one event: its position in the log. */
 export interface Appended {
   readonly id: string;
   readonly offset: Offset;
-  /** True when the log had the id before; nothing was written then. */
+  /** True when the log had the id already; then nothing was written. */
   readonly repeated: boolean;
 }
 
@@ -58,7 +58,7 @@ export interface Appended {
 
 export type StreamStatus = 'enabled' | 'disabled';
 
-/** What the operator configured; counters and cursor are in {@link Run}. */
+/** An event stream as configured; counters and cursor are in `Run` (`store/port/runs.ts`). */
 export interface Stream {
   readonly tenant: number;
   /** `est_` and 22 base58 characters. */
@@ -76,11 +76,11 @@ export interface Stream {
   readonly updatedAt: Millis;
 }
 
-/** Event types wanted for the events after an offset, up to the `after` of the next item. */
+/** Event types that apply to the events after an offset, up to the `after` of the next item. */
 export interface Subscription {
-  /** The head of the log at the change; -1 for what a stream was created with. */
+  /** The head of the log at the change; -1 for the subscriptions of a new stream. */
   readonly after: Offset;
-  /** As the client sent them: order kept, repeats kept. */
+  /** As sent by the client, with order and repeats. */
   readonly types: readonly string[];
 }
 
@@ -99,7 +99,7 @@ export interface SigningSecret {
   /** `whsec_` and the base64 of 32 bytes (Standard Webhooks). */
   readonly secret: string;
   readonly createdAt: Millis;
-  /** Set on the previous secret only: from then on it no longer signs. */
+  /** End of its use for signing; set on the former secret only. */
   readonly expiresAt: Millis | undefined;
 }
 
@@ -107,11 +107,11 @@ export interface SigningSecret {
 export interface Health {
   /** Failed deliveries since the last success. */
   readonly consecutive: number;
-  /** Failure records now open. */
+  /** Open failure records. */
   readonly total: number;
 }
 
-/** When a stream is disabled by itself; `total` also governs enabling it again. */
+/** Limits at which a stream is disabled automatically; `total` also prevents enabling it. */
 export interface HealthLimits {
   readonly consecutive: number;
   readonly total: number;
@@ -120,40 +120,41 @@ export interface HealthLimits {
 // Deliveries
 
 /**
- * Why an event is being delivered. `first`: it came along the log. `redelivery`: an operator asked
- * for a new cycle of a failure, so the row is an open failure record until it succeeds. `test`: it
- * was never in the log. `replay`: it lies in the range of a {@link Replay}.
+ * Why an event is delivered. `first`: the stream's cursor reached it. `redelivery`: an operator
+ * requested a new cycle of a failure, so the row is an open failure record until it succeeds. `test`:
+ * a test event, never part of the log. `replay`: it is in the range of a {@link Replay}.
  */
 export type DeliveryKind = 'first' | 'redelivery' | 'test' | 'replay';
 
 /**
- * `parked`: an attempt is under way and the row lets the cursor pass. `retrying`: the next attempt
- * waits for its time. `failed`: the cycle is over, an open failure record.
+ * `parked`: a slow attempt is in progress; the row allows the cursor to pass. `retrying`: the next
+ * attempt is scheduled. `failed`: the cycle is over, an open failure record.
  */
 export type DeliveryState = 'parked' | 'retrying' | 'failed';
 
 /**
- * A delivery that did not settle at once. It is an open failure record (it counts in
- * {@link Health.total} and is listed) exactly when `state` is `failed` or `kind` is `redelivery`.
+ * A delivery whose first attempt was slow or failed, or that is not from the cursor. It is an open
+ * failure record (counted in {@link Health.total} and listed) if and only if `state` is `failed` or
+ * `kind` is `redelivery`.
  */
 export interface Delivery {
   readonly event: DeliveredEvent;
   readonly kind: DeliveryKind;
   readonly state: DeliveryState;
-  /** Attempt of the cycle that is under way or due next, 1-indexed; the last one when failed. */
+  /** Attempt of the cycle that is in progress or next, 1-indexed; the last one when failed. */
   readonly attempt: number;
 }
 
-/** What an attempt needs of an event; a test event has no offset. */
+/** The fields of an event that an attempt needs; a test event has no offset. */
 export type DeliveredEvent = Omit<LogEvent, 'offset' | 'publishedAt'> & {
   readonly offset: Offset | undefined;
-  /** Only of an event that was read from the log, not from a row. */
+  /** Present only for an event read from the log, not from a delivery row. */
   readonly publishedAt?: Millis | undefined;
 };
 
 /**
- * A range of the log that is sent to one stream again. Of a stream at most one is `running`, which
- * includes one that pauses because the stream is disabled.
+ * A range of the log that is sent to one stream again. A stream has at most one `running` replay,
+ * which includes one that pauses because the stream is disabled.
  */
 export interface Replay {
   readonly tenant: number;
@@ -162,12 +163,13 @@ export interface Replay {
   readonly id: string;
   /** `failed`: the rest of the range was pruned before it could be sent. */
   readonly status: 'running' | 'done' | 'cancelled' | 'failed';
-  /** It begins with the event after this one. */
+  /** It begins with the event after this offset. */
   readonly from: Offset;
-  /** Events found so far… */
+  /** Events found so far. */
   readonly matched: number;
-  /** …and how many of them were delivered, and became failures. */
+  /** Of these, events delivered. */
   readonly sent: number;
+  /** Of these, events that became failures. */
   readonly failed: number;
   readonly createdAt: Millis;
   /** `undefined` while it is running. */
@@ -179,9 +181,9 @@ export interface Attempt {
   readonly at: Millis;
   /** Milliseconds, with a fraction. */
   readonly durationMs: number;
-  /** `redelivered` marks that an operator asked for a new cycle; it is no HTTP request. */
+  /** `redelivered` marks that an operator requested a new cycle; it is not an HTTP request. */
   readonly outcome: 'delivered' | 'failed' | 'redelivered';
-  /** HTTP status, when an answer came. */
+  /** HTTP status, if a response arrived. */
   readonly status: number | undefined;
   /** The error message of docs/http-api.md#attempt-errors; `undefined` unless failed. */
   readonly error: string | undefined;
@@ -190,7 +192,7 @@ export interface Attempt {
 /** An open failure record with its history, as the deliveries list shows it. */
 export interface Failure {
   readonly event: DeliveredEvent;
-  /** When the record was opened; the list is ordered by it. */
+  /** When the record was opened; the order of the list. */
   readonly failedAt: Millis;
   /** Oldest first, at most the newest 100. */
   readonly attempts: readonly Attempt[];
@@ -198,25 +200,25 @@ export interface Failure {
 
 // Access
 
-/** Who may ask for tokens, or whose external tokens are accepted. */
+/** A client that can request tokens, or whose external tokens are accepted. */
 export interface Client {
   readonly tenant: number;
   readonly id: string;
   readonly name: string;
   /** Only global clients may use the management API. */
   readonly global: boolean;
-  /** External issuer this client belongs to; it has neither secret nor keys then. */
+  /** External issuer of the client's tokens; then it has neither secret nor keys. */
   readonly issuer: string | undefined;
-  /** SHA-256 of the secret (a random 256-bit value, so a plain hash is enough), base64url. */
+  /** SHA-256 of the secret, base64url; a plain hash suffices for a random 256-bit value. */
   readonly secretHash: string | undefined;
   /** Public keys for private_key_jwt, a JWK Set as JSON text. */
   readonly jwks: string | undefined;
-  /** Rises with every change; cached verdicts about the client end with it. */
+  /** Rises with every change, which invalidates cached token verifications of the client. */
   readonly version: number;
   readonly createdAt: Millis;
 }
 
-/** An API that tokens are made for, the management API excepted: that one is no row. */
+/** An API that tokens are issued for. The management API has no row. */
 export interface Api {
   readonly tenant: number;
   readonly id: string;
@@ -230,7 +232,7 @@ export interface Api {
   readonly createdAt: Millis;
 }
 
-/** Id that a grant uses for the management API, whatever the tenant's domain is. */
+/** Id of the management API in grants and permissions, independent of the tenant's domain. */
 export const managementApiId = 'management';
 
 export interface Grant {
@@ -263,18 +265,18 @@ export interface Permission {
 export interface SigningKey {
   readonly tenant: number;
   readonly kid: string;
-  /** Private RSA key as a JWK in JSON text; sealed by the store while at rest. */
+  /** Private RSA key as a JWK in JSON text; the store encrypts it at rest. */
   readonly privateJwk: string;
   readonly createdAt: Millis;
-  /** From then on it signs, when no newer key does. */
+  /** From then on it signs, unless a newer key does. */
   readonly signsFrom: Millis;
-  /** From then on it is no longer published; `undefined` while no newer key replaced it. */
+  /** From then on it is no longer published; `undefined` until a newer key replaces it. */
   readonly expiresAt: Millis | undefined;
 }
 
 // Users
 
-/** A user of a database connection; `createdAt` and `updatedAt` are shown as ISO 8601. */
+/** A user of a database connection. */
 export interface User {
   readonly tenant: number;
   /** `<provider>|<local id>`. */
@@ -286,9 +288,9 @@ export interface User {
   /** argon2id hash in PHC string form. */
   readonly passwordHash: string;
   /**
-   * The other members of the user object, by their wire names: name, nickname, picture,
-   * email_verified, user_metadata, … A JSON object as `JSON.stringify` writes it, and nothing else
-   * while nobody needs a value of it: parsing and writing one of 1 MiB takes up to 100 ms.
+   * The other fields of the user object, by their wire names: name, nickname, picture,
+   * email_verified, user_metadata, … A JSON object as `JSON.stringify` writes it. It stays text until
+   * a value is needed, because parsing and writing 1 MiB takes up to 100 ms.
    */
   readonly profileJson: string;
   readonly createdAt: Millis;

@@ -1,8 +1,8 @@
 import type { Millis, RandomBytes } from './clock.ts';
 import { formatTime } from './date.ts';
 import { makeBodyFromText } from './envelope.ts';
-import { membersOf } from './json-parts.ts';
-import { atOnce, type Slices } from './slices.ts';
+import { fieldsOf } from './json-parts.ts';
+import { runSync, type Slices } from './slices.ts';
 import type { NewEvent, Tenant, User } from './types.ts';
 
 /** The one database connection; it exists from the start. */
@@ -14,16 +14,16 @@ export const databaseConnection = 'Username-Password-Authentication';
  */
 export const profileLengthMax = 1_048_576;
 
-/** Arrays, objects and members of objects in it: parsing and writing that many takes some 20 ms. */
+/** Arrays, objects and fields of a profile: parsing and writing that many takes some 20 ms. */
 export const profilePartsMax = 20_000;
 
 /**
- * Members of the user object that a client sets, by their wire names, besides e-mail, username and
- * password. `null` removes one.
+ * The fields of the user object that a client can set, by their wire names, except e-mail, username
+ * and password. `null` removes a field.
  */
 export type ProfilePatch = Readonly<Record<string, unknown>>;
 
-/** What a user is made from. */
+/** The input of {@link newUser}. */
 export interface NewUser {
   readonly tenant: number;
   /** LEAT_SERVICE_NAME. */
@@ -34,12 +34,12 @@ export interface NewUser {
   readonly username: string | undefined;
   readonly passwordHash: string;
   readonly profile: ProfilePatch;
-  /** With its slash; the default picture lies under it. */
+  /** With its trailing slash; the default picture is at `<issuer>avatar.svg`. */
   readonly issuer: string;
   readonly now: Millis;
 }
 
-/** The user as a create makes it: defaults filled in, the e-mail in lower case. */
+/** Returns a new user: defaults filled in, the e-mail in lower case. */
 export function newUser(sent: NewUser): User {
   const { tenant, provider, localId, username, passwordHash, issuer, now } = sent;
   const email = sent.email.toLowerCase();
@@ -56,19 +56,19 @@ export function newUser(sent: NewUser): User {
     email,
     username,
     passwordHash,
-    profileJson: atOnce(patchProfile(JSON.stringify(defaults), sent.profile)),
+    profileJson: runSync(patchProfile(JSON.stringify(defaults), sent.profile)),
     createdAt: now,
     updatedAt: now,
   };
 }
 
-/** A new user id without its provider: 24 hexadecimal digits, of which the first 8 are the time. */
+/** Returns a new user id without its provider: 24 hexadecimal digits, the first 8 from the time. */
 export function makeLocalId(now: Millis, random: RandomBytes): string {
   const seconds = Math.floor(now / 1000) % 2 ** 32;
   return seconds.toString(16).padStart(8, '0') + random(8).toHex();
 }
 
-/** What a PATCH asks of a user; absent members stay as they are. */
+/** The changes that a PATCH makes to a user; absent fields stay as they are. */
 export interface UserPatch {
   readonly email?: string | undefined;
   readonly username?: string | undefined;
@@ -76,7 +76,7 @@ export interface UserPatch {
   readonly profile: ProfilePatch;
 }
 
-/** The user as a PATCH makes it. */
+/** Returns the user with a PATCH applied. */
 export function* applyUserPatch(before: User, patch: UserPatch, now: Millis): Slices<User> {
   return {
     ...before,
@@ -88,8 +88,8 @@ export function* applyUserPatch(before: User, patch: UserPatch, now: Millis): Sl
   };
 }
 
-/** Two members that a PATCH cannot change at once, in the order in which a refusal names them. */
-export function clashingMembers(sent: object): readonly [string, string] | undefined {
+/** Returns two sent fields that a PATCH cannot change together, in the order of the error message. */
+export function clashingFields(sent: object): readonly [string, string] | undefined {
   return clashes.find((pair) => pair.every((name) => Object.hasOwn(sent, name)));
 }
 
@@ -102,8 +102,8 @@ const clashes = [
 ] as const;
 
 /**
- * Returns the user as clients and receivers see it, everything but the password: texts of JSON objects
- * whose members, one object after the other, are those of the user.
+ * Returns the user as clients and receivers see it, without the password: JSON objects as text, whose
+ * fields in order are those of the user.
  */
 export function userParts(user: User): string[] {
   const { id, connection, email, username } = user;
@@ -117,7 +117,7 @@ export function userParts(user: User): string[] {
   return [JSON.stringify(before), user.profileJson, JSON.stringify(after)];
 }
 
-/** What an event about a user takes from its surroundings. */
+/** The fields of a user event that do not come from the user. */
 export interface UserEventFacts {
   /** Id of the event. */
   readonly id: string;
@@ -131,7 +131,7 @@ export interface UserEventFacts {
   readonly trace?: string | undefined;
 }
 
-/** The event that tells of a change; `user` is as the change leaves it, a deleted one as it was. */
+/** Returns the event for a change. `user` is the state after it, or the last state if deleted. */
 export function userEvent(
   change: 'created' | 'updated' | 'deleted',
   user: User,
@@ -146,24 +146,25 @@ export function userEvent(
 }
 
 /**
- * At most 254 characters (RFC 5321 section 4.5.3.1.3), one `@` between two texts without spaces and
- * control characters. More cannot be known without sending to it.
+ * Returns whether a text can be an e-mail address: at most 254 characters (RFC 5321 section
+ * 4.5.3.1.3), one `@` between two texts without spaces and control characters. Anything stricter would
+ * need a message sent to it.
  */
 export function isEmail(text: string): boolean {
   return /^(?=.{3,254}$)[^@\s\p{Cc}]+@[^@\s\p{Cc}]+$/u.test(text);
 }
 
-/** Both metadata merge at their first level. */
+/** Returns the profile with a PATCH applied; the two metadata fields merge at their first level. */
 function* patchProfile(beforeJson: string, patch: ProfilePatch): Slices<string> {
-  const after = yield* membersByName(beforeJson);
+  const after = yield* fieldsByName(beforeJson);
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) after.delete(name);
     else if (isMetadata(name)) {
-      after.set(name, yield* mergedMember(name, after.get(name), value));
-    } else after.set(name, memberText(name, JSON.stringify(value)));
+      after.set(name, yield* mergedField(name, after.get(name), value));
+    } else after.set(name, fieldText(name, JSON.stringify(value)));
   }
-  // An empty app_metadata is none, unlike an empty user_metadata.
-  if (after.get('app_metadata') === memberText('app_metadata', '{}')) after.delete('app_metadata');
+  // An empty app_metadata is removed, an empty user_metadata stays.
+  if (after.get('app_metadata') === fieldText('app_metadata', '{}')) after.delete('app_metadata');
   return objectOf([...after.values()]);
 }
 
@@ -171,36 +172,36 @@ function isMetadata(name: string): boolean {
   return name === 'user_metadata' || name === 'app_metadata';
 }
 
-/** An empty object clears, a member that is null removes its key. */
-function* mergedMember(name: string, before: string | undefined, patch: unknown): Slices<string> {
-  if (isEmpty(patch)) return memberText(name, '{}');
-  const present = before === undefined ? '{}' : before.slice(memberText(name, '').length);
-  const after = yield* membersByName(present);
+/** Returns the merged metadata: an empty object clears it, a key that is null is removed. */
+function* mergedField(name: string, before: string | undefined, patch: unknown): Slices<string> {
+  if (isEmpty(patch)) return fieldText(name, '{}');
+  const present = before === undefined ? '{}' : before.slice(fieldText(name, '').length);
+  const after = yield* fieldsByName(present);
   for (const [key, value] of Object.entries(Object(patch) as object)) {
     if (value === null) after.delete(key);
-    else after.set(key, memberText(key, JSON.stringify(value)));
+    else after.set(key, fieldText(key, JSON.stringify(value)));
   }
-  return memberText(name, objectOf([...after.values()]));
+  return fieldText(name, objectOf([...after.values()]));
 }
 
-/** The texts of an object's members, each with its name. */
-function* membersByName(objectJson: string): Slices<Map<string, string>> {
-  const members = yield* membersOf(objectJson);
-  return new Map(members.map(({ name, text }) => [name, text]));
+/** Returns the text of each field by its name. */
+function* fieldsByName(objectJson: string): Slices<Map<string, string>> {
+  const fields = yield* fieldsOf(objectJson);
+  return new Map(fields.map(({ name, text }) => [name, text]));
 }
 
-function memberText(name: string, valueJson: string): string {
+function fieldText(name: string, valueJson: string): string {
   return `${JSON.stringify(name)}:${valueJson}`;
 }
 
-/** The text of an object without its braces. */
+/** Returns the text of an object without its braces. */
 function innerOf(objectJson: string): string {
   return objectJson.slice(1, -1);
 }
 
-/** The text of an object of these members, or runs of members; an empty one is none. */
-function objectOf(members: readonly string[]): string {
-  return `{${members.filter((member) => member !== '').join(',')}}`;
+/** Returns the text of an object with these fields, or comma-separated fields; skips empty texts. */
+function objectOf(fields: readonly string[]): string {
+  return `{${fields.filter((field) => field !== '').join(',')}}`;
 }
 
 function isEmpty(value: unknown): boolean {

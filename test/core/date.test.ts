@@ -17,7 +17,7 @@ describe('parseTime', () => {
     ['9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999Z'],
   ];
   for (const [text, iso] of good) {
-    test(`reads ${text}`, () => {
+    test(`parses ${text}`, () => {
       assert.equal(formatTime(parseTime(text) ?? NaN), iso);
     });
   }
@@ -52,12 +52,12 @@ describe('parseTime', () => {
     '1772357400000',
   ];
   for (const text of bad) {
-    test(`refuses ${JSON.stringify(text)}`, () => {
+    test(`rejects ${JSON.stringify(text)}`, () => {
       assert.equal(parseTime(text), undefined);
     });
   }
 
-  test('reads what formatTime writes', () => {
+  test('parses the output of formatTime', () => {
     const years = { min: new Date('0000-01-01T00:00:00Z'), max: new Date('9999-12-31T23:59:59Z') };
     fc.assert(
       fc.property(fc.date({ ...years, noInvalidDate: true }), (date) => {
@@ -66,7 +66,7 @@ describe('parseTime', () => {
     );
   });
 
-  test('never throws', () => {
+  test('never throws, for any text', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.constantFrom(...'0123456789-T:Z+. '.split('')) }),
@@ -78,8 +78,8 @@ describe('parseTime', () => {
   });
 });
 
-describe('a time writer', () => {
-  test('writes what formatTime writes, in any order', () => {
+describe('createTimeWriter', () => {
+  test('returns the same as formatTime, in any order', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 3 })), (times) => {
         const write = createTimeWriter();

@@ -5,12 +5,12 @@ import fc from 'fast-check';
 import { isEventId, keyedEventId, makeId } from '../../src/core/ids.ts';
 
 const shape = /^evt_[1-9A-HJ-NP-Za-km-z]{22}$/;
-/** 48 bits of milliseconds end in the year 10889; the ids end before, in 6026. */
+/** The time of an id ends in the year 6026. */
 const millis = fc.integer({ min: 0, max: 58 ** 8 - 1 });
 const bytes = fc.uint8Array({ minLength: 10, maxLength: 10 });
 
 describe('makeId', () => {
-  test('makes a prefix and 22 base58 characters of any time and any bytes', () => {
+  test('makes a prefix and 22 base58 characters from any time and any bytes', () => {
     fc.assert(
       fc.property(millis, bytes, (now, random) => {
         assert.match(
@@ -21,7 +21,7 @@ describe('makeId', () => {
     );
   });
 
-  test('makes ids that sort by time, whatever the random part', () => {
+  test('makes ids that sort by time, for any random part', () => {
     fc.assert(
       fc.property(millis, millis, bytes, bytes, (one, other, oneRandom, otherRandom) => {
         fc.pre(one < other);
@@ -41,7 +41,7 @@ describe('makeId', () => {
     );
   });
 
-  test('has room for the largest values', () => {
+  test('encodes the largest time and the largest bytes', () => {
     const full = new Uint8Array(10).fill(255);
     assert.match(
       makeId('est_', 58 ** 8 - 1, () => full),
@@ -49,18 +49,18 @@ describe('makeId', () => {
     );
   });
 
-  test('asks for 80 bits', () => {
-    const asked: number[] = [];
+  test('uses 80 random bits', () => {
+    const counts: number[] = [];
     makeId('evt_', 0, (count) => {
-      asked.push(count);
+      counts.push(count);
       return randomBytes(count);
     });
-    assert.deepEqual(asked, [10]);
+    assert.deepEqual(counts, [10]);
   });
 });
 
 describe('keyedEventId', () => {
-  test('gives one id to one key, and it is an event id', () => {
+  test('returns an event id, and the same one for the same key', () => {
     fc.assert(
       fc.property(fc.string(), (key) => {
         assert.equal(keyedEventId([key]), keyedEventId([key]));
@@ -69,17 +69,17 @@ describe('keyedEventId', () => {
     );
   });
 
-  test('is the same in every version: stored ids depend on it', () => {
+  test('keyedEventId never changes between versions: stored ids depend on it', () => {
     assert.equal(keyedEventId(['order-42-paid']), 'evt_BCkanYMXCtckCF3f2PQd9y');
     assert.equal(keyedEventId(['urn:shop', '42']), 'evt_WpRcPN7CsKGemMevcjtakW');
   });
 
-  test('tells lists of parts apart, however their texts are cut', () => {
+  test('distinguishes lists of parts that join to the same text', () => {
     const lists = [['ab', 'c'], ['a', 'bc'], ['abc'], ['a', 'b', 'c'], ['', 'abc'], ['a","b', 'c']];
     assert.equal(new Set(lists.map((parts) => keyedEventId(parts))).size, lists.length);
   });
 
-  test('tells lone surrogates apart', () => {
+  test('distinguishes lone surrogates', () => {
     assert.notEqual(keyedEventId(['\ud800']), keyedEventId(['\udfff']));
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { membersOf, sizeOf } from '../../src/core/json-parts.ts';
-import { atOnce } from '../../src/core/slices.ts';
+import { fieldsOf, sizeOf } from '../../src/core/json-parts.ts';
+import { runSync } from '../../src/core/slices.ts';
 
 describe('sizeOf', () => {
   const long = 'x'.repeat(200_000);
@@ -16,22 +16,22 @@ describe('sizeOf', () => {
     [`["${long}[",["${long}\\"]"],{"${long}":[[]]}]`, 6, 4],
   ];
   for (const [text, parts, depth] of cases) {
-    test(`finds ${parts} parts, ${depth} deep, in ${text.slice(0, 40)}`, () => {
-      const size = atOnce(sizeOf(Buffer.from(text)));
+    test(`counts ${parts} parts and depth ${depth} in ${text.slice(0, 40)}`, () => {
+      const size = runSync(sizeOf(Buffer.from(text)));
       assert.deepEqual({ parts: size.parts, depth: size.depth }, { parts, depth });
     });
   }
 
-  test('finds the same wherever it pauses', () => {
+  test('counts the same for any position of a pause', () => {
     for (let before = 131_060; before < 131_080; before += 1) {
       const text = `["${'x'.repeat(before)}\\"[",{"a":[]},"\\\\"]`;
-      const { parts, depth } = atOnce(sizeOf(Buffer.from(text)));
+      const { parts, depth } = runSync(sizeOf(Buffer.from(text)));
       assert.deepEqual({ parts, depth }, { parts: 4, depth: 3 });
     }
   });
 });
 
-describe('membersOf', () => {
+describe('fieldsOf', () => {
   const objects: object[] = [
     {},
     { ['\\"'.repeat(500_000)]: { a: 1 } },
@@ -40,26 +40,26 @@ describe('membersOf', () => {
     { user_metadata: { list: [[], [{}], ','], text: '\u2028 \ud83e\uddd1,"' }, ['__proto__']: [1] },
   ];
   for (const [index, object] of objects.entries()) {
-    test(`cuts object ${index} into what JSON.stringify wrote of each member`, () => {
+    test(`splits object ${index} into the JSON text of each field`, () => {
       const expected = Object.entries(object).map(([name, value]) => ({
         name,
         text: `${JSON.stringify(name)}:${JSON.stringify(value)}`,
       }));
-      assert.deepEqual(atOnce(membersOf(JSON.stringify(object))), expected);
+      assert.deepEqual(runSync(fieldsOf(JSON.stringify(object))), expected);
     });
   }
 
-  test('cuts the same wherever it pauses', () => {
+  test('splits the same for any position of a pause', () => {
     for (let before = 131_040; before < 131_080; before += 1) {
       const object = { a: 'x'.repeat(before), 'b"': { c: ['\\"', {}] }, d: 1 };
-      const texts = atOnce(membersOf(JSON.stringify(object))).map(({ text }) => text);
+      const texts = runSync(fieldsOf(JSON.stringify(object))).map(({ text }) => text);
       assert.equal(`{${texts.join(',')}}`, JSON.stringify(object));
       assert.equal(texts.length, 3);
     }
   });
 
-  test('pauses in what is long', () => {
-    const steps = membersOf(JSON.stringify({ a: 'x'.repeat(1024 * 1024) }));
+  test('pauses every 128 Ki characters', () => {
+    const steps = fieldsOf(JSON.stringify({ a: 'x'.repeat(1024 * 1024) }));
     let pauses = 0;
     while (steps.next().done !== true) pauses += 1;
     assert.equal(pauses, 8);

@@ -6,13 +6,13 @@ import { checkOf, formatOffset, formatPosition, parseOffset } from '../../src/co
 const offsetMax = 999_999_999_999;
 
 describe('offsets', () => {
-  test('an offset is the base64 of its twelve decimal digits', () => {
+  test('an offset without a check is the base64 of its twelve decimal digits', () => {
     assert.equal(formatOffset(42), 'MDAwMDAwMDAwMDQy');
     assert.equal(formatOffset(0), 'MDAwMDAwMDAwMDAw');
     assert.deepEqual(parseOffset('MDAwMDAwMDAwMDQy'), { offset: 42 });
   });
 
-  test('one with the check of its event is longer, and as plain', () => {
+  test('an offset with a check is the base64 of both, joined by a dot', () => {
     const id = 'evt_b8dLcukC7edhDQ7cn5d4gE';
     const text = formatOffset(42, id);
     assert.equal(atob(text), '000000000042.cfd8b04a');
@@ -25,11 +25,11 @@ describe('offsets', () => {
       (_, index) => `evt_b8dLcukC7edhDQ7cn5${1000 + index}`,
     );
     const checks = new Set(ids.map(checkOf));
-    // Of 10,000 random numbers of 32 bits a pair or none is the same.
+    // Among 10,000 random numbers of 32 bits one pair at most is expected to be equal.
     assert.ok(checks.size > 9_990, `${checks.size} different ones`);
   });
 
-  test('what is formatted is parsed', () => {
+  test('parseOffset reads the output of formatPosition', () => {
     const offset = fc.integer({ min: 0, max: offsetMax });
     const check = fc.option(fc.integer({ min: 0, max: 0xffff_ffff }), { nil: undefined });
     fc.assert(
@@ -42,7 +42,7 @@ describe('offsets', () => {
     );
   });
 
-  test('nothing else is an offset', () => {
+  test('parseOffset rejects malformed and hostile texts', () => {
     const hostile = [
       '',
       '42',
@@ -69,7 +69,7 @@ describe('offsets', () => {
     for (const text of hostile) assert.equal(parseOffset(text), undefined, text.slice(0, 40));
   });
 
-  test('parsing never throws, and accepts only what formatting makes', () => {
+  test('parseOffset never throws, and accepts only the output of formatPosition', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.base64String({ minLength: 16 })), (text) => {
         const position = parseOffset(text);

@@ -9,7 +9,7 @@ import {
 } from '../../src/core/page.ts';
 
 describe('page cursors', () => {
-  test('what is formatted is parsed', () => {
+  test('parseCursor reads the output of formatCursor', () => {
     const key = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 60 });
     fc.assert(
       fc.property(key, (text) => {
@@ -19,7 +19,7 @@ describe('page cursors', () => {
     );
   });
 
-  test('nothing else is a cursor', () => {
+  test('parseCursor rejects malformed and hostile texts', () => {
     const hostile = [
       '',
       '=',
@@ -29,14 +29,14 @@ describe('page cursors', () => {
       'YR', // the unused bits are not zero
       'Y Q',
       'Y+Q/',
-      '_w', // the byte 0xff is no UTF-8
+      '_w', // the byte 0xff is not UTF-8
       'é',
       'Y'.repeat(1028),
     ];
     for (const text of hostile) assert.equal(parseCursor(text), undefined, text.slice(0, 40));
   });
 
-  test('parsing never throws, and accepts only what formatting makes', () => {
+  test('parseCursor never throws, and accepts only the output of formatCursor', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.base64String()), (text) => {
         const key = parseCursor(text);
@@ -46,13 +46,13 @@ describe('page cursors', () => {
   });
 });
 
-describe('the key of a page of failures', () => {
-  test('what is formatted is parsed', () => {
+describe('failure keys', () => {
+  test('parseFailureKey reads the output of formatFailureKey', () => {
     const key = { failedAt: 1_772_357_400_000, eventId: 'evt_U4ud8Fhhe4deS4F3cw9KTA' };
     assert.deepEqual(parseFailureKey(formatFailureKey(key)), key);
   });
 
-  test('nothing else is one', () => {
+  test('parseFailureKey rejects malformed and hostile texts', () => {
     const hostile = ['', '.', '1.', '.evt_1', '-1.evt_1', '1e3.evt_1', 'NaN.evt_1', '1.a b'];
     hostile.push('1.evt\u0000', `${'9'.repeat(16)}.evt_1`, `1.${'a'.repeat(65)}`, '1.é', '1.a\n');
     for (const text of hostile) assert.equal(parseFailureKey(text), undefined, text.slice(0, 40));

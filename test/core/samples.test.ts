@@ -6,18 +6,18 @@ import { sampleData } from '../../src/core/samples.ts';
 const facts = { now: 1_772_357_400_000, service: 'leat', issuer: 'https://leat.example.com/' };
 
 describe('the catalogue', () => {
-  test('has 25 different types', () => {
+  test('the catalogue has 25 different types', () => {
     assert.equal(new Set(catalogue).size, 25);
     assert.equal(catalogue.length, 25);
   });
 
-  test('has only well-formed types', () => {
+  test('the types of the catalogue are well-formed', () => {
     for (const type of catalogue) assert.match(type, /^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/);
   });
 });
 
 describe('sampleData', () => {
-  test('is a complete user for user types', () => {
+  test('returns a complete user for user types', () => {
     const { object } = sampleData('user.created', facts);
     assert.deepEqual(
       Object.entries(object).filter(([, value]) => value === undefined),
@@ -35,7 +35,7 @@ describe('sampleData', () => {
     assert.equal('deleted_at' in sampleData('user.deleted', facts).object, true);
   });
 
-  test('names what every other catalogue type is about', () => {
+  test('returns the objects that every other catalogue type refers to', () => {
     assert.deepEqual(sampleData('organization.member.role.assigned', facts).object, {
       organization: { id: 'org_5mZq8Rk2Wd7Xc4Vb' },
       member: { user_id: 'leat|65e1a0b2c3d4e5f60718293a' },
@@ -48,7 +48,7 @@ describe('sampleData', () => {
     }
   });
 
-  test('is an empty object for a type of a product', () => {
+  test('returns an empty object for a type outside the catalogue', () => {
     assert.deepEqual(sampleData('order.paid', facts), { object: {} });
     assert.deepEqual(sampleData('user.paid', facts), { object: {} });
     assert.deepEqual(sampleData('__proto__.x', facts), { object: {} });

@@ -5,8 +5,8 @@ import { makeBody } from '../../src/core/envelope.ts';
 import { formatOffset } from '../../src/core/offset.ts';
 import { errorFrame, eventFrame, greeting, heartbeat, offsetFrame } from '../../src/core/sse.ts';
 
-describe('the texts of a pull', () => {
-  test('are those of the contract', () => {
+describe('frames of a pull', () => {
+  test('greeting, heartbeat and frames have the documented text', () => {
     assert.equal(greeting, ':connected\n\nretry: 2000\n\n');
     assert.equal(heartbeat, ': heartbeat\n\n');
     assert.equal(
@@ -26,13 +26,13 @@ describe('the texts of a pull', () => {
     );
   });
 
-  test('give an error no id: a client goes on from the last event it read', () => {
+  test('an error frame has no id, so a client resumes after the last event it read', () => {
     for (const code of ['processing_error', 'service_unavailable'] as const) {
       assert.doesNotMatch(errorFrame(code, { offset: 1 }), /^id:/m);
     }
   });
 
-  test('are one block whatever is in the data of an event', () => {
+  test('an event frame is one block for any data', () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom('\n', '\r', '\r\n\r\n', 'id: 9', '\n\nevent: error\ndata: {}\n\n', '\uFEFF'),

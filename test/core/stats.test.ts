@@ -8,7 +8,7 @@ const day = 24 * hour;
 const at = Date.parse;
 
 describe('statsWindow', () => {
-  test('is the last 14 days in 15 buckets unless asked otherwise', () => {
+  test('statsWindow defaults to the last 14 days in 15 buckets', () => {
     for (const now of [
       '2026-03-15T12:34:56.789Z',
       '2026-03-15T00:00:00Z',
@@ -24,28 +24,28 @@ describe('statsWindow', () => {
     assert.equal(to, at('2026-03-15T13:00:00Z'));
   });
 
-  test('has hours up to 48 of them, then days', () => {
+  test('statsWindow uses hourly buckets up to 48 hours, then daily ones', () => {
     const from = at('2026-03-01T09:10:00Z');
     const hours = statsWindow({ from, to: from + 48 * hour }, from);
     assert.equal(hours.bucketMs, hour);
-    assert.equal(hours.buckets.length, 49, 'the window touches a part of the first and the last');
+    assert.equal(hours.buckets.length, 49, 'the window overlaps parts of the first and the last');
     const days = statsWindow({ from, to: from + 49 * hour }, from);
     assert.equal(days.bucketMs, day);
     assert.equal(days.buckets.length, 3);
   });
 
-  test('completes the end that was not sent', () => {
+  test('statsWindow completes a missing start or end', () => {
     const now = at('2026-03-15T12:34:56Z');
     assert.equal(statsWindow({ from: now - hour }, now).to, at('2026-03-15T13:00:00Z'));
     assert.equal(statsWindow({ to: now }, now).from, at('2026-03-01T12:00:00Z'));
   });
 
-  test('of no length touches nothing', () => {
+  test('an empty window has no buckets', () => {
     const now = at('2026-03-15T12:00:00Z');
     assert.deepEqual(statsWindow({ from: now, to: now }, now).buckets, []);
   });
 
-  test('lists every bucket that it touches, and no other', () => {
+  test('statsWindow lists exactly the buckets that overlap the window', () => {
     const moment = fc.integer({ min: at('2026-01-01T00:00:00Z'), max: at('2026-03-01T00:00:00Z') });
     fc.assert(
       fc.property(moment, moment, (one, other) => {
@@ -60,7 +60,7 @@ describe('statsWindow', () => {
 });
 
 describe('bucketSums', () => {
-  test('adds hours up by bucket and drops those outside', () => {
+  test('bucketSums adds up the hours of each bucket and drops hours outside', () => {
     const buckets = [0, day];
     const hours = [-hour, 0, 23 * hour, 24 * hour, 47 * hour, 48 * hour];
     const counts = hours.map((start) => ({ hour: start, count: 1 }));

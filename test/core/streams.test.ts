@@ -35,7 +35,7 @@ function destination(authorization: object, endpoint = before.destination.endpoi
 }
 
 describe('applyPatch', () => {
-  test('changes what is sent and moves updatedAt only', () => {
+  test('changes only the fields sent and updatedAt', () => {
     assert.deepEqual(patched({ name: 'sales' }), { ...before, name: 'sales', updatedAt: now });
     assert.deepEqual(patched({ status: 'disabled' }), {
       ...before,
@@ -44,7 +44,7 @@ describe('applyPatch', () => {
     });
   });
 
-  test('answers the very same object when nothing changes', () => {
+  test('returns the same object when nothing changes', () => {
     const same: StreamPatch[] = [
       {},
       { name: 'crm', status: 'enabled', types: ['user.created', 'user.deleted'] },
@@ -55,7 +55,7 @@ describe('applyPatch', () => {
     for (const patch of same) assert.equal(patched(patch), before, JSON.stringify(patch));
   });
 
-  test('dates new subscriptions at the head of the log, order and repeats kept', () => {
+  test('applies new subscriptions from the head of the log, with order and repeats', () => {
     const types = ['user.deleted', 'user.created', 'user.created'];
     assert.deepEqual(patched({ types }).subscriptions, [
       ...before.subscriptions,
@@ -64,20 +64,20 @@ describe('applyPatch', () => {
     assert.deepEqual(patched({ types: [] }).subscriptions.at(-1), { after: 50, types: [] });
   });
 
-  test('enables with latest unless held is asked for', () => {
+  test('enables with latest unless held is requested', () => {
     const enable = applyPatch(disabled, { status: 'enabled' }, state);
     assert.equal('resume' in enable && enable.resume, 'latest');
     const held = applyPatch(disabled, { status: 'enabled', resume: 'held' }, state);
     assert.equal('resume' in held && held.resume, 'held');
   });
 
-  test('refuses to enable from the limit of open failures on, and applies nothing then', () => {
+  test('rejects enabling at the limit of open failures, and applies nothing then', () => {
     const full = { ...state, health: { consecutive: 0, total: 5000 } };
     const patch = { status: 'enabled', name: 'sales' } as const;
     assert.deepEqual(applyPatch(disabled, patch, full), { refused: 'too_many_failures' });
     const nearly = { ...state, health: { consecutive: 0, total: 4999 } };
     assert.ok('after' in applyPatch(disabled, patch, nearly));
-    assert.ok('after' in applyPatch(before, { status: 'enabled' }, full), 'it is enabled already');
+    assert.ok('after' in applyPatch(before, { status: 'enabled' }, full), 'already enabled');
     assert.ok('after' in applyPatch(before, { status: 'disabled' }, full));
     assert.ok('after' in applyPatch(disabled, { name: 'sales' }, full));
   });
@@ -92,9 +92,9 @@ describe('applyPatch', () => {
     });
   });
 
-  test('takes a new secret alone', () => {
-    const after = patched(destination({ method: 'bearer', token: 'fresh' }));
-    assert.deepEqual(after.destination.authorization, { method: 'bearer', token: 'fresh' });
+  test('accepts a new secret alone', () => {
+    const after = patched(destination({ method: 'bearer', token: 'new' }));
+    assert.deepEqual(after.destination.authorization, { method: 'bearer', token: 'new' });
     assert.equal(after.updatedAt, now);
   });
 
@@ -118,7 +118,7 @@ describe('applyPatch', () => {
       assert.equal(patched(destination(same), stream), stream);
     });
 
-    test(`asks for the ${authorization.method} secret when the endpoint or the rest changes`, () => {
+    test(`requires the ${authorization.method} secret when another field of the destination changes`, () => {
       const refused = { refused: 'secret_missing' };
       assert.deepEqual(
         applyPatch(stream, destination(same, 'https://other.example.net/'), state),
@@ -130,14 +130,14 @@ describe('applyPatch', () => {
 });
 
 describe('rotateSecret', () => {
-  test('puts a new secret first and lets the former one live for 24 hours', () => {
+  test('puts the new secret first and keeps the former one for 24 hours', () => {
     assert.deepEqual(rotateSecret(before, 'whsec_2', now).signingSecrets, [
       { secret: 'whsec_2', createdAt: now, expiresAt: undefined },
       { secret: 'whsec_1', createdAt: created, expiresAt: now + 86_400_000 },
     ]);
   });
 
-  test('keeps two at most', () => {
+  test('keeps two secrets at most', () => {
     const twice = rotateSecret(rotateSecret(before, 'whsec_2', now), 'whsec_3', now + 1);
     assert.deepEqual(
       twice.signingSecrets.map(({ secret }) => secret),

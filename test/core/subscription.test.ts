@@ -19,27 +19,27 @@ const changes: Subscription[] = [
 ];
 
 describe('spanAt', () => {
-  test('a change takes effect for the first event after its offset', () => {
+  test('a change applies from the first event after its offset', () => {
     assert.deepEqual(spanAt(changes, 1), { types: ['a.a'], upTo: 10 });
     assert.deepEqual(spanAt(changes, 10), { types: ['a.a'], upTo: 10 });
     assert.deepEqual(spanAt(changes, 11), { types: ['b.b'], upTo: 20 });
     assert.deepEqual(spanAt(changes, 21), { types: ['c.c'], upTo: undefined });
   });
 
-  test('before the first span nothing is wanted', () => {
+  test('no types apply before the first span', () => {
     assert.deepEqual(spanAt([{ after: 5, types: ['a.a'] }], 5), { types: [], upTo: 5 });
     assert.deepEqual(spanAt([], 5), { types: [], upTo: undefined });
   });
 });
 
 describe('withTypes', () => {
-  test('the former types stay in force up to the head', () => {
+  test('the former types apply up to the head', () => {
     const next = withTypes(changes, ['d.d'], 30);
     assert.deepEqual(next, [...changes, { after: 30, types: ['d.d'] }]);
     assert.deepEqual(typesNow(next), ['d.d']);
   });
 
-  test('two changes without an event between them are one', () => {
+  test('a change replaces a former one at the same offset', () => {
     assert.deepEqual(withTypes(changes, ['d.d'], 20), [
       ...changes.slice(0, 2),
       { after: 20, types: ['d.d'] },
@@ -49,14 +49,14 @@ describe('withTypes', () => {
 });
 
 describe('firstChangeFrom', () => {
-  test('is the first change that the cursor has not passed', () => {
+  test('firstChangeFrom returns the first change that the cursor has not passed', () => {
     assert.equal(firstChangeFrom(changes, 5), 10);
     assert.equal(firstChangeFrom(changes, 10), 10);
     assert.equal(firstChangeFrom(changes, 11), 20);
     assert.equal(firstChangeFrom(changes, 21), undefined);
   });
 
-  test('what a stream was created with is no change, a change while the log is empty is one', () => {
+  test('the subscriptions of a new stream are not a change, one made in an empty log is', () => {
     const first = firstSubscription(['a.a']);
     assert.equal(firstChangeFrom(first, 0), undefined);
     assert.equal(firstChangeFrom(withTypes(first, ['b.b'], 0), 0), 0);
@@ -72,7 +72,7 @@ describe('differWithin', () => {
     assert.equal(differWithin(changes, later, { after: 31, upTo: 31 }), false);
   });
 
-  test('it is what looking at each event would say', () => {
+  test('differWithin gives the same result as comparing the types of each event', () => {
     const list = fc
       .uniqueArray(fc.tuple(fc.nat({ max: 12 }), fc.constantFrom('a.a', 'b.b')), {
         selector: ([after]) => after,
@@ -102,13 +102,13 @@ describe('differWithin', () => {
 });
 
 describe('withoutPassed', () => {
-  test('a span leaves once the cursor has reached its end', () => {
+  test('a span is dropped once the cursor has reached its end', () => {
     assert.deepEqual(withoutPassed(changes, 9), changes);
     assert.deepEqual(withoutPassed(changes, 10), changes.slice(1));
     assert.deepEqual(withoutPassed(changes, 99), changes.slice(2));
   });
 
-  test('no event after the cursor is judged differently', () => {
+  test('withoutPassed keeps the types of every event after the cursor', () => {
     const spans = fc
       .uniqueArray(fc.integer({ min: 0, max: 30 }), { minLength: 1, maxLength: 6 })
       .map((offsets) =>

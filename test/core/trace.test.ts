@@ -6,14 +6,14 @@ const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
 const parent = '00f067aa0ba902b7';
 
 describe('traceOf', () => {
-  test('a valid traceparent is handed on as it is', () => {
+  test('returns a valid traceparent unchanged', () => {
     for (const flags of ['00', '01', '03', 'ff']) {
       const header = `00-${trace}-${parent}-${flags}`;
       assert.equal(traceOf(header), header);
     }
   });
 
-  test('a later version is handed on in the words of the first', () => {
+  test('rewrites a later version as version 00', () => {
     assert.equal(traceOf(`01-${trace}-${parent}-09-what-follows`), `00-${trace}-${parent}-01`);
     assert.equal(traceOf(`cc-${trace}-${parent}-02`), `00-${trace}-${parent}-00`);
   });
@@ -26,13 +26,13 @@ describe('traceOf', () => {
     'a trace of zeros': `00-${'0'.repeat(32)}-${parent}-01`,
     'a parent of zeros': `00-${trace}-${'0'.repeat(16)}-01`,
     'the version ff': `ff-${trace}-${parent}-01`,
-    'more than version 00 has': `00-${trace}-${parent}-01-more`,
-    'a version that runs on': `01-${trace}-${parent}-01more`,
-    'too little': `00-${trace}-${parent}`,
+    'version 00 with further fields': `00-${trace}-${parent}-01-more`,
+    'flags without a separator after them': `01-${trace}-${parent}-01more`,
+    'missing flags': `00-${trace}-${parent}`,
     'two headers': `00-${trace}-${parent}-01, 00-${trace}-${parent}-01`,
     'a line feed at the end': `00-${trace}-${parent}-01\n`,
   };
-  for (const [what, header] of Object.entries(invalid)) {
-    test(`${what} is no trace`, () => assert.equal(traceOf(header), undefined));
+  for (const [name, header] of Object.entries(invalid)) {
+    test(`rejects ${name}`, () => assert.equal(traceOf(header), undefined));
   }
 });

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { atOnce } from '../../src/core/slices.ts';
+import { runSync } from '../../src/core/slices.ts';
 import type { User } from '../../src/core/types.ts';
 import {
   applyUserPatch,
-  clashingMembers,
+  clashingFields,
   isEmail,
   makeLocalId,
   newUser,
@@ -41,7 +41,7 @@ function profileOf(json: string): Record<string, unknown> {
 }
 
 function applied(...patch: Parameters<typeof applyUserPatch>): User {
-  return atOnce(applyUserPatch(...patch));
+  return runSync(applyUserPatch(...patch));
 }
 
 function patched(profile: object, before: object = {}): Readonly<Record<string, unknown>> {
@@ -49,11 +49,11 @@ function patched(profile: object, before: object = {}): Readonly<Record<string, 
   return profileOf(applied(user, { profile: { ...profile } }, now + 1).profileJson);
 }
 
-/** As a body brings it: an own member, not the prototype. */
+/** As parsed from a body: an own property, not the prototype. */
 const proto = JSON.parse('{"__proto__": {"polluted": true}}') as object;
 
-describe('a new user', () => {
-  test('looks as the contract shows it', () => {
+describe('newUser', () => {
+  test('fills in the documented defaults', () => {
     assert.deepEqual(userObject(made()), {
       user_id: 'leat|65e1a0b2c3d4e5f60718293a',
       email: 'ada@example.com',
@@ -74,12 +74,12 @@ describe('a new user', () => {
     });
   });
 
-  test('has its e-mail in lower case, also where it is the default', () => {
+  test('converts the e-mail to lower case, also where it is a default', () => {
     const { email, name, nickname } = userObject(made({ email: 'Ada@Example.COM' }));
     assert.deepEqual([email, name, nickname], ['ada@example.com', 'ada@example.com', 'ada']);
   });
 
-  test('keeps what was sent in place of the defaults', () => {
+  test('keeps sent fields instead of the defaults', () => {
     const profile = { name: 'Ada', nickname: 'countess', picture: 'ada.png', email_verified: true };
     const object = userObject(made({ profile, username: 'ada' }));
     assert.deepEqual({ ...object, ...profile, username: 'ada' }, object);
@@ -91,18 +91,18 @@ describe('a new user', () => {
     assert.equal(Object.hasOwn(object, 'app_metadata'), false);
   });
 
-  test('keeps the whole id behind the first bar', () => {
+  test('splits the id at its first bar', () => {
     const [identity] = userObject(made({ localId: 'a|b' }))['identities'] as { user_id: string }[];
     assert.equal(identity?.user_id, 'a|b');
   });
 
-  test('never shows its password', () => {
+  test('userParts never contain the password', () => {
     assert.doesNotMatch(JSON.stringify(userObject(made())), /argon2|"password|passwordHash/i);
   });
 });
 
-describe('a local id', () => {
-  test('is 24 hexadecimal digits that begin with the second', () => {
+describe('makeLocalId', () => {
+  test('returns 24 hexadecimal digits that begin with the seconds', () => {
     const id = makeLocalId(now, (count) => new Uint8Array(count).fill(0xab));
     assert.equal(id, `${Math.floor(now / 1000).toString(16)}abababababababab`);
     assert.match(
@@ -112,8 +112,8 @@ describe('a local id', () => {
   });
 });
 
-describe('a PATCH', () => {
-  test('replaces what it names, moves updated_at only, and keeps the rest', () => {
+describe('applyUserPatch', () => {
+  test('replaces only the fields sent and updated_at', () => {
     const before = made({ profile: { given_name: 'Ada', blocked: true } });
     const after = applied(before, { profile: { given_name: 'Augusta' } }, now + 5);
     assert.deepEqual(after, {
@@ -123,7 +123,7 @@ describe('a PATCH', () => {
     });
   });
 
-  test('changes e-mail, username and password and nothing derived from them', () => {
+  test('changes e-mail, username and password, but no field derived from them', () => {
     const patch = { email: 'Countess@Example.com', username: 'c', passwordHash: 'x', profile: {} };
     const after = applied(made(), patch, now);
     assert.equal(after.email, 'countess@example.com');
@@ -132,7 +132,7 @@ describe('a PATCH', () => {
     assert.equal(profileOf(after.profileJson)['name'], 'ada@example.com');
   });
 
-  test('removes with null', () => {
+  test('removes a field that is null', () => {
     assert.equal(Object.hasOwn(patched({ name: null }), 'name'), false);
     assert.equal(Object.hasOwn(patched({ given_name: null }), 'given_name'), false);
   });
@@ -144,12 +144,12 @@ describe('a PATCH', () => {
       assert.deepEqual(after[name], { a: 1, b: { c: 4 }, e: 5 });
     });
 
-    test(`removes a key of ${name} with null, and keeps a null further down`, () => {
+    test(`removes a key of ${name} that is null, and keeps a nested null`, () => {
       const after = patched({ [name]: { a: null, x: { y: null } } }, { [name]: { a: 1, b: 2 } });
       assert.deepEqual(after[name], { b: 2, x: { y: null } });
     });
 
-    test(`takes a member of ${name} that is named like the prototype for a member`, () => {
+    test(`treats __proto__ in ${name} as an ordinary key`, () => {
       const after = patched({ [name]: proto }, { [name]: { a: 1 } })[name] as object;
       assert.deepEqual(Object.keys(after), ['a', '__proto__']);
       assert.equal(Object.getPrototypeOf(after), Object.prototype);
@@ -158,22 +158,22 @@ describe('a PATCH', () => {
     });
   }
 
-  test('clears metadata with {}: one stays empty, the other disappears', () => {
+  test('clears metadata with {}: user_metadata stays empty, app_metadata is removed', () => {
     const before = { user_metadata: { a: 1 }, app_metadata: { a: 1 } };
     const after = patched({ user_metadata: {}, app_metadata: {} }, before);
     assert.deepEqual(after['user_metadata'], {});
     assert.equal(Object.hasOwn(after, 'app_metadata'), false);
   });
 
-  test('leaves the user it was given as it is', () => {
+  test('does not modify its argument', () => {
     const before = made({ profile: { user_metadata: { a: 1 } } });
     const copy = structuredClone(before);
-    applyUserPatch(before, { profile: { user_metadata: { a: null }, name: null } }, now + 1);
+    applied(before, { profile: { user_metadata: { a: null }, name: null } }, now + 1);
     assert.deepEqual(before, copy);
   });
 });
 
-describe('members that cannot change at once', () => {
+describe('clashingFields', () => {
   const pairs: [object, string[] | undefined][] = [
     [{ password: 'x', email: 'y' }, ['password', 'email']],
     [{ email_verified: true, password: 'x' }, ['password', 'email_verified']],
@@ -186,13 +186,14 @@ describe('members that cannot change at once', () => {
     [{}, undefined],
   ];
   for (const [sent, clash] of pairs) {
-    test(`${Object.keys(sent).join(' and ') || 'none'}: ${clash?.join(' and ') ?? 'fine'}`, () => {
-      assert.deepEqual(clashingMembers(sent), clash);
+    const names = Object.keys(sent).join(', ') || 'no fields';
+    test(`${names}: ${clash?.join(' clashes with ') ?? 'no clash'}`, () => {
+      assert.deepEqual(clashingFields(sent), clash);
     });
   }
 });
 
-describe('an event', () => {
+describe('userEvent', () => {
   const facts = {
     id: 'evt_b8dLcukC7edhDQ7cn5d4gE',
     tenant: { name: 'main' },
@@ -202,7 +203,7 @@ describe('an event', () => {
     trace: 'trace of the request',
   };
 
-  test('carries the whole user as its object', () => {
+  test('contains the whole user as its object', () => {
     const event = userEvent('created', made(), facts);
     assert.deepEqual(JSON.parse(event.body), {
       id: facts.id,
@@ -226,7 +227,7 @@ describe('an event', () => {
     );
   });
 
-  test('of a deletion tells the last state and when', () => {
+  test('an event of a deletion contains the last state and deleted_at', () => {
     const { type, body } = userEvent('deleted', made(), { ...facts, now: now + 7 });
     assert.equal(type, 'user.deleted');
     const { data } = JSON.parse(body) as { data: { object: object } };
@@ -234,14 +235,14 @@ describe('an event', () => {
     assert.deepEqual(data.object, deleted);
   });
 
-  test('never carries the password', () => {
+  test('an event never contains the password', () => {
     for (const change of ['created', 'updated', 'deleted'] as const) {
       assert.doesNotMatch(userEvent(change, made(), facts).body, /argon2|"password|passwordHash/i);
     }
   });
 });
 
-describe('an e-mail', () => {
+describe('isEmail', () => {
   const good = [
     'a@b',
     'ada@example.com',
@@ -253,7 +254,7 @@ describe('an e-mail', () => {
     "o'neil@[192.0.2.1]",
   ];
   for (const text of good) {
-    test(`${text.slice(0, 40)} is one`, () => {
+    test(`accepts ${text.slice(0, 40)}`, () => {
       assert.equal(isEmail(text), true);
     });
   }
@@ -277,12 +278,12 @@ describe('an e-mail', () => {
     'a'.repeat(100_000),
   ];
   for (const text of bad) {
-    test(`${JSON.stringify(text.slice(0, 40))} (${text.length}) is none`, () => {
+    test(`rejects ${JSON.stringify(text.slice(0, 40))} (${text.length})`, () => {
       assert.equal(isEmail(text), false);
     });
   }
 
-  test('is counted in characters', () => {
+  test('counts characters, not UTF-16 code units', () => {
     assert.equal(isEmail(`${'😀'.repeat(242)}@example.com`), true);
     assert.equal(isEmail(`${'😀'.repeat(243)}@example.com`), false);
   });

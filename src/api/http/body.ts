@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { MemoryShare } from './memory-pool.ts';
 import type { BodyRule } from '../operation.ts';
 import { sizeOf } from '../../core/json-parts.ts';
-import { atOnce, type Slices, yieldToEventLoop } from '../../core/slices.ts';
+import { runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import { badBody, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
 import { bodyText } from './validation.ts';
 
@@ -183,7 +183,7 @@ export interface ParsedBody {
 
 /** Parses a body, of any number of parts, without a pause. See {@link parseInSteps}. */
 export function parseBody(bytes: Uint8Array): ParsedBody {
-  return atOnce(parseInSteps(bytes, Infinity));
+  return runSync(parseInSteps(bytes, Infinity));
 }
 
 /**

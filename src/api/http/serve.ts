@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../../core/clock.ts';
-import { atOnce, inTurns, type Slices, yieldToEventLoop } from '../../core/slices.ts';
+import { runInSlices, runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import { traceOf } from '../../core/trace.ts';
 import {
   type BodyBounds,
@@ -298,7 +298,7 @@ function bodyReader(deps: ServeDeps, rule: BodyRule): BodyReader {
       if (rule.unparsed === true) return bytes;
       const check = checks.get(mediaType) ?? checkJson;
       const steps = checkedInSteps(bytes, check);
-      return bytes.length > bytesAtOnceMax ? inTurns(steps) : atOnce(steps);
+      return bytes.length > bytesAtOnceMax ? runInSlices(steps) : runSync(steps);
     },
   };
 }
