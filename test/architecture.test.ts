@@ -47,7 +47,7 @@ describe('the dependency rule', () => {
     ['delivery/runner.ts', "import { openStore } from '../store/open.ts';"],
     ['delivery/runner.ts', "import { createServer } from 'node:http';"],
     ['delivery/http/transport.ts', "import fastify from 'fastify';"],
-    ['delivery/attempt.ts', "import * as timers from 'node:timers/promises';"],
+    ['delivery/request.ts', "import * as timers from 'node:timers/promises';"],
     ['auth/verify.ts', "import fastify from 'fastify';"],
     ['auth/verify.ts', "import { app } from '../api/app.ts';"],
     ['api/streams.ts', "import { createDispatcher } from '../delivery/dispatcher.ts';"],

@@ -1,37 +1,34 @@
 import type { Health, HealthLimits } from './types.ts';
 
-/** The end of a delivery, as far as the counters of a stream care. */
-export interface HealthEvent {
-  readonly ended: 'delivered' | 'failed';
-  /** Whether the delivery was an open failure record before: a redelivery, or a late result. */
-  readonly wasOpen: boolean;
-}
-
-/** What a delivery's end makes of the counters, and which limit they reach by it. */
-export interface HealthChange {
-  readonly health: Health;
-  readonly reached: 'consecutive' | 'total' | undefined;
-}
-
 /**
- * The rule of docs/http-api.md#failure-counters. A success ends the row of failures and closes the record that was
- * open; a failure opens a record unless one is open already, so none is counted twice.
+ * Returns the counters after a delivery has ended (docs/http-api.md#failure-counters). `wasOpen`:
+ * it was an open failure record before. A success closes that record and resets the consecutive
+ * failures; a failure opens a record unless one is open, so none is counted twice.
  */
-export function nextHealth(health: Health, event: HealthEvent, limits: HealthLimits): HealthChange {
-  if (event.ended === 'delivered') {
-    const total = event.wasOpen ? health.total - 1 : health.total;
-    return { health: { consecutive: 0, total }, reached: undefined };
-  }
-  const consecutive = health.consecutive + 1;
-  const total = event.wasOpen ? health.total : health.total + 1;
-  return { health: { consecutive, total }, reached: reached(consecutive, total, limits) };
+export function nextHealth(
+  { consecutive, total }: Health,
+  ended: 'delivered' | 'failed',
+  wasOpen: boolean,
+): Health {
+  if (ended === 'delivered') return { consecutive: 0, total: wasOpen ? total - 1 : total };
+  return { consecutive: consecutive + 1, total: wasOpen ? total : total + 1 };
 }
 
-function reached(
-  consecutive: number,
-  total: number,
+/** Returns the counters after so many first or test deliveries failed because the stream was disabled. */
+export function healthAfterDisabling(health: Health, failed: number): Health {
+  const { consecutive, total } = health;
+  return failed === 0 ? health : { consecutive: consecutive + failed, total: total + failed };
+}
+
+/** Returns the limit at which the last failure disables the stream; none after a success. */
+export function reachedLimit(
+  { consecutive, total }: Health,
   limits: HealthLimits,
-): HealthChange['reached'] {
+): 'consecutive' | 'total' | undefined {
+  if (consecutive === 0) return undefined;
   if (consecutive >= limits.consecutive) return 'consecutive';
   return total >= limits.total ? 'total' : undefined;
 }
+
+/** The error message of a delivery that failed because its stream was disabled. */
+export const disabledMessage = 'The event stream is disabled';

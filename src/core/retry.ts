@@ -1,103 +1,99 @@
 import type { Millis } from './clock.ts';
 import { redact } from './redact.ts';
 
-/** What came of one attempt, before anything is judged. */
-export type PostResult =
+/** What the exchange saw of one attempt. */
+export type AttemptResult =
   | {
-      readonly kind: 'answered';
+      readonly kind: 'response';
       readonly status: number;
       /** The first 2 KiB of the body, decoded with replacement, without NUL. */
       readonly text: string;
-      /** True when the body went on after `text`; a secret may be cut off at its end then. */
+      /** True when the body goes on after `text`, which may then end within a secret. */
       readonly cut?: boolean;
       readonly retryAfter: string | undefined;
     }
   | {
-      readonly kind: 'broken';
+      readonly kind: 'error';
       readonly cause: TransportErrorKind;
       /** Short, and ours: never a text of the receiver. */
       readonly detail: string | undefined;
     };
 
-/** The words of docs/http-api.md#attempt-errors; `cancelled` is an attempt that the caller itself cut off. */
+/** The causes of docs/http-api.md#attempt-errors; `cancelled` is an attempt that the dispatcher cut off. */
 export type TransportErrorKind =
   'dns' | 'refused' | 'reset' | 'tls' | 'protocol' | 'timeout' | 'blocked address' | 'cancelled';
 
-/** What an attempt means for its delivery. `message` is the error message of docs/http-api.md#attempt-errors. */
-export type Verdict =
-  | { readonly kind: 'delivered'; readonly status: number }
-  | {
-      readonly kind: 'retryable';
-      readonly status: number | undefined;
-      readonly message: string;
-      /** What the receiver asked for, 0 when nothing; at most {@link retryAfterMaxMs}. */
-      readonly retryAfterMs: number;
-    }
-  | { readonly kind: 'permanent'; readonly status: number | undefined; readonly message: string };
-
-/** What is to be done next. */
+/** What the retry rules make of an attempt; `error` is the message of docs/http-api.md#attempt-errors. */
 export type Decision =
-  | { readonly kind: 'delivered' }
-  | { readonly kind: 'retry'; readonly waitMs: number; readonly message: string }
-  | { readonly kind: 'fail'; readonly message: string };
+  | { readonly result: 'delivered'; readonly status: number }
+  /** The next attempt is due after `delayMs`. */
+  | {
+      readonly result: 'retry';
+      readonly status: number | undefined;
+      readonly error: string;
+      readonly delayMs: number;
+    }
+  | { readonly result: 'failed'; readonly status: number | undefined; readonly error: string };
 
 export interface RetryRules {
-  /** The 4xx statuses that are worth another attempt. */
+  /** The waits between the attempts of a cycle: attempt n is followed by `retryDelaysMs[n - 1]`. */
+  readonly retryDelaysMs: readonly number[];
+  /** The 4xx statuses that are retried. */
   readonly retry4xx: readonly number[];
-  /** What must not appear in a message: the stream's secrets in every form they are sent in. */
+  /** Removed from the error message: the stream's secrets in every form they are sent in. */
   readonly secrets: readonly string[];
   /** When the attempt ended; a `Retry-After` with a date counts from it. */
   readonly now: Millis;
 }
 
-/** Judges the result of an attempt by the table of docs/http-api.md#attempt-outcomes. */
-export function classify(result: PostResult, rules: RetryRules): Verdict {
-  if (result.kind === 'broken') return classifyTransportError(result);
-  const { status } = result;
-  if (status >= 200 && status < 300) return { kind: 'delivered', status };
-  const text = redact(result.text, rules.secrets, result.cut === true);
-  const message = text === '' ? String(status) : `${status} - ${text}`;
-  if (!isWorthRetrying(status, rules.retry4xx)) return { kind: 'permanent', status, message };
-  return {
-    kind: 'retryable',
-    status,
-    message,
-    retryAfterMs: retryAfterMs(result.retryAfter, rules.now),
-  };
-}
-
 /**
- * Decides by the schedule. `attempt` is 1-indexed within the cycle; attempt n is followed by
- * `delaysMs[n - 1]`. What the receiver asked for lengthens a wait and never shortens it.
+ * Decides what follows an attempt, by the table of docs/http-api.md#attempt-outcomes and the
+ * schedule. `attempt` is 1-indexed within the cycle.
  */
-export function decide(verdict: Verdict, attempt: number, delaysMs: readonly number[]): Decision {
-  if (verdict.kind === 'delivered') return { kind: 'delivered' };
-  const { message } = verdict;
-  const delayMs = delaysMs[attempt - 1];
-  if (verdict.kind === 'permanent' || delayMs === undefined) return { kind: 'fail', message };
-  return { kind: 'retry', waitMs: Math.max(delayMs, verdict.retryAfterMs), message };
+export function decide(result: AttemptResult, attempt: number, rules: RetryRules): Decision {
+  const nextDelayMs = rules.retryDelaysMs[attempt - 1];
+  return result.kind === 'response'
+    ? decideByStatus(result, nextDelayMs, rules)
+    : decideByCause(result, nextDelayMs);
 }
 
-/** A receiver can hold its own events back by this much at most. */
+/** The longest wait that a receiver can request with `Retry-After`. */
 export const retryAfterMaxMs = 60_000;
 
-function classifyTransportError({
-  cause,
-  detail,
-}: PostResult & { readonly kind: 'broken' }): Verdict {
-  const message = detail === undefined ? cause : `${cause}: ${detail}`;
-  return cause === 'blocked address'
-    ? { kind: 'permanent', status: undefined, message }
-    : { kind: 'retryable', status: undefined, message, retryAfterMs: 0 };
+function decideByStatus(
+  { status, text, cut, retryAfter }: AttemptResult & { readonly kind: 'response' },
+  nextDelayMs: number | undefined,
+  { retry4xx, secrets, now }: RetryRules,
+): Decision {
+  if (status >= 200 && status < 300) return { result: 'delivered', status };
+  const shown = redact(text, secrets, cut === true);
+  const error = shown === '' ? String(status) : `${status} - ${shown}`;
+  if (nextDelayMs === undefined || !isRetryable(status, retry4xx)) {
+    return { result: 'failed', status, error };
+  }
+  // The receiver can lengthen a wait and never shorten it.
+  const delayMs = Math.max(nextDelayMs, retryAfterMs(retryAfter, now));
+  return { result: 'retry', status, error, delayMs };
 }
 
-/** RFC 9110 section 15: what lies outside the five classes is treated as 5xx. */
-function isWorthRetrying(status: number, retry4xx: readonly number[]): boolean {
+function decideByCause(
+  { cause, detail }: AttemptResult & { readonly kind: 'error' },
+  nextDelayMs: number | undefined,
+): Decision {
+  const error = detail === undefined ? cause : `${cause}: ${detail}`;
+  if (nextDelayMs === undefined || cause === 'blocked address') {
+    return { result: 'failed', status: undefined, error };
+  }
+  return { result: 'retry', status: undefined, error, delayMs: nextDelayMs };
+}
+
+/** RFC 9110 section 15: a status outside the five classes is treated as 5xx. */
+function isRetryable(status: number, retry4xx: readonly number[]): boolean {
   if (status >= 400 && status < 500) return retry4xx.includes(status);
   return status < 200 || status >= 500;
 }
 
-/** `Retry-After` (RFC 9110 section 10.2.3) as a wait; 0 for none, the past, or anything else. */
+/** Returns `Retry-After` (RFC 9110 section 10.2.3) as a wait; 0 for none, the past, or anything else. */
 function retryAfterMs(value: string | undefined, now: Millis): number {
   if (value === undefined) return 0;
   const text = value.trim();
@@ -105,7 +101,7 @@ function retryAfterMs(value: string | undefined, now: Millis): number {
   return Math.min(Math.max(waitMs, 0), retryAfterMaxMs);
 }
 
-/** The three forms of RFC 9110 section 5.6.7. Read by hand: `Date.parse` takes far more. */
+/** Parses the three forms of RFC 9110 section 5.6.7; `Date.parse` accepts far more. */
 function httpDate(text: string, now: Millis): Millis | undefined {
   const parts = dateForms.map((form) => form.exec(text)?.groups).find((groups) => groups);
   if (parts === undefined) return undefined;
@@ -118,7 +114,7 @@ function httpDate(text: string, now: Millis): Millis | undefined {
   return at(fullYearOf(Number(year), new Date(now).getUTCFullYear()));
 }
 
-/** Of two digits: the year nearest to now, and of two as near the one ahead. */
+/** Returns the year with these two last digits that is nearest to now, the later one on a tie. */
 function fullYearOf(twoDigits: number, yearNow: number): number {
   const candidate = yearNow - (yearNow % 100) + twoDigits;
   if (candidate - yearNow > 50) return candidate - 100;

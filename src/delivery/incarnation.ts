@@ -1,7 +1,6 @@
 import type { Hint } from '../store/port/hints.ts';
 import type { Node } from '../core/types.ts';
-import type { SettledStream } from '../store/port/settlement.ts';
-import { rowsMore } from './attempt.ts';
+import type { SettledStream, Settlement } from '../store/port/settlement.ts';
 import { type Backlog, backlogOf } from './backlog.ts';
 import { createBackoffs, type Backoffs } from './backoffs.ts';
 import { createDueClaims, type DueClaims } from './prefetch/due-claims.ts';
@@ -15,13 +14,14 @@ import { createDueTimer, type DueTimer } from './prefetch/due-timer.ts';
 import { createPrefetch, type Prefetch } from './prefetch/prefetch.ts';
 import { createOwnership, type Ownership } from './ownership.ts';
 import { createLease, type Lease } from './lease.ts';
+import { rowsAdded } from './outcome.ts';
 import type { StoreRetry } from './store-retry.ts';
 import { createPoll, type Poll } from './prefetch/poll.ts';
 import { createReplays, type Replays } from './replays.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 import type { Runner } from './runner.ts';
 import { createSender, type Sender } from './sender.ts';
-import { createSettler, type SettledPart, type Settler } from './settler.ts';
+import { createSettler, type Settler } from './settler.ts';
 
 export interface DispatcherDeps {
   readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'time' | 'watch'>;
@@ -183,7 +183,7 @@ function createParts(deps: IncarnationDeps, pumped: () => void): Parts {
   const scheduler = schedulerOf(deps, { isShared, parts: () => parts, dispatched: pumped });
   const settler = createSettler({
     ...shared,
-    settled: (runner, settled, part) => settle(runner, settled, part, parts, report),
+    settled: (runner, settlement, settled) => settle(runner, settlement, settled, parts, report),
     batchSettled: () => scheduler.dispatch(),
     abandon: (runner) => ownership.drop(runner),
   });
@@ -279,15 +279,15 @@ const replacedText = ({ id }: Node): string =>
 /** A runner's part of a batch is in the store, or the stream is not this node's any more. */
 function settle(
   runner: Runner,
+  { outcomes, cursor }: Settlement,
   settled: SettledStream,
-  { outcomes, cursor }: SettledPart,
   { ownership, due, replays, scheduler }: Parts,
   report: DispatcherDeps['report'],
 ): void {
   const { tenant, id: stream } = runner;
   // The store may know of a change before which it has to stay, or of a later run.
   const durable = Math.min(cursor, settled.cursor);
-  runner.settled(outcomes.length, sum(outcomes.map(rowsMore)), durable);
+  runner.settled(outcomes.length, sum(outcomes.map(rowsAdded)), durable);
   runner.replayPending -= outcomes.filter(({ kind }) => kind === 'replay').length;
   for (const outcome of outcomes) {
     if (outcome.result === 'retry') due.note(runner, outcome.delayMs);

@@ -1,20 +1,47 @@
 import type { Millis } from '../core/clock.ts';
 import { differWithin } from '../core/subscription.ts';
-import type { Delivery, LogEvent, Offset, Stream } from '../core/types.ts';
+import type {
+  DeliveredEvent,
+  Delivery,
+  DeliveryKind,
+  LogEvent,
+  Offset,
+  Stream,
+} from '../core/types.ts';
 import type { CursorRaise, OwnedStream } from '../store/port/ownership.ts';
-import type { Attempt, RequestTemplate } from './attempt.ts';
+import type { PendingRequest } from './http/transport.ts';
 import { Deque } from '../log/deque.ts';
 import type { DeliverySettings } from './settings.ts';
 import { Pace, type PaceLimits } from './pace.ts';
+import type { RequestTemplate } from './request.ts';
 import type { Expectation, Slot } from './shares.ts';
 import { nextWork, type Work } from './slots.ts';
 import type { Tail } from '../log/tail.ts';
-import { Window } from './window.ts';
+import { Window, type WindowEntry } from './window.ts';
 
-/** An attempt under way, and what it occupies. */
-export interface InFlightAttempt extends Attempt {
+/** An attempt under way: one HTTP request for one event, from its start until it is settled. */
+export interface InFlightAttempt extends WindowEntry {
   readonly runner: Runner;
   readonly slot: Slot;
+  readonly event: DeliveredEvent;
+  readonly kind: DeliveryKind;
+  /** 1-indexed within the cycle. */
+  readonly attempt: number;
+  /** Taken from the log by this runner, not from a row. */
+  readonly fresh: boolean;
+  /** The event's offset; 0 unless {@link fresh}, as it moves no cursor then. */
+  readonly offset: Offset;
+  /** When the event was accepted; `undefined` where this runner did not take it from the log. */
+  readonly publishedAt: Millis | undefined;
+  /** By the clock of this node: receivers check the signature against it. */
+  readonly at: Millis;
+  /** Monotonic start; the wait for a name lookup is added when the attempt ends. */
+  startedMs: number;
+  /** Whether `deliveries` has a row for it, or will have with the next batch. */
+  hasRow: boolean;
+  /** The template that it was sent with; the stream's secrets may have changed since. */
+  template: RequestTemplate | undefined;
+  request: PendingRequest | undefined;
   /** It has been under way for longer than `parkAfterMs`. */
   isSlow: boolean;
   ended: boolean;

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
-import type { PostResult } from '../core/retry.ts';
+import type { AttemptResult } from '../core/retry.ts';
 import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port/time.ts';
-import { outcomeOf, prepareRequest, requestTemplateOf, type Ended } from './attempt.ts';
 import type { Backoffs } from './backoffs.ts';
+import { outcomeOf } from './outcome.ts';
 import type { ResponseKind } from './pace.ts';
 import type { DeliveryReport } from './report.ts';
+import { prepareRequest, requestTemplateOf } from './request.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { InFlightAttempt, Runner } from './runner.ts';
 import { type DeliverySettings, leaseMsOf } from './settings.ts';
@@ -140,7 +141,7 @@ class WebhookSender implements Sender {
     return flight;
   }
 
-  #post(flight: InFlightAttempt): Promise<PostResult> {
+  #post(flight: InFlightAttempt): Promise<AttemptResult> {
     const { runner, event, at } = flight;
     const { settings, transport, report } = this.#deps;
     try {
@@ -151,7 +152,7 @@ class WebhookSender implements Sender {
       // The API lets no stream in that no request can be made of. Should one be there, its
       // deliveries fail where they can be seen, and the other streams go on.
       report({ kind: 'unexpected', error });
-      return Promise.resolve({ kind: 'broken', cause: 'protocol', detail: 'no request' });
+      return Promise.resolve({ kind: 'error', cause: 'protocol', detail: 'no request' });
     }
   }
 
@@ -172,7 +173,7 @@ class WebhookSender implements Sender {
     settler.add(runner, { result: 'parked', event, kind, attempt, hasRow, leaseMs });
   }
 
-  #end(flight: InFlightAttempt, result: PostResult): void {
+  #end(flight: InFlightAttempt, result: AttemptResult): void {
     const { scheduler } = this.#deps;
     const { runner } = flight;
     this.#flights.delete(flight);
@@ -195,7 +196,7 @@ class WebhookSender implements Sender {
     if (answer === 'unanswered' && runner.pace.mustBackOff(settings)) backoffs.begin(runner);
   }
 
-  #settle(flight: InFlightAttempt, result: PostResult): void {
+  #settle(flight: InFlightAttempt, result: AttemptResult): void {
     const { clock, time, settings, settler, report } = this.#deps;
     const { runner } = flight;
     const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
@@ -219,15 +220,15 @@ type Begun = Pick<
   'event' | 'publishedAt' | 'kind' | 'attempt' | 'fresh' | 'hasRow' | 'slot'
 >;
 
-function responseKindOf(result: PostResult): ResponseKind {
-  if (result.kind === 'answered') return 'answered';
+function responseKindOf(result: AttemptResult): ResponseKind {
+  if (result.kind === 'response') return 'answered';
   const isCutOff = result.cause === 'timeout' || result.cause === 'cancelled';
   return isCutOff ? 'cut off' : 'unanswered';
 }
 
 function reportOf(
   { tenant, id: stream }: Runner,
-  outcome: Ended,
+  outcome: ReturnType<typeof outcomeOf>,
   sincePublishedMs: number | undefined,
 ): DeliveryReport {
   return {

@@ -4,22 +4,22 @@ import type { Offset, Node } from '../core/types.ts';
 import type { SerialQueue } from '../core/serial-queue.ts';
 import type { DeliveryStore } from '../store/port/deliveries.ts';
 import type { Outcome, SettledStream, Settlement } from '../store/port/settlement.ts';
-import { rowsMore } from './attempt.ts';
+import { aged, rowsAdded, withoutText } from './outcome.ts';
 import type { StoreRetry } from './store-retry.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 
-/** Records results of all streams, many in one transaction. */
+/** Records the outcomes of all streams, many in one transaction. */
 export interface Settler {
-  /** Results that are not in the store yet. */
+  /** Outcomes that are not in the store yet. */
   readonly unsettled: number;
   add(runner: Runner, outcome: Outcome): void;
-  /** Records now what has gathered. Only for who has the lane. */
+  /** Records the outcomes that have gathered. Call it only within the serial queue. */
   settleNow(): Promise<void>;
-  /** Records results that have waited for so long or longer. Only for who has the lane. */
+  /** Records outcomes that have waited for `waitedMs` or longer. Call it only within the serial queue. */
   settleOld(waitedMs: number): Promise<void>;
-  /** Forgets what is not recorded and records nothing any more. */
+  /** Drops the outcomes that are not recorded, and records no more. */
   close(): void;
 }
 
@@ -31,26 +31,21 @@ export interface SettlerDeps {
   readonly storeRetry: StoreRetry;
   readonly settings: Pick<DeliverySettings, 'settleMs' | 'settleMax' | 'disable'>;
   readonly report: (event: DeliveryReport) => void;
-  /** What became of a runner's part of a batch. */
-  readonly settled: (runner: Runner, settled: SettledStream, part: SettledPart) => void;
-  /** The results of one batch are in the store. */
+  /** A runner's part of a batch is in the store, or the stream is not this node's any more. */
+  readonly settled: (runner: Runner, settlement: Settlement, settled: SettledStream) => void;
+  /** All of a batch is in the store. */
   readonly batchSettled: () => void;
-  /** The store refuses a result whatever it says: the stream must be left alone. */
+  /** The store refuses an outcome even without its text: the stream must be dropped. */
   readonly abandon: (runner: Runner) => void;
 }
 
-/** What of a batch belongs to one runner. */
-export interface SettledPart {
-  readonly cursor: Offset;
-  readonly outcomes: readonly Outcome[];
-}
-
-interface Result {
+/** An outcome that is not in the store yet. */
+interface Unsettled {
   readonly runner: Runner;
   readonly outcome: Outcome;
   /** Monotonic: the durations in the outcome count to here. */
   readonly addedMs: number;
-  /** On the last result of its runner in a batch: how far this and all before it bring it. */
+  /** On the last one of its runner in a batch: the cursor that this and all before it lead to. */
   cursor: Offset | undefined;
 }
 
@@ -60,14 +55,14 @@ export function createSettler(deps: SettlerDeps): Settler {
 }
 
 /**
- * One batch at a time. What is in a batch and its number do not change once it was sent, but for how
- * long ago it was, so that
- * the same batch can be repeated after a commit whose answer was lost; later results go to the
- * next. A batch that is refused for its content is halved until the culprit stands alone.
+ * Records one batch at a time. The content of a batch and its number do not change once it was sent,
+ * except for how long ago it was: so it can be repeated after a commit whose result was lost. Later
+ * outcomes go to the next batch. A batch that is refused for its content is halved until the culprit
+ * is alone in it.
  */
 class BatchSettler implements Settler {
   readonly #deps: SettlerDeps;
-  #gathered: Result[] = [];
+  #gathered: Unsettled[] = [];
   /** When the first of them was added. */
   #gatheredSinceMs = 0;
   #unsettled = 0;
@@ -89,7 +84,7 @@ class BatchSettler implements Settler {
     if (this.#isClosed) return;
     this.#unsettled += 1;
     runner.unsettled += 1;
-    runner.rowsPending += rowsMore(outcome);
+    runner.rowsPending += rowsAdded(outcome);
     const addedMs = this.#deps.clock.elapsedMs();
     if (this.#gathered.length === 0) this.#gatheredSinceMs = addedMs;
     this.#gathered.push({ runner, outcome, addedMs, cursor: undefined });
@@ -98,11 +93,11 @@ class BatchSettler implements Settler {
 
   async settleNow(): Promise<void> {
     this.#isScheduled = false;
-    const results = closeBatch(this.#gathered);
+    const batch = closeBatch(this.#gathered);
     this.#gathered = [];
-    for (const { runner } of results) runner.recording += 1;
-    if (results.length > 0) await this.#record(results);
-    for (const { runner } of results) runner.recording -= 1;
+    for (const { runner } of batch) runner.recording += 1;
+    if (batch.length > 0) await this.#record(batch);
+    for (const { runner } of batch) runner.recording -= 1;
     this.#plan();
   }
 
@@ -134,54 +129,45 @@ class BatchSettler implements Settler {
     void this.#deps.serialQueue(() => this.settleNow());
   }
 
-  /** Sends a batch, or what is left of it, until it is in the store. */
-  async #record(results: readonly Result[]): Promise<void> {
+  /** Sends a batch, or a part of it, until it is in the store. */
+  async #record(batch: readonly Unsettled[]): Promise<void> {
     const { node, clock, deliveries, storeRetry, settings } = this.#deps;
-    const present = results.filter(({ runner }) => runner.state !== 'gone');
-    this.#unsettled -= results.length - present.length;
+    const present = batch.filter(({ runner }) => runner.state !== 'gone');
+    this.#unsettled -= batch.length - present.length;
     if (present.length === 0) return;
     this.#batch += 1;
-    const batch = { node, batch: this.#batch, limits: settings.disable };
-    const gathered = gatheredOf(present);
-    let sent: ReadonlyMap<Runner, SettledPart> = new Map();
+    const number = this.#batch;
+    const parts = partsOf(present);
+    let settlements: Settlement[] = [];
     try {
-      const { streams } = await storeRetry.run(() => {
-        sent = partsOf(gathered, clock.elapsedMs());
-        const settlements = [...sent].map(([runner, part]) => settlementOf(runner, part));
-        return deliveries.settle({ ...batch, settlements });
+      const settled = await storeRetry.run(() => {
+        const nowMs = clock.elapsedMs();
+        settlements = parts.map(([runner, part]) => settlementOf(runner, part, nowMs));
+        return deliveries.settle(node, number, settlements, settings.disable);
       });
-      this.#notify(sent, streams, present.length);
+      this.#unsettled -= present.length;
+      this.#deps.report({ kind: 'settled', outcomes: present.length });
+      for (const [index, [runner]] of parts.entries()) {
+        const settlement = settlements[index];
+        const stream = settled[index];
+        if (settlement && stream) this.#deps.settled(runner, settlement, stream);
+      }
+      this.#deps.batchSettled();
     } catch (error) {
       if (!(error instanceof StoreContentRefused)) throw error;
       await this.#recordHalves(present, error);
     }
   }
 
-  #notify(
-    parts: ReadonlyMap<Runner, SettledPart>,
-    streams: readonly SettledStream[],
-    outcomes: number,
-  ): void {
-    this.#unsettled -= outcomes;
-    this.#deps.report({ kind: 'settled', outcomes });
-    let index = 0;
-    for (const [runner, part] of parts) {
-      const settled = streams[index];
-      index += 1;
-      if (settled !== undefined) this.#deps.settled(runner, settled, part);
-    }
-    this.#deps.batchSettled();
-  }
-
-  async #recordHalves(results: readonly Result[], error: StoreContentRefused): Promise<void> {
-    const [culprit, ...others] = results;
+  async #recordHalves(batch: readonly Unsettled[], error: StoreContentRefused): Promise<void> {
+    const [culprit, ...others] = batch;
     if (culprit !== undefined && others.length === 0) return this.#recordPlain(culprit, error);
-    const middle = Math.ceil(results.length / 2);
-    await this.#record(results.slice(0, middle));
-    await this.#record(results.slice(middle));
+    const middle = Math.ceil(batch.length / 2);
+    await this.#record(batch.slice(0, middle));
+    await this.#record(batch.slice(middle));
   }
 
-  async #recordPlain(culprit: Result, error: StoreContentRefused): Promise<void> {
+  async #recordPlain(culprit: Unsettled, error: StoreContentRefused): Promise<void> {
     const { runner, outcome } = culprit;
     const about = { tenant: runner.tenant, stream: runner.id, eventId: outcome.event.id, error };
     const plain = withoutText(outcome);
@@ -196,74 +182,32 @@ class BatchSettler implements Settler {
   }
 }
 
-/** Fixes how far the results bring the cursors: all that has ended is in this batch or before. */
-function closeBatch(results: Result[]): Result[] {
-  const last = new Map<Runner, Result>();
-  for (const result of results) last.set(result.runner, result);
-  for (const [runner, result] of last) result.cursor = runner.cursor();
-  return results;
+/** Sets the cursors of a batch: every outcome so far is in this batch or in one before. */
+function closeBatch(batch: Unsettled[]): Unsettled[] {
+  const last = new Map<Runner, Unsettled>();
+  for (const unsettled of batch) last.set(unsettled.runner, unsettled);
+  for (const [runner, unsettled] of last) unsettled.cursor = runner.cursor();
+  return batch;
 }
 
-/** What of a batch belongs to one runner, with its times as they were when they were added. */
-interface Gathered {
-  cursor: Offset;
-  readonly results: Result[];
-}
-
-/** By runner, in the order in which the attempts ended. */
-function gatheredOf(results: readonly Result[]): Map<Runner, Gathered> {
-  const gathered = new Map<Runner, Gathered>();
-  for (const result of results) {
-    const { runner, cursor } = result;
-    const part = gathered.get(runner);
-    // Without its last result the cursor of the runner stays where the store has it.
-    if (part === undefined) {
-      gathered.set(runner, { cursor: cursor ?? runner.window.durable, results: [result] });
-    } else {
-      part.cursor = cursor ?? part.cursor;
-      part.results.push(result);
-    }
-  }
-  return gathered;
-}
-
-/**
- * The same with durations that count from now: all that differs when a batch is sent again after an
- * outage. The store makes instants of them by its own clock.
- */
-function partsOf(
-  gathered: ReadonlyMap<Runner, Gathered>,
-  nowMs: number,
-): ReadonlyMap<Runner, SettledPart> {
-  const parts = new Map<Runner, SettledPart>();
-  for (const [runner, { cursor, results }] of gathered) {
-    const outcomes = results.map(({ outcome, addedMs }) => aged(outcome, nowMs - addedMs));
-    parts.set(runner, { cursor, outcomes });
+/** Returns the parts of a batch by runner, each with its cursor on its last outcome. */
+function partsOf(batch: readonly Unsettled[]): [Runner, Unsettled[]][] {
+  const parts = [...Map.groupBy(batch, ({ runner }) => runner)];
+  for (const [runner, part] of parts) {
+    const last = part.at(-1);
+    // Without the last outcome of the runner the cursor stays where it is in the store.
+    if (last !== undefined) last.cursor ??= runner.window.durable;
   }
   return parts;
 }
 
-/** The outcome as it is told so much later. */
-function aged(outcome: Outcome, waitedMs: number): Outcome {
-  if (outcome.result === 'parked') {
-    return { ...outcome, leaseMs: Math.max(0, outcome.leaseMs - waitedMs) };
-  }
-  const agoMs = outcome.agoMs + waitedMs;
-  if (outcome.result !== 'retry') return { ...outcome, agoMs };
-  return { ...outcome, agoMs, delayMs: Math.max(0, outcome.delayMs - waitedMs) };
-}
-
-function settlementOf(runner: Runner, part: SettledPart): Settlement {
-  const { tenant, id: stream, epoch, run } = runner;
-  return { tenant, stream, epoch, run, version: runner.stream.version, ...part };
-}
-
 /**
- * With what is ours of the error message: the status, or the word before the detail. `undefined`
- * when there is nothing more to leave out.
+ * Returns the settlement of a part. Its durations count from now, which is all that differs when a
+ * batch is sent again after an outage; the store makes instants of them by its own clock.
  */
-function withoutText(outcome: Outcome): Outcome | undefined {
-  if (!('error' in outcome)) return undefined;
-  const error = /^[a-z0-9 ]*/.exec(outcome.error)?.[0].trim() ?? '';
-  return error === outcome.error ? undefined : { ...outcome, error };
+function settlementOf(runner: Runner, part: readonly Unsettled[], nowMs: number): Settlement {
+  const { tenant, id: stream, epoch, run } = runner;
+  const cursor = part.at(-1)?.cursor ?? 0;
+  const outcomes = part.map(({ outcome, addedMs }) => aged(outcome, nowMs - addedMs));
+  return { tenant, stream, epoch, run, version: runner.stream.version, cursor, outcomes };
 }

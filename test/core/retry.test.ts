@@ -1,92 +1,97 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { classify, decide, type PostResult, type Verdict } from '../../src/core/retry.ts';
+import { decide, type AttemptResult, type Decision } from '../../src/core/retry.ts';
 
 const now = Date.UTC(2026, 2, 1, 9, 30, 0);
-const rules = { retry4xx: [408, 429], secrets: ['topsecret'], now };
-const delaysMs = [1000, 2000, 4000];
+const retryDelaysMs = [1000, 2000, 4000];
+const rules = { retryDelaysMs, retry4xx: [408, 429], secrets: ['topsecret'], now };
+/** A schedule that adds nothing to what the receiver requests. */
+const withoutDelay = { ...rules, retryDelaysMs: [0] };
 
-function answered(status: number, text = '', retryAfter?: string): PostResult {
-  return { kind: 'answered', status, text, retryAfter };
+function responseOf(status: number, text = '', retryAfter?: string): AttemptResult {
+  return { kind: 'response', status, text, retryAfter };
 }
 
-describe('the result of an attempt', () => {
-  test('is a delivery with any 2xx', () => {
+describe('decide', () => {
+  test('any 2xx is delivered', () => {
     for (let status = 200; status < 300; status++) {
-      assert.deepEqual(classify(answered(status, 'ok'), rules), { kind: 'delivered', status });
+      const decision = decide(responseOf(status, 'ok'), 1, rules);
+      assert.deepEqual(decision, { result: 'delivered', status });
     }
   });
 
-  test('is permanent with any 3xx, and with any 4xx that is not listed', () => {
+  test('any 3xx, and any 4xx that is not listed, fails at once', () => {
     for (let status = 300; status < 500; status++) {
-      const kind = [408, 429].includes(status) ? 'retryable' : 'permanent';
-      assert.equal(classify(answered(status), rules).kind, kind, String(status));
+      const result = [408, 429].includes(status) ? 'retry' : 'failed';
+      assert.equal(decide(responseOf(status), 1, rules).result, result, String(status));
     }
-    const permanent = { kind: 'permanent', status: 404, message: '404 - gone fishing' };
-    assert.deepEqual(classify(answered(404, 'gone fishing'), rules), permanent);
+    const failed = { result: 'failed', status: 404, error: '404 - gone fishing' };
+    assert.deepEqual(decide(responseOf(404, 'gone fishing'), 1, rules), failed);
   });
 
-  test('goes by the list of the operator for 4xx, and by nothing else', () => {
-    assert.equal(classify(answered(404), { ...rules, retry4xx: [404] }).kind, 'retryable');
-    assert.equal(classify(answered(429), { ...rules, retry4xx: [] }).kind, 'permanent');
-    assert.equal(classify(answered(301), { ...rules, retry4xx: [301] }).kind, 'permanent');
+  test('a 4xx is retried exactly when the operator lists it, other statuses are not affected', () => {
+    const resultWith = (status: number, retry4xx: number[]): Decision['result'] =>
+      decide(responseOf(status), 1, { ...rules, retry4xx }).result;
+    assert.equal(resultWith(404, [404]), 'retry');
+    assert.equal(resultWith(429, []), 'failed');
+    assert.equal(resultWith(301, [301]), 'failed');
   });
 
-  test('is retryable with any 5xx, and with what is no status at all', () => {
+  test('any 5xx, and any number that is no status, is retried', () => {
     for (const status of [500, 501, 503, 511, 599, 600, 999]) {
-      assert.equal(classify(answered(status), rules).kind, 'retryable', String(status));
+      assert.equal(decide(responseOf(status), 1, rules).result, 'retry', String(status));
     }
   });
 
-  test('is retryable when the connection broke, in the words of the contract', () => {
+  test('a transport error is retried, with the cause and the detail as its message', () => {
     const causes = ['dns', 'refused', 'reset', 'tls', 'protocol', 'timeout', 'cancelled'] as const;
     for (const cause of causes) {
-      assert.deepEqual(classify({ kind: 'broken', cause, detail: undefined }, rules), {
-        kind: 'retryable',
+      assert.deepEqual(decide({ kind: 'error', cause, detail: undefined }, 1, rules), {
+        result: 'retry',
         status: undefined,
-        message: cause,
-        retryAfterMs: 0,
+        error: cause,
+        delayMs: 1000,
       });
-      const detailed = classify({ kind: 'broken', cause, detail: 'why' }, rules);
-      assert.equal(detailed.kind === 'retryable' && detailed.message, `${cause}: why`);
+      const detailed = decide({ kind: 'error', cause, detail: 'why' }, 1, rules);
+      assert.equal(detailed.result === 'retry' && detailed.error, `${cause}: why`);
     }
   });
 
-  test('is permanent when the address is blocked', () => {
+  test('a blocked address fails at once', () => {
     const detail = '127.0.0.1 (LEAT_EGRESS_ALLOW)';
-    assert.deepEqual(classify({ kind: 'broken', cause: 'blocked address', detail }, rules), {
-      kind: 'permanent',
+    assert.deepEqual(decide({ kind: 'error', cause: 'blocked address', detail }, 1, rules), {
+      result: 'failed',
       status: undefined,
-      message: 'blocked address: 127.0.0.1 (LEAT_EGRESS_ALLOW)',
+      error: 'blocked address: 127.0.0.1 (LEAT_EGRESS_ALLOW)',
     });
   });
 
-  test('has a message of status and text, or of the status alone', () => {
-    const message = (result: PostResult): string | undefined => {
-      const verdict = classify(result, rules);
-      return verdict.kind === 'delivered' ? undefined : verdict.message;
+  test('the error message is the status and the redacted text, or the status alone', () => {
+    const error = (result: AttemptResult): string | undefined => {
+      const decision = decide(result, 1, rules);
+      return decision.result === 'delivered' ? undefined : decision.error;
     };
-    assert.equal(message(answered(503, 'busy')), '503 - busy');
-    assert.equal(message(answered(503)), '503');
-    assert.equal(message(answered(400, 'not topsecret')), '400 - not ***');
+    assert.equal(error(responseOf(503, 'busy')), '503 - busy');
+    assert.equal(error(responseOf(503)), '503');
+    assert.equal(error(responseOf(400, 'not topsecret')), '400 - not ***');
     assert.equal(
-      message({ ...answered(503, 'token tops'), cut: true } as PostResult),
+      error({ ...responseOf(503, 'token tops'), cut: true } as AttemptResult),
       '503 - token ***',
     );
-    assert.equal(message(answered(503, 'token tops')), '503 - token tops');
+    assert.equal(error(responseOf(503, 'token tops')), '503 - token tops');
   });
 
-  test('keeps the status out of the redaction', () => {
-    const verdict = classify(answered(503, 'code 503'), { ...rules, secrets: ['503'] });
-    assert.equal(verdict.kind === 'retryable' && verdict.message, '503 - code ***');
+  test('the status is not redacted', () => {
+    const decision = decide(responseOf(503, 'code 503'), 1, { ...rules, secrets: ['503'] });
+    assert.equal(decision.result === 'retry' && decision.error, '503 - code ***');
   });
 });
 
 describe('Retry-After', () => {
   const wait = (retryAfter: string | undefined, at = now): number => {
-    const verdict = classify(answered(503, '', retryAfter), { ...rules, now: at });
-    return verdict.kind === 'retryable' ? verdict.retryAfterMs : -1;
+    const decision = decide(responseOf(503, '', retryAfter), 1, { ...withoutDelay, now: at });
+    return decision.result === 'retry' ? decision.delayMs : -1;
   };
   const cases: [value: string | undefined, waitMs: number][] = [
     [undefined, 0],
@@ -122,19 +127,19 @@ describe('Retry-After', () => {
     ['01 Mar 2026 09:30:05 GMT', 0],
   ];
   for (const [value, waitMs] of cases) {
-    test(`${JSON.stringify(value)} asks for ${waitMs} ms`, () => {
+    test(`${JSON.stringify(value)} requests a wait of ${waitMs} ms`, () => {
       assert.equal(wait(value), waitMs);
     });
   }
 
-  test('of two digits for the year is of the year nearest to now', () => {
+  test('a year of two digits is the one nearest to now', () => {
     const newYearsEve = Date.UTC(2099, 11, 31, 23, 59, 58);
     assert.equal(wait('Thursday, 31-Dec-99 23:59:59 GMT', newYearsEve), 1000);
     assert.equal(wait('Friday, 01-Jan-00 00:00:00 GMT', newYearsEve), 2000);
     assert.equal(wait('Thursday, 31-Dec-99 23:59:59 GMT', newYearsEve + 3000), 0);
   });
 
-  test('is a wait of 0 to 60 s, whatever it says', () => {
+  test('any value is a wait of 0 to 60 s', () => {
     const value = fc.oneof(
       fc.string(),
       fc.integer().map(String),
@@ -149,7 +154,7 @@ describe('Retry-After', () => {
     );
   });
 
-  test('with a date is the time until then', () => {
+  test('a date is a wait until then', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 4_000_000_000 }),
@@ -162,59 +167,59 @@ describe('Retry-After', () => {
     );
   });
 
-  test('counts on retried answers alone', () => {
-    const verdict = classify(answered(404, '', '7'), rules);
-    assert.deepEqual(verdict, { kind: 'permanent', status: 404, message: '404' });
+  test('it has no effect on a response that is not retried', () => {
+    const decision = decide(responseOf(404, '', '7'), 1, rules);
+    assert.deepEqual(decision, { result: 'failed', status: 404, error: '404' });
   });
 });
 
-describe('the decision', () => {
-  const retryable: Verdict = { kind: 'retryable', status: 503, message: '503', retryAfterMs: 0 };
+describe('the retry schedule', () => {
+  const busy = responseOf(503);
 
-  test('follows the schedule: after 1, 2 and 4 s, then it has failed', () => {
-    const decisions = [1, 2, 3, 4].map((attempt) => decide(retryable, attempt, delaysMs));
+  test('attempts follow after 1, 2 and 4 s, then the delivery has failed', () => {
+    const decisions = [1, 2, 3, 4].map((attempt) => decide(busy, attempt, rules));
     assert.deepEqual(decisions, [
-      { kind: 'retry', waitMs: 1000, message: '503' },
-      { kind: 'retry', waitMs: 2000, message: '503' },
-      { kind: 'retry', waitMs: 4000, message: '503' },
-      { kind: 'fail', message: '503' },
+      { result: 'retry', status: 503, error: '503', delayMs: 1000 },
+      { result: 'retry', status: 503, error: '503', delayMs: 2000 },
+      { result: 'retry', status: 503, error: '503', delayMs: 4000 },
+      { result: 'failed', status: 503, error: '503' },
     ]);
   });
 
-  test('is to fail at once when there are no delays or the verdict is permanent', () => {
-    assert.deepEqual(decide(retryable, 1, []), { kind: 'fail', message: '503' });
-    const permanent: Verdict = { kind: 'permanent', status: 404, message: '404' };
-    assert.deepEqual(decide(permanent, 1, delaysMs), { kind: 'fail', message: '404' });
+  test('without delays, or with a status that is not retried, the first attempt is the last', () => {
+    const failed = { result: 'failed', status: 503, error: '503' };
+    assert.deepEqual(decide(busy, 1, { ...rules, retryDelaysMs: [] }), failed);
+    const notFound = { result: 'failed', status: 404, error: '404' };
+    assert.deepEqual(decide(responseOf(404), 1, rules), notFound);
   });
 
-  test('is delivered on any attempt', () => {
-    assert.deepEqual(decide({ kind: 'delivered', status: 200 }, 4, delaysMs), {
-      kind: 'delivered',
-    });
+  test('a 2xx is delivered on any attempt', () => {
+    const decision = decide(responseOf(200), 4, rules);
+    assert.deepEqual(decision, { result: 'delivered', status: 200 });
   });
 
-  test('is lengthened by what the receiver asked for, never shortened', () => {
-    const asking = (retryAfterMs: number): Verdict => ({ ...retryable, retryAfterMs });
-    const waitMs = (verdict: Verdict, attempt: number): number => {
-      const decision = decide(verdict, attempt, delaysMs);
-      return decision.kind === 'retry' ? decision.waitMs : -1;
+  test('Retry-After lengthens a wait and never shortens it', () => {
+    const waitMs = (seconds: number, attempt: number): number => {
+      const decision = decide(responseOf(503, '', String(seconds)), attempt, rules);
+      return decision.result === 'retry' ? decision.delayMs : -1;
     };
-    assert.equal(waitMs(asking(3000), 1), 3000);
-    assert.equal(waitMs(asking(3000), 3), 4000);
-    assert.equal(waitMs(asking(60_000), 4), -1, 'no attempt more than the schedule has');
+    assert.equal(waitMs(3, 1), 3000);
+    assert.equal(waitMs(3, 3), 4000);
+    assert.equal(waitMs(60, 4), -1, 'no attempt more than the schedule has');
     fc.assert(
-      fc.property(fc.nat(60_000), fc.integer({ min: 1, max: 3 }), (retryAfterMs, attempt) => {
-        const delayMs = delaysMs[attempt - 1] ?? 0;
-        assert.equal(waitMs(asking(retryAfterMs), attempt), Math.max(delayMs, retryAfterMs));
+      fc.property(fc.nat(60), fc.integer({ min: 1, max: 3 }), (seconds, attempt) => {
+        const delayMs = retryDelaysMs[attempt - 1] ?? 0;
+        assert.equal(waitMs(seconds, attempt), Math.max(delayMs, seconds * 1000));
       }),
     );
   });
 
-  test('makes as many attempts as there are delays, and one', () => {
+  test('a cycle has one attempt more than there are delays', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(10_000), { maxLength: 20 }), (delays) => {
         let attempt = 1;
-        while (decide(retryable, attempt, delays).kind === 'retry') attempt++;
+        const withDelays = { ...rules, retryDelaysMs: delays };
+        while (decide(busy, attempt, withDelays).result === 'retry') attempt++;
         assert.equal(attempt, delays.length + 1);
       }),
     );

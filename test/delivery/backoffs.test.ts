@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { PostResult } from '../../src/core/retry.ts';
+import type { AttemptResult } from '../../src/core/retry.ts';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
 import { addTenant, newId } from '../store/contract/fixture.ts';
 import { createDeliveryScene } from './fixture.ts';
 
-const refused: PostResult = { kind: 'broken', cause: 'refused', detail: 'ECONNREFUSED' };
-const unresolved: PostResult = { kind: 'broken', cause: 'dns', detail: 'ETIMEOUT' };
+const refused: AttemptResult = { kind: 'error', cause: 'refused', detail: 'ECONNREFUSED' };
+const unresolved: AttemptResult = { kind: 'error', cause: 'dns', detail: 'ETIMEOUT' };
 
 /** 16 slots per stream, 4 of them while its receiver does not respond, and pauses of 250 ms. */
 async function sceneOf(t: TestContext, given: Partial<DeliverySettings> = {}) {
-  const results = new Map<string, (n: number) => PostResult | undefined>();
+  const results = new Map<string, (n: number) => AttemptResult | undefined>();
   const sent = new Map<string, number>();
   const scene = await createDeliveryScene(t, {
     settings: {
@@ -36,7 +36,7 @@ async function sceneOf(t: TestContext, given: Partial<DeliverySettings> = {}) {
   return {
     scene,
     /** The n-th attempt to the stream, from 1, ends like this; without a result it stays open. */
-    respond: ({ id }: Stream, resultOf: (n: number) => PostResult | undefined) => {
+    respond: ({ id }: Stream, resultOf: (n: number) => AttemptResult | undefined) => {
       results.set(id, resultOf);
     },
     sentTo,
@@ -59,8 +59,8 @@ describe('a stream whose receiver does not respond', () => {
   for (const [name, result] of [
     ['cannot be resolved', unresolved],
     ['refuses connections', refused],
-    ['resets connections', { kind: 'broken', cause: 'reset', detail: undefined }],
-    ['is a blocked address', { kind: 'broken', cause: 'blocked address', detail: undefined }],
+    ['resets connections', { kind: 'error', cause: 'reset', detail: undefined }],
+    ['is a blocked address', { kind: 'error', cause: 'blocked address', detail: undefined }],
   ] as const) {
     test(`begins few attempts a second, whatever waits: its receiver ${name}`, async (t) => {
       const { scene, respond, sentTo } = await sceneOf(t);

@@ -137,7 +137,7 @@ describe('an event that is appended', () => {
         watch: (listener) => store.watch((hint) => !away && listener(hint)),
         deliveries: {
           ...store.deliveries,
-          settle: (batch) => (away ? scene.unavailable() : store.deliveries.settle(batch)),
+          settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
         },
       }),
     });
@@ -512,7 +512,7 @@ describe('the bounds of a stream', () => {
         ...store,
         deliveries: {
           ...store.deliveries,
-          settle: (batch) => (refuse ? scene.unavailable() : store.deliveries.settle(batch)),
+          settle: (...args) => (refuse ? scene.unavailable() : store.deliveries.settle(...args)),
         },
       }),
     });
@@ -537,7 +537,7 @@ describe('the bounds of a stream', () => {
         ...store,
         deliveries: {
           ...store.deliveries,
-          settle: (batch) => (away ? scene.unavailable() : store.deliveries.settle(batch)),
+          settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
         },
       }),
     });
@@ -985,7 +985,7 @@ describe('ending', () => {
         ...store,
         deliveries: {
           ...store.deliveries,
-          settle: (batch) => (away ? scene.unavailable() : store.deliveries.settle(batch)),
+          settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
         },
       }),
     });
@@ -1008,9 +1008,9 @@ describe('ending', () => {
         ...store,
         deliveries: {
           ...store.deliveries,
-          settle: (batch) => {
+          settle: (...args) => {
             if (killed) asked += 1;
-            return store.deliveries.settle(batch);
+            return store.deliveries.settle(...args);
           },
         },
       }),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
-import type { PostResult } from '../../src/core/retry.ts';
+import type { AttemptResult } from '../../src/core/retry.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
 import { addTenant, newEvent, newId } from '../store/contract/fixture.ts';
@@ -220,7 +220,7 @@ describe('bodies under way', () => {
     await publishLarge(world, scene.tenant, 1);
     for (const { id } of streams) hanging.add(id);
     let most = 0;
-    const watch = async (rounds: number, end: PostResult): Promise<void> => {
+    const watch = async (rounds: number, end: AttemptResult): Promise<void> => {
       for (let round = 0; round < rounds; round += 1) {
         most = Math.max(most, scene.dispatcher.state().inFlightBytes);
         for (const post of scene.transport.open) post.end(end);

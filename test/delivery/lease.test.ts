@@ -128,7 +128,7 @@ describe('the share of a node', () => {
     const ask = { take: 10, claim: 1, ...waitRule };
     assert.deepEqual(await scene.store.ownership.claim(other, ask), []);
     for (const post of hanging)
-      post.end({ kind: 'answered', status: 204, text: '', retryAfter: undefined });
+      post.end({ kind: 'response', status: 204, text: '', retryAfter: undefined });
     await scene.clock.advance(settings.settleMs);
     const taken = await scene.store.ownership.claim(other, { ...ask, claim: 2 });
     assert.equal(taken.length, 2);

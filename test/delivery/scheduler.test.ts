@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
-import type { PostResult } from '../../src/core/retry.ts';
+import type { AttemptResult } from '../../src/core/retry.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, ok, type ScriptedPost } from '../helpers/transport.ts';
 import { addTenant } from '../store/contract/fixture.ts';
 import { createDeliveryScene } from './fixture.ts';
 
-type Behaviour = 'hang' | 'busy' | PostResult;
+type Behaviour = 'hang' | 'busy' | AttemptResult;
 
 async function sceneOf(t: TestContext, given: Partial<DeliverySettings>) {
   const behaviour = new Map<string, Behaviour>();

@@ -2,20 +2,32 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
-import type { Outcome, SettleResult, SettleBatch } from '../../src/store/port/settlement.ts';
+import type { Outcome } from '../../src/store/port/settlement.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { answered, ok, type ScriptedTransport } from '../helpers/transport.ts';
 import { createDeliveryScene, settings, type DeliveryScene } from './fixture.ts';
 
-type Settle = (batch: SettleBatch, store: Store) => Promise<SettleResult>;
+type SettleArgs = Parameters<Store['deliveries']['settle']>;
+type Settle = (args: SettleArgs, store: Store) => ReturnType<Store['deliveries']['settle']>;
+
+interface Batch {
+  readonly node: SettleArgs[0];
+  readonly number: SettleArgs[1];
+  readonly settlements: SettleArgs[2];
+  readonly limits: SettleArgs[3];
+}
+
+function batchOf([node, number, settlements, limits]: SettleArgs): Batch {
+  return { node, number, settlements, limits };
+}
 
 /** A scene whose batches go through `settle`, and the batches that it saw. */
 async function settlerScene(
   t: TestContext,
   respond: ScriptedTransport['respond'],
-  settle: Settle = (batch, store) => store.deliveries.settle(batch),
-): Promise<{ scene: DeliveryScene; batches: SettleBatch[] }> {
-  const batches: SettleBatch[] = [];
+  settle: Settle = (args, store) => store.deliveries.settle(...args),
+): Promise<{ scene: DeliveryScene; batches: Batch[] }> {
+  const batches: Batch[] = [];
   const scene = await createDeliveryScene(t, {
     respond,
     settings: { streamConcurrency: 32, concurrency: 64 },
@@ -23,9 +35,9 @@ async function settlerScene(
       ...store,
       deliveries: {
         ...store.deliveries,
-        settle: (batch) => {
-          batches.push(structuredClone(batch));
-          return settle(batch, store);
+        settle: (...args) => {
+          batches.push(structuredClone(batchOf(args)));
+          return settle(args, store);
         },
       },
     }),
@@ -33,7 +45,7 @@ async function settlerScene(
   return { scene, batches };
 }
 
-const outcomesOf = (batch: SettleBatch | undefined) =>
+const outcomesOf = (batch: Batch | undefined) =>
   batch?.settlements.flatMap(({ outcomes }) => outcomes) ?? [];
 
 async function failures(scene: DeliveryScene, stream: Stream) {
@@ -98,7 +110,7 @@ describe('results', () => {
 
 const ageOf = (outcome: Outcome): number => ('agoMs' in outcome ? outcome.agoMs : 0);
 
-function timeless(batch: SettleBatch | undefined): object {
+function timeless(batch: Batch | undefined): object {
   const settlements = batch?.settlements.map((settlement) => ({
     ...settlement,
     outcomes: settlement.outcomes.map((outcome) => ({ ...outcome, agoMs: 0 })),
@@ -112,8 +124,8 @@ describe('a batch whose commit fails', () => {
     const { scene, batches } = await settlerScene(
       t,
       () => ok,
-      (batch, store) =>
-        away ? Promise.reject(new StoreUnavailable('away')) : store.deliveries.settle(batch),
+      (args, store) =>
+        away ? Promise.reject(new StoreUnavailable('away')) : store.deliveries.settle(...args),
     );
     const stream = await scene.addStream();
     await scene.start();
@@ -125,7 +137,7 @@ describe('a batch whose commit fails', () => {
     const tries = batches.length;
     assert.ok(tries > 3);
     assert.ok(tries < 20, `${tries} tries within 5 s`);
-    assert.ok(batches.every((batch) => batch.batch === 1));
+    assert.ok(batches.every(({ number }) => number === 1));
     for (const batch of batches) assert.deepEqual(timeless(batch), timeless(batches[0]));
     // All that differs is how long ago it was.
     const ages = batches.map((batch) => outcomesOf(batch).map((outcome) => ageOf(outcome)));
@@ -136,7 +148,7 @@ describe('a batch whose commit fails', () => {
     away = false;
     await scene.clock.advance(5000);
     assert.equal(await scene.cursor(stream), 4);
-    assert.deepEqual([...new Set(batches.map(({ batch }) => batch))], [1, 2]);
+    assert.deepEqual([...new Set(batches.map(({ number }) => number))], [1, 2]);
   });
 
   test('counts once when only its answer was lost', async (t) => {
@@ -144,10 +156,10 @@ describe('a batch whose commit fails', () => {
     const { scene } = await settlerScene(
       t,
       () => answered(400),
-      async (batch, store) => {
-        const answer = await store.deliveries.settle(batch);
+      async (args, store) => {
+        const settled = await store.deliveries.settle(...args);
         if (losing) throw new StoreUnavailable('the connection is gone');
-        return answer;
+        return settled;
       },
     );
     const stream = await scene.addStream();
@@ -166,11 +178,13 @@ describe('a batch that is refused for its content', () => {
   const poison = 'poison';
   const refusing =
     (isRefused: (error: string) => boolean): Settle =>
-    (batch, store) => {
-      const errors = outcomesOf(batch).map((outcome) => ('error' in outcome ? outcome.error : ''));
+    (args, store) => {
+      const errors = outcomesOf(batchOf(args)).map((outcome) =>
+        'error' in outcome ? outcome.error : '',
+      );
       return errors.some(isRefused)
         ? Promise.reject(new StoreContentRefused('a text'))
-        : store.deliveries.settle(batch);
+        : store.deliveries.settle(...args);
     };
 
   test('is halved until the culprit stands alone, which is recorded without its text', async (t) => {
@@ -193,7 +207,7 @@ describe('a batch that is refused for its content', () => {
       assert.equal(errors.filter((error) => error === '400').length, 1);
     }
     // A number is used for one content only.
-    const numbers = batches.map(({ batch }) => batch);
+    const numbers = batches.map(({ number }) => number);
     assert.deepEqual(numbers, [...new Set(numbers)]);
   });
 
@@ -202,9 +216,10 @@ describe('a batch that is refused for its content', () => {
     const { scene, batches } = await settlerScene(
       t,
       ({ eventId }) => answered(400, eventId.endsWith('7') ? poison : 'bad'),
-      (batch, store) => {
-        if (isWatched && outcomesOf(batch).length < 10) return Promise.reject(new Error('stop'));
-        return refusing((error) => error.includes(poison))(batch, store);
+      (args, store) => {
+        const { length } = outcomesOf(batchOf(args));
+        if (isWatched && length < 10) return Promise.reject(new Error('stop'));
+        return refusing((error) => error.includes(poison))(args, store);
       },
     );
     await scene.addStream();

@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test';
 import { limits } from '../../src/config.ts';
-import type { PostResult } from '../../src/core/retry.ts';
+import type { AttemptResult } from '../../src/core/retry.ts';
 import { createEgressRule } from '../../src/delivery/http/egress.ts';
 import { createNameLookups, type NameLookups } from '../../src/delivery/http/name-lookups.ts';
 import { createResolver } from '../../src/delivery/http/resolver.ts';
@@ -21,7 +21,7 @@ export interface Sender {
   readonly clock: ManualClock;
   post(origin: string, request?: Partial<WebhookRequest>): PendingRequest;
   /** Posts and waits for the end. */
-  send(origin: string, request?: Partial<WebhookRequest>): Promise<PostResult>;
+  send(origin: string, request?: Partial<WebhookRequest>): Promise<AttemptResult>;
 }
 
 export const timeoutMs = 10_000;

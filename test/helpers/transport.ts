@@ -1,4 +1,4 @@
-import type { PostResult } from '../../src/core/retry.ts';
+import type { AttemptResult } from '../../src/core/retry.ts';
 import type { Transport, WebhookRequest } from '../../src/delivery/http/transport.ts';
 
 /** A transport that sends nothing: each post ends as the test says, at once or when it says so. */
@@ -8,7 +8,7 @@ export interface ScriptedTransport extends Transport {
   /** Those that have not ended. */
   readonly open: readonly ScriptedPost[];
   /** From now on posts end like this; without an answer they stay open. */
-  respond: (post: ScriptedPost) => PostResult | undefined;
+  respond: (post: ScriptedPost) => AttemptResult | undefined;
   /** As {@link Transport.prepare}; at once unless a test replaces it. */
   prepare: Transport['prepare'];
   /** As {@link Transport.isReady}; true unless a test replaces it. */
@@ -24,17 +24,17 @@ export interface ScriptedPost {
   /** As its headers say. */
   readonly eventId: string;
   readonly cancelled: boolean;
-  end(result: PostResult): void;
+  end(result: AttemptResult): void;
 }
 
-export const answered = (status: number, text = '', retryAfter?: string): PostResult => ({
-  kind: 'answered',
+export const answered = (status: number, text = '', retryAfter?: string): AttemptResult => ({
+  kind: 'response',
   status,
   text,
   retryAfter,
 });
 export const ok = answered(204);
-export const timedOut: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
+export const timedOut: AttemptResult = { kind: 'error', cause: 'timeout', detail: undefined };
 
 export function headerOf(request: WebhookRequest, name: string): string | undefined {
   const index = request.headers.findIndex((item, at) => at % 2 === 0 && item === name);
@@ -60,7 +60,7 @@ export function createScriptedTransport(
     prepare: () => true,
     isReady: () => true,
     post: (request) => {
-      const { promise, resolve } = Promise.withResolvers<PostResult>();
+      const { promise, resolve } = Promise.withResolvers<AttemptResult>();
       let cancelled = false;
       const post: ScriptedPost = {
         request,
@@ -83,12 +83,12 @@ export function createScriptedTransport(
         waitedMs: scripted.waitedMs,
         cancel: () => {
           cancelled = open.has(post);
-          post.end({ kind: 'broken', cause: 'cancelled', detail: undefined });
+          post.end({ kind: 'error', cause: 'cancelled', detail: undefined });
         },
       };
     },
     close: () => {
-      for (const post of open) post.end({ kind: 'broken', cause: 'cancelled', detail: undefined });
+      for (const post of open) post.end({ kind: 'error', cause: 'cancelled', detail: undefined });
       return Promise.resolve();
     },
   };

@@ -23,37 +23,39 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'retries that do not wait',
     file: 'core/retry.ts',
-    before: 'waitMs: Math.max(delayMs, verdict.retryAfterMs), message };',
-    after: 'waitMs: verdict.retryAfterMs, message };',
+    before: 'Math.max(nextDelayMs, retryAfterMs(retryAfter, now));',
+    after: 'retryAfterMs(retryAfter, now);',
   },
   {
     name: 'retries that wait as long as the first',
     file: 'core/retry.ts',
-    before: 'waitMs: Math.max(delayMs, verdict.retryAfterMs), message };',
-    after: 'waitMs: Math.max(delaysMs[0] ?? 0, verdict.retryAfterMs), message };',
+    before: 'const nextDelayMs = rules.retryDelaysMs[attempt - 1];',
+    after: `const nextDelayMs =
+    rules.retryDelaysMs[attempt - 1] === undefined ? undefined : rules.retryDelaysMs[0];`,
   },
   {
     name: 'a Retry-After that shortens the wait',
     file: 'core/retry.ts',
-    before: 'waitMs: Math.max(delayMs, verdict.retryAfterMs), message };',
-    after: 'waitMs: verdict.retryAfterMs > 0 ? verdict.retryAfterMs : delayMs, message };',
+    before: 'Math.max(nextDelayMs, retryAfterMs(retryAfter, now));',
+    after: 'retryAfterMs(retryAfter, now) || nextDelayMs;',
     killedBy: {
       file: 'test/core/retry.test.ts',
-      title: 'is lengthened by what the receiver asked for, never shortened',
+      title: 'Retry-After lengthens a wait and never shortens it',
     },
   },
   {
     name: 'one attempt more than the schedule has',
     file: 'core/retry.ts',
-    before: 'const delayMs = delaysMs[attempt - 1];',
-    after:
-      'const delayMs = attempt > delaysMs.length + 1 ? undefined : (delaysMs[attempt - 1] ?? 0);',
+    before: 'const nextDelayMs = rules.retryDelaysMs[attempt - 1];',
+    after: `const nextDelayMs =
+    attempt > rules.retryDelaysMs.length + 1 ? undefined : (rules.retryDelaysMs[attempt - 1] ?? 0);`,
   },
   {
     name: 'one attempt less than the schedule has',
     file: 'core/retry.ts',
-    before: 'const delayMs = delaysMs[attempt - 1];',
-    after: 'const delayMs = attempt < delaysMs.length ? delaysMs[attempt - 1] : undefined;',
+    before: 'const nextDelayMs = rules.retryDelaysMs[attempt - 1];',
+    after: `const nextDelayMs =
+    attempt < rules.retryDelaysMs.length ? rules.retryDelaysMs[attempt - 1] : undefined;`,
   },
   {
     name: 'no quarter of the slots for fresh events',
@@ -68,7 +70,7 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'statistics that count nothing',
     file: 'store/sqlite/settle.ts',
-    before: 'addStats(db, run, counters, now);',
+    before: 'addStats(db, run, state, rules.now);',
     after: '',
   },
   {

@@ -174,8 +174,8 @@ export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: settlements that a crash of the server loses',
     file: 'store/postgres/settle.ts',
-    before: `transact(deps.db, 'durable', (tx) => settle(tx, batch));`,
-    after: `transact(deps.db, 'relaxed', (tx) => settle(tx, batch));`,
+    before: `identity.transact(db, 'durable', async (tx) => {`,
+    after: `identity.transact(db, 'relaxed', async (tx) => {`,
     killedBy: {
       file: 'test/store/postgres/crash.test.ts',
       title: 'settlements are there after a crash of the server',

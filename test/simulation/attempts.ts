@@ -1,9 +1,9 @@
 import type { DispatcherState } from '../../src/delivery/incarnation.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
-import type { PostResult } from '../../src/core/retry.ts';
+import type { AttemptResult } from '../../src/core/retry.ts';
 import type { Node } from '../../src/core/types.ts';
 import type { Outcome } from '../../src/store/port/settlement.ts';
-import { disabledMessage } from '../../src/store/rules/settlement.ts';
+import { disabledMessage } from '../../src/core/health.ts';
 import { type Account, processOf } from './account.ts';
 import type { Leases } from './leases.ts';
 import type { Line } from './line.ts';
@@ -67,7 +67,7 @@ export class Attempts {
   }
 
   /** The sender learns what came of an attempt. */
-  ends(process: string, line: Line, eventId: string, result: PostResult): void {
+  ends(process: string, line: Line, eventId: string, result: AttemptResult): void {
     line.open.set(process, (line.open.get(process) ?? 0) - 1);
     this.#inFlight.set(process, (this.#inFlight.get(process) ?? 0) - 1);
     const key = `${process} ${line.id} ${eventId}`;
@@ -225,7 +225,7 @@ export class Attempts {
 /** An attempt as its sender saw it end. */
 interface AttemptEnd {
   readonly atMs: number;
-  readonly result: PostResult;
+  readonly result: AttemptResult;
 }
 
 /** The rules of retries, said a second time: statuses, waits and attempts of a cycle. */
@@ -235,13 +235,13 @@ function isOutcomeOf(
   { retryDelaysMs, retry4xx }: DeliverySettings,
   nowMs: number,
 ): boolean {
-  const status = result.kind === 'answered' ? result.status : 0;
+  const status = result.kind === 'response' ? result.status : 0;
   if (status >= 200 && status < 300) return outcome.result === 'delivered';
   const isFinal = status >= 300 && status < 500 && !retry4xx.includes(status);
   const delayMs = retryDelaysMs[outcome.attempt - 1];
   if (isFinal || delayMs === undefined) return outcome.result === 'failed';
   if (outcome.result !== 'retry') return false;
-  const asked = result.kind === 'answered' ? Number(result.retryAfter ?? 0) * 1000 : 0;
+  const asked = result.kind === 'response' ? Number(result.retryAfter ?? 0) * 1000 : 0;
   const waitMs = Math.max(delayMs, asked);
   // What it waits for is counted from its end, some of which has passed.
   return outcome.delayMs <= waitMs && outcome.delayMs >= waitMs - (nowMs - atMs) - roundingMs;

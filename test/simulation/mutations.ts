@@ -23,26 +23,26 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'half a batch that brings the cursor of the whole',
     file: 'delivery/settler.ts',
-    before: 'gathered.set(runner, { cursor: cursor ?? runner.window.durable, results: [result] });',
-    after: 'gathered.set(runner, { cursor: runner.cursor(), results: [result] });',
+    before: 'last.cursor ??= runner.window.durable;',
+    after: 'last.cursor = runner.cursor();',
   },
   {
     name: 'a missing epoch check',
     file: 'store/sqlite/settle.ts',
-    before: 'const owned = run?.owner === batch.node.id && run.epoch === settlement.epoch;',
-    after: 'const owned = run !== undefined;',
+    before: 'return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;',
+    after: 'return run;',
   },
   {
     name: 'a settle that may repeat',
     file: 'store/sqlite/settle.ts',
-    before: 'if (batch.batch <= node.last_batch) return repeated(db, batch);',
+    before: `if (batch <= stored.last_batch) return 'repeated';`,
     after: '',
   },
   {
     name: 'results of a former incarnation that are recorded',
     file: 'store/sqlite/settle.ts',
-    before: 'if (node?.incarnation !== batch.node.incarnation) {',
-    after: 'if (node === undefined) {',
+    before: `if (stored?.incarnation !== node.incarnation) return 'lost';`,
+    after: `if (stored === undefined) return 'lost';`,
   },
   {
     name: 'latest that does not raise the run',
@@ -139,13 +139,7 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'disabling that leaves the waiting retries',
     file: 'store/sqlite/outcome.ts',
-    before: `    counters.health = failWaiting(
-      db,
-      { ...run, health: counters.health },
-      'retrying',
-      batchState.now,
-    );
-`,
+    before: `state.health = failWaiting(db, { ...run, health: state.health }, 'retrying', now);`,
     after: '',
   },
   {
@@ -157,9 +151,8 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'a failure that is counted twice',
     file: 'store/rules/settlement.ts',
-    before: `if (over) return { history, row: 'as it was', ended: undefined };
-  // A disabled`,
-    after: `// A disabled`,
+    before: `if (isOver) return { history, row: 'unchanged', ended: undefined, wasOpen, isReplayed };`,
+    after: '',
   },
   {
     name: 'a disabled stream that goes on until it is looked at',
@@ -255,7 +248,7 @@ export const plantedFaults: readonly Mutant[] = [
   },
   {
     name: 'a secret in an error message',
-    file: 'delivery/attempt.ts',
+    file: 'delivery/outcome.ts',
     before: 'const secrets = attempt.template?.secrets ?? [];',
     after: 'const secrets: string[] = [];',
   },
@@ -279,9 +272,10 @@ export const plantedFaults: readonly Mutant[] = [
   },
   {
     name: 'a retry that is due far in the future',
-    file: 'delivery/attempt.ts',
-    before: 'delayMs: decision.waitMs,',
-    after: 'delayMs: decision.waitMs + 3_600_000,',
+    file: 'core/retry.ts',
+    before: 'const nextDelayMs = rules.retryDelaysMs[attempt - 1];',
+    after: `const inTimeMs = rules.retryDelaysMs[attempt - 1];
+  const nextDelayMs = inTimeMs === undefined ? undefined : inTimeMs + 3_600_000;`,
   },
   {
     name: 'a retry that is found by polling only',

@@ -1,6 +1,5 @@
 import { StoreContentRefused } from '../../src/core/errors.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
-import type { SettleBatch } from '../../src/store/port/settlement.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import type { Joined } from './process.ts';
 import { unstorableMark } from './receivers.ts';
@@ -34,24 +33,24 @@ export function storeOf(
 
   const { log, streams, deliveries, replays, ownership } = site.store;
   const { now } = world;
-  const settle = async (batch: SettleBatch) => {
-    const texts = batch.settlements.flatMap(({ outcomes }) =>
+  const settle: Store['deliveries']['settle'] = async (node, batch, settlements, limits) => {
+    const texts = settlements.flatMap(({ outcomes }) =>
       outcomes.map((outcome) => ('error' in outcome ? outcome.error : '')),
     );
     if (texts.some((text) => text.includes(unstorableMark))) {
       throw new StoreContentRefused('such bytes cannot be stored');
     }
     const before = ledger.tables.attemptsRecorded();
-    const answer = await deliveries.settle(batch);
-    ledger.results.settled(batch, answer, before);
-    const outcomes = batch.settlements.flatMap((settlement) =>
+    const settled = await deliveries.settle(node, batch, settlements, limits);
+    ledger.results.settled({ node, batch, settlements, limits }, settled, before);
+    const outcomes = settlements.flatMap((settlement) =>
       settlement.outcomes.map(
         ({ event, result, attempt }) =>
           `${world.label(settlement.stream)} ${world.label(event.id)}/${attempt} ${result}`,
       ),
     );
-    world.note(name, `settles ${batch.batch}: ${outcomes.join(', ')}`);
-    return answer;
+    world.note(name, `settles ${batch}: ${outcomes.join(', ')}`);
+    return settled;
   };
   type Update = Store['streams']['update'];
   const update: Update = (tenant, id, decide) => {

@@ -1,4 +1,4 @@
-import type { PostResult } from '../../src/core/retry.ts';
+import type { AttemptResult } from '../../src/core/retry.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { NameLookups } from '../../src/delivery/http/name-lookups.ts';
 import type { Transport } from '../../src/delivery/http/transport.ts';
@@ -49,9 +49,9 @@ export function transportOf(
         eventId,
         `${request.origin}${request.path}`,
       );
-      const { promise, resolve } = Promise.withResolvers<PostResult>();
+      const { promise, resolve } = Promise.withResolvers<AttemptResult>();
       let isOver = false;
-      const end = (result: PostResult, how: string): void => {
+      const end = (result: AttemptResult, how: string): void => {
         if (isOver) return;
         isOver = true;
         if (line !== undefined) ledger.attempts.ends(process, line, eventId, result);
@@ -75,7 +75,7 @@ export function transportOf(
         ({ waitedMs } = about);
         const { answer } = about;
         if (answer.kind === 'failed') {
-          return end({ kind: 'broken', cause: 'dns', detail: answer.code }, answer.code);
+          return end({ kind: 'error', cause: 'dns', detail: answer.code }, answer.code);
         }
         // From the start of the lookup on.
         const spentMs = clock.elapsedMs() - postedMs - waitedMs;
@@ -84,10 +84,10 @@ export function transportOf(
           later(Math.min(afterMs, timeoutMs), () => ledger.attempts.accepts(line, eventId));
         }
         if (afterMs >= timeoutMs) {
-          const late: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
+          const late: AttemptResult = { kind: 'error', cause: 'timeout', detail: undefined };
           timeline.after(timeoutMs, () => mail(() => end(late, 'times out')));
         } else {
-          const how = result.kind === 'answered' ? `answers ${result.status}` : result.cause;
+          const how = result.kind === 'response' ? `answers ${result.status}` : result.cause;
           later(afterMs, () => mail(() => end(result, how)));
         }
       };
@@ -96,7 +96,7 @@ export function transportOf(
       const soon = (delayMs: number, action: () => void): void =>
         later(delayMs, () => mail(action));
       lookUp(names, { owner, name: hostname, nowMs: clock.elapsedMs, later: soon }, found);
-      const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
+      const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
       return {
         ended: promise,
         get waitedMs() {

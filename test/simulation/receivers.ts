@@ -1,4 +1,4 @@
-import type { PostResult } from '../../src/core/retry.ts';
+import type { AttemptResult } from '../../src/core/retry.ts';
 import { answered, ok, timedOut } from '../helpers/transport.ts';
 import type { Dice } from './prng.ts';
 import type { Mood } from './plan.ts';
@@ -7,7 +7,7 @@ import type { Mood } from './plan.ts';
 export interface Reaction {
   /** When the sender learns of it; never when that is later than its time-out. */
   readonly afterMs: number;
-  readonly result: PostResult;
+  readonly result: AttemptResult;
   /** Whether the receiver took the event, whatever the sender learns. */
   readonly accepts: boolean;
 }
@@ -15,8 +15,8 @@ export interface Reaction {
 /** In an error text it stands for bytes that the store refuses. */
 export const unstorableMark = 'unstorable';
 
-const broken = (cause: 'reset' | 'protocol'): PostResult => ({
-  kind: 'broken',
+const broken = (cause: 'reset' | 'protocol'): AttemptResult => ({
+  kind: 'error',
   cause,
   detail: undefined,
 });

@@ -1,11 +1,11 @@
-import type { Health } from '../../src/core/types.ts';
+import type { Health, HealthLimits, Node } from '../../src/core/types.ts';
 import type {
   DeliveryStore,
   DueRows,
   DueRequest,
   DueRules,
 } from '../../src/store/port/deliveries.ts';
-import type { SettleResult, SettleBatch, Settlement } from '../../src/store/port/settlement.ts';
+import type { SettledStream, Settlement } from '../../src/store/port/settlement.ts';
 import * as model from '../store/contract/model.ts';
 import { type Account, processOf } from './account.ts';
 import type { Attempts } from './attempts.ts';
@@ -16,6 +16,14 @@ type RedeliverAnswer = Awaited<ReturnType<DeliveryStore['redeliver']>>;
 
 const asOpen = ({ state }: model.ModelRow): RedeliverAnswer =>
   state === 'failed' ? 'accepted' : 'retrying';
+
+/** The arguments of one `settle` command. */
+export interface Batch {
+  readonly node: Node;
+  readonly batch: number;
+  readonly settlements: readonly Settlement[];
+  readonly limits: HealthLimits;
+}
 
 /** Rows of deliveries: handed out, settled, and made again. */
 export class Results {
@@ -34,7 +42,7 @@ export class Results {
     this.#attempts = attempts;
   }
 
-  settled(batch: SettleBatch, answer: SettleResult, attemptsBefore: number): void {
+  settled(batch: Batch, streams: readonly SettledStream[], attemptsBefore: number): void {
     const key = `${processOf(batch.node)} ${batch.batch}`;
     if (this.batches.has(key)) {
       if (this.#tables.attemptsRecorded() !== attemptsBefore) {
@@ -47,7 +55,7 @@ export class Results {
     this.settledAt.push(this.#account.deps.nowMs());
     const entriesBefore = this.#entries();
     batch.settlements.forEach((settlement, index) => {
-      if (answer.streams[index]?.result === 'recorded') this.#record(batch, settlement);
+      if (streams[index]?.result === 'recorded') this.#record(batch, settlement);
       else this.#tables.lookAt(settlement.stream);
     });
     const expected = this.#entries() - entriesBefore;
@@ -65,7 +73,7 @@ export class Results {
     return [...this.#account.lines.values()].reduce((sum, { counts }) => sum + counts.entries, 0);
   }
 
-  #record(batch: SettleBatch, settlement: Settlement): void {
+  #record(batch: Batch, settlement: Settlement): void {
     const line = this.#account.lines.get(settlement.stream);
     const process = processOf(batch.node);
     if (line === undefined) return;

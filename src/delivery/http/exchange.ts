@@ -1,5 +1,5 @@
 import { StringDecoder } from 'node:string_decoder';
-import type { PostResult } from '../../core/retry.ts';
+import type { AttemptResult } from '../../core/retry.ts';
 import { InvalidResponse, classifyTransportError, type Phase } from './transport-error.ts';
 import type { Deadlines } from './deadlines.ts';
 
@@ -27,12 +27,12 @@ export interface ExchangeDeps {
  * for. A class, and one object for both, because it is made for every attempt of every event.
  */
 export class Exchange {
-  readonly ended: Promise<PostResult>;
+  readonly ended: Promise<AttemptResult>;
   /** Set when it has been given one. */
   connection: ExchangeConnection | undefined;
   waitedMs = 0;
   readonly #deps: ExchangeDeps;
-  #resolve: (result: PostResult) => void = ignore;
+  #resolve: (result: AttemptResult) => void = ignore;
   #isOver = false;
   #status = 0;
   #retryAfter: string | undefined;
@@ -55,7 +55,7 @@ export class Exchange {
 
   /** Ends it at once, whatever it is doing. */
   cutOff(cause: 'timeout' | 'cancelled'): void {
-    this.#end({ kind: 'broken', cause, detail: undefined }, false);
+    this.#end({ kind: 'error', cause, detail: undefined }, false);
   }
 
   /** Its time stands still: it waits for something that is not the receiver's. */
@@ -124,7 +124,7 @@ export class Exchange {
 
   #answer(isComplete: boolean): void {
     const { text, cut } = this.#readText();
-    const answered = { kind: 'answered', status: this.#status, text } as const;
+    const answered = { kind: 'response', status: this.#status, text } as const;
     const retryAfter = this.#retryAfter;
     this.#end(cut ? { ...answered, cut, retryAfter } : { ...answered, retryAfter }, isComplete);
   }
@@ -139,7 +139,7 @@ export class Exchange {
     return { text: text.includes('\0') ? text.replaceAll('\0', '') : text, cut };
   }
 
-  #end(result: PostResult, isLineUsable: boolean): void {
+  #end(result: AttemptResult, isLineUsable: boolean): void {
     if (this.#isOver) return;
     this.#isOver = true;
     const { connection } = this;

@@ -1,4 +1,4 @@
-import type { TransportErrorKind, PostResult } from '../../core/retry.ts';
+import type { TransportErrorKind, AttemptResult } from '../../core/retry.ts';
 import { BlockedAddress, LookupFailed } from './egress.ts';
 
 /** How far an attempt had come: TCP, TLS, the request was written, the answer's head was read. */
@@ -17,7 +17,7 @@ export class InvalidResponse extends Error {
 export function classifyTransportError(
   error: unknown,
   phase: Phase,
-): PostResult & { readonly kind: 'broken' } {
+): AttemptResult & { readonly kind: 'error' } {
   if (error instanceof BlockedAddress) {
     return broken('blocked address', `${error.address} (LEAT_EGRESS_ALLOW)`);
   }
@@ -40,8 +40,8 @@ export function classifyTransportError(
 function broken(
   cause: TransportErrorKind,
   detail: string | undefined,
-): PostResult & { readonly kind: 'broken' } {
-  return { kind: 'broken', cause, detail };
+): AttemptResult & { readonly kind: 'error' } {
+  return { kind: 'error', cause, detail };
 }
 
 /** What the parser says about an answer that is not HTTP: one of its own fixed sentences. */

@@ -1,7 +1,7 @@
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../../core/clock.ts';
-import type { PostResult } from '../../core/retry.ts';
+import type { AttemptResult } from '../../core/retry.ts';
 import { createConnect, type Connect, type Connected, type ConnectTarget } from './connect.ts';
 import { createDeadlines } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
@@ -26,7 +26,7 @@ export interface WebhookRequest {
 /** An attempt under way. */
 export interface PendingRequest {
   /** Never rejects. */
-  readonly ended: Promise<PostResult>;
+  readonly ended: Promise<AttemptResult>;
   /**
    * How long it waited until the lookup of its receiver's name could begin. The attempt's time is
    * counted from then on, and its duration should be, too. Mostly 0, see {@link Transport.prepare}.

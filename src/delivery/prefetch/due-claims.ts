@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Clock, Timer } from '../../core/clock.ts';
+import { disabledMessage } from '../../core/health.ts';
 import type { Delivery } from '../../core/types.ts';
 import type { SerialQueue } from '../../core/serial-queue.ts';
 import type { DeliveryStore, DueRows, DueRequest } from '../../store/port/deliveries.ts';
@@ -13,9 +14,6 @@ import type { Slot } from '../shares.ts';
 
 /** Two claims are at least so far apart, so that many runners share one. */
 const gatherMs = 10;
-
-/** What the history says of a delivery that a stream's disabling overtook. */
-const disabledMessage = 'The event stream is disabled';
 
 /** Gets rows for the slots that are kept for them. */
 export interface DueClaims {

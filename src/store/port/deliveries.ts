@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Failure, NewEvent, Delivery } from '../../core/types.ts';
+import type { Failure, HealthLimits, NewEvent, Node, Delivery } from '../../core/types.ts';
 import type { Page } from './page.ts';
-import type { SettleBatch, SettleResult } from './settlement.ts';
+import type { SettledStream, Settlement } from './settlement.ts';
 import type { WaitRule } from './time.ts';
 import type { StepQuery } from './upkeep.ts';
 
@@ -33,12 +33,17 @@ export interface DeliveryStore {
    */
   claimDue(requests: readonly DueRequest[], rules: DueRules): Promise<DueRows[]>;
   /**
-   * Records, in one transaction, what a batch of attempts led to; see `Settlement`. Outcomes
-   * are applied in order through `nextHealth`; at a threshold the stream is disabled. A batch whose
-   * number is not above the node's last one changes nothing. Throws `StoreContentRefused` when
-   * some text cannot be stored; nothing of the batch is then.
+   * Records the outcomes of a batch of attempts in one transaction and returns one result per
+   * settlement, in the same order. At one of the limits a stream is disabled. Batches of a node are
+   * numbered 1, 2, 3, … per incarnation; one whose number is not above the last changes nothing.
+   * Throws `StoreContentRefused` when some text cannot be stored; nothing is recorded then.
    */
-  settle(batch: SettleBatch): Promise<SettleResult>;
+  settle(
+    node: Node,
+    batch: number,
+    settlements: readonly Settlement[],
+    limits: HealthLimits,
+  ): Promise<readonly SettledStream[]>;
   /**
    * A step of upkeep, see `UpkeepStore`: removes the history of all tenants of the days (UTC)
    * that ended longer ago than `olderThanMs`. Entries of open deliveries are kept.

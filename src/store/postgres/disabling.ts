@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
+import { disabledMessage, healthAfterDisabling } from '../../core/health.ts';
 import type { Health, Offset } from '../../core/types.ts';
-import { disabledMessage, healthAfterDisabling } from '../rules/settlement.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import { addAttempts, type Entry } from './attempts.ts';
 import type { Queries } from './database.ts';

@@ -24,7 +24,7 @@ import type { StoreIdentity } from './identity.ts';
 import { daysMax, type Stretch, stretchOf } from './log-days.ts';
 import { tipOf } from './log.ts';
 import { keyOf, lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.ts';
-import type { BatchState } from './batch-state.ts';
+import type { BatchState } from '../rules/settlement.ts';
 import { storeNow } from './time.ts';
 
 /** Ranges of the log that are sent again. Whoever changes one has the run of its stream locked. */
@@ -213,15 +213,15 @@ async function write(tx: Queries, replay: StoredReplay, now: Millis): Promise<vo
 }
 
 /** Adds to the progress of replays what a batch of outcomes came to. */
-export async function addProgress(tx: Queries, tallies: readonly BatchState[]): Promise<void> {
-  const ended = tallies.filter(({ counters: { replayed } }) => replayed.sent + replayed.failed > 0);
+export async function addProgress(tx: Queries, streams: readonly BatchState[]): Promise<void> {
+  const ended = streams.filter(({ replayed }) => replayed.sent + replayed.failed > 0);
   if (ended.length === 0) return;
   await tx.run`
     update replays p set sent = p.sent + u.sent, failed = p.failed + u.failed
     from unnest(${numbers(ended.map(({ run }) => run.tenant))}::int[],
       ${ended.map(({ run }) => run.stream)}::text[],
-      ${numbers(ended.map(({ counters }) => counters.replayed.sent))}::bigint[],
-      ${numbers(ended.map(({ counters }) => counters.replayed.failed))}::bigint[])
+      ${numbers(ended.map(({ replayed }) => replayed.sent))}::bigint[],
+      ${numbers(ended.map(({ replayed }) => replayed.failed))}::bigint[])
       as u(tenant, stream, sent, failed)
     where p.tenant = u.tenant and p.stream = u.stream and p.status = 'running'`;
 }

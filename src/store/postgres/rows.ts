@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryKind, DeliveryState, Offset, StreamRef } from '../../core/types.ts';
 import type { Settlement } from '../port/settlement.ts';
-import type { RowAfter } from '../rules/settlement.ts';
+import type { DeliveryRow } from '../rules/settlement.ts';
 import { numbers, type Queries } from './database.ts';
 import type { Days } from './day-ranges.ts';
 import { dayMs } from './partitions.ts';
@@ -13,14 +13,13 @@ export interface Row extends StreamRef {
   readonly offset: Offset | undefined;
   readonly type: string;
   readonly time: Millis;
-  readonly kind: DeliveryKind;
-  /** Of a row that was not there before, as the next two. */
+  /** Only of a new row, as the next two. */
   readonly body: string | undefined;
   readonly publishedAt: Millis | undefined;
   readonly trace: string | undefined;
   /** Days of its history. */
   readonly attemptDays: Days;
-  readonly after: RowAfter | 'gone';
+  readonly after: DeliveryRow | 'removed';
 }
 
 interface RowColumns extends StreamRef {
@@ -41,7 +40,7 @@ function rowOf(columns: RowColumns): Row {
   const { tenant, stream, event_id: eventId, offset, type, time, kind, state, attempt } = columns;
   const dueAt = columns.due_at ?? undefined;
   const failedAt = columns.failed_at ?? undefined;
-  const after = { state, attempt, dueAt, failedAt };
+  const after = { kind, state, attempt, dueAt, failedAt };
   return {
     tenant,
     stream,
@@ -49,7 +48,6 @@ function rowOf(columns: RowColumns): Row {
     offset: offset ?? undefined,
     type,
     time,
-    kind,
     body: undefined,
     publishedAt: undefined,
     trace: undefined,
@@ -120,7 +118,7 @@ export async function removeRows(tx: Queries, rows: readonly Row[]): Promise<voi
  */
 export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void> {
   if (rows.length === 0) return;
-  const after = rows.map((row) => (row.after === 'gone' ? undefined : row.after));
+  const after = rows.map((row) => (row.after === 'removed' ? undefined : row.after));
   await tx.run`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
       due_at, failed_at, event_day, attempts_from, attempts_to, body, trace)
@@ -131,7 +129,7 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
       ${rows.map(({ stream }) => stream)}::text[], ${rows.map(({ eventId }) => eventId)}::text[],
       ${numbers(rows.map(({ offset }) => offset))}::bigint[],
       ${rows.map(({ type }) => type)}::text[], ${numbers(rows.map(({ time }) => time))}::bigint[],
-      ${rows.map(({ kind }) => kind)}::text[], ${after.map((row) => row?.state)}::text[],
+      ${after.map((row) => row?.kind)}::text[], ${after.map((row) => row?.state)}::text[],
       ${numbers(after.map((row) => row?.attempt))}::int[],
       ${numbers(after.map((row) => row?.dueAt))}::bigint[],
       ${numbers(after.map((row) => row?.failedAt))}::bigint[],

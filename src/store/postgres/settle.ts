@@ -1,66 +1,79 @@
 import type { Millis } from '../../core/clock.ts';
+import type { HealthLimits, Node } from '../../core/types.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
-import type { Node } from '../../core/types.ts';
-import type { SettleResult, SettleBatch, SettledStream, Settlement } from '../port/settlement.ts';
+import type { SettledStream, Settlement } from '../port/settlement.ts';
 import { lost, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
 import { addAttempts } from './attempts.ts';
+import { type PendingWrites, recordOutcomes } from './pending-writes.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
 import { isPresent } from './nodes.ts';
 import { addProgress } from './replays.ts';
-import { readRows, removeRows, type Row, writeRows } from './rows.ts';
+import { readRows, removeRows, type RowsByStream, writeRows } from './rows.ts';
 import { cursorMax, keyOf, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
 import { addStats } from './stats.ts';
 import { storeNow } from './time.ts';
-import { recordOutcomes, type BatchState } from './batch-state.ts';
 
 /**
- * The command that records a batch of attempts: two round trips and a commit, however many there
- * are. What it writes could be derived again by sending again, but it is durable: the promise about
- * what may be sent twice holds when the server crashes, too.
+ * Creates the command that records a batch of attempts: two round trips and a commit, however many
+ * there are. Sending again would lead to the same records, but the commit is durable: the promise
+ * about what may be sent twice holds when the server crashes, too.
  */
 export function createSettle(deps: {
   readonly db: Database;
   readonly identity: StoreIdentity;
   readonly hint: (hint: Hint) => void;
 }): DeliveryStore['settle'] {
-  return async (batch) => {
-    const answer = await deps.identity.transact(deps.db, 'durable', (tx) => settle(tx, batch));
-    emitDisabled(batch, answer, deps.hint);
-    return answer;
+  const { db, identity, hint } = deps;
+  return async (node, batch, settlements, limits) => {
+    const settled = await identity.transact(db, 'durable', async (tx) => {
+      const [begun, runs, rows, now] = await Promise.all([
+        beginBatch(tx, node, batch),
+        lockRuns(tx, settlements),
+        readRows(tx, settlements),
+        storeNow(tx),
+      ]);
+      const owned = settlements.map((settlement) => ownedRun(runs, node, settlement));
+      if (!begun) return repeated(owned, await isPresent(tx, node));
+      return settle(tx, settlements, { owned, rows, limits, now });
+    });
+    emitDisabled(settlements, settled, hint);
+    return settled;
   };
 }
 
-async function settle(tx: Queries, batch: SettleBatch): Promise<SettleResult> {
-  const { node, settlements } = batch;
-  const [begun, runs, rows, now] = await Promise.all([
-    beginBatch(tx, node, batch.batch),
-    lockRuns(tx, settlements),
-    readRows(tx, settlements),
-    storeNow(tx),
-  ]);
-  const rules = { limits: batch.limits, now };
-  const owned = settlements.map((settlement) => ownedRun(runs, node, settlement));
-  if (!begun) return repeated(owned, await isPresent(tx, node));
-  const ends = new Map<Settlement, End>();
+async function settle(
+  tx: Queries,
+  settlements: readonly Settlement[],
+  batch: {
+    /** Of each settlement; `undefined` where the stream is not the node's. */
+    readonly owned: readonly (Run | undefined)[];
+    readonly rows: RowsByStream;
+    readonly limits: HealthLimits;
+    readonly now: Millis;
+  },
+): Promise<SettledStream[]> {
+  const all: PendingWrites[] = [];
+  const changed: Run[] = [];
+  const settled: SettledStream[] = [];
   for (const [index, settlement] of settlements.entries()) {
-    const run = owned[index];
-    if (run === undefined) continue;
-    const batchState = await recordOutcomes(tx, run, settlement, rows.get(keyOf(run)), rules);
-    const after = runAfter(
-      run,
-      settlement,
-      batchState.counters,
-      cursorMax(run, settlement.version),
-    );
-    ends.set(settlement, { batchState, after });
+    const run = batch.owned[index];
+    if (run === undefined) {
+      settled.push(lost);
+      continue;
+    }
+    const writes = await recordOutcomes(tx, run, settlement, batch.rows.get(keyOf(run)), batch);
+    const after = runAfter(writes, settlement, cursorMax(run, settlement.version));
+    if (after !== run) changed.push(after);
+    all.push(writes);
+    settled.push(recorded(after, writes.disabledBy));
   }
-  await write(tx, [...ends.values()], now);
-  return { streams: settlements.map((settlement) => answerOf(ends.get(settlement))) };
+  await write(tx, all, changed, batch.now);
+  return settled;
 }
 
-/** True when the batch is a new one of a node that lives in this incarnation. */
+/** Returns true when the batch is a new one of the present incarnation of the node. */
 async function beginBatch(tx: Queries, node: Node, batch: number): Promise<boolean> {
   const begun = await tx.run`
     update nodes set last_batch = ${batch}
@@ -77,58 +90,40 @@ function ownedRun(
   return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;
 }
 
-/** The batch was recorded before and its answer got lost: says how the streams stand now. */
-function repeated(owned: readonly (Run | undefined)[], isNodePresent: boolean): SettleResult {
-  return { streams: owned.map((run) => (run && isNodePresent ? recorded(run, undefined) : lost)) };
+/** The node did not receive the result of the batch: returns the present state of its streams. */
+function repeated(owned: readonly (Run | undefined)[], isNodePresent: boolean): SettledStream[] {
+  return owned.map((run) => (run && isNodePresent ? recorded(run, undefined) : lost));
 }
 
-/** One stream after its outcomes. */
-interface End {
-  readonly batchState: BatchState;
-  readonly after: Run;
-}
-
-function answerOf(end: End | undefined): SettledStream {
-  return end === undefined ? lost : recorded(end.after, end.batchState.counters.disabledBy);
-}
-
-/** All of it travels together. */
-async function write(tx: Queries, ends: readonly End[], now: Millis): Promise<void> {
-  const tallies = ends.map(({ batchState }) => batchState);
-  const rows = tallies.flatMap(({ changed }) => [...changed.values()]);
-  const changed = ends.filter(({ batchState, after }) => after !== batchState.run);
-  const disabled = tallies.filter(({ counters }) => counters.disabledBy !== undefined);
-  const stats = tallies.map(({ run: { tenant, stream }, counters: { delivered, failed } }) => ({
+/** Sends all statements together. */
+async function write(
+  tx: Queries,
+  all: readonly PendingWrites[],
+  runs: readonly Run[],
+  now: Millis,
+): Promise<void> {
+  const entries = all.flatMap((writes) => writes.entries);
+  const rows = all.flatMap(({ changed }) => [...changed.values()]);
+  const removed = rows.filter(({ after }) => after === 'removed');
+  const written = rows.filter(({ after }) => after !== 'removed');
+  const disabled = all.filter(({ disabledBy }) => disabledBy !== undefined);
+  const disabledRuns = disabled.map(({ run }) => run);
+  const stats = all.map(({ run: { tenant, stream }, delivered, failed }) => ({
     tenant,
     stream,
     delivered,
     failed,
   }));
   await Promise.all([
-    addAttempts(
-      tx,
-      tallies.flatMap(({ entries }) => entries),
-    ),
-    removeRows(tx, rows.filter(isGone)),
-    writeRows(
-      tx,
-      rows.filter((row) => !isGone(row)),
-    ),
-    writeRuns(
-      tx,
-      changed.map(({ after }) => after),
-    ),
-    disable(
-      tx,
-      disabled.map(({ run }) => run),
-      now,
-    ),
+    addAttempts(tx, entries),
+    removeRows(tx, removed),
+    writeRows(tx, written),
+    writeRuns(tx, runs),
+    disable(tx, disabledRuns, now),
     addStats(tx, stats, now),
-    addProgress(tx, tallies),
+    addProgress(tx, all),
   ]);
 }
-
-const isGone = (row: Row): boolean => row.after === 'gone';
 
 async function disable(tx: Queries, runs: readonly Run[], now: Millis): Promise<void> {
   if (runs.length === 0) return;

@@ -1,5 +1,5 @@
-import { nextHealth, type HealthEvent } from '../../core/health.ts';
 import type { Millis } from '../../core/clock.ts';
+import { nextHealth, reachedLimit } from '../../core/health.ts';
 import type {
   Attempt,
   DeliveryKind,
@@ -9,41 +9,12 @@ import type {
   Offset,
 } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
-import type {
-  Outcome,
-  SettleResult,
-  SettleBatch,
-  SettledStream,
-  Settlement,
-} from '../port/settlement.ts';
+import type { Outcome, SettledStream, Settlement } from '../port/settlement.ts';
 import type { Run } from '../rows/runs.ts';
 
-/** What an engine knows of a delivery's row before an outcome of it is recorded. */
-export interface RowBefore {
+/** A row of `deliveries`, as far as outcomes depend on it or change it. */
+export interface DeliveryRow {
   readonly kind: DeliveryKind;
-  readonly state: DeliveryState;
-  readonly failedAt: Millis | undefined;
-}
-
-/** What recording an outcome comes to. */
-export interface Transition {
-  /** The entry that the history gets. */
-  readonly history: Attempt | undefined;
-  readonly row: 'as it was' | 'gone' | RowAfter;
-  /** What the counters of the stream hear. */
-  readonly ended: HealthEvent | undefined;
-  /** What the progress of the stream's replay hears. */
-  readonly replayed?: keyof Replayed | undefined;
-}
-
-/** How many deliveries of a replay have ended. */
-export interface Replayed {
-  sent: number;
-  failed: number;
-}
-
-/** What becomes of a row, or what a new one is. */
-export interface RowAfter {
   readonly state: DeliveryState;
   readonly attempt: number;
   readonly dueAt: Millis | undefined;
@@ -51,128 +22,135 @@ export interface RowAfter {
   readonly failedAt: Millis | undefined;
 }
 
+/** What an outcome changes: the history, the row, and the counters of the stream. */
+export interface Transition {
+  /** The new entry of the history. */
+  readonly history: Attempt | undefined;
+  readonly row: 'unchanged' | 'removed' | DeliveryRow;
+  /** How the delivery ended; `undefined` while it goes on. */
+  readonly ended: 'delivered' | 'failed' | undefined;
+  /** The delivery was an open failure record: a redelivery, or a late result. */
+  readonly wasOpen: boolean;
+  /** Its end counts in the progress of the stream's replay. */
+  readonly isReplayed: boolean;
+}
+
 /**
- * The rule by which every engine records outcomes. `row` is needed unless the outcome is a success
- * without one; `stopped` says that the stream is disabled.
+ * Returns what every engine records for an outcome. `row` is the present one; it is not needed for
+ * a success without a row. `isDisabled` is about the stream.
  */
 export function applyOutcome(
   outcome: Outcome,
-  row: RowBefore | undefined,
-  stopped: boolean,
+  row: Pick<DeliveryRow, 'kind' | 'state' | 'failedAt'> | undefined,
+  isDisabled: boolean,
   now: Millis,
 ): Transition {
   const wasOpen = row?.failedAt !== undefined;
+  // Each row of a replay counts once; one that is a failure has been counted.
+  const isReplayed = row?.kind === 'replay' && row.state !== 'failed';
   if (outcome.result === 'delivered') {
-    const { hasRow, durationMs, status } = outcome;
-    const at = begunAt(outcome, now);
+    const { hasRow } = outcome;
     return {
-      history: { outcome: 'delivered', at, durationMs, status, error: undefined },
-      row: hasRow ? 'gone' : 'as it was',
-      ended: { ended: 'delivered', wasOpen: hasRow && wasOpen },
-      replayed: isReplayed(row) ? 'sent' : undefined,
+      history: entryOf(outcome, now),
+      row: hasRow ? 'removed' : 'unchanged',
+      ended: 'delivered',
+      wasOpen: hasRow && wasOpen,
+      isReplayed,
     };
   }
-  const over = isOver(row, outcome);
-  const becomes = (state: DeliveryState, attempt: number, dueAt?: Millis): RowAfter => {
-    const isOpen = state === 'failed' || outcome.kind === 'redelivery';
-    return { state, attempt, dueAt, failedAt: row?.failedAt ?? (isOpen ? now : undefined) };
-  };
+  const history = outcome.result === 'parked' ? undefined : entryOf(outcome, now);
+  // The lease of a row may end before its attempt does. The event is sent twice then; when the other
+  // attempt has ended the delivery, this one is history only.
+  const isOver = row === undefined ? outcome.hasRow : row.state === 'failed';
+  if (isOver) return { history, row: 'unchanged', ended: undefined, wasOpen, isReplayed };
   const { attempt } = outcome;
+  const becomes = (state: DeliveryState, next: number, dueAt?: Millis): DeliveryRow => {
+    const isOpen = state === 'failed' || outcome.kind === 'redelivery';
+    const failedAt = row?.failedAt ?? (isOpen ? now : undefined);
+    return { kind: row?.kind ?? outcome.kind, state, attempt: next, dueAt, failedAt };
+  };
   if (outcome.result === 'parked') {
     const parked = becomes('parked', attempt, Math.ceil(now + outcome.leaseMs));
-    return { history: undefined, row: over ? 'as it was' : parked, ended: undefined };
+    return { history, row: parked, ended: undefined, wasOpen, isReplayed };
   }
-  const { durationMs, status, error } = outcome;
-  const history = {
-    outcome: 'failed',
-    at: begunAt(outcome, now),
-    durationMs,
-    status,
-    error,
-  } as const;
-  if (over) return { history, row: 'as it was', ended: undefined };
-  // A disabled stream is sent redeliveries only: what else would be retried is over, or pauses.
-  if (outcome.result === 'failed' || (stopped && endsWithStream(outcome.kind))) {
-    const replayed = isReplayed(row) ? 'failed' : undefined;
-    const ended = { ended: 'failed', wasOpen } as const;
-    return { history, row: becomes('failed', attempt), ended, replayed };
+  // A disabled stream is sent redeliveries only: other retries end as failures, or pause.
+  if (outcome.result === 'failed' || (isDisabled && endsWithStream(outcome.kind))) {
+    return { history, row: becomes('failed', attempt), ended: 'failed', wasOpen, isReplayed };
   }
-  const dueAt = Math.ceil(now + outcome.delayMs);
-  return { history, row: becomes('retrying', attempt + 1, dueAt), ended: undefined };
+  const retrying = becomes('retrying', attempt + 1, Math.ceil(now + outcome.delayMs));
+  return { history, row: retrying, ended: undefined, wasOpen, isReplayed };
 }
 
-/** When an attempt began, by the clock of the store. */
-function begunAt({ agoMs }: { readonly agoMs: number }, now: Millis): Millis {
-  return Math.floor(now - agoMs);
+/** Returns the entry of an attempt that has ended; its start is by the clock of the store. */
+function entryOf(outcome: Exclude<Outcome, { readonly result: 'parked' }>, now: Millis): Attempt {
+  const { agoMs, durationMs, status } = outcome;
+  const at = Math.floor(now - agoMs);
+  return outcome.result === 'delivered'
+    ? { outcome: 'delivered', at, durationMs, status, error: undefined }
+    : { outcome: 'failed', at, durationMs, status, error: outcome.error };
 }
 
-/** Whether a delivery that waits becomes a failure when its stream is disabled. */
+/** Returns whether a delivery that waits becomes a failure when its stream is disabled. */
 export function endsWithStream(kind: DeliveryKind): boolean {
   return kind === 'first' || kind === 'test';
 }
 
-/**
- * The progress of a replay goes by its rows, each of which ends once, whatever attempt ends it. One
- * that is a failure has been counted.
- */
-function isReplayed(row: RowBefore | undefined): boolean {
-  return row?.kind === 'replay' && row.state !== 'failed';
-}
-
-/**
- * An event that was sent twice, because the lease of its row ended before its attempt did, may have
- * been delivered or become a failure by the other attempt: this one then is history only.
- */
-function isOver(row: RowBefore | undefined, outcome: Outcome): boolean {
-  return row === undefined ? outcome.hasRow : row.state === 'failed';
-}
-
-/** The counters of one stream while outcomes are recorded. */
-export interface Counters {
+/** One stream while the outcomes of its settlement are recorded; in memory until they all are. */
+export interface BatchState<R extends Run = Run> {
+  /** Before the batch. */
+  readonly run: R;
   health: Health;
+  /** Deliveries that ended. */
   delivered: number;
   failed: number;
-  readonly replayed: Replayed;
-  /** The limit by which these outcomes disabled the stream. */
+  /** Those of them that count in the progress of its replay. */
+  readonly replayed: { sent: number; failed: number };
+  /** The limit at which these outcomes disabled the stream. */
   disabledBy: 'consecutive' | 'total' | undefined;
 }
 
-export function newCounters(health: Health): Counters {
+export function newBatchState<R extends Run>(run: R): BatchState<R> {
   const replayed = { sent: 0, failed: 0 };
-  return { health, delivered: 0, failed: 0, replayed, disabledBy: undefined };
+  return { run, health: run.health, delivered: 0, failed: 0, replayed, disabledBy: undefined };
 }
 
-/** Counts the end of a delivery; true when it disables a stream that is `enabled`. */
+/** Returns whether the stream is enabled after the outcomes so far. */
+export function isEnabled({ run, disabledBy }: BatchState): boolean {
+  return run.status === 'enabled' && disabledBy === undefined;
+}
+
+/** Counts the end of a delivery, if it is one; returns true when that disables the stream. */
 export function countEnd(
-  counters: Counters,
-  event: HealthEvent,
+  state: BatchState,
+  { ended, wasOpen, isReplayed }: Transition,
   limits: HealthLimits,
-  enabled: boolean,
 ): boolean {
-  counters[event.ended] += 1;
-  const { health, reached } = nextHealth(counters.health, event, limits);
-  counters.health = health;
-  if (reached === undefined || !enabled || counters.disabledBy !== undefined) return false;
-  counters.disabledBy = reached;
-  return true;
+  if (ended === undefined) return false;
+  state[ended] += 1;
+  if (isReplayed) state.replayed[ended === 'delivered' ? 'sent' : 'failed'] += 1;
+  state.health = nextHealth(state.health, ended, wasOpen);
+  if (!isEnabled(state)) return false;
+  state.disabledBy = reachedLimit(state.health, limits);
+  return state.disabledBy !== undefined;
 }
 
-/** What the history says of a delivery that ended because its stream was disabled. */
-export const disabledMessage = 'The event stream is disabled';
-
-/** The counters after `failed` deliveries became failures because their stream is disabled. */
-export function healthAfterDisabling(before: Health, failed: number): Health {
-  let health = before;
-  for (let count = 0; count < failed; count += 1) {
-    health = nextHealth(health, { ended: 'failed', wasOpen: false }, noLimits).health;
-  }
-  return health;
+/**
+ * Returns the run after its outcomes, the same object when nothing changed. Results of an older run
+ * count, but they do not raise the cursor of the present one.
+ *
+ * @param cursorMax how far a node that works with the settlement's version may raise the cursor
+ */
+export function runAfter<R extends Run>(
+  { run, health }: BatchState<R>,
+  settlement: Settlement,
+  cursorMax: Offset,
+): R {
+  const settledTo = Math.min(settlement.cursor, cursorMax);
+  const cursor = settlement.run === run.run ? Math.max(run.cursor, settledTo) : run.cursor;
+  return cursor === run.cursor && health === run.health ? run : { ...run, cursor, health };
 }
 
-/** The stream is disabled already: no limit is left to be reached. */
-const noLimits = { consecutive: Infinity, total: Infinity };
-
-/** What settling answers of a stream that is no longer the node's. */
+/** The result for a stream that the node does not own any more. */
 export const lost: SettledStream = {
   result: 'lost',
   version: 0,
@@ -180,40 +158,23 @@ export const lost: SettledStream = {
   disabled: undefined,
 };
 
-/** What it answers of a stream that runs so now; `disabledBy` when this is the batch that did it. */
+/** Returns the result for a stream that was recorded; `run` is the one after the batch. */
 export function recorded(
   { version, cursor, health }: Run,
-  disabledBy: Counters['disabledBy'],
+  disabledBy: BatchState['disabledBy'],
 ): SettledStream {
   if (disabledBy === undefined) return { result: 'recorded', version, cursor, disabled: undefined };
   const disabled = { ...health, reason: disabledBy };
   return { result: 'recorded', version: version + 1, cursor, disabled };
 }
 
-/**
- * The run after its outcomes, the same object when that changes nothing. Results of an older run
- * count, but they say nothing about the present run's cursor.
- *
- * @param cursorMax how far a node that works by the settlement's version may raise the cursor
- */
-export function runAfter<R extends Run>(
-  run: R,
-  settlement: Settlement,
-  { health }: Counters,
-  cursorMax: Offset,
-): R {
-  const wanted = Math.min(settlement.cursor, cursorMax);
-  const cursor = settlement.run === run.run ? Math.max(run.cursor, wanted) : run.cursor;
-  return cursor === run.cursor && health === run.health ? run : { ...run, cursor, health };
-}
-
-/** Tells of each stream that a batch disabled. */
+/** Emits a hint for each stream that a batch disabled. */
 export function emitDisabled(
-  { settlements }: SettleBatch,
-  { streams }: SettleResult,
-  tell: (hint: Hint) => void,
+  settlements: readonly Settlement[],
+  settled: readonly SettledStream[],
+  emit: (hint: Hint) => void,
 ): void {
   settlements.forEach(({ tenant, stream }, index) => {
-    if (streams[index]?.disabled) tell({ kind: 'stream', tenant, stream });
+    if (settled[index]?.disabled) emit({ kind: 'stream', tenant, stream });
   });
 }

@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
+import { disabledMessage, healthAfterDisabling } from '../../core/health.ts';
 import type { Health } from '../../core/types.ts';
-import { disabledMessage, healthAfterDisabling } from '../rules/settlement.ts';
 import { outcomeCodes } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';

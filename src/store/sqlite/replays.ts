@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Offset, Subscription } from '../../core/types.ts';
+import type { Offset, Replay, Subscription } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { StoreTime } from '../port/time.ts';
 import type {
@@ -19,7 +19,6 @@ import {
 } from '../rules/replay.ts';
 import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
 import type { Run } from '../rows/runs.ts';
-import type { Replayed } from '../rules/settlement.ts';
 import type { Database } from './database.ts';
 import { horizonOf, type UpkeepDeps } from './horizon.ts';
 import { headOf } from './append.ts';
@@ -201,7 +200,7 @@ function write(db: Database, replay: StoredReplay, now: Millis): void {
 export function addProgress(
   db: Database,
   { tenant, stream }: Pick<Run, 'tenant' | 'stream'>,
-  { sent, failed }: Replayed,
+  { sent, failed }: Pick<Replay, 'sent' | 'failed'>,
 ): void {
   if (sent + failed === 0) return;
   db.run`

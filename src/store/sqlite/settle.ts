@@ -1,19 +1,20 @@
 import type { Millis } from '../../core/clock.ts';
+import type { HealthLimits, Node } from '../../core/types.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
-import type { SettleResult, SettleBatch, SettledStream, Settlement } from '../port/settlement.ts';
+import type { SettledStream, Settlement } from '../port/settlement.ts';
 import type { StoreTime } from '../port/time.ts';
-import { lost, newCounters, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
+import { lost, newBatchState, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
-import { recordOutcome, type BatchState } from './outcome.ts';
+import { recordOutcome } from './outcome.ts';
 import { addProgress } from './replays.ts';
 import { cursorMax, noteChange, readRun, writeRun } from './runs.ts';
 import { addStats } from './stats.ts';
 
 /**
- * The command that records a batch of attempts. What it writes can be derived again by sending
- * again, so its commit does not wait for the disk; `settled` receives the number of attempts, for the
+ * Creates the command that records a batch of attempts. Its commit does not wait for the disk, as
+ * what is lost is made again by sending again; `settled` receives the number of attempts, for the
  * sync of wal-sync.ts.
  */
 export function createSettle(deps: {
@@ -23,65 +24,60 @@ export function createSettle(deps: {
   readonly time: StoreTime;
 }): DeliveryStore['settle'] {
   const { db, time } = deps;
-  return async (batch) => {
-    const answer = db.transact('relaxed', () => settle(db, batch, time.now()));
-    deps.settled?.(batch.settlements.reduce((sum, { outcomes }) => sum + outcomes.length, 0));
-    emitDisabled(batch, answer, deps.hint);
-    return answer;
+  return async (node, batch, settlements, limits) => {
+    const settled = db.transact('relaxed', () => {
+      const owned = (settlement: Settlement): Run | undefined => ownedRun(db, node, settlement);
+      const begun = beginBatch(db, node, batch);
+      if (begun === 'lost') return settlements.map(() => lost);
+      if (begun === 'repeated') return settlements.map((each) => repeated(owned(each)));
+      const now = time.now();
+      return settlements.map((each) => settleOne(db, owned(each), each, { limits, now }));
+    });
+    deps.settled?.(settlements.reduce((sum, { outcomes }) => sum + outcomes.length, 0));
+    emitDisabled(settlements, settled, deps.hint);
+    return settled;
   };
 }
 
-function settle(db: Database, batch: SettleBatch, now: Millis): SettleResult {
-  const node = db.get<{ incarnation: number; last_batch: number }>`
-    select incarnation, last_batch from nodes where id = ${batch.node.id}`;
-  if (node?.incarnation !== batch.node.incarnation) {
-    return { streams: batch.settlements.map(() => lost) };
-  }
-  if (batch.batch <= node.last_batch) return repeated(db, batch);
-  db.run`update nodes set last_batch = ${batch.batch} where id = ${batch.node.id}`;
-  const rules = { limits: batch.limits, now };
-  return {
-    streams: batch.settlements.map((settlement) =>
-      settleOne(db, ownedRun(db, batch, settlement), settlement, rules),
-    ),
-  };
+/** `repeated`: the batch was recorded before. `lost`: the node has joined again since. */
+function beginBatch(db: Database, node: Node, batch: number): 'begun' | 'repeated' | 'lost' {
+  const stored = db.get<{ incarnation: number; last_batch: number }>`
+    select incarnation, last_batch from nodes where id = ${node.id}`;
+  if (stored?.incarnation !== node.incarnation) return 'lost';
+  if (batch <= stored.last_batch) return 'repeated';
+  db.run`update nodes set last_batch = ${batch} where id = ${node.id}`;
+  return 'begun';
 }
 
-/** The batch was recorded before and its answer got lost: says how the streams stand now. */
-function repeated(db: Database, batch: SettleBatch): SettleResult {
-  const streams = batch.settlements.map((settlement): SettledStream => {
-    const run = ownedRun(db, batch, settlement);
-    return run ? recorded(run, undefined) : lost;
-  });
-  return { streams };
+/** The node did not receive the result of the batch: returns the present state of the stream. */
+function repeated(run: Run | undefined): SettledStream {
+  return run ? recorded(run, undefined) : lost;
 }
 
-function ownedRun(db: Database, batch: SettleBatch, settlement: Settlement): Run | undefined {
+function ownedRun(db: Database, node: Node, settlement: Settlement): Run | undefined {
   const run = readRun(db, settlement.tenant, settlement.stream);
-  const owned = run?.owner === batch.node.id && run.epoch === settlement.epoch;
-  return owned ? run : undefined;
+  return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;
 }
 
 function settleOne(
   db: Database,
   run: Run | undefined,
   settlement: Settlement,
-  { limits, now }: Pick<BatchState, 'limits' | 'now'>,
+  rules: { readonly limits: HealthLimits; readonly now: Millis },
 ): SettledStream {
   if (run === undefined) return lost;
-  const counters = newCounters(run.health);
-  const batchState: BatchState = { db, run, limits, now, counters };
-  for (const outcome of settlement.outcomes) recordOutcome(batchState, outcome);
-  const after = runAfter(run, settlement, counters, cursorMax(db, run, settlement.version));
+  const state = newBatchState(run);
+  for (const outcome of settlement.outcomes) recordOutcome(db, state, outcome, rules);
+  const after = runAfter(state, settlement, cursorMax(db, run, settlement.version));
   if (after !== run) writeRun(db, after);
-  addStats(db, run, counters, now);
-  addProgress(db, run, counters.replayed);
-  if (counters.disabledBy !== undefined) {
+  addStats(db, run, state, rules.now);
+  addProgress(db, run, state.replayed);
+  if (state.disabledBy !== undefined) {
     db.run`
-      update streams set status = 'disabled', version = version + 1, updated_at = ${now},
-        disabled_at = ${now}
+      update streams set status = 'disabled', version = version + 1, updated_at = ${rules.now},
+        disabled_at = ${rules.now}
       where tenant = ${run.tenant} and id = ${run.stream}`;
     noteChange(db, run);
   }
-  return recorded(after, counters.disabledBy);
+  return recorded(after, state.disabledBy);
 }

@@ -4,7 +4,7 @@ import { describe, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import { limits } from '../../../src/config.ts';
 import { isPublicAddress } from '../../../src/core/address.ts';
-import type { PostResult } from '../../../src/core/retry.ts';
+import type { AttemptResult } from '../../../src/core/retry.ts';
 import { createEgressRule, guardLookup } from '../../../src/delivery/http/egress.ts';
 import { startDns, type DnsServer, type Zone } from '../../helpers/dns.ts';
 import {
@@ -27,11 +27,11 @@ async function dnsOf(t: TestContext, zone: Zone): Promise<DnsServer> {
   return dns;
 }
 
-const delivered: PostResult = { kind: 'answered', status: 204, text: '', retryAfter: undefined };
+const delivered: AttemptResult = { kind: 'response', status: 204, text: '', retryAfter: undefined };
 
-function blockedAt(address: string): PostResult {
+function blockedAt(address: string): AttemptResult {
   const detail = `${address} (LEAT_EGRESS_ALLOW)`;
-  return { kind: 'broken', cause: 'blocked address', detail };
+  return { kind: 'error', cause: 'blocked address', detail };
 }
 
 describe('the egress rule', () => {
@@ -158,7 +158,7 @@ describe('a webhook at a name', () => {
     const { send } = createSender(t, { allow: ['127.0.0.3'], servers });
     const origin = `http://mixed.example:${blocked.port}`;
     // Nobody listens at the allowed one, and still the blocked one is not tried.
-    const refused: PostResult = { kind: 'broken', cause: 'refused', detail: 'ECONNREFUSED' };
+    const refused: AttemptResult = { kind: 'error', cause: 'refused', detail: 'ECONNREFUSED' };
     assert.deepEqual(await send(origin), refused);
     const allowed = await receiverOf(t, { host: '127.0.0.3', port: blocked.port });
     assert.deepEqual(await send(origin), delivered);
@@ -208,7 +208,7 @@ describe('a webhook at a name', () => {
       const { servers } = await dnsOf(t, () => answer);
       const { send } = createSender(t, { servers });
       const result = await send('http://unknown.example');
-      assert.deepEqual(result, { kind: 'broken', cause: 'dns', detail });
+      assert.deepEqual(result, { kind: 'error', cause: 'dns', detail });
     });
   }
 
@@ -217,14 +217,14 @@ describe('a webhook at a name', () => {
     const { post, clock } = createSender(t, { servers });
     const slow = post('http://silent.example');
     await clock.advance(silentLookupMs);
-    assert.deepEqual(await slow.ended, { kind: 'broken', cause: 'dns', detail: 'ETIMEOUT' });
+    assert.deepEqual(await slow.ended, { kind: 'error', cause: 'dns', detail: 'ETIMEOUT' });
   });
 
   test('whose name server cannot be reached is an error of DNS', async (t) => {
     const { servers, close } = await startDns(() => []);
     await close();
     const result = await createSender(t, { servers }).send('http://unreachable.example');
-    assert.deepEqual(result, { kind: 'broken', cause: 'dns', detail: 'ECONNREFUSED' });
+    assert.deepEqual(result, { kind: 'error', cause: 'dns', detail: 'ECONNREFUSED' });
   });
 });
 

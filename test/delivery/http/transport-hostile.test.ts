@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
-import type { PostResult } from '../../../src/core/retry.ts';
+import type { AttemptResult } from '../../../src/core/retry.ts';
 import { waitFor } from '../../helpers/leat.ts';
 import {
   drip,
@@ -27,8 +27,8 @@ async function receiverOf(t: TestContext, options: ReceiverOptions = {}): Promis
 }
 
 /** As short as an expectation can be: `answered 200 text` or `cause: detail`. */
-function inWords(result: PostResult): string {
-  if (result.kind === 'answered') return `answered ${result.status} ${result.text}`.trimEnd();
+function inWords(result: AttemptResult): string {
+  if (result.kind === 'response') return `answered ${result.status} ${result.text}`.trimEnd();
   return result.detail === undefined ? result.cause : `${result.cause}: ${result.detail}`;
 }
 
@@ -298,13 +298,13 @@ describe('an answer of 1 GiB', () => {
 });
 
 describe('the kept text', () => {
-  const textOf = async (t: TestContext, body: string | Buffer): Promise<PostResult> => {
+  const textOf = async (t: TestContext, body: string | Buffer): Promise<AttemptResult> => {
     const receiver = await receiverOf(t, { answer: reply(500, body) });
     return createSender(t).send(receiver.origin);
   };
 
   test('is the first 2 KiB, and says that it was cut', async (t) => {
-    const answered = { kind: 'answered', status: 500, retryAfter: undefined };
+    const answered = { kind: 'response', status: 500, retryAfter: undefined };
     const whole = 'a'.repeat(2048);
     assert.deepEqual(await textOf(t, whole), { ...answered, text: whole });
     assert.deepEqual(await textOf(t, `${whole}b`), { ...answered, text: whole, cut: true });
@@ -312,7 +312,7 @@ describe('the kept text', () => {
 
   test('leaves out a character that was cut in two', async (t) => {
     const result = await textOf(t, `${'a'.repeat(2046)}🎈b`);
-    assert.equal(result.kind === 'answered' && result.text, 'a'.repeat(2046));
+    assert.equal(result.kind === 'response' && result.text, 'a'.repeat(2046));
   });
 
   test('is the same however the body arrives', async (t) => {
@@ -327,7 +327,7 @@ describe('the kept text', () => {
       },
     });
     const result = await createSender(t).send(receiver.origin);
-    assert.equal(result.kind === 'answered' && result.text, `${'ñ1'.repeat(682)}ñ`);
+    assert.equal(result.kind === 'response' && result.text, `${'ñ1'.repeat(682)}ñ`);
   });
 
   test('a body of 64 KiB is read to its end, and one byte less keeps the connection', async (t) => {
@@ -386,7 +386,7 @@ describe('a receiver that speaks out of turn', () => {
     const receiver = await receiverOf(t, { greet: (wire) => void greet(wire), answer: hang });
     const { post, clock } = createSender(t);
     const asked = post(receiver.origin);
-    let result: PostResult | undefined;
+    let result: AttemptResult | undefined;
     void asked.ended.then((ended) => (result = ended));
     await waitFor('an end', async () => {
       await clock.advance(0);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { limits } from '../../../src/config.ts';
-import type { PostResult } from '../../../src/core/retry.ts';
+import type { AttemptResult } from '../../../src/core/retry.ts';
 import { startDns, type Zone } from '../../helpers/dns.ts';
 import {
   hang,
@@ -21,8 +21,8 @@ import { waitFor } from '../../helpers/wait.ts';
 
 /** What attempts and lookups of names do to each other, through the resolver of production. */
 
-const delivered: PostResult = { kind: 'answered', status: 204, text: '', retryAfter: undefined };
-const noAnswer: PostResult = { kind: 'broken', cause: 'dns', detail: 'ETIMEOUT' };
+const delivered: AttemptResult = { kind: 'response', status: 204, text: '', retryAfter: undefined };
+const noAnswer: AttemptResult = { kind: 'error', cause: 'dns', detail: 'ETIMEOUT' };
 const closing = rawThenEnd('HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n');
 
 const { usableMs, failureKeptMs } = limits.names;
@@ -167,13 +167,13 @@ describe('an attempt that waits for the lookups of others', () => {
     await clock.advance(timeoutMs - 1);
     assert.equal(isOver, false);
     await clock.advance(1);
-    assert.deepEqual(await waiting.ended, { kind: 'broken', cause: 'timeout', detail: undefined });
+    assert.deepEqual(await waiting.ended, { kind: 'error', cause: 'timeout', detail: undefined });
   });
 
   test('can be cancelled, and ends with the transport', async (t) => {
     const { transport, post } = await sceneOf(t, zone);
     for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
-    const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
+    const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
     const one = post('http://name.test');
     one.cancel();
     assert.deepEqual(await one.ended, cancelled);

@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { describe, test, type TestContext } from 'node:test';
 import { createServer as createTlsServer } from 'node:tls';
-import type { PostResult } from '../../../src/core/retry.ts';
+import type { AttemptResult } from '../../../src/core/retry.ts';
 import {
   authority,
   expired,
@@ -32,8 +32,8 @@ function senderOf(t: TestContext): Sender {
 
 const toLoopback = (): Promise<readonly string[]> => Promise.resolve(['127.0.0.1']);
 
-const delivered: PostResult = { kind: 'answered', status: 204, text: '', retryAfter: undefined };
-const tlsBroken = (detail: string): PostResult => ({ kind: 'broken', cause: 'tls', detail });
+const delivered: AttemptResult = { kind: 'response', status: 204, text: '', retryAfter: undefined };
+const tlsBroken = (detail: string): AttemptResult => ({ kind: 'error', cause: 'tls', detail });
 
 describe('https', () => {
   test('delivers to a certificate that is trusted, by name and by address', async (t) => {
@@ -108,7 +108,7 @@ describe('https', () => {
   test('refuses a certificate that was fine when the connection before was made', async (t) => {
     const first = await startReceiver({ tls: trusted, answer: rawThenEnd(closing) });
     const { send } = senderOf(t);
-    assert.equal((await send(first.origin)).kind, 'answered');
+    assert.equal((await send(first.origin)).kind, 'response');
     await first.close();
     await receiverOf(t, { tls: ofAnotherHost, port: first.port });
     assert.deepEqual(await send(first.origin), tlsBroken('ERR_TLS_CERT_ALTNAME_INVALID'));
@@ -120,7 +120,7 @@ describe('https', () => {
     });
     const { send } = senderOf(t);
     const result = await send(`https://127.0.0.1:${receiver.port}`);
-    assert.equal(result.kind === 'broken' && result.cause, 'tls');
+    assert.equal(result.kind === 'error' && result.cause, 'tls');
   });
 
   test('to a server that accepts old versions alone is an error of TLS', async (t) => {
@@ -134,7 +134,7 @@ describe('https', () => {
     server.on('tlsClientError', () => undefined);
     const port = await listening(t, server);
     const result = await senderOf(t).send(`https://localhost:${port}`);
-    assert.equal(result.kind === 'broken' && result.cause, 'tls');
+    assert.equal(result.kind === 'error' && result.cause, 'tls');
   });
 
   test('to a server that wants a certificate of ours is no success', async (t) => {
@@ -143,7 +143,7 @@ describe('https', () => {
     const port = await listening(t, server);
     const result = await senderOf(t).send(`https://localhost:${port}`);
     // Its alert and the end of the connection race each other.
-    assert.match(result.kind === 'broken' ? result.cause : '', /^(tls|reset)$/);
+    assert.match(result.kind === 'error' ? result.cause : '', /^(tls|reset)$/);
   });
 
   const cutOff: readonly (readonly [string, (socket: Socket) => void])[] = [
@@ -158,7 +158,7 @@ describe('https', () => {
       });
       const port = await listening(t, server);
       const result = await senderOf(t).send(`https://localhost:${port}`);
-      assert.deepEqual(result, { kind: 'broken', cause: 'reset', detail: 'ECONNRESET' });
+      assert.deepEqual(result, { kind: 'error', cause: 'reset', detail: 'ECONNRESET' });
     });
   }
 
@@ -175,7 +175,7 @@ describe('https', () => {
     const slow = post(`https://localhost:${port}`);
     await waitFor('the connection', () => open.size === 1);
     await clock.advance(timeoutMs);
-    assert.deepEqual(await slow.ended, { kind: 'broken', cause: 'timeout', detail: undefined });
+    assert.deepEqual(await slow.ended, { kind: 'error', cause: 'timeout', detail: undefined });
     await waitFor('the connection to be closed', () => open.size === 0);
     assert.equal(transport.count().connections, 0);
   });
@@ -198,7 +198,7 @@ describe('https', () => {
     });
     const port = await listening(t, relay);
     const result = await senderOf(t).send(`https://localhost:${port}`);
-    assert.equal(result.kind, 'broken');
+    assert.equal(result.kind, 'error');
   });
 });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { PostResult } from '../../../src/core/retry.ts';
+import type { AttemptResult } from '../../../src/core/retry.ts';
 import { waitFor } from '../../helpers/leat.ts';
 import {
   hang,
@@ -19,15 +19,15 @@ async function receiverOf(t: TestContext, options: ReceiverOptions = {}): Promis
   return receiver;
 }
 
-const delivered: PostResult = {
-  kind: 'answered',
+const delivered: AttemptResult = {
+  kind: 'response',
   status: 204,
   text: '',
   retryAfter: undefined,
 };
-const cancelled: PostResult = { kind: 'broken', cause: 'cancelled', detail: undefined };
+const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
 const never = (): Promise<readonly string[]> => Promise.withResolvers<readonly string[]>().promise;
-const timedOut: PostResult = { kind: 'broken', cause: 'timeout', detail: undefined };
+const timedOut: AttemptResult = { kind: 'error', cause: 'timeout', detail: undefined };
 
 describe('a post', () => {
   test('is sent as one POST with its headers, and the length of its body in bytes', async (t) => {
@@ -57,7 +57,7 @@ describe('a post', () => {
     const receiver = await receiverOf(t);
     receiver.answer = reply(503, 'busy', { 'Retry-After': '7' });
     assert.deepEqual(await createSender(t).send(receiver.origin), {
-      kind: 'answered',
+      kind: 'response',
       status: 503,
       text: 'busy',
       retryAfter: '7',
@@ -68,7 +68,7 @@ describe('a post', () => {
     const answer = reply(429, '', { 'Retry-After': '7\r\nRetry-After: 8' });
     const receiver = await receiverOf(t, { answer });
     const result = await createSender(t).send(receiver.origin);
-    assert.equal(result.kind === 'answered' && result.retryAfter, '7');
+    assert.equal(result.kind === 'response' && result.retryAfter, '7');
   });
 
   test('reaches names and IPv6 addresses', async (t) => {
@@ -83,7 +83,7 @@ describe('a post', () => {
   test('that cannot be written ends as such, and the next one is sent', async (t) => {
     const receiver = await receiverOf(t);
     const { send } = createSender(t);
-    const broken = { kind: 'broken', cause: 'protocol', detail: 'the request cannot be written' };
+    const broken = { kind: 'error', cause: 'protocol', detail: 'the request cannot be written' };
     const smuggled = { headers: ['x-a', 'b\r\nx-c: d'] };
     assert.deepEqual(await send(receiver.origin, smuggled), broken);
     assert.deepEqual(await send(receiver.origin, { headers: ['x-a', 'b\nc'] }), broken);
@@ -91,7 +91,7 @@ describe('a post', () => {
     assert.deepEqual(await send(receiver.origin, { path: '/ HTTP/1.1' }), broken);
     assert.deepEqual(await send(receiver.origin, { headers: ['content-length', '1'] }), broken);
     for (const origin of ['', 'nonsense', 'ftp://127.0.0.1', 'http://', 'http://[::1']) {
-      assert.deepEqual((await send(origin)).kind, 'broken', origin);
+      assert.deepEqual((await send(origin)).kind, 'error', origin);
     }
     assert.deepEqual(await send(receiver.origin), delivered);
     assert.equal(receiver.requests.length, 1);
@@ -106,7 +106,7 @@ describe('connections', () => {
     assert.equal(receiver.connections, 1);
     for (let round = 0; round < 5; round++) {
       const results = await Promise.all(Array.from({ length: 20 }, () => send(receiver.origin)));
-      assert.deepEqual(new Set(results.map(({ kind }) => kind)), new Set(['answered']));
+      assert.deepEqual(new Set(results.map(({ kind }) => kind)), new Set(['response']));
     }
     assert.equal(receiver.connections, 20);
     assert.equal(receiver.requests.length, 105);
@@ -127,7 +127,7 @@ describe('connections', () => {
     const { send, transport } = createSender(t);
     for (let round = 0; round < 10; round++) {
       const result = await send(receiver.origin);
-      assert.deepEqual(result.kind === 'answered' && result.text, 'ok');
+      assert.deepEqual(result.kind === 'response' && result.text, 'ok');
     }
     assert.equal(receiver.connections, 10);
     await waitFor('no connection to be left', () => transport.count().connections === 0);
@@ -153,7 +153,7 @@ describe('connections', () => {
     const receiver = await receiverOf(t, { answer: inTurn(broken, reply(204)) });
     const { send } = createSender(t);
     assert.deepEqual(await send(receiver.origin), {
-      kind: 'broken',
+      kind: 'error',
       cause: 'reset',
       detail: 'closed before the end of the answer',
     });
@@ -168,7 +168,7 @@ describe('connections', () => {
       `http://127.1.${Math.floor(n / 250)}.${(n % 250) + 1}:${receiver.port}`;
     for (let first = 0; first < 2000; first += 50) {
       const posts = Array.from({ length: 50 }, (_, n) => send(originOf(first + n)));
-      assert.ok((await Promise.all(posts)).every(({ kind }) => kind === 'answered'));
+      assert.ok((await Promise.all(posts)).every(({ kind }) => kind === 'response'));
       const { origins, idle } = transport.count();
       assert.ok(idle <= 50 && origins <= 50, `${idle} idle connections of ${origins} origins`);
     }
@@ -183,7 +183,7 @@ describe('the time of an attempt', () => {
   test('ends at the time-out and not before', async (t) => {
     const receiver = await receiverOf(t, { answer: hang });
     const { post, clock } = createSender(t);
-    let result: PostResult | undefined;
+    let result: AttemptResult | undefined;
     void post(receiver.origin).ended.then((ended) => (result = ended));
     await waitFor('the request', () => receiver.requests.length === 1);
     await clock.advance(timeoutMs - 1);

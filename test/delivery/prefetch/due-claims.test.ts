@@ -152,7 +152,7 @@ describe('rows that are due', () => {
       ...store,
       deliveries: {
         ...store.deliveries,
-        settle: (batch) => (away ? scene.unavailable() : store.deliveries.settle(batch)),
+        settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
       },
     });
     const scene = await createDeliveryScene(t, {
@@ -193,7 +193,7 @@ describe('rows that are due', () => {
         ...store,
         deliveries: {
           ...store.deliveries,
-          settle: (batch) => (away ? scene.unavailable() : store.deliveries.settle(batch)),
+          settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
           claimDue: (...args) => (away ? scene.unavailable() : store.deliveries.claimDue(...args)),
         },
       }),

@@ -101,7 +101,7 @@ describe('streams that are behind', () => {
     const ids = await scene.publishMany(3);
     const [, second] = scene.transport.open;
     // The first stays open, so the row of the second is above the cursor.
-    second?.end({ kind: 'broken', cause: 'timeout', detail: undefined });
+    second?.end({ kind: 'error', cause: 'timeout', detail: undefined });
     await scene.clock.advance(20);
     assert.equal(await scene.cursor(stream), 0);
     scene.transport.respond = () => ok;

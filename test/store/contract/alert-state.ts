@@ -180,8 +180,8 @@ async function end(scene: Scene, stream: Stream, how: 'delivered' | 'failed'): P
   const { tenant, id, version } = stream;
   const outcomes = [how === 'failed' ? failed(event) : delivered(event)];
   const settlement = { tenant, stream: id, epoch, run, version, cursor, outcomes };
-  const answer = await scene.settleMany([settlement]);
-  assert.equal(answer.streams[0]?.result, 'recorded');
+  const [settled] = await scene.settleMany([settlement]);
+  assert.equal(settled?.result, 'recorded');
 }
 
 async function ownedOf(scene: Scene, stream: Stream) {

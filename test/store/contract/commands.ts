@@ -164,25 +164,20 @@ const settle = step(
     const cursor = given.raise ? world.model.head : 0;
     const run = given.formerRun ? expected.run - 1 : expected.run;
     world.batch += 1;
-    const batch = {
-      node: world.node,
-      batch: world.batch,
-      settlements: [
-        {
-          tenant: world.tenant,
-          stream: given.stream,
-          epoch: expected.epoch,
-          run,
-          version: expected.version,
-          cursor,
-          outcomes: [outcome],
-        },
-      ],
-      limits,
+    const settlement = {
+      tenant: world.tenant,
+      stream: given.stream,
+      epoch: expected.epoch,
+      run,
+      version: expected.version,
+      cursor,
+      outcomes: [outcome],
     };
+    const sendBatch = () =>
+      world.store.deliveries.settle(world.node, world.batch, [settlement], limits);
     const answer = model.settle(expected, outcome, { cursor, run, now: world.now, limits });
-    assert.deepEqual(await world.store.deliveries.settle(batch), { streams: [answer] });
-    if (given.repeat) await world.store.deliveries.settle(batch);
+    assert.deepEqual(await sendBatch(), [answer]);
+    if (given.repeat) await sendBatch();
   },
 );
 

@@ -14,12 +14,7 @@ import type {
 import type { DueRules } from '../../../src/store/port/deliveries.ts';
 import type { Hint } from '../../../src/store/port/hints.ts';
 import type { CursorRaise, OwnedStream } from '../../../src/store/port/ownership.ts';
-import type {
-  Outcome,
-  SettleResult,
-  SettledStream,
-  Settlement,
-} from '../../../src/store/port/settlement.ts';
+import type { Outcome, SettledStream, Settlement } from '../../../src/store/port/settlement.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import type { WaitRule } from '../../../src/store/port/time.ts';
 import type { Engine, TestTime } from './engine.ts';
@@ -62,7 +57,7 @@ export interface Scene {
   retire(): Promise<void>;
   /** Settles outcomes of one owned stream, in a batch of their own. */
   settle(owned: OwnedStream, settlement: SettleGiven): Promise<SettledStream>;
-  settleMany(settlements: readonly Settlement[], batch?: number): Promise<SettleResult>;
+  settleMany(settlements: readonly Settlement[], batch?: number): Promise<readonly SettledStream[]>;
   health(stream: Stream): Promise<Health>;
   node(): Promise<Node>;
 }
@@ -128,8 +123,7 @@ export function sceneOf(store: Store, tenant: number, time: TestTime = { at: sta
       await store.ownership.heartbeat(await scene.node(), 0);
     },
     settle: async (owned, given) => {
-      const answer = await scene.settleMany([settlementOf(owned, given)]);
-      const [settled] = answer.streams;
+      const [settled] = await scene.settleMany([settlementOf(owned, given)]);
       assert.ok(settled);
       return settled;
     },
@@ -137,7 +131,7 @@ export function sceneOf(store: Store, tenant: number, time: TestTime = { at: sta
       batches = batch ?? batches + 1;
       const node = await scene.node();
       const { limits } = scene;
-      return store.deliveries.settle({ node, batch: batches, settlements, limits });
+      return store.deliveries.settle(node, batches, settlements, limits);
     },
     health: async (stream) => {
       const health = await store.streams.health(tenant, stream.id);
@@ -221,7 +215,7 @@ type Given = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow'>> & {
 const attempted = { agoMs: 0, durationMs: 35.25, status: 503 };
 const firstAttempt = { kind: 'first', attempt: 1, hasRow: false } as const;
 
-export function delivered(event: DeliveredEvent, given: Given = {}): Outcome {
+export function delivered(event: DeliveredEvent, given: Omit<Given, 'status'> = {}): Outcome {
   return { ...firstAttempt, ...attempted, status: 200, ...given, event, result: 'delivered' };
 }
 

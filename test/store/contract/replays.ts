@@ -560,7 +560,7 @@ function deliveryContract(engine: Engine): void {
       settlementOf(next, { outcomes: events.map((one) => delivered(one, again)) }),
     ];
     const { limits } = scene;
-    await scene.store.deliveries.settle({ node, batch: 1, settlements, limits });
+    await scene.store.deliveries.settle(node, 1, settlements, limits);
     assert.equal((await feed(scene, next, replay)).result, 'over');
     assert.deepEqual(await progress(scene, replay), {
       status: 'done',

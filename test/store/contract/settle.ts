@@ -326,8 +326,8 @@ function fencingContract(engine: Engine): void {
     const { stream, events, owned } = await given(scene, 2);
     const settlement = settlementOf(owned, { outcomes: [failed(at(events, 0))] });
     await scene.settleMany([settlement], 1);
-    const { streams } = await scene.settleMany([settlement], 1);
-    assert.deepEqual(streams, [{ result: 'recorded', version: 1, cursor: 0, disabled: undefined }]);
+    const settled = await scene.settleMany([settlement], 1);
+    assert.deepEqual(settled, [{ result: 'recorded', version: 1, cursor: 0, disabled: undefined }]);
     assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
     const [failure] = await failuresOf(scene, stream);
     assert.equal(failure?.attempts.length, 1);
@@ -346,13 +346,9 @@ function fencingContract(engine: Engine): void {
       ...waitRule,
     });
     assert.ok(again);
-    const { streams } = await scene.store.deliveries.settle({
-      node,
-      batch: 1,
-      settlements: [settlementOf(again, { outcomes: [failed(at(events, 1))] })],
-      limits: scene.limits,
-    });
-    assert.equal(streams[0]?.result, 'recorded');
+    const settlements = [settlementOf(again, { outcomes: [failed(at(events, 1))] })];
+    const [settled] = await scene.store.deliveries.settle(node, 1, settlements, scene.limits);
+    assert.equal(settled?.result, 'recorded');
     assert.deepEqual(await scene.health(stream), { consecutive: 2, total: 2 });
   });
 
@@ -378,9 +374,8 @@ function fencingContract(engine: Engine): void {
     await scene.settleMany([settlementOf(owned, { outcomes })], 9);
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
     const settlements = [settlementOf(again, { outcomes })];
-    const batch = { node, batch: 1, settlements, limits: scene.limits };
-    const { streams } = await scene.store.deliveries.settle(batch);
-    assert.equal(streams[0]?.result, 'recorded');
+    const [settled] = await scene.store.deliveries.settle(node, 1, settlements, scene.limits);
+    assert.equal(settled?.result, 'recorded');
     assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
   });
 
@@ -399,13 +394,10 @@ function fencingContract(engine: Engine): void {
   test('a node that never joined records nothing', async (t) => {
     const scene = await createScene(engine, t);
     const { stream, events, owned } = await given(scene, 1);
-    const { streams } = await scene.store.deliveries.settle({
-      node: { id: 'node-z', incarnation: 1 },
-      batch: 1,
-      settlements: [settlementOf(owned, { outcomes: [failed(at(events, 0))] })],
-      limits: scene.limits,
-    });
-    assert.equal(streams[0]?.result, 'lost');
+    const node = { id: 'node-z', incarnation: 1 };
+    const settlements = [settlementOf(owned, { outcomes: [failed(at(events, 0))] })];
+    const [settled] = await scene.store.deliveries.settle(node, 1, settlements, scene.limits);
+    assert.equal(settled?.result, 'lost');
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
   });
 
@@ -427,12 +419,12 @@ function fencingContract(engine: Engine): void {
       1,
     );
     const outcomes = [failed(event)];
-    const { streams } = await scene.settleMany([
+    const settled = await scene.settleMany([
       settlementOf(ownedLost, { cursor: 1, outcomes }),
       settlementOf(ownedKept, { cursor: 1, outcomes }),
     ]);
     assert.deepEqual(
-      streams.map((settled) => settled.result),
+      settled.map(({ result }) => result),
       ['lost', 'recorded'],
     );
     assert.deepEqual(await scene.health(lost), { consecutive: 0, total: 0 });

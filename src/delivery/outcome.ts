@@ -1,0 +1,58 @@
+import type { Millis } from '../core/clock.ts';
+import { decide, type AttemptResult } from '../core/retry.ts';
+import type { Outcome } from '../store/port/settlement.ts';
+import type { InFlightAttempt } from './runner.ts';
+import type { DeliverySettings } from './settings.ts';
+
+/** Returns the outcome of an attempt that has ended. */
+export function outcomeOf(
+  attempt: Pick<
+    InFlightAttempt,
+    'event' | 'kind' | 'attempt' | 'hasRow' | 'startedMs' | 'template'
+  >,
+  result: AttemptResult,
+  ended: { readonly now: Millis; readonly elapsedMs: number },
+  { retryDelaysMs, retry4xx }: Pick<DeliverySettings, 'retryDelaysMs' | 'retry4xx'>,
+): Exclude<Outcome, { readonly result: 'parked' }> {
+  const secrets = attempt.template?.secrets ?? [];
+  const rules = { retryDelaysMs, retry4xx, secrets, now: ended.now };
+  const decision = decide(result, attempt.attempt, rules);
+  const agoMs = ended.elapsedMs - attempt.startedMs;
+  return {
+    ...decision,
+    event: attempt.event,
+    kind: attempt.kind,
+    attempt: attempt.attempt,
+    hasRow: attempt.hasRow,
+    agoMs,
+    // To the microsecond: the clock is no more precise.
+    durationMs: Math.round(agoMs * 1000) / 1000,
+  };
+}
+
+/** Returns by how many an outcome changes the rows that count against the stream's fresh work. */
+export function rowsAdded({ kind, hasRow, result }: Outcome): number {
+  if (kind === 'redelivery' || kind === 'replay') return 0;
+  const after = result === 'parked' || result === 'retry' ? 1 : 0;
+  return after - (hasRow ? 1 : 0);
+}
+
+/** Returns the outcome with its durations counted from `waitedMs` later. */
+export function aged(outcome: Outcome, waitedMs: number): Outcome {
+  if (outcome.result === 'parked') {
+    return { ...outcome, leaseMs: Math.max(0, outcome.leaseMs - waitedMs) };
+  }
+  const agoMs = outcome.agoMs + waitedMs;
+  if (outcome.result !== 'retry') return { ...outcome, agoMs };
+  return { ...outcome, agoMs, delayMs: Math.max(0, outcome.delayMs - waitedMs) };
+}
+
+/**
+ * Returns the outcome without the receiver's part of its error message: the status, or the cause
+ * without its detail, is left. `undefined` when nothing can be removed.
+ */
+export function withoutText(outcome: Outcome): Outcome | undefined {
+  if (!('error' in outcome)) return undefined;
+  const error = /^[a-z0-9 ]*/.exec(outcome.error)?.[0].trim() ?? '';
+  return error === outcome.error ? undefined : { ...outcome, error };
+}

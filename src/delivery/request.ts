@@ -1,0 +1,96 @@
+import type { Millis } from '../core/clock.ts';
+import { deliveryBody } from '../core/envelope.ts';
+import { decodeSecret, sign } from '../core/sign.ts';
+import type { Authorization, DeliveredEvent, Stream } from '../core/types.ts';
+import type { DeliverySettings } from './settings.ts';
+import type { WebhookRequest } from './http/transport.ts';
+
+/** The parts of a request that are the same for every event of one version of a stream. */
+export interface RequestTemplate {
+  readonly tenant: number;
+  readonly origin: string;
+  readonly path: string;
+  readonly headers: readonly string[];
+  /** Newest first. */
+  readonly keys: readonly SigningKey[];
+  /** Removed from error messages. */
+  readonly secrets: readonly string[];
+  readonly stream: string;
+  readonly attributePrefix: string;
+}
+
+interface SigningKey {
+  readonly key: Uint8Array;
+  readonly expiresAt: Millis | undefined;
+}
+
+/** Builds the template; done once per version of a stream. */
+export function requestTemplateOf(
+  { id, tenant, destination, signingSecrets }: Stream,
+  settings: Pick<DeliverySettings, 'userAgent' | 'attributePrefix'>,
+): RequestTemplate {
+  const { origin, pathname, search } = new URL(destination.endpoint);
+  const { header, secrets } = credentialsOf(destination.authorization);
+  const { userAgent, attributePrefix } = settings;
+  return {
+    tenant,
+    origin,
+    path: `${pathname}${search}`,
+    headers: ['content-type', 'application/json', 'user-agent', userAgent, ...header],
+    keys: signingSecrets.map(({ secret, expiresAt }) => ({ key: decodeSecret(secret), expiresAt })),
+    secrets: [...secrets, ...signingSecrets.map(({ secret }) => secret)],
+    stream: id,
+    attributePrefix,
+  };
+}
+
+/**
+ * Builds the request of docs/http-api.md#webhook-request for one event, signed at `now` with every
+ * secret that has not expired by then (Standard Webhooks, Signature scheme).
+ */
+export function prepareRequest(
+  template: RequestTemplate,
+  event: Pick<DeliveredEvent, 'id' | 'body' | 'trace'>,
+  now: Millis,
+): WebhookRequest {
+  const body = deliveryBody(event.body, template.attributePrefix, template.stream);
+  const seconds = Math.floor(now / 1000);
+  const keys = template.keys.filter(({ expiresAt }) => expiresAt === undefined || expiresAt > now);
+  const signature = sign(
+    keys.map(({ key }) => key),
+    event.id,
+    seconds,
+    body,
+  );
+  const signed = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
+  const headers = [...template.headers, ...signed, 'webhook-signature', signature];
+  if (event.trace !== undefined) headers.push('traceparent', event.trace);
+  return { tenant: template.tenant, origin: template.origin, path: template.path, headers, body };
+}
+
+interface Credentials {
+  /** The header of docs/http-api.md#destination-authorization. */
+  readonly header: readonly [name: string, value: string];
+  /** The secrets in it, in every form that they are sent in. */
+  readonly secrets: readonly string[];
+}
+
+function credentialsOf(authorization: Authorization): Credentials {
+  if (authorization.method === 'basic') {
+    const { username, password } = authorization;
+    // RFC 7617 section 2, with the UTF-8 that its section 2.1 allows.
+    const basic = Buffer.from(`${username}:${password}`, 'utf8').toString('base64');
+    return { header: ['authorization', `Basic ${basic}`], secrets: [password, basic] };
+  }
+  if (authorization.method === 'bearer') {
+    const { token } = authorization;
+    return { header: ['authorization', `Bearer ${headerText(token)}`], secrets: [token] };
+  }
+  const { headerKey, headerValue } = authorization;
+  return { header: [headerKey, headerText(headerValue)], secrets: [headerValue] };
+}
+
+/** Headers are written as Latin-1, one byte per character: in this form a text is sent as UTF-8. */
+function headerText(value: string): string {
+  return Buffer.from(value, 'utf8').toString('latin1');
+}

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Authorization, Stream } from '../../src/core/types.ts';
+import { outcomeOf, rowsAdded } from '../../src/delivery/outcome.ts';
+import { requestTemplateOf } from '../../src/delivery/request.ts';
+import type { Outcome } from '../../src/store/port/settlement.ts';
+import { answered, ok } from '../helpers/transport.ts';
+import { newStream } from '../store/contract/fixture.ts';
+import { secret, settings } from './fixture.ts';
+
+const now = 1_772_357_400_000;
+const event = { id: 'evt_1', type: 'a.made', time: now, offset: 7, body: '{"id":"evt_1"}' };
+
+function newWebhook(authorization: Authorization = { method: 'bearer', token: 't' }): Stream {
+  const stream = newStream(1, now, {
+    signingSecrets: [{ secret, createdAt: 0, expiresAt: undefined }],
+    destination: { type: 'webhook', endpoint: 'https://example.net/hook', authorization },
+  });
+  return { ...stream, subscriptions: [], version: 1 };
+}
+
+type EndedAttempt = Parameters<typeof outcomeOf>[0];
+
+function attemptOf(given: Partial<EndedAttempt> = {}): EndedAttempt {
+  return {
+    event,
+    kind: 'first',
+    attempt: 1,
+    startedMs: 1000,
+    hasRow: false,
+    template: requestTemplateOf(newWebhook(), settings),
+    ...given,
+  };
+}
+
+describe('outcomeOf', () => {
+  test('the duration is rounded to the microsecond', () => {
+    const ended = { now, elapsedMs: 1003.9936759999999 };
+    assert.equal(outcomeOf(attemptOf(), ok, ended, settings).durationMs, 3.994);
+  });
+
+  const ended = { now, elapsedMs: 1040.5 };
+
+  test('the start and the duration of the attempt are recorded', () => {
+    assert.deepEqual(outcomeOf(attemptOf(), ok, ended, settings), {
+      event,
+      kind: 'first',
+      attempt: 1,
+      hasRow: false,
+      agoMs: 40.5,
+      durationMs: 40.5,
+      status: 204,
+      result: 'delivered',
+    });
+  });
+
+  test('the delay of the next attempt counts from the end of this one', () => {
+    const outcome = outcomeOf(attemptOf({ attempt: 2 }), answered(500), ended, settings);
+    assert.equal(outcome.result === 'retry' && outcome.delayMs, 2000);
+  });
+
+  test('the last attempt of the cycle fails the delivery', () => {
+    const attempt = settings.retryDelaysMs.length + 1;
+    assert.equal(
+      outcomeOf(attemptOf({ attempt }), answered(500), ended, settings).result,
+      'failed',
+    );
+  });
+
+  for (const authorization of [
+    { method: 'bearer', token: 'open sesame' },
+    { method: 'basic', username: 'ada', password: 'open sesame' },
+    { method: 'custom_header', headerKey: 'X-Key', headerValue: 'open sesame' },
+  ] as const) {
+    test(`${authorization.method}: no form of the secret gets into the error message`, () => {
+      const template = requestTemplateOf(newWebhook(authorization), settings);
+      const basic = Buffer.from('ada:open sesame').toString('base64');
+      const echo = answered(500, `open sesame ${template.headers.join(' ')} ${secret}`);
+      const outcome = outcomeOf(attemptOf({ template }), echo, ended, settings);
+      assert.ok('error' in outcome);
+      assert.doesNotMatch(outcome.error, /sesame|whsec/);
+      assert.ok(!outcome.error.includes(basic));
+    });
+  }
+});
+
+describe('rowsAdded', () => {
+  const outcome = (result: Outcome['result'], hasRow: boolean, kind: Outcome['kind'] = 'first') =>
+    ({ result, hasRow, kind }) as Outcome;
+
+  test('parking and retrying add a row, ending removes it', () => {
+    assert.equal(rowsAdded(outcome('parked', false)), 1);
+    assert.equal(rowsAdded(outcome('retry', false)), 1);
+    assert.equal(rowsAdded(outcome('retry', true)), 0);
+    assert.equal(rowsAdded(outcome('delivered', true)), -1);
+    assert.equal(rowsAdded(outcome('failed', true, 'test')), -1);
+    assert.equal(rowsAdded(outcome('delivered', false)), 0);
+    assert.equal(rowsAdded(outcome('failed', false)), 0);
+  });
+
+  test('rows of redeliveries do not count against fresh work', () => {
+    assert.equal(rowsAdded(outcome('retry', true, 'redelivery')), 0);
+    assert.equal(rowsAdded(outcome('delivered', true, 'redelivery')), 0);
+  });
+});
