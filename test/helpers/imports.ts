@@ -88,6 +88,7 @@ const ASSERT = ['node:assert', 'node:assert/strict'];
 /** What the engines share; neither knows the other. */
 const ENGINE_SHARED = [
   'store/*.ts',
+  'store/directory/',
   'store/migrate-store/',
   'store/port/',
   'store/rows/',
@@ -102,6 +103,12 @@ const rules: readonly Rule[] = [
   { files: 'core/', builtins: ASSERT },
   { files: 'schemas/', types: ['core/'], packages: ['typebox'], builtins: [] },
   { files: 'store/port/', own: ['core/'], builtins: [] },
+  // Commands of both engines: what they do not share comes as an argument.
+  {
+    files: 'store/directory/',
+    own: ['core/', 'store/port/', 'store/rows/', 'store/rules/', 'store/seal.ts'],
+    builtins: [],
+  },
   { files: 'store/sqlite/', own: ['core/', ...ENGINE_SHARED], packages: ['node:sqlite'] },
   { files: 'store/postgres/', own: ['core/', ...ENGINE_SHARED], packages: ['pg'] },
   { files: 'store/', own: ['core/', 'store/'] },

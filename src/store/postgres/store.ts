@@ -3,32 +3,28 @@ import { createHints } from '../hints.ts';
 import type { Appender } from '../appender.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Store } from '../port/store.ts';
+import { createDirectory, type Directory } from '../directory/directory.ts';
 import { createSeal, type Seal } from '../seal.ts';
-import { createApiStore } from './apis.ts';
-import { createClientStore } from './clients.ts';
+import { createCommands } from './commands.ts';
 import type { Database, Queries } from './database.ts';
 import { makeMissingDay } from './partitions.ts';
 import { createDeliveryStore } from './deliveries.ts';
-import { createGrantStore } from './grants.ts';
 import { createHosts } from './hosts.ts';
 import { adoptAtOpen, createStoreIdentity, type StoreIdentity } from './identity.ts';
-import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
-import { createAlertStateStore } from './alert-state.ts';
 import { refuseHalfMigrated } from './migrate-store.ts';
 import { type ListenNotify, openListenNotify } from './listen-notify.ts';
 import { createOwnershipStore } from './ownership.ts';
 import { createOverviewStore } from './overview.ts';
 import { createPools, type Pools, type Purpose } from './pools.ts';
 import { createReplayStore } from './replays.ts';
-import { createRoleStore } from './roles.ts';
 import { nameOf } from './refusal.ts';
 import { prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
-import { createTenantStore } from './tenants.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
-import { createUserStore } from './users.ts';
+import { removeStep } from './tenant-removal.ts';
+import { createUserChange, sortedUsers } from './users.ts';
 import { createWriteCheck } from '../write-check.ts';
 
 export interface PostgresStoreDeps {
@@ -174,16 +170,11 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
   const streams = over(createStreamStore);
   const deliveries = over(createDeliveryStore);
   const replays = over(createReplayStore);
-  const clients = over(createClientStore);
-  const apis = over(createApiStore);
-  const grants = over(createGrantStore);
-  const roles = over(createRoleStore);
-  const users = over(createUserStore);
   const { appender, append } = log('publishing');
   const lease = ownership('lease');
   return {
     appender,
-    tenants: over(createTenantStore)('commands'),
+    ...directoryOf(pools, deps),
     log: { ...log('log'), append, ...pick(log('commands'), 'prune') },
     streams: { ...streams('commands'), ...pick(streams('lists'), 'list', 'stats') },
     deliveries: {
@@ -201,19 +192,34 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       },
       ...pick(ownership('delivering'), 'claim', 'owned', 'raiseCursors', 'release'),
     },
-    keys: over(createKeyStore)('commands'),
-    clients: { ...clients('commands'), ...pick(clients('lists'), 'list') },
-    apis: { ...apis('commands'), ...pick(apis('lists'), 'list') },
-    grants: { ...grants('commands'), ...pick(grants('lists'), 'list') },
-    roles: {
-      ...roles('commands'),
-      ...pick(roles('lists'), 'list', 'permissions', 'clients', 'users'),
-    },
-    users: { ...users('commands'), ...pick(users('lists'), 'list', 'listFrom') },
-    alertState: over(createAlertStateStore)('commands'),
     upkeep: over(createUpkeepStore)('commands'),
     overview: over(createOverviewStore)('lists'),
     time,
+  };
+}
+
+/** The same for the parts that both engines share. */
+function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Directory {
+  const over = (purpose: Purpose): Directory => {
+    const db = pools[purpose];
+    return createDirectory({
+      commands: createCommands(db),
+      seal,
+      hint,
+      removeStep: (id, take) => removeStep(db, id, take),
+      changeUser: createUserChange({ db, identity, hint }),
+      sortedUsers,
+    });
+  };
+  const { clients, apis, grants, roles, users, ...others } = over('commands');
+  const lists = over('lists');
+  return {
+    ...others,
+    clients: { ...clients, ...pick(lists.clients, 'list') },
+    apis: { ...apis, ...pick(lists.apis, 'list') },
+    grants: { ...grants, ...pick(lists.grants, 'list') },
+    roles: { ...roles, ...pick(lists.roles, 'list', 'permissions', 'clients', 'users') },
+    users: { ...users, ...pick(lists.users, 'list', 'listFrom') },
   };
 }
 

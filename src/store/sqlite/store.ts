@@ -5,29 +5,25 @@ import type { StoreTime } from '../port/time.ts';
 import { createSeal } from '../seal.ts';
 import { createHints } from '../hints.ts';
 import type { Store } from '../port/store.ts';
-import { createApiStore } from './apis.ts';
 import { dropUnended } from './append.ts';
 import { defineTestKey } from './attempts.ts';
-import { createClientStore } from './clients.ts';
+import { createDirectory } from '../directory/directory.ts';
+import { createCommands } from './commands.ts';
 import { openConnection, type SqliteLocation } from './connection.ts';
 import { createCopy } from './copy.ts';
 import { createDatabase, type Database } from './database.ts';
 import { createDeliveryStore } from './deliveries.ts';
-import { createGrantStore } from './grants.ts';
 import { createGuardedTime } from './guarded-time.ts';
-import { createKeyStore } from './keys.ts';
 import { createLogStore } from './log.ts';
-import { createAlertStateStore } from './alert-state.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { createOverviewStore } from './overview.ts';
 import { createReplayStore } from './replays.ts';
 import { refusalOf } from './refusal.ts';
-import { createRoleStore } from './roles.ts';
 import { applicationId, prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
-import { createTenantStore } from './tenants.ts';
 import { createUpkeepStore } from './upkeep.ts';
-import { createUserStore } from './users.ts';
+import { removeStep } from './tenant-removal.ts';
+import { createUserChanges, sortedUsers } from './users.ts';
 import { createWalRoom } from './wal-room.ts';
 import { createWriteCheck } from '../write-check.ts';
 import { createWalSync, type WalSync, walFileOf } from './wal-sync.ts';
@@ -80,6 +76,7 @@ export function createSqliteStore(
   const clock = { ...deps.clock, now: () => time.now() };
   const seal = createSeal(deps.secretKey, deps.random);
   defineTestKey(connection);
+  connection.function('leat_now', () => time.now());
   const db = createDatabase(connection, {
     beforeDurable: () => walSync?.repair(),
     committed: (durability) => {
@@ -92,6 +89,7 @@ export function createSqliteStore(
   const { emit: hint, watch } = createHints({ report });
   const shared = {
     db,
+    commands: createCommands(db),
     seal,
     hint,
     defer,
@@ -102,14 +100,19 @@ export function createSqliteStore(
     settled: (count: number) => walSync?.committed(count),
   };
   const { appender, ...log } = createLogStore(shared);
-  const { idle: usersIdle, ...users } = createUserStore(shared);
+  const users = createUserChanges(shared);
   const writes = createWriteCheck({
     clock,
     read: async () => ping(db),
     tryWrite: async () => tryWrite(connection, db),
   });
   return {
-    tenants: createTenantStore(shared),
+    ...createDirectory({
+      ...shared,
+      removeStep: async (id, take) => db.transact('relaxed', () => removeStep(db, id, take)),
+      changeUser: users.change,
+      sortedUsers,
+    }),
     log: {
       ...log,
       append: (tenant, events) => writes.observe(log.append(tenant, events)),
@@ -118,13 +121,6 @@ export function createSqliteStore(
     deliveries: createDeliveryStore(shared),
     replays: createReplayStore(shared),
     ownership: createOwnershipStore(shared),
-    keys: createKeyStore(shared),
-    clients: createClientStore(shared),
-    apis: createApiStore(shared),
-    grants: createGrantStore(shared),
-    roles: createRoleStore(shared),
-    users,
-    alertState: createAlertStateStore(shared),
     upkeep: createUpkeepStore({ ...shared, connection }),
     overview: createOverviewStore({ db, file: connection.location() ?? undefined }),
     copy: createCopy(connection),
@@ -132,7 +128,7 @@ export function createSqliteStore(
     watch,
     ping: writes.check,
     close: async () => {
-      await Promise.all([appender.idle(), usersIdle()]);
+      await Promise.all([appender.idle(), users.idle()]);
       await walSync?.close();
       db.close();
     },

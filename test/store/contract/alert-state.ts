@@ -66,7 +66,7 @@ function recordContract(engine: Engine): void {
 }
 
 function standingsContract(engine: Engine): void {
-  const quiet = { last: undefined, mayBeTroubled: false };
+  const quiet = { last: undefined, mayBeFailing: false };
 
   test('standings: each tenant has its own look and its own trouble, in the order asked for', async (t) => {
     const scene = await createScene(engine, t);
@@ -79,9 +79,9 @@ function standingsContract(engine: Engine): void {
     await store.alertState.record(other.id, undefined, look, false);
     await end(scene, stream, 'failed');
     assert.deepEqual(await store.alertState.standings(asked), [
-      { last: look, mayBeTroubled: false },
+      { last: look, mayBeFailing: false },
       quiet,
-      { last: undefined, mayBeTroubled: true },
+      { last: undefined, mayBeFailing: true },
     ]);
     assert.deepEqual(await store.alertState.standings([]), []);
   });
@@ -102,7 +102,7 @@ function standingsContract(engine: Engine): void {
     });
     assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
     assert.deepEqual(await store.alertState.standings([tenant]), [
-      { last: undefined, mayBeTroubled: true },
+      { last: undefined, mayBeFailing: true },
     ]);
   });
 }

@@ -9,14 +9,10 @@ import { StoreUnavailable } from '../../../src/core/errors.ts';
 import type { User } from '../../../src/core/types.ts';
 import { createSeal } from '../../../src/store/seal.ts';
 import { openConnection } from '../../../src/store/sqlite/connection.ts';
-import { createDatabase } from '../../../src/store/sqlite/database.ts';
-import { createLogStore } from '../../../src/store/sqlite/log.ts';
 import { prepareSchema } from '../../../src/store/sqlite/schema.ts';
-import { createTenantStore } from '../../../src/store/sqlite/tenants.ts';
-import { createUserStore } from '../../../src/store/sqlite/users.ts';
-import { createWalRoom } from '../../../src/store/sqlite/wal-room.ts';
+import { createSqliteStore } from '../../../src/store/sqlite/store.ts';
 import { createTestTime } from '../test-time.ts';
-import { newEvent, start } from '../contract/fixture.ts';
+import { addTenant, newEvent, start } from '../contract/fixture.ts';
 
 const page = { after: 0, take: 100_000, bytesMax: Infinity };
 
@@ -82,18 +78,20 @@ async function openSmall(t: TestContext) {
     connection.close();
     rmSync(folder, { recursive: true });
   });
-  const seal = createSeal(Buffer.alloc(32), randomBytes);
-  await prepareSchema(connection, { path, file: path }, seal);
-  const db = createDatabase(connection);
-  const time = createTestTime(start);
-  await createTenantStore({ db, hint: () => {} }).create(
-    { name: 'main', domain: 'localhost' },
-    start,
-  );
-  const shared = { db, hint: ignore, time, walRoom: createWalRoom(db) };
+  const secretKey = randomBytes(32);
+  await prepareSchema(connection, { path, file: path }, createSeal(secretKey, randomBytes));
+  const store = createSqliteStore(connection, {
+    secretKey,
+    random: randomBytes,
+    clock: systemClock,
+    time: createTestTime(start),
+    defer: setImmediate,
+    report: ignore,
+  });
+  await addTenant(store, 'main');
   return {
-    log: createLogStore({ ...shared, defer: setImmediate, clock: systemClock }),
-    users: createUserStore(shared),
+    log: store.log,
+    users: store.users,
     limitPages: (count: number) => connection.exec(`pragma max_page_count = ${count}`),
     integrity: () => connection.prepare('pragma integrity_check').get()?.['integrity_check'],
   };

@@ -29,16 +29,17 @@ test('SQLite: no statement walks over all deliveries, or over those of a tenant'
   db.close();
 });
 
-/** Those of the store that name the deliveries, read from its sources as they are asked. */
+/** Returns the statements of the store that name the deliveries, read from its sources. */
 function statements(): { readonly place: string; readonly sql: string }[] {
-  const folder = asset('store/sqlite/');
-  return globSync('*.ts', { cwd: folder }).flatMap((name) => {
-    const source = readFileSync(new URL(name, folder), 'utf8');
-    return [...source.matchAll(/\b(?:db|tx)\.(?:all|get|run)(?:<[^`]*?>)?`([^`]*)`/g)]
-      .filter(([, text = '']) => /\bdeliveries\b/.test(text))
-      .map(({ 1: text = '', index }) => ({
-        place: `${name}:${source.slice(0, index).split('\n').length}`,
-        sql: text.replaceAll(/\$\{(?:[^{}]|\{[^{}]*\})*\}/g, '?'),
-      }));
-  });
+  return ['store/sqlite/', 'store/directory/'].flatMap((folder) =>
+    globSync('*.ts', { cwd: asset(folder) }).flatMap((name) => {
+      const source = readFileSync(new URL(name, asset(folder)), 'utf8');
+      return [...source.matchAll(/\b(?:db|tx|sql)\.(?:all|get|run)(?:<[^`]*?>)?`([^`]*)`/g)]
+        .filter(([, text = '']) => /\bdeliveries\b/.test(text))
+        .map(({ 1: text = '', index }) => ({
+          place: `${folder}${name}:${source.slice(0, index).split('\n').length}`,
+          sql: text.replaceAll(/\$\{(?:[^{}]|\{[^{}]*\})*\}/g, '?'),
+        }));
+    }),
+  );
 }

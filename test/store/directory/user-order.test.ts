@@ -4,7 +4,8 @@ import { describe, test } from 'node:test';
 import pg from 'pg';
 import { migrate, readMigrations } from '../../../src/store/migrate.ts';
 import { migrationDriver } from '../../../src/store/sqlite/schema.ts';
-import { orderedPage, orderedPageWithin } from '../../../src/store/rules/user-order.ts';
+import { type OrderedPage, orderedPage } from '../../../src/store/directory/user-order.ts';
+import { boundedText } from '../../../src/store/postgres/commands.ts';
 import { newDatabase } from '../engines.ts';
 
 const migrations = new URL('../../../src/store/sqlite/migrations/', import.meta.url);
@@ -13,18 +14,25 @@ const orders = ['user_id', 'created_at', 'updated_at', 'email', 'username'].flat
   { field, descending: true },
 ]);
 
-/** The statement for tenant 1 and the first 50 users. */
+/** Returns the statement for tenant 1 and the first 50 users, as SQLite reads it. */
 function statementOf({ field, descending }: (typeof orders)[number]): string {
-  const parts = orderedPage(field, { descending }) ?? [];
-  assert.equal(parts.length, 4, field);
-  return `${parts[0]}1${parts[1]}50${parts[2]}0${parts[3]}`;
+  const { strings } = pageIn({ field, descending });
+  assert.equal(strings.length, 4, field);
+  return `${strings[0]}1${strings[1]}50${strings[2]}0${strings[3]}`;
 }
 
-/** The same as PostgreSQL is asked. */
+/** Returns the same as PostgreSQL reads it. */
 function boundedStatementOf({ field, descending }: (typeof orders)[number]): string {
-  const parts = orderedPageWithin(field, { descending }) ?? [];
-  assert.equal(parts.length, 5, field);
-  return `${parts[0]}8388608${parts[1]}1${parts[2]}50${parts[3]}0${parts[4]}`;
+  const { strings, order } = pageIn({ field, descending });
+  const bounded = boundedText(strings, { column: 'profile', order });
+  assert.equal(bounded.length, 5, field);
+  return `${bounded[0]}1${bounded[1]}50${bounded[2]}0${bounded[3]}8388608${bounded[4]}`;
+}
+
+function pageIn({ field, descending }: (typeof orders)[number]): OrderedPage {
+  const page = orderedPage(field, { descending });
+  assert.ok(page, field);
+  return page;
 }
 
 describe('an order of users that may be asked for', () => {
@@ -61,7 +69,6 @@ describe('an order of users that may be asked for', () => {
   test('other fields have none', () => {
     for (const field of ['name', 'profile', 'password_hash', '', 'email, id; --']) {
       assert.equal(orderedPage(field, { descending: false }), undefined);
-      assert.equal(orderedPageWithin(field, { descending: false }), undefined);
     }
   });
 });

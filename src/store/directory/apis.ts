@@ -1,0 +1,120 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Api } from '../../core/types.ts';
+import type { ApiStore } from '../port/apis.ts';
+import { type Command, type Commands, Lock, PageRead, sql, together } from './command.ts';
+import { forUpdate } from './dialect.ts';
+
+/** Creates the store of the APIs that tokens are issued for, except the management API. */
+export function createApiStore({ commands }: { readonly commands: Commands }): ApiStore {
+  const { read, transact } = commands;
+  return {
+    get: (tenant, idOrIdentifier) => read(get(tenant, idOrIdentifier)),
+    list: (tenant, page) => read(list(tenant, page)),
+    create: (api) => transact('durable', () => create(api)),
+    update: (tenant, id, decide) => transact('confirmed', () => update(tenant, id, decide)),
+    delete: (tenant, id) => transact('confirmed', () => remove(tenant, id)),
+  };
+}
+
+interface ApiRow {
+  readonly id: string;
+  readonly identifier: string;
+  readonly name: string;
+  readonly scopes: string;
+  /** A number on SQLite, which has no booleans. */
+  readonly enforce_policies: number | boolean;
+  readonly token_dialect: Api['tokenDialect'];
+  readonly token_lifetime_seconds: number;
+  readonly created_at: Millis;
+}
+
+function apiOf(tenant: number, row: ApiRow): Api {
+  return {
+    tenant,
+    id: row.id,
+    identifier: row.identifier,
+    name: row.name,
+    scopes: JSON.parse(row.scopes) as Api['scopes'],
+    enforcePolicies: Boolean(row.enforce_policies),
+    tokenDialect: row.token_dialect,
+    tokenLifetimeSeconds: row.token_lifetime_seconds,
+    createdAt: row.created_at,
+  };
+}
+
+/** Returns at most one: `create` refuses an identifier that is the id of another API. */
+function* get(tenant: number, idOrIdentifier: string): Command<Api | undefined> {
+  const row = yield* sql.get<ApiRow>`
+    select id, identifier, name, scopes, enforce_policies, token_dialect, token_lifetime_seconds,
+      created_at
+    from apis where tenant = ${tenant}
+      and (id = ${idOrIdentifier} or identifier = ${idOrIdentifier})`;
+  return row && apiOf(tenant, row);
+}
+
+function* list(
+  tenant: number,
+  { page, perPage, bytesMax }: Parameters<ApiStore['list']>[1],
+): Command<Awaited<ReturnType<ApiStore['list']>>> {
+  const [{ rows, isCut }, count] = yield* together(
+    new PageRead<ApiRow>({
+      take: perPage,
+      bytesMax,
+      column: 'scopes',
+      order: 'created_at, id',
+      rowsAfter: (read, take) => sql.all`
+        select id, identifier, name, scopes, enforce_policies, token_dialect,
+          token_lifetime_seconds, created_at
+        from apis where tenant = ${tenant}
+        order by created_at, id
+        limit ${Math.min(take, perPage - read.length)} offset ${page * perPage + read.length}`,
+    }),
+    sql.get<{ total: number }>`select count(*) as total from apis where tenant = ${tenant}`,
+  );
+  if (isCut) return { refused: 'too_large' };
+  return { items: rows.map((row) => apiOf(tenant, row)), total: count?.total ?? 0 };
+}
+
+function* create(api: Api): Command<Awaited<ReturnType<ApiStore['create']>>> {
+  const { tenant, id, identifier, name, enforcePolicies, tokenDialect, createdAt } = api;
+  // No index keeps an id and an identifier apart.
+  yield* new Lock(`apis ${tenant}`);
+  const names = [yield* get(tenant, identifier), yield* get(tenant, id)];
+  if (names.some((other) => other !== undefined)) return { refused: 'identifier_taken' };
+  yield* sql.run`
+    insert into apis (tenant, id, identifier, name, scopes, enforce_policies, token_dialect,
+      token_lifetime_seconds, created_at)
+    values (${tenant}, ${id}, ${identifier}, ${name}, ${JSON.stringify(api.scopes)},
+      ${enforcePolicies}, ${tokenDialect}, ${api.tokenLifetimeSeconds}, ${createdAt})`;
+  return { created: api };
+}
+
+function* update(
+  tenant: number,
+  id: string,
+  decide: Parameters<ApiStore['update']>[2],
+): Command<Awaited<ReturnType<ApiStore['update']>>> {
+  const row = yield* sql.get<ApiRow>`
+    select id, identifier, name, scopes, enforce_policies, token_dialect, token_lifetime_seconds,
+      created_at
+    from apis where tenant = ${tenant} and id = ${id} ${forUpdate}`;
+  if (row === undefined) return { refused: 'unknown' };
+  const before = apiOf(tenant, row);
+  const { name, scopes, enforcePolicies, tokenDialect, tokenLifetimeSeconds } = decide(before);
+  yield* sql.run`
+    update apis set name = ${name}, scopes = ${JSON.stringify(scopes)},
+      enforce_policies = ${enforcePolicies}, token_dialect = ${tokenDialect},
+      token_lifetime_seconds = ${tokenLifetimeSeconds}
+    where tenant = ${tenant} and id = ${id}`;
+  const changed = { name, scopes, enforcePolicies, tokenDialect, tokenLifetimeSeconds };
+  return { updated: { ...before, ...changed } };
+}
+
+/** Deletes the API row first: its lock blocks new grants, so the deletes below see them all. */
+function* remove(tenant: number, id: string): Command<boolean> {
+  const deleted = yield* sql.run`delete from apis where tenant = ${tenant} and id = ${id}`;
+  if (deleted === 0) return false;
+  yield* sql.run`delete from grants where tenant = ${tenant} and api = ${id}`;
+  yield* sql.run`delete from role_permissions where tenant = ${tenant} and api = ${id}`;
+  return true;
+}

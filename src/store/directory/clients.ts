@@ -1,0 +1,187 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Client } from '../../core/types.ts';
+import type { ClientStore } from '../port/clients.ts';
+import type { Hint } from '../port/hints.ts';
+import type { NumberedPage, PageByNumber } from '../port/page.ts';
+import { skewMaxMs } from '../port/time.ts';
+import { type Command, type Commands, numberedPage, sql, together } from './command.ts';
+import { forUpdate, Fragment } from './dialect.ts';
+import { grantsOfClient } from './grants.ts';
+
+/** Creates the store of clients and of the assertions that they have used. */
+export function createClientStore({
+  commands,
+  hint,
+}: {
+  readonly commands: Commands;
+  readonly hint: (hint: Hint) => void;
+}): ClientStore {
+  const { read, transact } = commands;
+  return {
+    get: (tenant, id) => read(get(tenant, id)),
+    list: (tenant, page) => read(list(tenant, page)),
+    create: async (client) => {
+      const result = await transact('durable', () => create(client));
+      // A process may have cached that there is no such client.
+      if ('created' in result) hint({ kind: 'client', tenant: client.tenant, client: client.id });
+      return result;
+    },
+    update: async (tenant, id, decide) => {
+      const result = await transact('confirmed', () => update(tenant, id, decide));
+      if ('updated' in result) hint({ kind: 'client', tenant, client: id });
+      return result;
+    },
+    delete: async (tenant, id) => {
+      const isDeleted = await transact('confirmed', () => remove(tenant, id));
+      if (isDeleted) hint({ kind: 'client', tenant, client: id });
+      return isDeleted;
+    },
+    useAssertion: (tenant, client, jti, expiresAt) =>
+      transact('durable', () => useAssertion({ tenant, client, jti, expiresAt })),
+  };
+}
+
+interface ClientRow {
+  readonly id: string;
+  readonly name: string;
+  /** A number on SQLite, which has no booleans. */
+  readonly global: number | boolean;
+  readonly issuer: string | null;
+  readonly secret_hash: string | null;
+  readonly jwks: string | null;
+  readonly version: number;
+  readonly created_at: Millis;
+}
+
+function clientOf(tenant: number, row: ClientRow): Client {
+  return {
+    tenant,
+    id: row.id,
+    name: row.name,
+    global: Boolean(row.global),
+    issuer: row.issuer ?? undefined,
+    secretHash: row.secret_hash ?? undefined,
+    jwks: row.jwks ?? undefined,
+    version: row.version,
+    createdAt: row.created_at,
+  };
+}
+
+function* get(tenant: number, id: string): Command<Client | undefined> {
+  const row = yield* sql.get<ClientRow>`
+    select id, name, global, issuer, secret_hash, jwks, version, created_at from clients
+    where tenant = ${tenant} and id = ${id}`;
+  return row && clientOf(tenant, row);
+}
+
+function list(tenant: number, { page, perPage }: PageByNumber): Command<NumberedPage<Client>> {
+  return numberedPage(
+    sql.all<ClientRow>`
+      select id, name, global, issuer, secret_hash, jwks, version, created_at from clients
+      where tenant = ${tenant}
+      order by created_at, id limit ${perPage} offset ${page * perPage}`,
+    sql.get`select count(*) as total from clients where tenant = ${tenant}`,
+    (row) => clientOf(tenant, row),
+  );
+}
+
+function* create(
+  client: Omit<Client, 'version'>,
+): Command<Awaited<ReturnType<ClientStore['create']>>> {
+  const { tenant, id, name, global, issuer, secretHash, jwks, createdAt } = client;
+  const inserted = yield* sql.run`
+    insert into clients (tenant, id, name, global, issuer, secret_hash, jwks, version, created_at)
+    values (${tenant}, ${id}, ${name}, ${global}, ${issuer}, ${secretHash}, ${jwks}, 1, ${createdAt})
+    on conflict (tenant, id) do nothing`;
+  return inserted === 1 ? { created: { ...client, version: 1 } } : { refused: 'id_taken' };
+}
+
+function* update(
+  tenant: number,
+  id: string,
+  decide: Parameters<ClientStore['update']>[2],
+): Command<Awaited<ReturnType<ClientStore['update']>>> {
+  const before = yield* locked(tenant, id);
+  if (before === undefined) return { refused: 'unknown' };
+  const decision = decide(before, yield* grantsOfClient(tenant, id));
+  if ('refused' in decision) return decision;
+  const version = before.version + 1;
+  const { name, global, issuer, secretHash, jwks } = decision.after;
+  yield* sql.run`
+    update clients set name = ${name}, global = ${global}, issuer = ${issuer},
+      secret_hash = ${secretHash}, jwks = ${jwks}, version = ${version}
+    where tenant = ${tenant} and id = ${id}`;
+  return { updated: { ...decision.after, tenant, id, version, createdAt: before.createdAt } };
+}
+
+/** Returns the client. Until the commit nothing else changes it or adds a grant. */
+function* locked(tenant: number, id: string): Command<Client | undefined> {
+  const row = yield* sql.get<ClientRow>`
+    select id, name, global, issuer, secret_hash, jwks, version, created_at from clients
+    where tenant = ${tenant} and id = ${id} ${forUpdate}`;
+  return row && clientOf(tenant, row);
+}
+
+/** Deletes the client row first: its lock blocks new grants, so the deletes below see them all. */
+function* remove(tenant: number, id: string): Command<boolean> {
+  const deleted = yield* sql.run`delete from clients where tenant = ${tenant} and id = ${id}`;
+  if (deleted === 0) return false;
+  yield* sql.run`delete from grants where tenant = ${tenant} and client = ${id}`;
+  yield* sql.run`delete from role_clients where tenant = ${tenant} and client = ${id}`;
+  return true;
+}
+
+/** An expired assertion stays until no node can take it for valid because its clock is wrong. */
+function* useAssertion({
+  tenant,
+  client,
+  jti,
+  expiresAt,
+}: {
+  readonly tenant: number;
+  readonly client: string;
+  readonly jti: string;
+  readonly expiresAt: Millis;
+}): Command<boolean> {
+  const [used] = yield* together(
+    sql.run`
+      insert into assertions (tenant, client, jti, expires_at)
+      values (${tenant}, ${client}, ${jti}, ${expiresAt})
+      on conflict (tenant, client, jti) do update set expires_at = excluded.expires_at
+      where assertions.expires_at <= leat_now() - ${skewMaxMs}`,
+    sql.run`delete from assertions where tenant = ${tenant} and ${amongFirstExpired(tenant)}`,
+  );
+  return used === 1;
+}
+
+/** Expired rows deleted per use: more than one, so that they become fewer; few, so that a use is short. */
+const expiredPerUse = 100;
+
+/**
+ * Differs because only PostgreSQL has concurrent uses: each skips the rows that another one is about
+ * to delete, so that they do not deadlock.
+ */
+function amongFirstExpired(tenant: number): Fragment {
+  return new Fragment({
+    sqlite: {
+      texts: [
+        'expires_at <= leat_now() - ',
+        ` and expires_at <= coalesce((
+          select expires_at from assertions where tenant = `,
+        ' order by expires_at limit 1 offset ',
+        '), leat_now())',
+      ],
+      values: [skewMaxMs, tenant, expiredPerUse - 1],
+    },
+    postgres: {
+      texts: [
+        `ctid = any(array(
+          select ctid from assertions where tenant = `,
+        ' and expires_at <= leat_now() - ',
+        ' order by expires_at limit ',
+        ' for update skip locked))',
+      ],
+      values: [tenant, skewMaxMs, expiredPerUse],
+    },
+  });
+}

@@ -1,0 +1,126 @@
+import type { NumberedPage } from '../port/page.ts';
+import type { BoundedRows } from '../rows/bounded.ts';
+import type { Value } from './dialect.ts';
+
+/**
+ * One command of the store, written once for both engines: it yields its statements and receives
+ * their results. SQLite runs it synchronously and PostgreSQL awaits each statement, both inside one
+ * transaction. It is not resumed after a statement has failed.
+ *
+ * ```ts
+ * function* nameOf(tenant: number, id: string): Command<string | undefined> {
+ *   const row = yield* sql.get<Row>`select name from roles where tenant = ${tenant} and id = ${id}`;
+ *   return row?.name;
+ * }
+ * ```
+ */
+export type Command<T> = Generator<Step | readonly Step[], T, unknown>;
+
+/** Runs commands on one engine. */
+export interface Commands {
+  /**
+   * Runs a command in one transaction. PostgreSQL runs it again after a deadlock, so it must change
+   * nothing but the store.
+   */
+  transact<T>(durability: Durability, command: () => Command<T>): Promise<T>;
+  /** Runs a command that only reads. Each statement sees what is committed when it starts. */
+  read<T>(command: Command<T>): Promise<T>;
+}
+
+/**
+ * `durable` commits survive a power cut. `confirmed` ones do as well, and so does everything that the
+ * command has read (see postgres/database.ts). `relaxed` ones may be undone by a crash.
+ */
+export type Durability = 'durable' | 'confirmed' | 'relaxed';
+
+export type Step = Statement<unknown> | PageRead<unknown> | Lock;
+
+/** Statements as tagged templates next to their one use. Values are bound, never pasted. */
+export const sql = {
+  all: <Row>(strings: TemplateStringsArray, ...values: Value[]): Statement<Row[]> =>
+    new Statement('all', strings, values),
+  get: <Row>(strings: TemplateStringsArray, ...values: Value[]): Statement<Row | undefined> =>
+    new Statement('get', strings, values),
+  /** Returns the number of rows changed. */
+  run: (strings: TemplateStringsArray, ...values: Value[]): Statement<number> =>
+    new Statement('run', strings, values),
+};
+
+/** One statement; `yield*` returns its result. */
+export class Statement<T> {
+  readonly kind: 'all' | 'get' | 'run';
+  readonly strings: TemplateStringsArray;
+  readonly values: readonly Value[];
+
+  constructor(kind: Statement<T>['kind'], strings: TemplateStringsArray, values: readonly Value[]) {
+    this.kind = kind;
+    this.strings = strings;
+    this.values = values;
+  }
+
+  *[Symbol.iterator](): Command<T> {
+    return (yield this) as T;
+  }
+}
+
+/** A page that ends before the row that would make it too large; `yield*` returns its rows. */
+export class PageRead<Row> {
+  readonly query: PageQuery<Row>;
+
+  constructor(query: PageQuery<Row>) {
+    this.query = query;
+  }
+
+  *[Symbol.iterator](): Command<BoundedRows<Row>> {
+    return (yield this) as BoundedRows<Row>;
+  }
+}
+
+export interface PageQuery<Row> {
+  readonly take: number;
+  readonly bytesMax?: number | undefined;
+  /** The long column, whose bytes count. */
+  readonly column: string;
+  /** The order of the rows as SQL; a constant. */
+  readonly order: string;
+  /** Returns the statement that reads at most `take` rows after those that were read already. */
+  rowsAfter(read: readonly Row[], take: number): Statement<Row[]>;
+}
+
+/**
+ * Waits until no other transaction holds the topic, and holds it until the commit: for rules about
+ * rows that do not exist yet, which cannot be locked. SQLite has one writer and needs no lock.
+ */
+export class Lock {
+  readonly topic: string;
+
+  constructor(topic: string) {
+    this.topic = topic;
+  }
+
+  *[Symbol.iterator](): Command<void> {
+    yield this;
+  }
+}
+
+/** Sends two reads at the same time where the engine can, and returns both results. */
+export function* together<A, B>(first: Read<A>, second: Read<B>): Command<[A, B]> {
+  return (yield [first, second]) as [A, B];
+}
+
+/** Whether a command waits for several results at once. */
+export function isList(step: Step | readonly Step[]): step is readonly Step[] {
+  return Array.isArray(step);
+}
+
+type Read<T> = Step & { [Symbol.iterator](): Command<T> };
+
+/** Reads a page by number along with the number of all rows. */
+export function* numberedPage<Row, Item>(
+  rows: Statement<Row[]>,
+  count: Statement<{ readonly total: number } | undefined>,
+  itemOf: (row: Row) => Item,
+): Command<NumberedPage<Item>> {
+  const [read, counted] = yield* together(rows, count);
+  return { items: read.map(itemOf), total: counted?.total ?? 0 };
+}

@@ -1,0 +1,110 @@
+/** What a statement may contain between its texts. */
+export type Value = Scalar | Fragment;
+
+type Scalar = string | number | boolean | Uint8Array | null | undefined;
+export type Bindable = Scalar | readonly string[] | readonly number[];
+export type Dialect = 'sqlite' | 'postgres';
+
+/** A piece of SQL, written for each dialect. */
+export class Fragment {
+  readonly pieces: Readonly<Record<Dialect, Piece>>;
+
+  constructor(pieces: Fragment['pieces']) {
+    this.pieces = pieces;
+  }
+}
+
+interface Piece {
+  /** The texts around the values; constant, because statements are cached by them. */
+  readonly texts: readonly string[];
+  readonly values: readonly Bindable[];
+}
+
+/** The same text in both dialects, such as a list of columns. */
+export function text(same: string): Fragment {
+  return perDialect({ sqlite: same, postgres: same });
+}
+
+export function perDialect(texts: Readonly<Record<Dialect, string>>): Fragment {
+  return new Fragment({
+    sqlite: { texts: [texts.sqlite], values: [] },
+    postgres: { texts: [texts.postgres], values: [] },
+  });
+}
+
+// SQLite has one writer: its transactions need no locks of rows.
+export const unlocked = text('');
+/** Locks the rows until the commit. */
+export const forUpdate = perDialect({ sqlite: '', postgres: 'for update' });
+/** The same, while other rows may begin to refer to these. */
+export const forNoKeyUpdate = perDialect({ sqlite: '', postgres: 'for no key update' });
+/** Keeps the rows from being deleted until the commit. */
+export const forKeyShare = perDialect({ sqlite: '', postgres: 'for key share' });
+// SQLite has no arrays: a list is one value of JSON there.
+
+/** `id ${oneOf(ids)}`: the column has one of the values. */
+export function oneOf(list: readonly string[]): Fragment {
+  return new Fragment({
+    sqlite: { texts: ['in (select value from json_each(', '))'], values: [JSON.stringify(list)] },
+    postgres: { texts: ['= any(', '::text[])'], values: [list] },
+  });
+}
+
+/** A table `listed` with the numbers in its column `value`. */
+export function listedNumbers(list: readonly number[]): Fragment {
+  return new Fragment({
+    sqlite: { texts: ['json_each(', ') as listed'], values: [JSON.stringify(list)] },
+    postgres: { texts: ['unnest(', '::integer[]) as listed (value)'], values: [list] },
+  });
+}
+
+/** A table `listed` with the texts in its column `value`. */
+export function listed(list: readonly string[]): Fragment {
+  return new Fragment({
+    sqlite: { texts: ['json_each(', ') as listed'], values: [JSON.stringify(list)] },
+    postgres: { texts: ['unnest(', '::text[]) as listed (value)'], values: [list] },
+  });
+}
+
+/** A statement as the engine of one dialect takes it. */
+export interface Written {
+  readonly strings: TemplateStringsArray;
+  readonly values: readonly Bindable[];
+}
+
+type Write = (statement: {
+  readonly strings: TemplateStringsArray;
+  readonly values: readonly Value[];
+}) => Written;
+
+/** Returns a function that writes statements in one dialect: the same text is the same array. */
+export function createWriter(dialect: Dialect): Write {
+  const writtenByPieces = new WeakMap<TemplateStringsArray, Map<string, TemplateStringsArray>>();
+  return ({ strings, values }) => {
+    if (!values.some((value) => value instanceof Fragment))
+      return { strings, values: values as Bindable[] };
+    const pieces = values.map((value) =>
+      value instanceof Fragment ? value.pieces[dialect] : { texts: bare, values: [value] },
+    );
+    const key = pieces.map(({ texts }) => texts.join('?')).join();
+    const cached = writtenByPieces.get(strings) ?? new Map<string, TemplateStringsArray>();
+    const written = cached.get(key) ?? merged(strings, pieces);
+    writtenByPieces.set(strings, cached.set(key, written));
+    return { strings: written, values: pieces.flatMap((piece) => piece.values) };
+  };
+}
+
+/** Around one value. */
+const bare = ['', ''];
+
+function merged(strings: TemplateStringsArray, pieces: readonly Piece[]): TemplateStringsArray {
+  const parts = [strings[0] ?? ''];
+  const append = (part: string): void => void parts.push(`${parts.pop() ?? ''}${part}`);
+  for (const [index, { texts }] of pieces.entries()) {
+    const [first = '', ...others] = texts;
+    append(first);
+    parts.push(...others);
+    append(strings[index + 1] ?? '');
+  }
+  return Object.assign(parts, { raw: parts });
+}

@@ -1,0 +1,41 @@
+import type { Hint } from '../port/hints.ts';
+import type { Store } from '../port/store.ts';
+import type { Seal } from '../seal.ts';
+import { createAlertStateStore } from './alert-state.ts';
+import { createApiStore } from './apis.ts';
+import { createClientStore } from './clients.ts';
+import type { Commands } from './command.ts';
+import { createGrantStore } from './grants.ts';
+import { createKeyStore } from './keys.ts';
+import { createRoleStore } from './roles.ts';
+import { createTenantStore, type TenantDeps } from './tenants.ts';
+import { createUserStore, type UserDeps } from './users.ts';
+
+/** The parts of the store that both engines share. */
+export type Directory = Pick<
+  Store,
+  'tenants' | 'keys' | 'clients' | 'apis' | 'grants' | 'roles' | 'users' | 'alertState'
+>;
+
+/** What an engine provides for them. */
+export interface DirectoryDeps {
+  readonly commands: Commands;
+  readonly seal: Seal;
+  readonly hint: (hint: Hint) => void;
+  readonly removeStep: TenantDeps['removeStep'];
+  readonly changeUser: UserDeps['change'];
+  readonly sortedUsers: UserDeps['sorted'];
+}
+
+export function createDirectory(deps: DirectoryDeps): Directory {
+  return {
+    tenants: createTenantStore(deps),
+    keys: createKeyStore(deps),
+    clients: createClientStore(deps),
+    apis: createApiStore(deps),
+    grants: createGrantStore(deps),
+    roles: createRoleStore(deps),
+    users: createUserStore({ ...deps, change: deps.changeUser, sorted: deps.sortedUsers }),
+    alertState: createAlertStateStore(deps),
+  };
+}

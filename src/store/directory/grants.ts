@@ -1,0 +1,110 @@
+import { managementApiId, type Grant } from '../../core/types.ts';
+import type { GrantStore } from '../port/grants.ts';
+import type { Page } from '../port/page.ts';
+import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { forKeyShare } from './dialect.ts';
+
+/** Creates the store of grants: at most one for each pair of a client and an API. */
+export function createGrantStore({ commands }: { readonly commands: Commands }): GrantStore {
+  const { read, transact } = commands;
+  return {
+    get: (tenant, id) => read(get(tenant, id)),
+    of: (tenant, client, api) => read(of(tenant, client, api)),
+    list: (tenant, query) => read(list(tenant, query)),
+    create: (grant) => transact('durable', () => create(grant)),
+    update: (tenant, id, scope) => transact('durable', () => update(tenant, id, scope)),
+    delete: (tenant, id) => transact('confirmed', () => remove(tenant, id)),
+  };
+}
+
+interface GrantRow {
+  readonly id: string;
+  readonly client: string;
+  readonly api: string;
+  readonly scope: string;
+}
+
+function grantOf(tenant: number, { id, client, api, scope }: GrantRow): Grant {
+  return { tenant, id, client, api, scope: JSON.parse(scope) as string[] };
+}
+
+/** Returns all grants of one client, in the order of their ids. */
+export function* grantsOfClient(tenant: number, client: string): Command<Grant[]> {
+  const rows = yield* sql.all<GrantRow>`
+    select id, client, api, scope from grants
+    where tenant = ${tenant} and client = ${client} order by id`;
+  return rows.map((row) => grantOf(tenant, row));
+}
+
+function* get(tenant: number, id: string): Command<Grant | undefined> {
+  const row = yield* sql.get<GrantRow>`
+    select id, client, api, scope from grants where tenant = ${tenant} and id = ${id}`;
+  return row && grantOf(tenant, row);
+}
+
+function* of(tenant: number, client: string, api: string): Command<Grant | undefined> {
+  const row = yield* sql.get<GrantRow>`
+    select id, client, api, scope from grants
+    where tenant = ${tenant} and client = ${client} and api = ${api}`;
+  return row && grantOf(tenant, row);
+}
+
+function* list(
+  tenant: number,
+  { client, api, after = '', take, bytesMax }: Parameters<GrantStore['list']>[1],
+): Command<Page<Grant>> {
+  const { rows, hasMore } = yield* new PageRead<GrantRow>({
+    take,
+    bytesMax,
+    column: 'scope',
+    order: 'id',
+    rowsAfter: (read, limit) => sql.all`
+      select id, client, api, scope from grants
+      where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
+        and (cast(${client} as text) is null or client = ${client})
+        and (cast(${api} as text) is null or api = ${api})
+      order by id limit ${limit}`,
+  });
+  const items = rows.map((row) => grantOf(tenant, row));
+  return { items, next: hasMore ? items.at(-1)?.id : undefined };
+}
+
+function* create(grant: Grant): Command<Awaited<ReturnType<GrantStore['create']>>> {
+  const { tenant, id, client, api, scope } = grant;
+  if (!(yield* hasClient(tenant, client))) return { refused: 'unknown_client' };
+  if (api !== managementApiId && !(yield* hasApi(tenant, api))) return { refused: 'unknown_api' };
+  const inserted = yield* sql.run`
+    insert into grants (tenant, id, client, api, scope)
+    values (${tenant}, ${id}, ${client}, ${api}, ${JSON.stringify(scope)})
+    on conflict (tenant, client, api) do nothing`;
+  return inserted === 1 ? { created: grant } : { refused: 'exists' };
+}
+
+/** Returns whether the client exists, which then stays until the commit. */
+function* hasClient(tenant: number, id: string): Command<boolean> {
+  const client = yield* sql.get`
+    select 1 from clients where tenant = ${tenant} and id = ${id} ${forKeyShare}`;
+  return client !== undefined;
+}
+
+/** Returns whether the API exists, which then stays until the commit. */
+function* hasApi(tenant: number, id: string): Command<boolean> {
+  const api = yield* sql.get`
+    select 1 from apis where tenant = ${tenant} and id = ${id} ${forKeyShare}`;
+  return api !== undefined;
+}
+
+function* update(
+  tenant: number,
+  id: string,
+  scope: readonly string[],
+): Command<Awaited<ReturnType<GrantStore['update']>>> {
+  const row = yield* sql.get<GrantRow>`
+    update grants set scope = ${JSON.stringify(scope)} where tenant = ${tenant} and id = ${id}
+    returning id, client, api, scope`;
+  return row === undefined ? { refused: 'unknown' } : { updated: grantOf(tenant, row) };
+}
+
+function* remove(tenant: number, id: string): Command<boolean> {
+  return (yield* sql.run`delete from grants where tenant = ${tenant} and id = ${id}`) === 1;
+}

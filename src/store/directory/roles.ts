@@ -1,0 +1,180 @@
+import type { Millis } from '../../core/clock.ts';
+import { managementApiId, type Permission, type Role } from '../../core/types.ts';
+import type { NumberedPage, PageByNumber } from '../port/page.ts';
+import type { RoleStore } from '../port/roles.ts';
+import { type Command, type Commands, Lock, numberedPage, sql } from './command.ts';
+import { forKeyShare, forUpdate, Fragment, oneOf } from './dialect.ts';
+import { createRoleMembers, hasRole } from './role-members.ts';
+
+/** Creates the store of roles with their permissions; role-members.ts has who holds them. */
+export function createRoleStore({ commands }: { readonly commands: Commands }): RoleStore {
+  const { read, transact } = commands;
+  return {
+    get: (tenant, id) => read(get(tenant, id)),
+    byName: (tenant, name) => read(byName(tenant, name)),
+    list: (tenant, page) => read(list(tenant, page)),
+    create: (role) => transact('durable', () => create(role)),
+    update: (tenant, id, decide) => transact('confirmed', () => update(tenant, id, decide)),
+    delete: (tenant, id) => transact('confirmed', () => remove(tenant, id)),
+    permissions: (tenant, role, page) => read(permissions(tenant, role, page)),
+    addPermissions: (tenant, role, added) =>
+      transact('confirmed', () => addPermissions(tenant, role, added)),
+    removePermissions: (tenant, role, removed) =>
+      transact('confirmed', () => removePermissions(tenant, role, removed)),
+    permissionsOf: (tenant, client, api) => read(permissionsOf(tenant, client, api)),
+    ...createRoleMembers(commands),
+  };
+}
+
+interface RoleRow {
+  readonly id: string;
+  readonly name: string;
+  readonly description: string;
+  readonly created_at: Millis;
+}
+
+function roleOf(tenant: number, { id, name, description, created_at: createdAt }: RoleRow): Role {
+  return { tenant, id, name, description, createdAt };
+}
+
+function* get(tenant: number, id: string): Command<Role | undefined> {
+  const row = yield* sql.get<RoleRow>`
+    select id, name, description, created_at from roles where tenant = ${tenant} and id = ${id}`;
+  return row && roleOf(tenant, row);
+}
+
+function* byName(tenant: number, name: string): Command<Role | undefined> {
+  const row = yield* sql.get<RoleRow>`
+    select id, name, description, created_at from roles
+    where tenant = ${tenant} and name = ${name}`;
+  return row && roleOf(tenant, row);
+}
+
+function list(tenant: number, { page, perPage }: PageByNumber): Command<NumberedPage<Role>> {
+  return numberedPage(
+    sql.all<RoleRow>`
+      select id, name, description, created_at from roles where tenant = ${tenant}
+      order by created_at, id limit ${perPage} offset ${page * perPage}`,
+    sql.get`select count(*) as total from roles where tenant = ${tenant}`,
+    (row) => roleOf(tenant, row),
+  );
+}
+
+function* create(role: Role): Command<Awaited<ReturnType<RoleStore['create']>>> {
+  const { tenant, id, name, description, createdAt } = role;
+  yield* lockNames(tenant);
+  const inserted = yield* sql.run`
+    insert into roles (tenant, id, name, description, created_at)
+    values (${tenant}, ${id}, ${name}, ${description}, ${createdAt})
+    on conflict (tenant, name) do nothing`;
+  return inserted === 1 ? { created: role } : { refused: 'name_taken' };
+}
+
+function* update(
+  tenant: number,
+  id: string,
+  decide: Parameters<RoleStore['update']>[2],
+): Command<Awaited<ReturnType<RoleStore['update']>>> {
+  yield* lockNames(tenant);
+  const row = yield* sql.get<RoleRow>`
+    select id, name, description, created_at from roles
+    where tenant = ${tenant} and id = ${id} ${forUpdate}`;
+  if (row === undefined) return { refused: 'unknown' };
+  const before = roleOf(tenant, row);
+  const { name, description } = decide(before);
+  const namesake = yield* byName(tenant, name);
+  if (namesake !== undefined && namesake.id !== id) return { refused: 'name_taken' };
+  yield* sql.run`
+    update roles set name = ${name}, description = ${description}
+    where tenant = ${tenant} and id = ${id}`;
+  return { updated: { ...before, name, description } };
+}
+
+/** Keeps other commands from taking a name of the tenant between a check and a write. */
+function lockNames(tenant: number): Lock {
+  return new Lock(`roles ${tenant}`);
+}
+
+/** Deletes the role row first: its lock blocks new members, so the deletes below see them all. */
+function* remove(tenant: number, id: string): Command<boolean> {
+  const deleted = yield* sql.run`delete from roles where tenant = ${tenant} and id = ${id}`;
+  if (deleted === 0) return false;
+  yield* sql.run`delete from role_permissions where tenant = ${tenant} and role = ${id}`;
+  yield* sql.run`delete from role_clients where tenant = ${tenant} and role = ${id}`;
+  yield* sql.run`delete from role_users where tenant = ${tenant} and role = ${id}`;
+  return true;
+}
+
+function permissions(
+  tenant: number,
+  role: string,
+  { page, perPage }: PageByNumber,
+): Command<NumberedPage<Permission>> {
+  return numberedPage(
+    sql.all<Permission>`
+      select api, name from role_permissions where tenant = ${tenant} and role = ${role}
+      order by api, name limit ${perPage} offset ${page * perPage}`,
+    sql.get`
+      select count(*) as total from role_permissions where tenant = ${tenant} and role = ${role}`,
+    ({ api, name }) => ({ api, name }),
+  );
+}
+
+function* addPermissions(
+  tenant: number,
+  role: string,
+  added: readonly Permission[],
+): Command<Awaited<ReturnType<RoleStore['addPermissions']>>> {
+  if (!(yield* hasRole(tenant, role))) return 'unknown_role';
+  if (!(yield* hasApis(tenant, added))) return 'unknown_api';
+  yield* sql.run`
+    insert into role_permissions (tenant, role, api, name)
+    select cast(${tenant} as integer), cast(${role} as text), api, name
+    from ${listed(added)} where true
+    on conflict do nothing`;
+  return 'added';
+}
+
+/** Returns whether all these APIs exist, which then stay until the commit. */
+function* hasApis(tenant: number, named: readonly Permission[]): Command<boolean> {
+  const ids = new Set(named.map(({ api }) => api));
+  ids.delete(managementApiId);
+  const found = yield* sql.all`
+    select 1 from apis where tenant = ${tenant} and id ${oneOf([...ids])} ${forKeyShare}`;
+  return found.length === ids.size;
+}
+
+function* removePermissions(
+  tenant: number,
+  role: string,
+  removed: readonly Permission[],
+): Command<boolean> {
+  if (!(yield* hasRole(tenant, role))) return false;
+  yield* sql.run`
+    delete from role_permissions
+    where tenant = ${tenant} and role = ${role}
+      and (api, name) in (select api, name from ${listed(removed)})`;
+  return true;
+}
+
+/** A table of permissions with the columns `api` and `name`. SQLite has no arrays. */
+function listed(pairs: readonly Permission[]): Fragment {
+  return new Fragment({
+    sqlite: {
+      texts: [`(select value ->> 'api' as api, value ->> 'name' as name from json_each(`, '))'],
+      values: [JSON.stringify(pairs)],
+    },
+    postgres: {
+      texts: ['unnest(', '::text[], ', '::text[]) as listed (api, name)'],
+      values: [pairs.map(({ api }) => api), pairs.map(({ name }) => name)],
+    },
+  });
+}
+
+function* permissionsOf(tenant: number, client: string, api: string): Command<string[]> {
+  const rows = yield* sql.all<{ name: string }>`
+    select distinct name from role_clients
+      join role_permissions using (tenant, role)
+    where tenant = ${tenant} and client = ${client} and api = ${api} order by name`;
+  return rows.map(({ name }) => name);
+}

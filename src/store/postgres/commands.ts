@@ -1,0 +1,83 @@
+import {
+  type Command,
+  type Commands,
+  isList,
+  Lock,
+  type PageQuery,
+  PageRead,
+  type Statement,
+  type Step,
+} from '../directory/command.ts';
+import { createWriter } from '../directory/dialect.ts';
+import { type BoundedRows, rowBytes } from '../rows/bounded.ts';
+import { advisoryLock } from './advisory-lock.ts';
+import type { Database, Queries } from './database.ts';
+
+/** Runs commands on the connections of `db`. */
+export function createCommands(db: Database): Commands {
+  return {
+    transact: (durability, command) => db.transact(durability, (tx) => run(tx, command())),
+    read: (command) => run(db, command),
+  };
+}
+
+/** Runs a command within the caller's transaction. */
+export async function run<T>(tx: Queries, command: Command<T>): Promise<T> {
+  let step = command.next();
+  while (step.done !== true) step = command.next(await resultOf(tx, step.value));
+  return step.value;
+}
+
+function resultOf(tx: Queries, step: Step | readonly Step[]): Promise<unknown> {
+  if (isList(step)) return Promise.all(step.map((each) => resultOf(tx, each)));
+  if (step instanceof Lock) return advisoryLock(tx, step.topic);
+  return step instanceof PageRead ? pageOf(tx, step) : send(tx, step);
+}
+
+const write = createWriter('postgres');
+
+function send(tx: Queries, statement: Statement<unknown>): Promise<unknown> {
+  const { strings, values } = write(statement);
+  return tx[statement.kind](strings, ...values);
+}
+
+/** Returns the rows as an engine does that reads them one by one. */
+async function pageOf(tx: Queries, { query }: PageRead<unknown>): Promise<BoundedRows<unknown>> {
+  const { strings, values } = write(query.rowsAfter([], query.take + 1));
+  const read = await tx.all<{ readonly found: number }>(
+    boundedText(strings, query),
+    ...values,
+    query.bytesMax ?? Number.MAX_SAFE_INTEGER,
+  );
+  const found = read[0]?.found ?? 0;
+  const rows = read.slice(0, query.take);
+  return { rows, isCut: read.length < found, hasMore: rows.length < found };
+}
+
+const boundedTexts = new WeakMap<TemplateStringsArray, TemplateStringsArray>();
+
+/**
+ * Differs because PostgreSQL sends a result as a whole: the statement itself leaves out the rows that
+ * would make the page too large. The first row is read whatever its size.
+ */
+export function boundedText(
+  strings: TemplateStringsArray,
+  { column, order }: Pick<PageQuery<unknown>, 'column' | 'order'>,
+): TemplateStringsArray {
+  const cached = boundedTexts.get(strings);
+  if (cached !== undefined) return cached;
+  const before = `
+    select * from (
+      select page.*, count(*) over () as found, row_number() over (order by ${order}) as number,
+        sum(octet_length(${column}) + ${rowBytes}) over (order by ${order}) as bytes
+      from (`;
+  const after = `) as page
+    ) as sized
+    where number = 1 or bytes <= `;
+  const parts = [...strings];
+  parts[0] = `${before}${parts[0] ?? ''}`;
+  parts.push(`${parts.pop() ?? ''}${after}`, `::bigint order by ${order}`);
+  const bounded = Object.assign(parts, { raw: parts });
+  boundedTexts.set(strings, bounded);
+  return bounded;
+}
