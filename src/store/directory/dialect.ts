@@ -21,7 +21,7 @@ interface Piece {
 }
 
 /** The same text in both dialects, such as a list of columns. */
-export function text(same: string): Fragment {
+function text(same: string): Fragment {
   return perDialect({ sqlite: same, postgres: same });
 }
 

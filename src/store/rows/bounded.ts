@@ -19,7 +19,7 @@ export interface BoundedRows<Row> {
  * @param rows are read one by one, and no further than needed
  * @param bytesOf of the long columns of a row
  */
-export function readBounded<Row>(
+function readBounded<Row>(
   rows: Iterable<Row>,
   { take, bytesMax = Infinity }: { readonly take: number; readonly bytesMax?: number | undefined },
   bytesOf: (row: Row) => number,
