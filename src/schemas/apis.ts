@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import { closed, named } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
-/** RFC 6749 section 3.3: a claim `scope` separates them by spaces. */
+/** RFC 6749 section 3.3: no spaces, which separate scopes in the claim `scope`. */
 export const scopeValue = Type.String({
   minLength: 1,
   maxLength: 280,
@@ -54,7 +54,7 @@ export const apiPatch = named(
   closed(anyOf, { description: 'Changes of an API' }),
 );
 
-/** An API as it is answered. */
+/** An API in responses. */
 export const api = named(
   'ResourceServer',
   closed(
@@ -64,7 +64,7 @@ export const api = named(
       ...changeable,
       is_system: Type.Boolean({ description: 'True for the management API' }),
     },
-    { description: 'An API that tokens are made for' },
+    { description: 'An API that tokens are issued for' },
   ),
 );
 
@@ -76,7 +76,7 @@ export const apiParams = closed({
 /** Query of the list. */
 export const apisQuery = closed(numberedPageQuery);
 
-/** The answers of the list. */
+/** Responses of the list. */
 export const apis = barePageOr(api, { ...totals, resource_servers: Type.Array(api) });
 
 export type ApiCreate = Static<typeof apiCreate>;

@@ -2,7 +2,7 @@ import { Type, type Static, type TObject, type TProperties } from 'typebox';
 import { closed, named } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
-/** Of a client of Leat: 32 hexadecimal digits; of an external issuer whatever it calls the client. */
+/** 32 hexadecimal digits; of a client of an external issuer, the id that the issuer uses. */
 const clientId = Type.String({
   minLength: 1,
   maxLength: 255,
@@ -20,8 +20,8 @@ const name = Type.String({ minLength: 1, maxLength: 255, description: 'Name of t
 
 const global = Type.Boolean({ description: 'Whether the client may use the management API' });
 
-/** RFC 7517 sections 4 and 9.3: a public key for signatures, in its usual members. */
-const keyMembers = {
+/** RFC 7517 sections 4 and 9.3: the common fields of a public key for signatures. */
+const keyFields = {
   kid: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'Id of the key' })),
   use: Type.Optional(Type.Literal('sig', { description: 'What the key is for: sig' })),
   key_ops: Type.Optional(
@@ -43,7 +43,7 @@ const number = (description: string): ReturnType<typeof Type.String> =>
     description,
   });
 
-/** A member that is not listed is refused, and with it every member of a private key. */
+/** Fields that are not listed are rejected, which includes all fields of a private key. */
 const publicKey = Type.Union(
   [
     closed({
@@ -55,7 +55,7 @@ const publicKey = Type.Union(
           description: 'Signature algorithm: RS256 or PS256',
         }),
       ),
-      ...keyMembers,
+      ...keyFields,
     }),
     closed({
       kty: Type.Literal('EC', { description: 'Kind of key: RSA or EC' }),
@@ -63,7 +63,7 @@ const publicKey = Type.Union(
       x: number('Coordinate x'),
       y: number('Coordinate y'),
       alg: Type.Optional(Type.Literal('ES256', { description: 'Signature algorithm: ES256' })),
-      ...keyMembers,
+      ...keyFields,
     }),
   ],
   { description: 'A public key' },
@@ -110,20 +110,20 @@ export const clientPatch = named(
 
 const shown = { client_id: clientId, issuer: Type.Optional(issuer), name, global };
 
-/** A client as it is answered. */
+/** A client in responses. */
 export const client = named(
   'Client',
   described({ ...shown, jwks: Type.Optional(jwks) }, 'A client'),
 );
 
-/** A client as the operations that make a secret answer it. */
+/** A client in responses of operations that create a secret. */
 export const clientWithSecret = named(
   'ClientWithSecret',
   described(
     {
       ...shown,
       client_secret: Type.Optional(
-        Type.String({ description: 'Known at this moment only; stored as a hash' }),
+        Type.String({ description: 'Shown in this response only; stored as a hash' }),
       ),
       jwks: Type.Optional(jwks),
     },
@@ -139,7 +139,7 @@ export const clientParams = closed({
 /** Query of the list. */
 export const clientsQuery = closed(numberedPageQuery);
 
-/** The answers of the list. */
+/** Responses of the list. */
 export const clients = barePageOr(client, { ...totals, clients: Type.Array(client) });
 
 export type ClientCreate = Static<typeof clientCreate>;

@@ -52,7 +52,7 @@ export const delivery = named(
       event_stream_id: streamId,
       event_type: eventType,
       status: Type.Union([Type.Literal('failed'), Type.Literal('pending')], {
-        description: 'pending in the answer of a test event only',
+        description: 'pending in the response to a test event only',
       }),
       attempts: Type.Array(attempt, { maxItems: 100, description: 'Oldest first' }),
       event: envelope,
@@ -61,13 +61,13 @@ export const delivery = named(
   ),
 );
 
-/** The list: bare, or a page when take or from was sent. */
+/** The list: a bare array, or a page if `take` or `from` was sent. */
 export const deliveries = Type.Union([
   Type.Array(delivery, { description: 'Neither take nor from was sent' }),
   closed({ deliveries: Type.Array(delivery), next }),
 ]);
 
-/** Which failures to redeliver; absent members do not restrict. */
+/** Filter of the failures to redeliver; absent fields do not restrict. */
 export const redelivery = named(
   'Redelivery',
   closed(
@@ -112,7 +112,7 @@ const metric = closed({
   data: Type.Array(Type.Integer(), { description: 'One number for each bucket' }),
 });
 
-/** Deliveries that ended, in buckets. */
+/** Finished deliveries, in buckets. */
 export const stats = named(
   'EventStreamStats',
   closed(
@@ -124,7 +124,7 @@ export const stats = named(
         date_to: time,
         bucket_interval: closed({ scale_factor: Type.Integer({ description: 'Seconds' }) }),
       }),
-      buckets: Type.Array(time, { description: 'Their starts' }),
+      buckets: Type.Array(time, { description: 'Start of each bucket' }),
       metrics: Type.Array(metric),
     },
     { description: 'Statistics of an event stream' },

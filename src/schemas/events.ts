@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { closed, eventId, eventType, named, sentTime, time } from './schema.ts';
 
-/** An event as a webhook gets it (docs/http-api.md#event-envelope). */
+/** An event as sent to webhooks (docs/http-api.md#event-envelope). */
 export const envelope = named(
   'Event',
   Type.Object(
@@ -77,7 +77,7 @@ export const publishCloudEvents = Type.Array(publishCloudEvent, {
 const accepted = named(
   'AcceptedEvent',
   closed(
-    { id: eventId, offset: Type.String({ description: 'Where it stands in the log' }) },
+    { id: eventId, offset: Type.String({ description: 'Position in the log' }) },
     { description: 'An accepted event' },
   ),
 );

@@ -25,12 +25,12 @@ export const grantPatch = named(
   closed({ scope: Type.Optional(scope) }, { description: 'Changes of a client grant' }),
 );
 
-/** A client grant as it is answered. */
+/** A client grant in responses. */
 export const grant = named(
   'ClientGrant',
   closed(
     { id: Type.String({ description: 'Id of the grant' }), client_id: clientId, audience, scope },
-    { description: 'What a client may do at an API' },
+    { description: 'The scopes of an API that a client may request' },
   ),
 );
 

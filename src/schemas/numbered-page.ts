@@ -12,17 +12,17 @@ export const numberedPageQuery = {
   ),
 };
 
-/** Where a page stands in its list. */
+/** The position of a page in its list. */
 export const totals = {
   start: Type.Integer({ description: 'Items before the page' }),
   limit: Type.Integer({ description: 'The per_page of the query' }),
   total: Type.Integer({ description: 'Items of the whole list' }),
 };
 
-/** The answers of a list: the bare items, or with `include_totals` these members. */
+/** Returns the responses of a list: the bare items, or with `include_totals` these properties. */
 export function barePageOr<S extends TSchema, P extends TProperties>(
   item: S,
-  members: P,
+  properties: P,
 ): TUnion<[TArray<S>, ReturnType<typeof closed<P>>]> {
-  return Type.Union([Type.Array(item), closed(members)]);
+  return Type.Union([Type.Array(item), closed(properties)]);
 }

@@ -25,12 +25,12 @@ export const pullQuery = closed({
 /** Headers of a pull. */
 export const pullHeaders = closed({
   'Last-Event-ID': Type.Optional(
-    Type.String({ description: 'Offset of the last event that was read; from gives way to it' }),
+    Type.String({ description: 'Offset of the last event that was read; overrides from' }),
   ),
 });
 
-/** What a pull answers. */
+/** Response of a pull. */
 export const pullBody = Type.String({
   description:
-    'Server-sent events. Each has its event type as event, its offset as id, and the JSON object {"offset", "event"} as data. offset-only events carry the position past events that the filter leaves out; an error event {"error": {"code", "message", "offset"}} comes before the connection ends early.',
+    'Server-sent events. Each has its event type as event, its offset as id, and the JSON object {"offset", "event"} as data. An offset-only event moves the offset past events that the filter excludes. An error event {"error": {"code", "message", "offset"}} precedes an early end of the connection.',
 });

@@ -18,7 +18,7 @@ export const replayText = {
   from: 'Offset of the log to begin after',
 } as const;
 
-/** Body that begins a replay: one of `date_from` and `from`. */
+/** Body that starts a replay: one of `date_from` and `from`. */
 export const replayCreate = named(
   'ReplayCreate',
   closed(
@@ -39,7 +39,7 @@ export const replayCreate = named(
   ),
 );
 
-/** A replay and how far it has come. */
+/** A replay and its progress. */
 export const replay = named(
   'Replay',
   closed(
@@ -52,7 +52,7 @@ export const replay = named(
           Type.Literal('cancelled'),
           Type.Literal('failed'),
         ],
-        { description: 'failed: the rest of the range was pruned meanwhile' },
+        { description: 'failed: the rest of the range was pruned before it was sent' },
       ),
       from: Type.String({ description: 'The start as an offset' }),
       matched: Type.Integer({ description: 'Events found so far' }),

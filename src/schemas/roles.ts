@@ -24,7 +24,7 @@ export const rolePatch = named(
   ),
 );
 
-/** A role as it is answered. */
+/** A role in responses. */
 export const role = named(
   'Role',
   closed(
@@ -39,7 +39,7 @@ export const roleParams = closed({ id: Type.String({ description: 'Id of the rol
 /** Query of the lists that are paged by number. */
 export const rolesQuery = closed(numberedPageQuery);
 
-/** The answers of the list of roles. */
+/** Responses of the list of roles. */
 export const roles = barePageOr(role, { ...totals, roles: Type.Array(role) });
 
 /** One permission of a role. */
@@ -58,13 +58,13 @@ export const permission = named(
   ),
 );
 
-/** The answers of the list of permissions. */
+/** Responses of the list of permissions. */
 export const permissions = barePageOr(permission, {
   ...totals,
   permissions: Type.Array(permission),
 });
 
-/** Body that adds permissions, or removes them. */
+/** Body that adds or removes permissions. */
 export const permissionsSent = named(
   'RolePermissions',
   closed(
@@ -81,10 +81,10 @@ export const permissionsSent = named(
 
 const clientId = Type.String({ minLength: 1, maxLength: 255, description: 'Id of the client' });
 
-/** The answers of the list of clients: their ids. */
+/** Responses of the list of clients: their ids. */
 export const roleClients = barePageOr(clientId, { ...totals, clients: Type.Array(clientId) });
 
-/** Body that gives clients a role, or takes it from them. */
+/** Body that assigns a role to clients, or removes it from them. */
 export const clientsSent = named(
   'RoleClients',
   closed(
@@ -105,12 +105,12 @@ const userId = Type.String({ minLength: 1, maxLength: 300, description: 'Id of t
 export const roleUsersQuery = closed(pageQuery);
 
 /**
- * A page of users: objects that hold the id, as the npm package `auth0` reads them. More of a user
- * takes the scope read:users.
+ * A page of users: objects with the id only, as the npm package `auth0` expects objects. Other fields of
+ * a user require the scope read:users.
  */
 export const roleUsers = closed({ users: Type.Array(closed({ user_id: userId })), next });
 
-/** Body that gives users a role, or takes it from them. */
+/** Body that assigns a role to users, or removes it from them. */
 export const usersSent = named(
   'RoleUsers',
   closed(
@@ -125,7 +125,7 @@ export const usersSent = named(
   ),
 );
 
-/** An answer that says nothing but that it is done. */
-export const done = closed({}, { description: 'Nothing' });
+/** Response without data. */
+export const done = closed({}, { description: 'An empty object' });
 
 export type PermissionSent = Static<typeof permission>;

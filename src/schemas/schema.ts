@@ -3,13 +3,13 @@ import { Compile } from 'typebox/compile';
 
 export type { Static, TSchema } from 'typebox';
 
-/** Compiles a schema into a test of values. */
+/** Compiles a schema into a function that checks values. */
 export function compile(schema: TSchema): (value: unknown) => boolean {
   const validator = Compile(schema);
   return (value) => validator.Check(value);
 }
 
-/** An object with these members and no others. */
+/** Returns a schema of objects with these properties and no others. */
 export function closed<P extends TProperties>(
   properties: P,
   options: TSchemaOptions = {},
@@ -17,24 +17,24 @@ export function closed<P extends TProperties>(
   return Type.Object(properties, { ...options, additionalProperties: false });
 }
 
-/** Names a schema, so that the reference shows it once. */
+/** Names a schema, so that the API reference shows it once. */
 export function named<S extends TSchema>(id: string, schema: S): S {
   return { ...schema, $id: id };
 }
 
-/** A refusal (docs/http-api.md#error-body). */
+/** The body of an error response (docs/http-api.md#error-body). */
 export const problem = named(
   'Error',
   closed(
     {
       statusCode: Type.Integer({ description: 'HTTP status' }),
       error: Type.String({ description: 'Reason phrase of the status' }),
-      message: Type.String({ description: 'What is wrong, for a person' }),
+      message: Type.String({ description: 'What is wrong, for people' }),
       errorCode: Type.Optional(
-        Type.String({ description: 'What is wrong, for a program; only where one is documented' }),
+        Type.String({ description: 'What is wrong, for programs; only where one is documented' }),
       ),
     },
-    { description: 'A refusal' },
+    { description: 'An error' },
   ),
 );
 
@@ -70,11 +70,11 @@ export const eventType = Type.String({
   description: 'Event type: two or more segments of a-z, 0-9 and _, joined by dots',
 });
 
-/** An instant that a client sends; whether it is one is for the handler to say. */
+/** A time that a client sends; the handler checks that it is valid. */
 export const sentTime = (description: string): ReturnType<typeof Type.String> =>
   Type.String({ maxLength: 30, description: `${description} (RFC 3339)` });
 
-/** An instant that Leat writes. */
+/** A time in responses. */
 export const time = Type.String({
   format: 'date-time',
   examples: ['2026-03-01T09:30:00.000Z'],
@@ -95,10 +95,10 @@ export const pageQuery = {
   ),
 };
 
-/** The next page; absent on the last one. */
+/** Cursor of the next page; absent on the last one. */
 export const next = Type.Optional(
   Type.String({ description: 'Pass it as from; absent at the end' }),
 );
 
-/** An optional body that says nothing. */
+/** A body without data. */
 export const emptyBody = closed({}, { description: 'Nothing' });

@@ -9,10 +9,10 @@ const name = Type.String({ minLength: 1, maxLength: 128, description: 'Name of t
 
 const subscription = closed({ event_type: eventType }, { description: 'An event type' });
 const subscriptionsText = 'Event types that are sent';
-/** Each is read by every node that delivers, and shown in every list. */
+/** Every node that delivers reads all of them, and every list contains them. */
 const subscriptionsMax = 1000;
 
-/** No control characters: the value becomes part of a header. */
+/** Without control characters, because the value becomes part of a header. */
 const secret = (description: string): ReturnType<typeof Type.String> =>
   Type.String({
     minLength: 1,
@@ -100,7 +100,7 @@ const destination = <A extends TSchema>(authorization: A) =>
     { description: 'Where events are sent' },
   );
 
-/** An event stream as it is answered. */
+/** An event stream in responses. */
 export const stream = named(
   'EventStream',
   closed(
@@ -123,7 +123,7 @@ export const streamsQuery = closed(pageQuery);
 /** A page of event streams. */
 export const streams = closed({ eventStreams: Type.Array(stream), next });
 
-/** The description of `start_from`, where messages repeat it. */
+/** The description of `start_from`, which error messages repeat. */
 export const startFromText =
   'Where the event stream begins in the event log: now, an offset or a date (RFC 3339)';
 
@@ -171,7 +171,7 @@ export const streamPatch = named(
   ),
 );
 
-/** A signing secret as both of its operations answer it. */
+/** A signing secret in responses. */
 export const signingSecret = named(
   'SigningSecret',
   closed(
@@ -180,7 +180,7 @@ export const signingSecret = named(
       created_at: time,
       previous_expires_at: Type.Optional(time),
     },
-    { description: 'What requests to the endpoint are signed with' },
+    { description: 'The secret that signs requests to the endpoint' },
   ),
 );
 

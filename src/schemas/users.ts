@@ -2,7 +2,7 @@ import { Type, type Static, type TNull, type TString, type TUnion } from 'typebo
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 import { closed, named, next, pageQuery, time } from './schema.ts';
 
-/** Whether it is one is for the handler to say: what it refuses, it quotes as `format email`. */
+/** The handler checks the format, and names it `format email` in its error. */
 const email = Type.String({ examples: ['ada@example.com'], description: "The user's e-mail" });
 
 const text = (lengthMax: number, description: string): TString =>
@@ -23,7 +23,7 @@ const phone = Type.String({
   description: "The user's phone number: + and 1 to 15 digits",
 });
 
-/** No other scheme than http: a picture is shown to people (`javascript:`, `data:`). */
+/** Only http and https URLs or file names: `javascript:` or `data:` could attack a page that shows it. */
 const picture = Type.String({
   minLength: 1,
   maxLength: 2048,
@@ -42,7 +42,7 @@ const appMetadata = Type.Record(Type.String(), Type.Unknown(), {
 
 const connection = Type.String({ description: "Name of the user's connection" });
 
-/** The local part alone; the provider is put before it. */
+/** The part of the user id after the provider. */
 const localId = Type.String({
   minLength: 1,
   maxLength: 255,
@@ -52,7 +52,7 @@ const localId = Type.String({
   description: 'Id of the user without its provider, without spaces',
 });
 
-/** What a PATCH can remove. */
+/** Fields that a PATCH can remove. */
 const removable = {
   name: text(300, "The user's full name"),
   nickname: text(300, "The user's nickname"),
@@ -62,7 +62,8 @@ const removable = {
   phone_number: phone,
 };
 
-const kept = {
+/** Fields that a PATCH can change but not remove. */
+const permanent = {
   email_verified: Type.Boolean({ description: 'Whether the e-mail is verified' }),
   username,
   phone_verified: Type.Boolean({ description: 'Whether the phone number is verified' }),
@@ -71,7 +72,7 @@ const kept = {
   app_metadata: appMetadata,
 };
 
-const profile = Type.Partial(closed({ ...removable, ...kept })).properties;
+const profile = Type.Partial(closed({ ...removable, ...permanent })).properties;
 
 const verifyEmail = Type.Boolean({ description: 'Accepted, without effect' });
 
@@ -124,7 +125,7 @@ const identity = closed(
   { description: 'Where the user comes from' },
 );
 
-/** A user as it is answered and told in events. */
+/** A user in responses and events. */
 export const user = named(
   'User',
   closed(
@@ -134,7 +135,7 @@ export const user = named(
       ...profile,
       created_at: time,
       updated_at: time,
-      identities: Type.Array(identity, { description: 'One' }),
+      identities: Type.Array(identity, { description: 'Always one' }),
     },
     { description: 'A user' },
   ),
@@ -145,7 +146,7 @@ export const userParams = closed({
   id: Type.String({ description: 'Id of the user, percent-encoded' }),
 });
 
-/** Which members an answer has. */
+/** Selects the fields of a response. */
 const fieldsQuery = {
   fields: Type.Optional(
     Type.String({ maxLength: 1024, description: 'Members of the users, separated by commas' }),
@@ -158,7 +159,7 @@ const fieldsQuery = {
 /** Query of one user. */
 export const userQuery = closed(fieldsQuery);
 
-/** Members that the list can be ordered by. */
+/** Fields that the list can be sorted by. */
 const sortable = [
   'user_id',
   'email',
@@ -191,7 +192,7 @@ export const usersQuery = closed({
   q: Type.Optional(Type.String({ description: 'Not supported' })),
 });
 
-/** The answers of the list. */
+/** Responses of the list. */
 export const users = Type.Union([
   barePageOr(user, {
     ...totals,
@@ -212,7 +213,7 @@ export type UserPatchSent = Static<typeof userPatch>;
 export type FieldsQuery = Static<typeof userQuery>;
 export type UsersQuery = Static<typeof usersQuery>;
 
-/** A member that a PATCH can remove. */
+/** Returns a schema that also allows null, which removes the field. */
 function nullable(schema: TString & { readonly description?: unknown }): TUnion<[TString, TNull]> {
   return Type.Union([schema, Type.Null()], { description: String(schema.description) });
 }
