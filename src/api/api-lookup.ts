@@ -9,7 +9,7 @@ export interface ApiLookupDeps {
   readonly settings: Pick<ApiSettings, 'plainHttp'>;
 }
 
-/** The API with this audience; any form of the management API's counts. */
+/** Returns the API with this audience, in any of the forms that the management API has. */
 export async function apiOf(
   { store, settings }: ApiLookupDeps,
   tenant: Tenant,
@@ -17,11 +17,11 @@ export async function apiOf(
 ): Promise<Api | undefined> {
   if (isManagementAudience(audience, tenant, settings)) return managementApi(tenant);
   const api = await store.apis.get(tenant.id, audience);
-  // The store also finds by id, which is no audience.
+  // The store also finds APIs by id, which is not an audience.
   return api?.identifier === audience ? api : undefined;
 }
 
-/** The APIs with these audiences, as {@link apiOf} finds them; with a break after each of them. */
+/** Returns the APIs with these audiences; yields to the event loop after each. */
 export async function apisOf(
   deps: ApiLookupDeps,
   tenant: Tenant,
@@ -31,15 +31,15 @@ export async function apisOf(
   for (const audience of audiences) {
     if (apis.has(audience)) continue;
     apis.set(audience, await apiOf(deps, tenant, audience));
-    // An API of 1,000 scopes is read in some 5 ms, and SQLite answers without a turn of the loop.
+    // Reading an API with 1,000 scopes takes some 5 ms, and SQLite blocks the event loop.
     await yieldToEventLoop();
   }
   return apis;
 }
 
 /**
- * Id to audience of these APIs, with a break after each of them; one that is deleted at this moment
- * is missing.
+ * Returns the audiences of these APIs by their ids, without APIs that have just been deleted; yields to
+ * the event loop after each.
  */
 export async function audiencesOf(
   { store }: Pick<ApiLookupDeps, 'store'>,

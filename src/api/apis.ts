@@ -14,9 +14,10 @@ import {
 import type { NumberedPage, PageByNumber } from '../store/port/page.ts';
 import type { Store } from '../store/port/store.ts';
 import { isManagementAudience, managementApi } from './management.ts';
+import { noApi, orNotFound } from './not-found.ts';
 import { numberedResponse, numberedPageOf, pageTooLarge } from './numbered-page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
-import { badBody, conflict, notFound, Problem, quoted } from './http/problem.ts';
+import { badBody, conflict, Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface ApiDeps {
@@ -28,14 +29,9 @@ export interface ApiDeps {
 const tag = 'APIs';
 const lifecycle = 'Early Access';
 
-/** The operations of APIs (docs/http-api.md#apis). */
+/** Creates the operations of APIs (docs/http-api.md#apis). */
 export function apiOperations(deps: ApiDeps): Operation[] {
   return [listApis(deps), createApi(deps), readApi(deps), updateApi(deps), deleteApi(deps)];
-}
-
-/** 404 for an API that is not there. */
-export function noApi(): Problem {
-  return notFound('The API does not exist.');
 }
 
 function listApis({ store, settings }: ApiDeps): Operation {
@@ -53,25 +49,25 @@ function listApis({ store, settings }: ApiDeps): Operation {
     response: apis,
     errors: [400],
     handle: async ({ tenant, query }) => {
-      const asked = numberedPageOf(query);
+      const page = numberedPageOf(query);
       const bytesMax = settings.limits.pageBytesMax;
-      const answer = await store.apis.list(tenant.id, { ...asked, bytesMax });
-      if ('refused' in answer) throw pageTooLarge('per_page');
-      const { items, total } = withManagement(answer, asked, tenant);
+      const result = await store.apis.list(tenant.id, { ...page, bytesMax });
+      if ('refused' in result) throw pageTooLarge('per_page');
+      const { items, total } = withManagement(result, page, tenant);
       const shown = { items: items.map(showApi), total };
       return { body: numberedResponse('resource_servers', shown, query) };
     },
   });
 }
 
-/** The list with the management API at its end, where it moves no other item to another page. */
+/** Adds the management API at the end of the list, where it moves no other API to another page. */
 function withManagement(
   { items, total }: NumberedPage<Api>,
   { page, perPage }: PageByNumber,
   tenant: Tenant,
 ): NumberedPage<Api> {
-  const isItsPage = perPage > 0 && Math.floor(total / perPage) === page;
-  return { items: isItsPage ? [...items, managementApi(tenant)] : items, total: total + 1 };
+  const isLastPage = perPage > 0 && Math.floor(total / perPage) === page;
+  return { items: isLastPage ? [...items, managementApi(tenant)] : items, total: total + 1 };
 }
 
 function createApi(deps: ApiDeps): Operation {
@@ -98,7 +94,7 @@ async function create(
   const { identifier } = body;
   checkScopes(body.scopes);
   if (isManagement(identifier, tenant, settings)) throw apiExists();
-  const plain: Api = {
+  const defaults: Api = {
     tenant: tenant.id,
     id: makeId('api_', now, random),
     identifier,
@@ -109,9 +105,9 @@ async function create(
     tokenLifetimeSeconds: 86_400,
     createdAt: now,
   };
-  const answer = await store.apis.create(patched(plain, body));
-  if ('refused' in answer) throw apiExists();
-  return answer.created;
+  const result = await store.apis.create(patched(defaults, body));
+  if ('refused' in result) throw apiExists();
+  return result.created;
 }
 
 function readApi(deps: ApiDeps): Operation {
@@ -131,8 +127,7 @@ function readApi(deps: ApiDeps): Operation {
       if (isManagement(params.id, tenant, deps.settings)) {
         return { body: showApi(managementApi(tenant)) };
       }
-      const found = await deps.store.apis.get(tenant.id, params.id);
-      if (found === undefined) throw noApi();
+      const found = orNotFound(await deps.store.apis.get(tenant.id, params.id), noApi);
       return { body: showApi(found) };
     },
   });
@@ -144,7 +139,7 @@ function updateApi({ store, settings }: ApiDeps): Operation {
     method: 'PATCH',
     path: '/resource-servers/:id',
     summary: 'Update an API',
-    description: 'Any subset of the members.',
+    description: 'Any subset of the fields.',
     tag,
     scopes: ['update:resource_servers'],
     lifecycle,
@@ -156,13 +151,10 @@ function updateApi({ store, settings }: ApiDeps): Operation {
     handle: async ({ tenant, params, body }) => {
       if (isManagement(params.id, tenant, settings)) throw readOnly();
       checkScopes(body.scopes);
-      const found = await store.apis.get(tenant.id, params.id);
-      if (found === undefined) throw noApi();
-      const answer = await store.apis.update(tenant.id, found.id, (before) =>
-        patched(before, body),
-      );
-      if ('refused' in answer) throw noApi();
-      return { body: showApi(answer.updated) };
+      const { id } = orNotFound(await store.apis.get(tenant.id, params.id), noApi);
+      const result = await store.apis.update(tenant.id, id, (before) => patched(before, body));
+      if ('refused' in result) throw noApi();
+      return { body: showApi(result.updated) };
     },
   });
 }
@@ -173,7 +165,7 @@ function deleteApi({ store, settings }: ApiDeps): Operation {
     method: 'DELETE',
     path: '/resource-servers/:id',
     summary: 'Delete an API',
-    description: 'Also 204 when there is no such API. Its grants go with it.',
+    description: 'Also 204 if the API does not exist. Deletes its grants too.',
     tag,
     scopes: ['delete:resource_servers'],
     lifecycle,
@@ -183,14 +175,14 @@ function deleteApi({ store, settings }: ApiDeps): Operation {
     handle: async ({ tenant, params }) => {
       if (isManagement(params.id, tenant, settings)) throw readOnly();
       const found = await store.apis.get(tenant.id, params.id);
-      // Also where it is gone: only the store knows whether that is sure to last.
+      // Also if it was not found: only the store can confirm that a former delete is durable.
       await store.apis.delete(tenant.id, found?.id ?? params.id);
       return {};
     },
   });
 }
 
-/** By id or by any of its audiences: no other API may have one of them. */
+/** Returns whether this is the id or one of the audiences of the management API, which are reserved. */
 function isManagement(
   idOrIdentifier: string,
   tenant: Tenant,
@@ -213,7 +205,7 @@ function patched(before: Api, sent: ApiPatch): Api {
   };
 }
 
-/** A scope has one description. */
+/** Throws 400 if a scope is listed twice, because a scope has one description. */
 function checkScopes(scopes: ApiPatch['scopes'] = []): void {
   const seen = new Set<string>();
   for (const [index, { value }] of scopes.entries()) {
@@ -225,16 +217,16 @@ function checkScopes(scopes: ApiPatch['scopes'] = []): void {
   }
 }
 
-function showApi(of: Api): object {
+function showApi(shown: Api): object {
   return {
-    id: of.id,
-    identifier: of.identifier,
-    name: of.name,
-    scopes: of.scopes,
-    enforce_policies: of.enforcePolicies,
-    token_dialect: of.tokenDialect,
-    token_lifetime: of.tokenLifetimeSeconds,
-    is_system: of.id === managementApiId,
+    id: shown.id,
+    identifier: shown.identifier,
+    name: shown.name,
+    scopes: shown.scopes,
+    enforce_policies: shown.enforcePolicies,
+    token_dialect: shown.tokenDialect,
+    token_lifetime: shown.tokenLifetimeSeconds,
+    is_system: shown.id === managementApiId,
   };
 }
 

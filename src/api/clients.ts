@@ -16,10 +16,11 @@ import {
 } from '../schemas/clients.ts';
 import { emptyBody } from '../schemas/schema.ts';
 import type { Store } from '../store/port/store.ts';
+import { noClient, orNotFound } from './not-found.ts';
 import { numberedResponse, numberedPageOf } from './numbered-page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { heldScopes, requireSubset } from './scope-rules.ts';
-import { badBody, conflict, notFound, type Problem, quoted } from './http/problem.ts';
+import { badBody, conflict, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface ClientDeps {
@@ -31,7 +32,7 @@ export interface ClientDeps {
 const tag = 'Clients';
 const lifecycle = 'Early Access';
 
-/** The operations of clients (docs/http-api.md#clients). */
+/** Creates the operations of clients (docs/http-api.md#clients). */
 export function clientOperations(deps: ClientDeps): Operation[] {
   return [
     listClients(deps),
@@ -41,11 +42,6 @@ export function clientOperations(deps: ClientDeps): Operation[] {
     deleteClient(deps),
     rotateClientSecret(deps),
   ];
-}
-
-/** 404 for a client that is not there. */
-export function noClient(): Problem {
-  return notFound('The client does not exist.');
 }
 
 function listClients({ store }: ClientDeps): Operation {
@@ -75,7 +71,7 @@ function createClient(deps: ClientDeps): Operation {
     method: 'POST',
     path: '/clients',
     summary: 'Create a client',
-    description: 'The answer has the secret, which is not shown again.',
+    description: 'The response contains the secret, which is not shown again.',
     tag,
     scopes: ['create:clients'],
     lifecycle,
@@ -94,10 +90,10 @@ async function create(
   const { client_id: sentId, issuer, name, global = false, jwks } = body;
   checkIssuer(body, settings);
   await checkKeys(jwks);
-  // A client of Leat has no grant yet and can be given none beyond the caller's own.
+  // A client without issuer has no grants yet, and each of them needs the caller's scopes.
   if (global) requireSubset(caller, heldScopes({ issuer }, []));
   const secret = issuer === undefined ? makeClientSecret(random) : undefined;
-  const answer = await store.clients.create({
+  const result = await store.clients.create({
     tenant: tenant.id,
     id: sentId ?? makeClientId(random),
     name,
@@ -107,8 +103,8 @@ async function create(
     jwks: textOf(jwks),
     createdAt: now,
   });
-  if ('refused' in answer) throw conflict('The client already exists.', 'already_exists');
-  return showWithSecret(answer.created, secret);
+  if ('refused' in result) throw conflict('The client already exists.', 'already_exists');
+  return showWithSecret(result.created, secret);
 }
 
 function readClient({ store }: ClientDeps): Operation {
@@ -125,8 +121,7 @@ function readClient({ store }: ClientDeps): Operation {
     response: client,
     errors: [400, 404],
     handle: async ({ tenant, params }) => {
-      const found = await store.clients.get(tenant.id, params.client_id);
-      if (found === undefined) throw noClient();
+      const found = orNotFound(await store.clients.get(tenant.id, params.client_id), noClient);
       return { body: showClient(found) };
     },
   });
@@ -138,7 +133,7 @@ function updateClient({ store }: ClientDeps): Operation {
     method: 'PATCH',
     path: '/clients/:client_id',
     summary: 'Update a client',
-    description: 'Any subset of the members. Clearing `global` also acts on tokens already out.',
+    description: 'Any subset of the fields. Clearing `global` also affects tokens already issued.',
     tag,
     scopes: ['update:clients'],
     lifecycle,
@@ -164,7 +159,7 @@ function deleteClient({ store }: ClientDeps): Operation {
     path: '/clients/:client_id',
     summary: 'Delete a client',
     description:
-      'Also 204 when there is no such client. Its grants go with it; tokens already out are refused.',
+      'Also 204 if the client does not exist. Deletes its grants too; its tokens stop working.',
     tag,
     scopes: ['delete:clients'],
     lifecycle,
@@ -184,7 +179,7 @@ function rotateClientSecret({ store, random }: ClientDeps): Operation {
     method: 'POST',
     path: '/clients/:client_id/rotate-secret',
     summary: 'Rotate the secret of a client',
-    description: 'The former secret ends at once. The new one is not shown again.',
+    description: 'The former secret stops working immediately. The new one is not shown again.',
     tag,
     scopes: ['update:clients'],
     lifecycle,
@@ -206,8 +201,8 @@ function rotateClientSecret({ store, random }: ClientDeps): Operation {
 }
 
 /**
- * Changes a client. `decide` throws the problem that a change is; the grants it sees are those of
- * the same instant, so that one that comes meanwhile cannot slip past a rule.
+ * Changes a client. `decide` throws if the change is not allowed. It receives the grants of the same
+ * transaction, so that a concurrent grant cannot bypass the check.
  */
 async function change(
   store: ClientDeps['store'],
@@ -215,16 +210,16 @@ async function change(
   id: string,
   decide: (before: Client, grants: readonly Grant[]) => Client,
 ): Promise<Client> {
-  const answer = await store.clients.update(tenant, id, (before, grants) => ({
+  const result = await store.clients.update(tenant, id, (before, grants) => ({
     after: decide(before, grants),
   }));
-  if ('refused' in answer) throw noClient();
-  return answer.updated;
+  if ('refused' in result) throw noClient();
+  return result.updated;
 }
 
 /**
- * The client as a PATCH makes it. What lets the caller act as the client calls `requireAll` first:
- * the caller has to be able to do all that the client can.
+ * Returns the client with a PATCH applied. Calls `requireAll` before a change that lets the caller act
+ * as the client: the caller needs all scopes of the client then.
  */
 function patched(before: Client, sent: ClientPatch, requireAll: () => void): Client {
   const { name = before.name, global = before.global, jwks } = sent;
@@ -233,7 +228,7 @@ function patched(before: Client, sent: ClientPatch, requireAll: () => void): Cli
   return { ...before, name, global, jwks: jwks === undefined ? before.jwks : textOf(jwks) };
 }
 
-/** What the schema cannot say of `client_id` and `issuer`. */
+/** Checks the rules for `client_id` and `issuer` that the schema cannot express. */
 function checkIssuer(
   { client_id: id, issuer, jwks }: ClientCreate,
   { trustedIssuers }: ClientDeps['settings'],
@@ -259,7 +254,7 @@ function checkIssuer(
   if (jwks !== undefined) throw noKeys();
 }
 
-/** Bytes of the keys of a client as JSON: 100 clients fit into a page of 8 MiB. */
+/** Bytes of the keys of a client as JSON: a page of 100 clients stays below 8 MiB. */
 const keySetBytesMax = 64 * 1024;
 
 async function checkKeys(sent: KeySetSent | null | undefined): Promise<void> {
@@ -286,8 +281,8 @@ function showClient({ id, issuer, name, global, jwks }: Client): object {
   };
 }
 
-function showWithSecret(of: Client, secret: string | undefined): object {
-  return { ...showClient(of), ...(secret === undefined ? {} : { client_secret: secret }) };
+function showWithSecret(shown: Client, secret: string | undefined): object {
+  return { ...showClient(shown), ...(secret === undefined ? {} : { client_secret: secret }) };
 }
 
 function noKeys(): Problem {

@@ -2,9 +2,9 @@ import { badBody, quoted } from './http/problem.ts';
 import { isRawJSON } from './http/raw-json.ts';
 
 /**
- * Checks the attributes of a CloudEvent that are delivered as they are: optional ones like
- * `subject`, and extensions. Throws 400 for a name or a value that CloudEvents 1.0.2 (sections 3.1 and 3.1.1) does
- * not allow, for a name that is the service's own, and for data of another type than JSON.
+ * Checks the attributes of a CloudEvent that are delivered unchanged: optional ones like `subject`, and
+ * extensions. Throws 400 for a name or a value that CloudEvents 1.0.2 (sections 3.1 and 3.1.1) does not
+ * allow, for a name that begins with the service's `prefix`, and for data that is not JSON.
  */
 export function checkExtensions(
   attributes: Readonly<Record<string, unknown>>,

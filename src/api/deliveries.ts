@@ -3,7 +3,7 @@ import { formatTime } from '../core/date.ts';
 import { mapInSlices } from '../core/slices.ts';
 import { formatCursor, parseFailureKey } from '../core/page.ts';
 import type { Attempt, Failure } from '../core/types.ts';
-import { emptyBody, streamParams } from '../schemas/schema.ts';
+import { compile, emptyBody, eventType, streamParams } from '../schemas/schema.ts';
 import {
   deliveries,
   deliveriesQuery,
@@ -14,12 +14,13 @@ import {
 } from '../schemas/deliveries.ts';
 import type { FailureFilter } from '../store/port/deliveries.ts';
 import type { Store } from '../store/port/store.ts';
+import { formatViolation } from './formats.ts';
+import { noEvent, orNotFound, streamOf } from './not-found.ts';
 import { type OperationResponse, type Call, type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
-import { badBody, badQuery, conflict, notFound, quoted } from './http/problem.ts';
+import { badBody, badQuery, conflict, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { JsonText } from './http/sliced-json.ts';
-import { streamOf } from './stream-of.ts';
 import { windowOf } from './window.ts';
 
 export interface DeliveryDeps {
@@ -30,7 +31,7 @@ export interface DeliveryDeps {
 const tag = 'Deliveries';
 const lifecycle = 'Generally Available';
 
-/** The operations of failures and their redelivery (docs/http-api.md#failures-and-redelivery). */
+/** Creates the operations of failures and redelivery (docs/http-api.md#failures-and-redelivery). */
 export function deliveryOperations(deps: DeliveryDeps): Operation[] {
   return [listFailures(deps), readFailure(deps), redeliverOne(deps), redeliverMany(deps)];
 }
@@ -42,7 +43,7 @@ function listFailures({ store, settings }: DeliveryDeps): Operation {
     path: '/event-streams/:id/deliveries',
     summary: 'List failures, newest first',
     description:
-      'Without `take` and `from` a bare array of at most 100, with a `Link` header when there are more. At most 8 MiB.',
+      'Without `take` and `from`: a bare array of at most 100, with a `Link` header if there are more. At most 8 MiB.',
     tag,
     scopes: ['read:event_streams', 'read:event_deliveries'],
     lifecycle,
@@ -57,13 +58,9 @@ function listFailures({ store, settings }: DeliveryDeps): Operation {
       const isBare = query.take === undefined && query.from === undefined;
       const { failuresListedMax: pageItems } = settings.limits;
       const limits = isBare ? { ...settings.limits, pageItems } : settings.limits;
-      const asked = pageOf(query, limits, isFailureKey);
-      const filter = filterOf(query);
+      const request = { ...pageOf(query, limits, isFailureKey), ...filterOf(query) };
       await streamOf(store, tenant.id, params.id);
-      const page = await store.deliveries.listFailures(tenant.id, params.id, {
-        ...filter,
-        ...asked,
-      });
+      const page = await store.deliveries.listFailures(tenant.id, params.id, request);
       const items = await mapInSlices(
         page.items,
         (failure) => new JsonText(showFailure(failure, params.id, settings.attributePrefix)),
@@ -91,9 +88,8 @@ function readFailure({ store, settings }: DeliveryDeps): Operation {
     handle: async ({ tenant, params }) => {
       const { id, event_id: eventId } = params;
       await streamOf(store, tenant.id, id);
-      const failure = await store.deliveries.failure(tenant.id, id, eventId);
-      if (failure === undefined) throw notFound('The event does not exist.');
-      return { json: showFailure(failure, id, settings.attributePrefix) };
+      const found = await store.deliveries.failure(tenant.id, id, eventId);
+      return { json: showFailure(orNotFound(found, noEvent), id, settings.attributePrefix) };
     },
   });
 }
@@ -114,10 +110,10 @@ function redeliverOne({ store }: DeliveryDeps): Operation {
     errors: [400, 404, 409, 413, 415],
     handle: async ({ tenant, params }) => {
       const { id, event_id: eventId } = params;
-      const answer = await store.deliveries.redeliver(tenant.id, id, eventId);
-      if (answer === 'accepted') return { body: {} };
+      const result = await store.deliveries.redeliver(tenant.id, id, eventId);
+      if (result === 'accepted') return { body: {} };
       await streamOf(store, tenant.id, id);
-      if (answer === 'unknown') throw notFound('The event does not exist.');
+      if (result === 'unknown') throw noEvent();
       throw conflict('The event is not in a state that allows redelivery.', 'not_redeliverable');
     },
   });
@@ -129,7 +125,7 @@ function redeliverMany({ store }: DeliveryDeps): Operation {
     method: 'POST',
     path: '/event-streams/:id/redeliver',
     summary: 'Redeliver failures',
-    description: 'All of them, or those that the members sent describe, combined with AND.',
+    description: 'All of them, or those that match every field sent.',
     tag,
     scopes: ['update:event_deliveries'],
     lifecycle,
@@ -141,7 +137,7 @@ function redeliverMany({ store }: DeliveryDeps): Operation {
     handle: async ({ tenant, params, body = {} }) => {
       const filter = { ...windowOf(body, badBody), types: body.event_types };
       await streamOf(store, tenant.id, params.id);
-      // No status at all is the status of no failure.
+      // An empty list of statuses matches no failure.
       if (body.statuses?.length !== 0) {
         await store.deliveries.redeliverMany(tenant.id, params.id, filter);
       }
@@ -150,7 +146,7 @@ function redeliverMany({ store }: DeliveryDeps): Operation {
   });
 }
 
-/** A failure as JSON text: its event is text already, and its numbers stay as they were sent. */
+/** Returns a failure as JSON text, which keeps the numbers of its event as they were sent. */
 function showFailure({ event, attempts }: Failure, streamId: string, prefix: string): string {
   const record = {
     id: event.id,
@@ -162,7 +158,7 @@ function showFailure({ event, attempts }: Failure, streamId: string, prefix: str
   return withEvent(record, deliveryBody(event.body, prefix, streamId));
 }
 
-/** A record with its last member `event`, which is given as JSON text. */
+/** Returns a record as JSON text, with the JSON text of an event as its last field. */
 export function withEvent(record: object, event: string): string {
   return `${JSON.stringify(record).slice(0, -1)},"event":${event}}`;
 }
@@ -174,7 +170,7 @@ function showAttempt({ at, durationMs, outcome, error }: Attempt): object[] {
   return [{ status: 'failed', timestamp, duration: durationMs, error_message: error }];
 }
 
-/** RFC 8288: where the bare list goes on, with the filters it was asked with. */
+/** Returns the link to the page after the bare list, with the same filters (RFC 8288). */
 function linkTo(
   { tenant, params, query }: Call<{ id: string }, DeliveriesQuery>,
   next: string | undefined,
@@ -202,17 +198,15 @@ function filterOf(query: DeliveriesQuery): FailureFilter {
     throw badQuery(`No enum match for: ${quoted(other)}`, 'statuses', text);
   }
   const types = query.event_types?.split(',');
-  const bad = types?.find((type) => !isEventType(type));
-  if (bad !== undefined) {
-    const reason = `Object didn't pass validation for format event-type: ${quoted(bad)}`;
+  const invalid = types?.find((type) => !isEventType(type));
+  if (invalid !== undefined) {
+    const reason = formatViolation('event-type', invalid);
     throw badQuery(reason, 'event_types', 'Event types, comma separated');
   }
   return { ...windowOf(query, badQuery), types };
 }
 
-function isEventType(text: string): boolean {
-  return text.length <= 128 && /^[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+$/.test(text);
-}
+const isEventType = compile(eventType);
 
 function isFailureKey(key: string): boolean {
   return parseFailureKey(key) !== undefined;

@@ -1,12 +1,13 @@
 import type { AuthorizationPatch, DestinationPatch } from '../core/streams.ts';
 import type { Authorization, Destination } from '../core/types.ts';
 import type { DestinationSent, StreamShown } from '../schemas/streams.ts';
+import { formatViolation } from './formats.ts';
 import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 type EgressSettings = Pick<ApiSettings, 'allowHttpEndpoints' | 'blockedLiteral'>;
 
-/** A destination as it was sent, judged. Throws 400 where its schema could not tell. */
+/** Checks a destination beyond its schema. Throws 400. */
 export function destinationOf(sent: DestinationSent, settings: EgressSettings): DestinationPatch {
   const { webhook_endpoint: endpoint, webhook_authorization: authorization } = sent.configuration;
   const reason = endpointViolation(endpoint, settings);
@@ -17,7 +18,7 @@ export function destinationOf(sent: DestinationSent, settings: EgressSettings): 
   return { type: sent.type, endpoint, authorization: authorizationOf(authorization) };
 }
 
-/** A destination as it is shown: without its secret. */
+/** Returns a destination for a response, without its secret. */
 export function showDestination({ type, endpoint, authorization }: Destination): Shown {
   const webhook_authorization = showAuthorization(authorization);
   return { type, configuration: { webhook_endpoint: endpoint, webhook_authorization } };
@@ -25,26 +26,26 @@ export function showDestination({ type, endpoint, authorization }: Destination):
 
 type Shown = StreamShown['destination'];
 
-/** The member that a secret is sent in. */
-export function secretMember(method: Authorization['method']): string {
+/** Returns the field of a request that contains the secret. */
+export function secretField(method: Authorization['method']): string {
   return { basic: 'password', bearer: 'token', custom_header: 'header_value' }[method];
 }
 
 function endpointViolation(endpoint: string, settings: EgressSettings): string | undefined {
   const url = URL.parse(endpoint);
-  // The parser drops white space and controls and reads `\` and a missing `//` with indulgence, so
-  // that the URL would not be the one sent.
+  // The parser would drop white space and control characters and correct `\` and a missing `//`, so that
+  // the URL would differ from the one sent.
   if (url === null || /[\s\p{Cc}\\]/u.test(endpoint) || !/^https?:\/\/[^/]/i.test(endpoint)) {
-    return `Object didn't pass validation for format https-url: ${quoted(endpoint)}`;
+    return formatViolation('https-url', endpoint);
   }
   if (url.username !== '' || url.password !== '') return 'User info is not allowed in the URL';
   if (endpoint.includes('#')) return 'A fragment is not allowed in the URL';
-  if (url.protocol === 'http:' && !settings.allowHttpEndpoints) return httpRefused;
+  if (url.protocol === 'http:' && !settings.allowHttpEndpoints) return httpForbidden;
   const address = settings.blockedLiteral(url.hostname);
   return address === undefined ? undefined : `blocked address: ${address} (LEAT_EGRESS_ALLOW)`;
 }
 
-const httpRefused =
+const httpForbidden =
   'http:// endpoints are not allowed; the operator can allow them with LEAT_ALLOW_HTTP_ENDPOINTS=true';
 
 type AuthorizationSent = DestinationSent['configuration']['webhook_authorization'];
@@ -59,7 +60,7 @@ function authorizationOf(sent: AuthorizationSent): AuthorizationPatch {
   return { method, headerKey, headerValue };
 }
 
-/** Headers that a delivery sets by itself, and those of the connection. */
+/** Returns whether a header is set by deliveries or belongs to the connection. */
 function isReserved(headerKey: string): boolean {
   const name = headerKey.toLowerCase();
   return reserved.has(name) || name.startsWith('proxy-');

@@ -18,33 +18,33 @@ import {
 } from './sent-events.ts';
 import type { BodyRead, BodySent, EventsRead } from './event-thread.ts';
 
-/** Reads bodies of events without holding the event loop. */
+/** Reads bodies of events without blocking the event loop. */
 export interface EventBodies {
   /**
-   * Reads and checks a body, and settles as `use` does with its events. Rejects with a 400 or 413.
-   * `bytes` is not to be used afterwards.
+   * Reads and checks a body, and returns the result of `use` with its events. Rejects with a 400 or 413.
+   * Do not use `bytes` afterwards: its memory may move to a thread.
    */
   read<R>(
     tenant: number,
     { bytes, form }: BodyToRead,
     use: (sent: SentEvents) => Promise<R>,
   ): Promise<R>;
-  /** Ends the threads; a body that waits for one is rejected. */
+  /** Terminates the threads; rejects bodies that wait for one. */
   close(): Promise<void>;
 }
 
-/** A longer body is read in the thread: reading it here could take more than some 5 ms. */
+/** Longer bodies go to a thread: reading one here could take more than some 5 ms. */
 const bytesReadHereMax = 16 * 1024;
 
-/** Bodies read here in one turn of the event loop; the thread gets what is more. */
+/** Bytes read here in one turn of the event loop; further bodies go to a thread. */
 const bytesOfTurnMax = 64 * 1024;
 
 /**
- * Creates the reader. Small bodies are read at once. Others go to a thread, which is started for the
- * first of them; it reads one body at a time, and tenants take turns. Bodies that are longer than an
- * event may be have a thread of their own: of 4 MiB one can take a second, for which no single event
- * is to wait. Of each tenant one of those is used at a time: what it holds of the heap is free again soon,
- * and a garbage collection that ends 100 MiB of such events stops everybody for 30 ms.
+ * Creates the reader. Small bodies are read immediately, others in a thread that starts with the first
+ * of them. A thread reads one body at a time, and tenants take turns. Bodies longer than one event have
+ * a second thread, so that single events do not wait for batches: one of 4 MiB can take a second. Each
+ * tenant has one batch in use at a time, which bounds the heap: collecting 100 MiB of events as garbage
+ * stops the process for 30 ms.
  */
 export function createEventBodies(rules: EventRules): EventBodies {
   const readHere = createEventReader(rules);
@@ -63,13 +63,13 @@ export function createEventBodies(rules: EventRules): EventBodies {
   };
 }
 
-/** What may still be done in this turn of the event loop. */
+/** Creates a budget for each turn of the event loop. */
 function createTurnBudget(max: number): { take(amount: number): boolean } {
   let left = max;
   return {
     take: (amount) => {
       if (amount > left) return false;
-      // The first of a turn arranges for the next turn to have all of it again.
+      // The first take of a turn schedules the reset for the next turn.
       if (left === max) {
         setImmediate(() => {
           left = max;
@@ -81,7 +81,7 @@ function createTurnBudget(max: number): { take(amount: number): boolean } {
   };
 }
 
-/** A thread, seen from here; one body is with it at a time. */
+/** Creates a reader that uses a thread, for one body at a time. */
 function createThreadReader(rules: EventRules): {
   read(tenant: number, body: BodyToRead): Promise<SentEvents>;
   close(): Promise<void>;
@@ -91,7 +91,7 @@ function createThreadReader(rules: EventRules): {
     if (worker !== undefined) return worker;
     const made = new Worker(thread('api/event-thread.ts'), { workerData: rules });
     made.unref();
-    // The caller whose body the thread was reading is told.
+    // `readEvents` rejects for the body that was being read.
     made.on('error', () => {});
     made.once('exit', () => {
       if (worker === made) worker = undefined;
@@ -106,28 +106,28 @@ function createThreadReader(rules: EventRules): {
   };
 }
 
-/** The events come over a port of the body's own, so that none of them can be taken for another's. */
+/** Reads a body in a thread. Its events arrive on a separate port, so that bodies cannot be confused. */
 async function readBy(worker: Worker, body: BodyToRead): Promise<SentEvents> {
   const { port1, port2 } = new MessageChannel();
   try {
-    const { isArray, parts } = await answerOf(worker, body, port2);
+    const { isArray, parts } = await readEvents(worker, body, port2);
     return { isArray, events: await takeParts(port1, parts) };
   } finally {
     port1.close();
   }
 }
 
-/** What the thread says of a body, when the events of it can be taken. */
-function answerOf(
+/** Sends a body to the thread; resolves when all of its events have been sent to the port. */
+function readEvents(
   worker: Worker,
   { bytes, form }: BodyToRead,
   events: MessagePort,
 ): Promise<EventsRead> {
   return new Promise((resolve, reject) => {
-    const onMessage = (answer: BodyRead): void => {
+    const onMessage = (result: BodyRead): void => {
       end();
-      if ('parts' in answer) resolve(answer);
-      else reject(errorOf(answer));
+      if ('parts' in result) resolve(result);
+      else reject(errorOf(result));
     };
     const onEnd = (cause: unknown): void => {
       end();
@@ -136,32 +136,32 @@ function answerOf(
     const end = (): void =>
       void worker.off('message', onMessage).off('error', onEnd).off('exit', onEnd);
     worker.on('message', onMessage).on('error', onEnd).on('exit', onEnd);
-    const own = ownBytes(bytes);
-    const sent: BodySent = { bytes: own, form, events };
-    worker.postMessage(sent, [own.buffer, events]);
+    const transferable = transferableBytes(bytes);
+    const sent: BodySent = { bytes: transferable, form, events };
+    worker.postMessage(sent, [transferable.buffer, events]);
   });
 }
 
-/** Makes events of what is in memory as bytes, part by part: 4 MiB together take some 10 ms. */
+/** Receives events and yields after each part: deserializing 4 MiB takes some 10 ms. */
 async function takeParts(port: MessagePort, count: number): Promise<SentEvent[]> {
   const parts: SentEvent[][] = [];
   while (parts.length < count) {
     if (parts.length > 0) await yieldToEventLoop();
     const received = receiveMessageOnPort(port);
-    assert.ok(received, 'The thread sends its events before it answers.');
+    assert.ok(received, 'The thread sends its events before its result.');
     parts.push(received.message);
   }
   return parts.flat();
 }
 
-function errorOf(answer: Exclude<BodyRead, EventsRead>): Error {
-  if ('failed' in answer) return new Error(answer.failed);
-  const { status, message, errorCode, headers } = answer.problem;
+function errorOf(result: Exclude<BodyRead, EventsRead>): Error {
+  if ('failed' in result) return new Error(result.failed);
+  const { status, message, errorCode, headers } = result.problem;
   return new Problem(status, message, errorCode, headers);
 }
 
-/** Bytes whose memory can be handed over: that of a small buffer is shared with others. */
-function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+/** Returns bytes that can be transferred: copies a small buffer, whose memory is shared with others. */
+function transferableBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer } = bytes;
   return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength
     ? new Uint8Array(buffer)

@@ -8,49 +8,49 @@ import {
   type SentEvent,
 } from './sent-events.ts';
 
-/** The program of the thread that `event-bodies.ts` starts: reads one body after the other. */
+/** The program of the threads that `event-bodies.ts` starts: reads one body after the other. */
 
-/** A body, as the thread gets it. */
+/** A body for the thread. */
 export interface BodySent extends BodyToRead {
-  /** Where its events go, in parts. */
+  /** Port that receives its events in parts, each an array of `SentEvent`. */
   readonly events: MessagePort;
 }
 
-/** A body is read: so many parts of its events have been sent, each an array of `SentEvent`. */
+/** The result of a valid body: the number of parts sent to its port. */
 export interface EventsRead {
   readonly isArray: boolean;
   readonly parts: number;
 }
 
-/** The end of a body, the problem of a bad one, or what went wrong here. */
+/** The result of a body: its events were sent, it is invalid, or the thread failed. */
 export type BodyRead =
   EventsRead | { readonly problem: ProblemParts } | { readonly failed: string };
 
-/** A `Problem` as it crosses threads. */
+/** The fields of a `Problem`, which can be cloned between threads. */
 export type ProblemParts = Pick<Problem, 'status' | 'message' | 'errorCode' | 'headers'>;
 
-// The event loop goes first where there are more threads than cores. On Linux each thread has a
-// priority of its own (sched(7)); elsewhere this would be that of the whole process.
+// The event loop has priority if there are more threads than cores. Linux only (sched(7)): elsewhere
+// this would set the priority of the whole process.
 if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
 const readEvents = createEventReader(workerData as EventRules);
 parentPort?.on('message', (body: BodySent) => {
-  const answer = bodyRead(body);
-  // The rule takes the port of a thread for a window of a browser.
+  const result = bodyRead(body);
+  // False positive: this is the port of a thread, not a browser window.
   // oxlint-disable-next-line unicorn/require-post-message-target-origin
-  parentPort?.postMessage(answer);
+  parentPort?.postMessage(result);
 });
 
-/** Events of one part, in characters: as much as is taken at once on the other side. */
-const partMax = 128 * 1024;
-/** What an event takes beside its data. */
+/** Characters of the events of one part, which the receiver deserializes without a pause. */
+const partCharsMax = 128 * 1024;
+/** Characters of an event without its data. */
 const eventChars = 100;
 
 function bodyRead({ events, ...body }: BodySent): BodyRead {
   try {
     const sent = readEvents(body);
     const parts = partsOf(sent.events);
-    // The rule takes the port of a thread for a window of a browser.
+    // False positive: this is the port of a thread, not a browser window.
     // oxlint-disable-next-line unicorn/require-post-message-target-origin
     for (const part of parts) events.postMessage(part);
     return { isArray: sent.isArray, parts: parts.length };
@@ -63,18 +63,18 @@ function bodyRead({ events, ...body }: BodySent): BodyRead {
   }
 }
 
-/** At least one event each, and others as long as there is room. */
+/** Splits events into parts of at least one event and at most {@link partCharsMax}. */
 function partsOf(sent: readonly SentEvent[]): SentEvent[][] {
   const parts: SentEvent[][] = [];
-  let room = 0;
+  let charsLeft = 0;
   for (const event of sent) {
     const length = eventChars + (event.dataJson ?? '').length;
-    if (parts.length === 0 || length > room) {
+    if (parts.length === 0 || length > charsLeft) {
       parts.push([]);
-      room = partMax;
+      charsLeft = partCharsMax;
     }
     parts.at(-1)?.push(event);
-    room -= length;
+    charsLeft -= length;
   }
   return parts;
 }

@@ -21,7 +21,7 @@ export interface EventDeps {
 const cloudEvent = 'application/cloudevents+json';
 const cloudEvents = 'application/cloudevents-batch+json';
 
-/** Publishing (docs/http-api.md#publishing). */
+/** Creates the operation that publishes events (docs/http-api.md#publishing). */
 export function eventOperations(deps: EventDeps): Operation[] {
   const writeTime = createTimeWriter();
   return [
@@ -31,7 +31,7 @@ export function eventOperations(deps: EventDeps): Operation[] {
       path: '/events',
       summary: 'Publish one event, or an array of them',
       description:
-        'All of them are stored, or none. An id that the log has is answered with its first offset.',
+        'All of them are stored, or none. An id that is already in the log returns its first offset.',
       tag: 'Events',
       scopes: ['create:events'],
       lifecycle: 'Early Access',
@@ -63,13 +63,13 @@ export function eventOperations(deps: EventDeps): Operation[] {
   ];
 }
 
-/** The body reader has let no other media type pass. */
+/** Returns the form of a media type; the body reader has rejected all other media types. */
 function formOf(mediaType: string): EventForm {
   if (mediaType === cloudEvent) return 'cloudEvent';
   return mediaType === cloudEvents ? 'cloudEvents' : 'own';
 }
 
-/** One request to publish, whatever the form of its events. */
+/** The values that all events of one request have in common. */
 interface Publishing extends EventDeps {
   readonly tenant: Tenant;
   readonly now: Millis;
@@ -77,7 +77,7 @@ interface Publishing extends EventDeps {
   readonly writeTime: (time: Millis) => string;
 }
 
-/** The event as the log keeps it. */
+/** Returns the event to append to the log. */
 function newEvent(publishing: Publishing, sent: SentEvent): NewEvent {
   const { settings, random, tenant, now, trace } = publishing;
   const { type, dataJson = '{}', extensionsJson, time = now, key } = sent;
@@ -92,7 +92,7 @@ function newEvent(publishing: Publishing, sent: SentEvent): NewEvent {
   return { id, chosen: key !== undefined, type, time, body, trace };
 }
 
-/** One text is an event id or a key; source and id of a CloudEvent are a key together. */
+/** Returns the event id for a key: one text, or source and id of a CloudEvent. */
 function idOf(key: readonly string[]): string {
   const [id = ''] = key;
   return key.length === 1 && isEventId(id) ? id : keyedEventId(key);

@@ -10,13 +10,12 @@ import {
   grantsQuery,
 } from '../schemas/grants.ts';
 import type { Store } from '../store/port/store.ts';
-import { noApi } from './apis.ts';
 import { apiOf, audiencesOf } from './api-lookup.ts';
-import { noClient } from './clients.ts';
+import { noApi, noClient, noGrant, orNotFound } from './not-found.ts';
 import { type Caller, type Operation, operation } from './operation.ts';
 import { heldScopes, requireSubset } from './scope-rules.ts';
 import { nextOf, pageOf } from './page.ts';
-import { conflict, notFound, type Problem } from './http/problem.ts';
+import { conflict } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface GrantDeps {
@@ -28,7 +27,7 @@ export interface GrantDeps {
 const tag = 'Client grants';
 const lifecycle = 'Early Access';
 
-/** The operations of client grants (docs/http-api.md#client-grants). */
+/** Creates the operations of client grants (docs/http-api.md#client-grants). */
 export function grantOperations(deps: GrantDeps): Operation[] {
   return [listGrants(deps), createGrant(deps), updateGrant(deps), deleteGrant(deps)];
 }
@@ -49,12 +48,12 @@ function listGrants(deps: GrantDeps): Operation {
     errors: [400],
     handle: async ({ tenant, query }) => {
       const { client_id: client, audience } = query;
-      const asked = pageOf(query, deps.settings.limits, isGrantId);
+      const page = pageOf(query, deps.settings.limits, isGrantId);
       const api = audience === undefined ? undefined : await apiOf(deps, tenant, audience);
       if (audience !== undefined && api === undefined) return { body: { client_grants: [] } };
-      const page = await deps.store.grants.list(tenant.id, { ...asked, client, api: api?.id });
-      const items = await showAll(deps, tenant, page.items);
-      return { body: { client_grants: items, ...nextOf(page.next) } };
+      const filter = { client, api: api?.id };
+      const { items, next } = await deps.store.grants.list(tenant.id, { ...page, ...filter });
+      return { body: { client_grants: await showAll(deps, tenant, items), ...nextOf(next) } };
     },
   });
 }
@@ -65,7 +64,7 @@ function createGrant(deps: GrantDeps): Operation {
     method: 'POST',
     path: '/client-grants',
     summary: 'Grant a client scopes of an API',
-    description: 'Scopes of the management API only as far as the token of the request has them.',
+    description: 'Scopes of the management API only if the token of the request has them too.',
     tag,
     scopes: ['create:client_grants'],
     lifecycle,
@@ -75,14 +74,13 @@ function createGrant(deps: GrantDeps): Operation {
     errors: [400, 404, 409, 413, 415],
     handle: async ({ tenant, caller, body, now }) => {
       const { client_id: client, audience, scope = [] } = body;
-      const api = await apiOf(deps, tenant, audience);
-      if (api === undefined) throw noApi();
+      const api = orNotFound(await apiOf(deps, tenant, audience), noApi);
       const id = makeId('cgr_', now, deps.random);
-      const wanted = { tenant: tenant.id, id, client, api: api.id, scope };
-      await requireOwnGrant(deps, caller, wanted);
-      const answer = await deps.store.grants.create(wanted);
-      if ('refused' in answer) throw refusals[answer.refused]();
-      return { body: show(answer.created, api.identifier) };
+      const requested = { tenant: tenant.id, id, client, api: api.id, scope };
+      await requireOwnScopes(deps, caller, requested);
+      const result = await deps.store.grants.create(requested);
+      if ('refused' in result) throw refusals[result.refused]();
+      return { body: show(result.created, api.identifier) };
     },
   });
 }
@@ -93,7 +91,7 @@ function updateGrant(deps: GrantDeps): Operation {
     method: 'PATCH',
     path: '/client-grants/:id',
     summary: 'Update a client grant',
-    description: 'Acts on the next token.',
+    description: 'Takes effect with the next token.',
     tag,
     scopes: ['update:client_grants'],
     lifecycle,
@@ -103,15 +101,13 @@ function updateGrant(deps: GrantDeps): Operation {
     response: grant,
     errors: [400, 404, 413, 415],
     handle: async ({ tenant, caller, params, body }) => {
-      const before = await deps.store.grants.get(tenant.id, params.id);
-      if (before === undefined) throw noGrant();
+      const before = orNotFound(await deps.store.grants.get(tenant.id, params.id), noGrant);
       const { scope = before.scope } = body;
-      if (scope !== before.scope) await requireOwnGrant(deps, caller, { ...before, scope });
-      const answer = await deps.store.grants.update(tenant.id, params.id, scope);
-      if ('refused' in answer) throw noGrant();
-      const [shown] = await showAll(deps, tenant, [answer.updated]);
-      if (shown === undefined) throw noGrant();
-      return { body: shown };
+      if (scope !== before.scope) await requireOwnScopes(deps, caller, { ...before, scope });
+      const result = await deps.store.grants.update(tenant.id, params.id, scope);
+      if ('refused' in result) throw noGrant();
+      const [shown] = await showAll(deps, tenant, [result.updated]);
+      return { body: orNotFound(shown, noGrant) };
     },
   });
 }
@@ -122,7 +118,7 @@ function deleteGrant({ store }: GrantDeps): Operation {
     method: 'DELETE',
     path: '/client-grants/:id',
     summary: 'Delete a client grant',
-    description: 'Also 204 when there is no such grant. Acts on the next token.',
+    description: 'Also 204 if the grant does not exist. Takes effect with the next token.',
     tag,
     scopes: ['delete:client_grants'],
     lifecycle,
@@ -136,14 +132,14 @@ function deleteGrant({ store }: GrantDeps): Operation {
   });
 }
 
-/** The rule "no more than one's own", for a grant as it shall be. */
-async function requireOwnGrant({ store }: GrantDeps, caller: Caller, wanted: Grant): Promise<void> {
-  if (wanted.api !== managementApiId) return;
-  const client = await store.clients.get(wanted.tenant, wanted.client);
-  requireSubset(caller, heldScopes({ issuer: client?.issuer }, [wanted]));
+/** Throws 403 if a grant of the management API would exceed the scopes of the caller. */
+async function requireOwnScopes({ store }: GrantDeps, caller: Caller, after: Grant): Promise<void> {
+  if (after.api !== managementApiId) return;
+  const client = await store.clients.get(after.tenant, after.client);
+  requireSubset(caller, heldScopes({ issuer: client?.issuer }, [after]));
 }
 
-/** Grants with their audiences; one whose API is deleted at this moment is gone with it. */
+/** Returns grants with their audiences, without those whose API has just been deleted. */
 async function showAll(
   deps: GrantDeps,
   tenant: Tenant,
@@ -173,7 +169,3 @@ const refusals = {
   unknown_client: noClient,
   unknown_api: noApi,
 };
-
-function noGrant(): Problem {
-  return notFound('The grant does not exist.');
-}

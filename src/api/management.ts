@@ -3,7 +3,7 @@ import { managementScopes } from '../auth/scopes.ts';
 import { type Api, managementApiId, type Tenant } from '../core/types.ts';
 import type { ApiSettings } from './settings.ts';
 
-/** The management API as one of the APIs of a tenant: it has no row, and never changes. */
+/** Returns the management API as one of the APIs of a tenant; it has no row and never changes. */
 export function managementApi({ id: tenant, domain }: Tenant): Api {
   return {
     tenant,
@@ -18,7 +18,7 @@ export function managementApi({ id: tenant, domain }: Tenant): Api {
   };
 }
 
-/** Whether an audience means the management API: the forms that the token endpoint takes. */
+/** Returns whether an audience is the management API, in any form that the token endpoint accepts. */
 export function isManagementAudience(
   audience: string,
   { domain }: Tenant,

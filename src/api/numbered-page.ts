@@ -1,19 +1,19 @@
 import { Problem } from './http/problem.ts';
 import type { NumberedPage, PageByNumber } from '../store/port/page.ts';
 
-/** What a query says of its page, defaults left out. */
+/** The paging parameters of a query, without defaults. */
 export interface NumberedQuery {
   readonly page?: number | undefined;
   readonly per_page?: number | undefined;
   readonly include_totals?: boolean | undefined;
 }
 
-/** The page that a query asks for, as the store speaks of it. */
+/** Returns the page of a query for the store. */
 export function numberedPageOf({ page = 0, per_page: perPage = 50 }: NumberedQuery): PageByNumber {
   return { page, perPage };
 }
 
-/** The answer of docs/http-api.md#numbered-pages: the bare items, or with totals under their name. */
+/** Returns the bare items, or with `include_totals` an object (docs/http-api.md#numbered-pages). */
 export function numberedResponse(
   name: string,
   { items, total }: NumberedPage<unknown>,
@@ -23,13 +23,13 @@ export function numberedResponse(
   return { ...totalsOf(query, total), [name]: items };
 }
 
-/** 400 for a page of more than 8 MiB; `members` of the query make it smaller. */
-export function pageTooLarge(members: string): Problem {
-  const message = `The page would be larger than 8 MiB. Use a smaller ${members}.`;
+/** Returns the 400 for a page of more than 8 MiB; `parameters` of the query make it smaller. */
+export function pageTooLarge(parameters: string): Problem {
+  const message = `The page would be larger than 8 MiB. Use a smaller ${parameters}.`;
   return new Problem(400, message, 'invalid_paging');
 }
 
-/** Where the page stands in its list. */
+/** Returns the position of a page in its list. */
 export function totalsOf(
   query: NumberedQuery,
   total: number,

@@ -1,10 +1,11 @@
-import { checkOf, parseOffset } from '../core/offset.ts';
+import { checkOf } from '../core/offset.ts';
 import type { Offset } from '../core/types.ts';
 import { idAt } from '../pull/start-position.ts';
 import type { LogStore } from '../store/port/log.ts';
-import { badBody, quoted } from './http/problem.ts';
+import { positionOf } from './formats.ts';
+import { badBody, type Problem } from './http/problem.ts';
 
-/** A property of a body that holds an offset. */
+/** A property of a body that contains an offset. */
 export interface OffsetProperty {
   readonly text: string;
   readonly property: string;
@@ -12,8 +13,8 @@ export interface OffsetProperty {
 }
 
 /**
- * Returns the offset that a property of a body names. Throws 400 for one that is malformed, that lies
- * beyond `head`, or whose event the log does not have at that place.
+ * Returns the offset of a property of a body. Throws 400 if it is malformed, is beyond `head`, or
+ * belongs to another event than the log has at that offset.
  */
 export async function offsetOf(
   log: Pick<LogStore, 'page'>,
@@ -21,19 +22,11 @@ export async function offsetOf(
   head: Offset,
   { text, property, description }: OffsetProperty,
 ): Promise<Offset> {
-  const position = parseOffset(text);
-  if (position === undefined) {
-    const reason = `Object didn't pass validation for format offset: ${quoted(text)}`;
-    throw badBody(reason, property, description);
-  }
-  const { offset, check } = position;
-  if (offset > head) {
-    const reason = 'No event has this offset yet, send an offset of this tenant';
-    throw badBody(reason, property, description);
-  }
+  const bad = (reason: string): Problem => badBody(reason, property, description);
+  const { offset, check } = positionOf(text, bad);
+  if (offset > head) throw bad('No event has this offset yet, send an offset of this tenant');
   if (check === undefined || offset === 0) return offset;
   const id = await idAt(log, tenant, offset);
   if (id === undefined || checkOf(id) === check) return offset;
-  const reason = 'Another event has this offset since the store was restored, send a date instead';
-  throw badBody(reason, property, description);
+  throw bad('Another event has this offset since the store was restored, send a date instead');
 }

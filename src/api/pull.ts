@@ -1,24 +1,18 @@
-import { parseTime } from '../core/date.ts';
-import { parseOffset, type Position } from '../core/offset.ts';
+import type { Position } from '../core/offset.ts';
 import type { Reservation, Pulls } from '../pull/pulls.ts';
 import type { AskedStart } from '../pull/start-position.ts';
 import { pullBody, pullHeaders, pullQuery } from '../schemas/pull.ts';
 import type { Static } from '../schemas/schema.ts';
+import { positionOf, timeOf } from './formats.ts';
 import { type Operation, operation } from './operation.ts';
-import {
-  badQuery,
-  cursorExpired,
-  type Problem,
-  quoted,
-  tooManyConnections,
-} from './http/problem.ts';
+import { badQuery, cursorExpired, type Problem, tooManyConnections } from './http/problem.ts';
 import { openSink } from './http/response-sink.ts';
 
 export interface PullDeps {
   readonly pulls: Pulls;
 }
 
-/** Reading the log as server-sent events (docs/http-api.md#pull). */
+/** Creates the operation that reads the log as server-sent events (docs/http-api.md#pull). */
 export function pullOperations({ pulls }: PullDeps): Operation[] {
   return [
     operation({
@@ -27,7 +21,7 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
       path: '/events',
       summary: 'Read the log of events as server-sent events',
       description:
-        'Goes on until the client ends it, at most 5 minutes; a client comes back with the last offset. Begins after the offset of `Last-Event-ID`, else of `from`, else at `from_timestamp`, else with what comes from now on.',
+        'Continues until the client closes it, at most 5 minutes; a client reconnects with the last offset. Starts after the offset of `Last-Event-ID`, else of `from`, else at `from_timestamp`, else with new events.',
       tag: 'Events',
       scopes: ['read:events'],
       lifecycle: 'Generally Available',
@@ -41,16 +35,16 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
         if (!pulls.isFree(tenant.id, caller.clientId)) throw tooManyConnections();
       },
       handle: async ({ tenant, caller, query, header, access }) => {
-        const asked = askedStart(query, header('last-event-id'));
-        const place = pulls.take(tenant.id, caller.clientId);
-        if (place === undefined) throw tooManyConnections();
-        const position = await positionAt(place, asked);
+        const start = startOf(query, header('last-event-id'));
+        const reservation = pulls.take(tenant.id, caller.clientId);
+        if (reservation === undefined) throw tooManyConnections();
+        const position = await startPosition(reservation, start);
         const pull = { position, types: query.event_type, access };
         return {
           headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' },
           live: {
-            begin: (response) => openSink(response, (sink) => place.begin(pull, sink)),
-            drop: place.leave,
+            begin: (response) => openSink(response, (sink) => reservation.begin(pull, sink)),
+            drop: reservation.leave,
           },
         };
       },
@@ -58,35 +52,26 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
   ];
 }
 
-function askedStart(query: Static<typeof pullQuery>, lastEventId: string | undefined): AskedStart {
+function startOf(query: Static<typeof pullQuery>, lastEventId: string | undefined): AskedStart {
   const { from, from_timestamp: fromTimestamp } = query;
   if (from !== undefined && fromTimestamp !== undefined) {
     throw badFrom('from does not go with from_timestamp, send one of them');
   }
-  // An empty id is none: a client that has read no id sends it so (HTML, section 9.2.4).
-  if (lastEventId !== undefined && lastEventId !== '') return after(lastEventId, badHeader);
-  if (from !== undefined) return after(from, badFrom);
-  if (fromTimestamp === undefined) return 'now';
-  const since = parseTime(fromTimestamp);
-  if (since !== undefined) return { since };
-  throw badTimestamp(
-    `Object didn't pass validation for format date-time: ${quoted(fromTimestamp)}`,
-  );
+  // An empty id counts as none: a client sends it before it has read any id (HTML, section 9.2.4).
+  if (lastEventId !== undefined && lastEventId !== '') {
+    return { after: positionOf(lastEventId, badHeader) };
+  }
+  if (from !== undefined) return { after: positionOf(from, badFrom) };
+  return fromTimestamp === undefined ? 'now' : { since: timeOf(fromTimestamp, badTimestamp) };
 }
 
-function after(text: string, bad: (reason: string) => Problem): AskedStart {
-  const position = parseOffset(text);
-  if (position !== undefined) return { after: position };
-  throw bad(`Object didn't pass validation for format offset: ${quoted(text)}`);
-}
-
-async function positionAt(place: Reservation, asked: AskedStart): Promise<Position> {
+async function startPosition(reservation: Reservation, start: AskedStart): Promise<Position> {
   try {
-    const start = await place.startOf(asked);
-    if ('refused' in start) throw cursorExpired();
-    return start.position;
+    const found = await reservation.startOf(start);
+    if ('refused' in found) throw cursorExpired();
+    return found.position;
   } catch (error) {
-    place.leave();
+    reservation.leave();
     throw error;
   }
 }

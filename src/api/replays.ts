@@ -14,11 +14,11 @@ import {
 import { streamParams } from '../schemas/schema.ts';
 import { positionAt } from '../pull/start-position.ts';
 import type { Store } from '../store/port/store.ts';
+import { noReplay, noStream, orNotFound, streamOf } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 import { offsetOf } from './offset.ts';
-import { badBody, conflict, notFound } from './http/problem.ts';
+import { badBody, conflict } from './http/problem.ts';
 import { waitForOwner } from './wait-for-owner.ts';
-import { noStream, streamOf } from './stream-of.ts';
 import { windowOf } from './window.ts';
 
 export interface ReplayDeps {
@@ -30,7 +30,7 @@ export interface ReplayDeps {
 const tag = 'Event streams';
 const lifecycle = 'Early Access';
 
-/** The operations of replays (docs/http-api.md#replays). */
+/** Creates the operations of replays (docs/http-api.md#replays). */
 export function replayOperations(deps: ReplayDeps): Operation[] {
   return [startReplay(deps), readReplay(deps), cancelReplay(deps)];
 }
@@ -42,7 +42,7 @@ function startReplay({ store, random }: ReplayDeps): Operation {
     path: '/event-streams/:id/replay',
     summary: 'Send a past range of the event log to an event stream again',
     description:
-      'Retained events of the range that match the subscriptions are sent again with their old ids, after fresh events and retries. It begins at `date_from` or after the offset `from`, and ends at `date_to`, at the latest where the stream stood when the replay was accepted. An event with an open failure is left to redelivery.',
+      "Retained events of the range that match the subscriptions are sent again with their old ids, after new events and retries. The range begins at `date_from` or after the offset `from`, and ends at `date_to`, at the latest at the stream's position when the replay was accepted. Events with an open failure are skipped: redeliver them instead.",
     tag,
     scopes: ['update:event_deliveries'],
     lifecycle,
@@ -55,10 +55,10 @@ function startReplay({ store, random }: ReplayDeps): Operation {
     handle: async ({ tenant, params, body, now }) => {
       const range = await rangeOf(store.log, tenant.id, body);
       const id = makeId('rpl_', now, random);
-      const asked = { tenant: tenant.id, stream: params.id, id, ...range };
-      const answer = await store.replays.create({ ...asked, types: body.event_types });
-      if ('refused' in answer) throw refusals[answer.refused]();
-      return { body: await showReplay(store.log, answer.created) };
+      const ids = { tenant: tenant.id, stream: params.id, id };
+      const result = await store.replays.create({ ...ids, ...range, types: body.event_types });
+      if ('refused' in result) throw refusals[result.refused]();
+      return { body: await showReplay(store.log, result.created) };
     },
   });
 }
@@ -68,7 +68,7 @@ function readReplay({ store }: ReplayDeps): Operation {
     operationId: 'readReplay',
     method: 'GET',
     path: '/event-streams/:id/replay/:replay_id',
-    summary: 'Read a replay and how far it has come',
+    summary: 'Read a replay and its progress',
     tag,
     scopes: ['read:event_deliveries'],
     lifecycle,
@@ -80,8 +80,7 @@ function readReplay({ store }: ReplayDeps): Operation {
     handle: async ({ tenant, params }) => {
       await streamOf(store, tenant.id, params.id);
       const found = await store.replays.get(tenant.id, params.id, params.replay_id);
-      if (found === undefined) throw noReplay();
-      return { body: await showReplay(store.log, found) };
+      return { body: await showReplay(store.log, orNotFound(found, noReplay)) };
     },
   });
 }
@@ -93,7 +92,8 @@ function cancelReplay(deps: ReplayDeps): Operation {
     method: 'DELETE',
     path: '/event-streams/:id/replay/:replay_id',
     summary: 'Cancel a replay',
-    description: 'An attempt under way ends, and none follows. One that is over stays as it is.',
+    description:
+      'An attempt in progress finishes; no other follows. A finished replay does not change.',
     tag,
     scopes: ['update:event_deliveries'],
     lifecycle,
@@ -112,8 +112,8 @@ function cancelReplay(deps: ReplayDeps): Operation {
 }
 
 /**
- * The range as offsets. The head is read first: what is accepted from then on has not been sent to
- * the stream before.
+ * Returns the range as offsets. Reads the head first: later events have not been sent to the stream
+ * yet.
  */
 async function rangeOf(
   log: ReplayDeps['store']['log'],
@@ -138,12 +138,12 @@ async function rangeOf(
   return { from: (await log.firstSince(tenant, window.from)) - 1, to };
 }
 
-async function showReplay(log: ReplayDeps['store']['log'], of: Replay): Promise<ReplayShown> {
-  const { tenant, id, status, matched, sent, failed, createdAt, finishedAt } = of;
+async function showReplay(log: ReplayDeps['store']['log'], shown: Replay): Promise<ReplayShown> {
+  const { tenant, id, status, matched, sent, failed, createdAt, finishedAt } = shown;
   return {
     id,
     status,
-    from: formatPosition(await positionAt(log, tenant, of.from)),
+    from: formatPosition(await positionAt(log, tenant, shown.from)),
     matched,
     sent,
     failed,
@@ -151,8 +151,6 @@ async function showReplay(log: ReplayDeps['store']['log'], of: Replay): Promise<
     ...(finishedAt === undefined ? {} : { finished_at: formatTime(finishedAt) }),
   };
 }
-
-const noReplay = () => notFound('The replay does not exist.');
 
 const refusals = {
   unknown: noStream,

@@ -13,17 +13,14 @@ import {
   usersSent,
 } from '../schemas/roles.ts';
 import type { Store } from '../store/port/store.ts';
-import { noApi } from './apis.ts';
 import { apisOf, type ApiLookupDeps, audiencesOf } from './api-lookup.ts';
-import { noClient } from './clients.ts';
+import { noApi, noClient, noRole, noUser, orNotFound } from './not-found.ts';
 import { numberedResponse, numberedPageOf } from './numbered-page.ts';
 import { type Operation, operation } from './operation.ts';
 import { requireSubset } from './scope-rules.ts';
 import { nextOf, pageOf } from './page.ts';
 import { badBody, quoted } from './http/problem.ts';
-import { noRole } from './roles.ts';
 import type { ApiSettings } from './settings.ts';
-import { noUser } from './users.ts';
 
 export interface RoleMemberDeps {
   readonly store: Pick<Store, 'roles' | 'apis'>;
@@ -33,7 +30,7 @@ export interface RoleMemberDeps {
 const lifecycle = 'Early Access';
 const shared = { tag: 'Roles', lifecycle, params: roleParams } as const;
 
-/** What roles allow and who holds them (docs/http-api.md#role-permissions). */
+/** Creates the operations of what roles contain (docs/http-api.md#role-permissions). */
 export function roleMemberOperations(deps: RoleMemberDeps): Operation[] {
   return [
     listPermissions(deps),
@@ -77,9 +74,9 @@ function addPermissions(deps: RoleMemberDeps): Operation {
     operationId: 'addRolePermissions',
     method: 'POST',
     path: '/roles/:id/permissions',
-    summary: 'Give a role permissions',
+    summary: 'Add permissions to a role',
     description:
-      'Scopes of the management API only as far as the token of the request has them. Acts on the next token.',
+      'Scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     scopes: ['update:roles'],
     body: { schema: permissionsSent, required: true },
     success: 201,
@@ -88,8 +85,8 @@ function addPermissions(deps: RoleMemberDeps): Operation {
     handle: async ({ tenant, caller, params, body }) => {
       const added = await permissionsOf(deps, tenant, body.permissions, { mustExist: true });
       requireSubset(caller, managementScopesOf(added));
-      const answer = await deps.store.roles.addPermissions(tenant.id, params.id, added);
-      if (answer !== 'added') throw answer === 'unknown_role' ? noRole() : noApi();
+      const result = await deps.store.roles.addPermissions(tenant.id, params.id, added);
+      if (result !== 'added') throw result === 'unknown_role' ? noRole() : noApi();
       return { body: {} };
     },
   });
@@ -101,8 +98,8 @@ function removePermissions(deps: RoleMemberDeps): Operation {
     operationId: 'removeRolePermissions',
     method: 'DELETE',
     path: '/roles/:id/permissions',
-    summary: 'Take permissions from a role',
-    description: 'Also 204 when the role does not have them. Acts on the next token.',
+    summary: 'Remove permissions from a role',
+    description: 'Also 204 if the role does not have them. Takes effect with the next token.',
     scopes: ['update:roles'],
     body: { schema: permissionsSent, required: true },
     success: 204,
@@ -123,7 +120,7 @@ function listUsers(deps: RoleMemberDeps): Operation {
     operationId: 'listRoleUsers',
     method: 'GET',
     path: '/roles/:id/users',
-    summary: 'List the users who hold a role, by id',
+    summary: 'List the users with a role, by id',
     scopes: ['read:role_members'],
     query: roleUsersQuery,
     success: 200,
@@ -144,15 +141,15 @@ function addUsers({ store }: RoleMemberDeps): Operation {
     operationId: 'addRoleUsers',
     method: 'POST',
     path: '/roles/:id/users',
-    summary: 'Give users a role',
+    summary: 'Assign a role to users',
     scopes: ['create:role_members'],
     body: { schema: usersSent, required: true },
     success: 200,
     response: done,
     errors: [400, 404, 413, 415],
     handle: async ({ tenant, params, body }) => {
-      const answer = await store.roles.addUsers(tenant.id, params.id, body.users);
-      if (answer !== 'added') throw answer === 'unknown_role' ? noRole() : noUser();
+      const result = await store.roles.addUsers(tenant.id, params.id, body.users);
+      if (result !== 'added') throw result === 'unknown_role' ? noRole() : noUser();
       return { body: {} };
     },
   });
@@ -164,8 +161,8 @@ function removeUsers({ store }: RoleMemberDeps): Operation {
     operationId: 'removeRoleUsers',
     method: 'DELETE',
     path: '/roles/:id/users',
-    summary: 'Take a role from users',
-    description: 'Also 204 when they do not hold it.',
+    summary: 'Remove a role from users',
+    description: 'Also 204 if they do not have it.',
     extension: true,
     scopes: ['delete:role_members'],
     body: { schema: usersSent, required: true },
@@ -184,7 +181,7 @@ function listClients(deps: RoleMemberDeps): Operation {
     operationId: 'listRoleClients',
     method: 'GET',
     path: '/roles/:id/clients',
-    summary: 'List the clients that hold a role, by id',
+    summary: 'List the clients with a role, by id',
     extension: true,
     scopes: ['read:role_members'],
     query: rolesQuery,
@@ -207,9 +204,9 @@ function addClients(deps: RoleMemberDeps): Operation {
     operationId: 'addRoleClients',
     method: 'POST',
     path: '/roles/:id/clients',
-    summary: 'Give clients a role',
+    summary: 'Assign a role to clients',
     description:
-      'A role with scopes of the management API only as far as the token of the request has them. Acts on the next token.',
+      'A role with scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     extension: true,
     scopes: ['create:role_members'],
     body: { schema: clientsSent, required: true },
@@ -218,8 +215,8 @@ function addClients(deps: RoleMemberDeps): Operation {
     errors: [400, 404, 413, 415],
     handle: async ({ tenant, caller, params, body }) => {
       requireSubset(caller, await managementScopesOfRole(deps, tenant, params.id));
-      const answer = await roles.addClients(tenant.id, params.id, body.clients);
-      if (answer !== 'added') throw answer === 'unknown_role' ? noRole() : noClient();
+      const result = await roles.addClients(tenant.id, params.id, body.clients);
+      if (result !== 'added') throw result === 'unknown_role' ? noRole() : noClient();
       return { body: {} };
     },
   });
@@ -231,8 +228,8 @@ function removeClients({ store }: RoleMemberDeps): Operation {
     operationId: 'removeRoleClients',
     method: 'DELETE',
     path: '/roles/:id/clients',
-    summary: 'Take a role from clients',
-    description: 'Also 204 when they do not hold it. Acts on the next token.',
+    summary: 'Remove a role from clients',
+    description: 'Also 204 if they do not have it. Takes effect with the next token.',
     extension: true,
     scopes: ['delete:role_members'],
     body: { schema: clientsSent, required: true },
@@ -246,10 +243,10 @@ function removeClients({ store }: RoleMemberDeps): Operation {
 }
 
 async function requireRole({ store }: RoleMemberDeps, tenant: Tenant, id: string): Promise<void> {
-  if ((await store.roles.get(tenant.id, id)) === undefined) throw noRole();
+  orNotFound(await store.roles.get(tenant.id, id), noRole);
 }
 
-/** What was sent, by the ids of its APIs. A permission to add has to be a scope of its API. */
+/** Returns the permissions with the ids of their APIs. With `mustExist`, each must be a scope of its API. */
 async function permissionsOf(
   deps: ApiLookupDeps,
   tenant: Tenant,
@@ -261,8 +258,7 @@ async function permissionsOf(
   const apis = await apisOf(deps, tenant, audiences);
   for (const [index, item] of sent.entries()) {
     const { resource_server_identifier: audience, permission_name: name } = item;
-    const api = apis.get(audience);
-    if (api === undefined) throw noApi();
+    const api = orNotFound(apis.get(audience), noApi);
     if (mustExist && !api.scopes.some(({ value }) => value === name)) {
       const reason = `The API has no scope ${quoted(name)}: add it to the API first`;
       throw badBody(reason, `permissions.${index}.permission_name`, 'A scope, without spaces');
@@ -290,18 +286,18 @@ function managementScopesOf(permissionsHeld: readonly Permission[]): string[] {
   return permissionsHeld.filter(({ api }) => api === managementApiId).map(({ name }) => name);
 }
 
-/** Every scope of the management API that a role has, for the rule "no more than one's own". */
+/** Returns all scopes of the management API that a role has, to compare with those of the caller. */
 async function managementScopesOfRole(
   { store }: RoleMemberDeps,
   tenant: Tenant,
   role: string,
 ): Promise<string[]> {
+  const perPage = 100;
   const scopes: string[] = [];
   for (let page = 0; ; page += 1) {
-    const asked = { page, perPage: 100 };
-    const { items } = await store.roles.permissions(tenant.id, role, asked);
+    const { items } = await store.roles.permissions(tenant.id, role, { page, perPage });
     scopes.push(...managementScopesOf(items));
-    if (items.length < asked.perPage) return scopes;
+    if (items.length < perPage) return scopes;
   }
 }
 

@@ -3,9 +3,10 @@ import { makeRoleId } from '../core/ids.ts';
 import type { Role } from '../core/types.ts';
 import { role, roleCreate, roleParams, rolePatch, roles, rolesQuery } from '../schemas/roles.ts';
 import type { Store } from '../store/port/store.ts';
+import { noRole, orNotFound } from './not-found.ts';
 import { numberedResponse, numberedPageOf } from './numbered-page.ts';
 import { type Operation, operation } from './operation.ts';
-import { conflict, notFound, type Problem } from './http/problem.ts';
+import { conflict, type Problem } from './http/problem.ts';
 
 export interface RoleDeps {
   readonly store: Pick<Store, 'roles'>;
@@ -15,14 +16,9 @@ export interface RoleDeps {
 const tag = 'Roles';
 const lifecycle = 'Early Access';
 
-/** The operations of roles (docs/http-api.md#roles). */
+/** Creates the operations of roles (docs/http-api.md#roles). */
 export function roleOperations(deps: RoleDeps): Operation[] {
   return [listRoles(deps), createRole(deps), readRole(deps), updateRole(deps), deleteRole(deps)];
-}
-
-/** 404 for a role that is not there. */
-export function noRole(): Problem {
-  return notFound('The role does not exist.');
 }
 
 function listRoles({ store }: RoleDeps): Operation {
@@ -61,10 +57,10 @@ function createRole({ store, random }: RoleDeps): Operation {
     handle: async ({ tenant, body, now }) => {
       const { name, description = '' } = body;
       const id = makeRoleId(random);
-      const wanted = { tenant: tenant.id, id, name, description, createdAt: now };
-      const answer = await store.roles.create(wanted);
-      if ('refused' in answer) throw roleExists();
-      return { body: show(answer.created) };
+      const requested = { tenant: tenant.id, id, name, description, createdAt: now };
+      const result = await store.roles.create(requested);
+      if ('refused' in result) throw roleExists();
+      return { body: show(result.created) };
     },
   });
 }
@@ -83,8 +79,7 @@ function readRole({ store }: RoleDeps): Operation {
     response: role,
     errors: [400, 404],
     handle: async ({ tenant, params }) => {
-      const found = await store.roles.get(tenant.id, params.id);
-      if (found === undefined) throw noRole();
+      const found = orNotFound(await store.roles.get(tenant.id, params.id), noRole);
       return { body: show(found) };
     },
   });
@@ -96,7 +91,7 @@ function updateRole({ store }: RoleDeps): Operation {
     method: 'PATCH',
     path: '/roles/:id',
     summary: 'Update a role',
-    description: 'Any subset of the members.',
+    description: 'Any subset of the fields.',
     tag,
     scopes: ['update:roles'],
     lifecycle,
@@ -106,13 +101,13 @@ function updateRole({ store }: RoleDeps): Operation {
     response: role,
     errors: [400, 404, 409, 413, 415],
     handle: async ({ tenant, params, body }) => {
-      const answer = await store.roles.update(tenant.id, params.id, (before) => ({
+      const result = await store.roles.update(tenant.id, params.id, (before) => ({
         ...before,
         name: body.name ?? before.name,
         description: body.description ?? before.description,
       }));
-      if ('refused' in answer) throw answer.refused === 'unknown' ? noRole() : roleExists();
-      return { body: show(answer.updated) };
+      if ('refused' in result) throw result.refused === 'unknown' ? noRole() : roleExists();
+      return { body: show(result.updated) };
     },
   });
 }
@@ -123,7 +118,7 @@ function deleteRole({ store }: RoleDeps): Operation {
     method: 'DELETE',
     path: '/roles/:id',
     summary: 'Delete a role',
-    description: 'Also 204 when there is no such role. Acts on the next token.',
+    description: 'Also 204 if the role does not exist. Takes effect with the next token.',
     tag,
     scopes: ['delete:roles'],
     lifecycle,

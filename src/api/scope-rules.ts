@@ -5,8 +5,8 @@ import type { Caller } from './operation.ts';
 import { forbiddenScope } from './http/problem.ts';
 
 /**
- * The rule "no more than one's own" of docs/http-api.md#scope-delegation: throws 403, naming what is missing,
- * unless the caller carries all of `scopes`.
+ * Throws 403 with the missing scopes unless the caller has all of `scopes`, because nobody can grant
+ * more than their own scopes (docs/http-api.md#scope-delegation).
  */
 export function requireSubset(
   { scopes: own }: Pick<Caller, 'scopes'>,
@@ -16,8 +16,8 @@ export function requireSubset(
 }
 
 /**
- * What a client can do at the management API with its grants. A token of an external issuer says
- * itself what it may do, so its client holds everything.
+ * Returns the scopes of the management API that a client can request with its grants. A client of an
+ * external issuer counts as having all of them, because the issuer chooses the scopes of its tokens.
  */
 export function heldScopes(
   { issuer }: Pick<Client, 'issuer'>,

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { fieldsJson } from '../core/envelope.ts';
-import { parseTime } from '../core/date.ts';
 import type { Millis } from '../core/clock.ts';
 import { testEvent, type TestEventSent } from '../schemas/deliveries.ts';
 import {
@@ -12,30 +11,31 @@ import {
 } from '../schemas/events.ts';
 import { parseBody } from './http/body.ts';
 import { checkExtensions } from './cloud-event.ts';
-import { badBody, quoted, tooLarge } from './http/problem.ts';
+import { timeOf } from './formats.ts';
+import { badBody, tooLarge } from './http/problem.ts';
 import { bodyCheck, type Check } from './http/validation.ts';
 import { mayHoldInexactNumber, parseVerbatim } from './http/verbatim.ts';
 
-/** An event that a client sent, checked, its data as text. */
+/** A valid event that a client sent, with its data as text. */
 export interface SentEvent {
   readonly type: string;
-  /** A JSON object with its numbers as they were sent; absent only in a test event. */
+  /** A JSON object with unchanged numbers; can be absent in a test event only. */
   readonly dataJson: string | undefined;
-  /** Members for the envelope, each with a comma before it. */
+  /** Fields for the envelope, each with a comma before it. */
   readonly extensionsJson: string;
   readonly time: Millis | undefined;
-  /** The event id or the parts of the idempotency key; absent when Leat makes the id. */
+  /** The event id or the parts of the idempotency key; absent if Leat creates the id. */
   readonly key: readonly string[] | undefined;
 }
 
 export interface SentEvents {
   /** At least one. */
   readonly events: readonly SentEvent[];
-  /** Whether they came as an array. */
+  /** Whether they were sent as an array. */
   readonly isArray: boolean;
 }
 
-/** What a body of events may look like: three forms of publishing, and a test event. */
+/** The forms of a body: three to publish events, and one to send a test event. */
 export type EventForm = 'own' | 'cloudEvent' | 'cloudEvents' | 'test';
 
 /** A body to read. */
@@ -44,15 +44,15 @@ export interface BodyToRead {
   readonly form: EventForm;
 }
 
-/** What bounds events that are sent. */
+/** The limits of events. */
 export interface EventRules {
-  /** Attributes of CloudEvents that begin with it are refused. */
+  /** CloudEvents attributes that begin with it are rejected. */
   readonly attributePrefix: string;
   /** One event as JSON; more is 413. */
   readonly eventBytesMax: number;
 }
 
-/** Reads and checks a body of events. Throws 400 and 413. A hostile body takes some 200 ms for each MiB. */
+/** Reads and checks a body of events. Throws 400 and 413. A hostile body takes some 200 ms per MiB. */
 export type ReadEvents = (body: BodyToRead) => SentEvents;
 
 /** Creates the reader; the validators are compiled once. */
@@ -71,7 +71,7 @@ export function createEventReader(rules: EventRules): ReadEvents {
       mayHoldInexactNumber(parsed.text) ? parseVerbatim(parsed.text) : parsed.value,
     );
     const events = sent.map((event, index) => read(form, event, isArray ? `${index}.` : '', rules));
-    // An event is never longer than the body that it came in.
+    // An event is never longer than its body.
     if (bytes.length > rules.eventBytesMax) {
       events.forEach(({ dataJson }, index) => {
         if (jsonBytes(sent[index], dataJson) > rules.eventBytesMax) throw tooLarge();
@@ -85,16 +85,16 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [value];
 }
 
-/** The length of an event as JSON, its data being text already: nearly all of it may be that. */
+/** Returns the bytes of an event as JSON; reuses the text of its data, which can be most of it. */
 function jsonBytes(event: unknown, dataJson: string | undefined): number {
   const rest = JSON.stringify({ ...(event as object), data: undefined });
   if (dataJson === undefined) return Buffer.byteLength(rest);
   return Buffer.byteLength(rest) + ',"data":'.length + Buffer.byteLength(dataJson);
 }
 
-/** Returns what an event consists of; `at` is its place in the body, for messages. */
+/** Returns the parts of an event; `at` is its path in the body, for error messages. */
 function read(form: EventForm, event: unknown, at: string, rules: EventRules): SentEvent {
-  // The schema of the form has passed the event.
+  // The event is valid by the schema of its form.
   if (form === 'own') return ownEvent(event as NewEventSent, at);
   if (form === 'test') return testEventOf(event as TestEventSent);
   return cloudEvent(event as CloudEventSent, at, rules.attributePrefix);
@@ -105,7 +105,7 @@ function ownEvent({ type, data, time, id }: NewEventSent, at: string): SentEvent
     type,
     dataJson: JSON.stringify(data),
     extensionsJson: '',
-    time: timeOf(time, at),
+    time: eventTimeOf(time, at),
     key: id === undefined ? undefined : [id],
   };
 }
@@ -118,7 +118,7 @@ function cloudEvent(sent: CloudEventSent, at: string, prefix: string): SentEvent
     type,
     dataJson: JSON.stringify(data),
     extensionsJson: fieldsJson(extensions),
-    time: timeOf(time, at),
+    time: eventTimeOf(time, at),
     key: [source, id],
   };
 }
@@ -128,14 +128,8 @@ function testEventOf({ event_type: type, data }: TestEventSent): SentEvent {
   return { type, dataJson, extensionsJson: '', time: undefined, key: undefined };
 }
 
-function timeOf(text: string | undefined, at: string): Millis | undefined {
+function eventTimeOf(text: string | undefined, at: string): Millis | undefined {
   if (text === undefined) return undefined;
-  const time = parseTime(text);
-  if (time !== undefined) return time;
-  const reason = `Object didn't pass validation for format date-time: ${quoted(text)}`;
-  throw badBody(
-    reason,
-    `${at}time`,
-    'When it happened; the time of acceptance unless sent (RFC 3339)',
-  );
+  const description = 'When it happened; the time of acceptance unless sent (RFC 3339)';
+  return timeOf(text, (reason) => badBody(reason, `${at}time`, description));
 }

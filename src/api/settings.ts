@@ -1,29 +1,29 @@
-/** What the operator set, as far as the management API goes by it. */
+/** The settings that the management API uses. */
 export interface ApiSettings {
   /** LEAT_SERVICE_NAME: source of events, user id provider, metric names. */
   readonly serviceName: string;
-  /** LEAT_ATTRIBUTE_PREFIX: of the envelope's own attributes. */
+  /** LEAT_ATTRIBUTE_PREFIX: prefix of the attributes that Leat adds to the envelope. */
   readonly attributePrefix: string;
-  /** Whether the issuer and the links of a tenant domain begin with `http://`. */
+  /** Returns whether the issuer and the links of a tenant domain begin with `http://`. */
   plainHttp(domain: string): boolean;
-  /** LEAT_TRUST_PROXY: addresses and ranges whose `X-Forwarded-*` headers are believed. */
+  /** LEAT_TRUST_PROXY: addresses and ranges whose `X-Forwarded-*` headers are trusted. */
   readonly trustProxy: readonly string[];
-  /** LEAT_MAX_CONNECTIONS_PER_ADDRESS; through proxies, requests under way of one client. */
+  /** LEAT_MAX_CONNECTIONS_PER_ADDRESS; behind trusted proxies, concurrent requests of one client. */
   readonly maxConnectionsPerAddress: number;
   /** LEAT_TRUSTED_ISSUERS. */
   readonly trustedIssuers: readonly string[];
   /** LEAT_ALLOW_HTTP_ENDPOINTS. */
   readonly allowHttpEndpoints: boolean;
-  /** The address to name when a URL's host is a literal address that webhooks may not be sent to. */
+  /** Returns the address to report if a URL's host is a literal address that is blocked for webhooks. */
   blockedLiteral(hostname: string): string | undefined;
   /** LEAT_MAX_STREAMS, per tenant. */
   readonly maxStreams: number;
-  /** LEAT_DISABLE_TOTAL: open failures from which on a stream cannot be enabled. */
+  /** LEAT_DISABLE_TOTAL: number of open failures at which a stream cannot be enabled. */
   readonly disableTotal: number;
   /** LEAT_RATE_LIMIT_BURST and LEAT_RATE_LIMIT_PER_SECOND, per client and per remote address. */
   readonly rateLimitBurst: number;
   readonly rateLimitPerSecond: number;
-  /** LEAT_TENANT_RATE_BURST and LEAT_TENANT_RATE_PER_SECOND, of all clients of a tenant together. */
+  /** LEAT_TENANT_RATE_BURST and LEAT_TENANT_RATE_PER_SECOND, for all clients of a tenant together. */
   readonly tenantRateBurst: number;
   readonly tenantRatePerSecond: number;
   /** LEAT_PUBLISH_LIMIT_PER_SECOND, events per tenant. */
@@ -33,35 +33,32 @@ export interface ApiSettings {
   readonly limits: ApiLimits;
 }
 
-/** Bounds that are no settings. */
+/** Limits that cannot be configured. */
 export interface ApiLimits {
   readonly bodyBytesMax: number;
   readonly publishBodyBytesMax: number;
   readonly testEventBodyBytesMax: number;
   readonly tokenBodyBytesMax: number;
-  /** Bodies of a node that come, or wait: a tenant has at most as many bytes as it leaves to others. */
+  /** Memory of a node for request bodies that arrive or wait, shared by tenants. */
   readonly bodiesBytesMax: number;
   /** One published event as JSON. */
   readonly eventBytesMax: number;
   /** Events of one request. */
   readonly publishEventsMax: number;
-  /** `take` when it is not sent, and the most it may be. */
+  /** Default and maximum of `take`. */
   readonly pageItems: number;
   readonly pageItemsMax: number;
-  /** A page of a list; one item is more only where it was stored as such. */
+  /** A page of a list, unless a single stored item is larger. */
   readonly pageBytesMax: number;
-  /** Bytes of answers that may wait for one client; above it the connection is closed. */
+  /** Bytes of responses buffered for one client; above it the connection is closed. */
   readonly unreadBytesMax: number;
-  /** Such bytes of a node: for a tenant at most as many wait as it leaves to others. */
+  /** Memory of a node for buffered responses, shared by tenants. */
   readonly unreadOfAllBytesMax: number;
-  /** Failures of the bare list. */
+  /** Items of the bare list of failures. */
   readonly failuresListedMax: number;
-  /**
-   * Users of a tenant, and bytes of their profiles, up to which they are sorted by a field that has no
-   * index.
-   */
+  /** Users of a tenant, and bytes of their profiles, up to which the list sorts without an index. */
   readonly sortedUsersMax: number;
   readonly sortedBytesMax: number;
-  /** Rate buckets kept, of clients and of remote addresses each. */
+  /** Rate buckets in memory, for clients and for remote addresses each. */
   readonly rateBucketsMax: number;
 }

@@ -6,19 +6,19 @@ import { runSync } from '../core/slices.ts';
 import { JsonText } from './http/sliced-json.ts';
 
 /**
- * Returns the user with the members that the query asks for; names that no user has choose nothing.
- * The profile stays the text that it is: to parse and write one of 1 MiB takes up to 100 ms.
+ * Returns the user with the fields that the query selects; ignores unknown names. Keeps the profile as
+ * text, because parsing and writing 1 MiB takes up to 100 ms.
  */
 export function showUser(
   user: User,
   { fields, include_fields: include = true }: FieldsQuery = {},
 ): JsonText {
   const parts = userParts(user);
-  const members =
+  const texts =
     fields === undefined
       ? parts.map((part) => part.slice(1, -1)).filter((inner) => inner !== '')
-      : chosenMembers(parts, { names: namesOf(fields), include });
-  const pieces = members.flatMap((member) => [',', member]);
+      : selectedFields(parts, { names: namesOf(fields), include });
+  const pieces = texts.flatMap((text) => [',', text]);
   return new JsonText('{', ...pieces.slice(1), '}');
 }
 
@@ -26,7 +26,7 @@ function namesOf(fields: string): ReadonlySet<string> {
   return new Set(fields.split(',').map((name) => name.trim()));
 }
 
-function chosenMembers(
+function selectedFields(
   objects: readonly string[],
   { names, include }: { readonly names: ReadonlySet<string>; readonly include: boolean },
 ): string[] {

@@ -6,8 +6,8 @@ import type { SigningSecret, Stream } from '../core/types.ts';
 import { emptyBody, streamParams } from '../schemas/schema.ts';
 import { signingSecret } from '../schemas/streams.ts';
 import type { Store } from '../store/port/store.ts';
+import { noStream, streamOf } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
-import { noStream, streamOf } from './stream-of.ts';
 
 export interface SecretDeps {
   readonly store: Pick<Store, 'streams'>;
@@ -16,12 +16,12 @@ export interface SecretDeps {
 
 const tag = 'Event streams';
 
-/** The operations of a stream's signing secret (docs/http-api.md#signing-secrets). */
+/** Creates the operations of a stream's signing secret (docs/http-api.md#signing-secrets). */
 export function signingSecretOperations(deps: SecretDeps): Operation[] {
   return [readSigningSecret(deps), rotateSigningSecret(deps)];
 }
 
-/** A secret made now, without an end. */
+/** Returns a new secret that does not expire. */
 export function newSecret(random: RandomBytes, now: Millis): SigningSecret {
   return { secret: makeSecret(random), createdAt: now, expiresAt: undefined };
 }
@@ -52,7 +52,7 @@ function rotateSigningSecret(deps: SecretDeps): Operation {
     method: 'POST',
     path: '/event-streams/:id/signing-secret/rotate',
     summary: 'Rotate the signing secret of an event stream',
-    description: 'The former secret signs beside the new one for 24 hours.',
+    description: 'For 24 hours requests are signed with both the former and the new secret.',
     tag,
     scopes: ['update:event_streams'],
     lifecycle: 'Early Access',
@@ -64,21 +64,21 @@ function rotateSigningSecret(deps: SecretDeps): Operation {
     errors: [400, 404, 413, 415],
     handle: async ({ tenant, params, now }) => {
       const { secret } = newSecret(deps.random, now);
-      const answer = await deps.store.streams.update(tenant.id, params.id, (before) => ({
+      const result = await deps.store.streams.update(tenant.id, params.id, (before) => ({
         after: rotateSecret(before, secret, now),
       }));
-      if ('refused' in answer) throw noStream();
-      return { body: showSecret(answer.updated, now) };
+      if ('refused' in result) throw noStream();
+      return { body: showSecret(result.updated, now) };
     },
   });
 }
 
 function showSecret({ signingSecrets: [newest, former] }: Stream, now: Millis): object {
   const expiresAt = former?.expiresAt;
-  const lives = expiresAt !== undefined && expiresAt > now;
+  const isValid = expiresAt !== undefined && expiresAt > now;
   return {
     secret: newest?.secret,
     created_at: newest && formatTime(newest.createdAt),
-    ...(lives ? { previous_expires_at: formatTime(expiresAt) } : {}),
+    ...(isValid ? { previous_expires_at: formatTime(expiresAt) } : {}),
   };
 }

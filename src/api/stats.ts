@@ -5,21 +5,21 @@ import type { Stream } from '../core/types.ts';
 import { streamParams } from '../schemas/schema.ts';
 import { stats, statsQuery } from '../schemas/deliveries.ts';
 import type { Store } from '../store/port/store.ts';
+import { streamOf } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 import { badQuery } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { streamOf } from './stream-of.ts';
-import { windowOf } from './window.ts';
+import { type SentWindow, windowOf } from './window.ts';
 
 export interface StatsDeps {
   readonly store: Pick<Store, 'streams'>;
   readonly settings: Pick<ApiSettings, 'serviceName'>;
 }
 
-/** Counters are kept 90 days: a longer window could only list empty buckets, without end. */
+/** Bounds the response; counters are kept for 90 days, so further buckets would be empty. */
 const windowMsMax = 366 * 24 * 3_600_000;
 
-/** Statistics of an event stream (docs/http-api.md#statistics). */
+/** Creates the operation that reads the statistics of an event stream (docs/http-api.md#statistics). */
 export function statsOperations({ store, settings }: StatsDeps): Operation[] {
   return [
     operation({
@@ -38,7 +38,7 @@ export function statsOperations({ store, settings }: StatsDeps): Operation[] {
       response: stats,
       errors: [400, 404],
       handle: async ({ tenant, params, query, now }) => {
-        const window = askedWindow(query, now);
+        const window = statsWindowOf(query, now);
         const stream = await streamOf(store, tenant.id, params.id);
         const [from = window.from] = window.buckets;
         const to = from + window.buckets.length * window.bucketMs;
@@ -49,13 +49,13 @@ export function statsOperations({ store, settings }: StatsDeps): Operation[] {
   ];
 }
 
-function askedWindow(query: Parameters<typeof windowOf>[0], now: Millis): StatsWindow {
-  const asked = windowOf(query, badQuery);
-  const { from = now, to = now } = asked;
+function statsWindowOf(query: SentWindow, now: Millis): StatsWindow {
+  const requested = windowOf(query, badQuery);
+  const { from = now, to = now } = requested;
   if (to - from > windowMsMax) {
     throw badQuery('The window is longer than 366 days', 'date_from', 'Earliest time, inclusive');
   }
-  return statsWindow(asked, now);
+  return statsWindow(requested, now);
 }
 
 function showStats(

@@ -6,7 +6,7 @@ import { mapInSlices } from '../core/slices.ts';
 import { applyPatch, type StreamPatch, type StreamState, withSecret } from '../core/streams.ts';
 import { typesNow } from '../core/subscription.ts';
 import type { Destination, Offset, Stream } from '../core/types.ts';
-import { streamParams } from '../schemas/schema.ts';
+import { compile, streamId, streamParams } from '../schemas/schema.ts';
 import {
   type DestinationSent,
   startFromText,
@@ -19,7 +19,7 @@ import {
   type StreamShown,
 } from '../schemas/streams.ts';
 import type { Store } from '../store/port/store.ts';
-import { destinationOf, secretMember, showDestination } from './destination.ts';
+import { destinationOf, secretField, showDestination } from './destination.ts';
 import type { Log } from '../core/log.ts';
 import { type OperationResponse, type Call, type Operation, operation } from './operation.ts';
 import { offsetOf } from './offset.ts';
@@ -28,7 +28,7 @@ import { badBody, conflict, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { removeStream, waitForOwner } from './wait-for-owner.ts';
 import { newSecret } from './signing-secret.ts';
-import { noStream, streamOf } from './stream-of.ts';
+import { noStream, streamOf } from './not-found.ts';
 
 export interface StreamDeps {
   readonly store: Pick<Store, 'streams' | 'ownership' | 'log'>;
@@ -44,7 +44,7 @@ export interface StreamDeps {
 const tag = 'Event streams';
 const lifecycle = 'Generally Available';
 
-/** The operations of event streams (docs/http-api.md#event-streams). */
+/** Creates the operations of event streams (docs/http-api.md#event-streams). */
 export function streamOperations(deps: StreamDeps): Operation[] {
   return [
     listStreams(deps),
@@ -70,15 +70,15 @@ function listStreams({ store, settings }: StreamDeps): Operation {
     response: streams,
     errors: [400],
     handle: async ({ tenant, query }) => {
-      const asked = pageOf(query, settings.limits, isStreamId);
-      const page = await store.streams.list(tenant.id, asked);
-      const eventStreams = await mapInSlices(page.items, showStream, lengthOf);
-      return { body: { eventStreams, ...nextOf(page.next) } };
+      const page = pageOf(query, settings.limits, isStreamId);
+      const { items, next } = await store.streams.list(tenant.id, page);
+      const eventStreams = await mapInSlices(items, showStream, lengthOf);
+      return { body: { eventStreams, ...nextOf(next) } };
     },
   });
 }
 
-/** About as long as it is in a response. */
+/** Estimates the characters of a stream in a response. */
 function lengthOf({ subscriptions }: Stream): number {
   return subscriptions.length * 100;
 }
@@ -90,7 +90,7 @@ function createStream(deps: StreamDeps): Operation {
     path: '/event-streams',
     summary: 'Create an event stream',
     description:
-      'It receives events accepted after its creation; with `start_from` the retained ones from there first.',
+      'It receives events accepted after its creation. With `start_from` it first receives the retained events from there.',
     tag,
     scopes: ['create:event_streams'],
     lifecycle,
@@ -101,7 +101,7 @@ function createStream(deps: StreamDeps): Operation {
     handle: async ({ tenant, body, now }) => {
       const cursor = await startOf(deps.store.log, tenant.id, body.start_from);
       const id = makeId('est_', now, deps.random);
-      const answer = await deps.store.streams.create(
+      const result = await deps.store.streams.create(
         {
           tenant: tenant.id,
           id,
@@ -116,13 +116,13 @@ function createStream(deps: StreamDeps): Operation {
         },
         { streamsMax: deps.settings.maxStreams },
       );
-      if ('refused' in answer) throw conflicts[answer.refused]();
-      return { body: showStream(answer.created) };
+      if ('refused' in result) throw conflicts[result.refused]();
+      return { body: showStream(result.created) };
     },
   });
 }
 
-/** The offset after which a new stream begins; `undefined` for the head of the log. */
+/** Returns the offset after which a new stream begins; `undefined` for the head of the log. */
 async function startOf(
   log: Pick<Store['log'], 'head' | 'firstSince' | 'page'>,
   tenant: number,
@@ -167,7 +167,7 @@ function updateStream(deps: StreamDeps): Operation {
     path: '/event-streams/:id',
     summary: 'Update an event stream',
     description:
-      'Any subset of the members. The answer to a change that enables the stream has the header `Leat-Skipped-Events`: retained matching events that are not sent.',
+      'Any subset of the fields. The response to a change that enables the stream has the header `Leat-Skipped-Events`: the number of retained matching events that are not sent.',
     tag,
     scopes: ['update:event_streams'],
     lifecycle,
@@ -186,9 +186,9 @@ async function patchStream(
 ): Promise<OperationResponse> {
   const { store, log, settings } = deps;
   const patch = patchOf(body, settings);
-  // What a decision leads to besides the change itself; the store calls it once.
+  // Set by the callback, which the store calls once.
   const decided = { enables: false, secretMissing: false };
-  const answer = await store.streams.update(tenant.id, params.id, (before, state) => {
+  const result = await store.streams.update(tenant.id, params.id, (before, state) => {
     const decision = applyPatch(before, patch, stateOf(state, settings, now));
     decided.enables = before.status === 'disabled' && patch.status === 'enabled';
     decided.secretMissing = 'refused' in decision && decision.refused === 'secret_missing';
@@ -198,20 +198,20 @@ async function patchStream(
       : { after: before };
   });
   if (decided.secretMissing) throw secretMissing(patch);
-  if ('refused' in answer) {
-    throw answer.refused === 'too_many_failures'
-      ? tooManyFailures(answer.health?.total ?? 0, settings.disableTotal)
-      : conflicts[answer.refused]();
+  if ('refused' in result) {
+    throw result.refused === 'too_many_failures'
+      ? tooManyFailures(result.health?.total ?? 0, settings.disableTotal)
+      : conflicts[result.refused]();
   }
-  if (answer.held === 'pruned') {
+  if (result.held === 'pruned') {
     log.warn(
       { stream: params.id },
-      'some events of the disabled time were pruned and are not sent',
+      'some events published while the stream was disabled were pruned and are not sent',
     );
   }
   await waitForOwner(deps, { tenant: tenant.id, stream: params.id });
-  const skipped = { 'leat-skipped-events': String(answer.skipped) };
-  return { body: showStream(answer.updated), headers: decided.enables ? skipped : undefined };
+  const skipped = { 'leat-skipped-events': String(result.skipped) };
+  return { body: showStream(result.updated), headers: decided.enables ? skipped : undefined };
 }
 
 function deleteStream(deps: StreamDeps): Operation {
@@ -220,7 +220,7 @@ function deleteStream(deps: StreamDeps): Operation {
     method: 'DELETE',
     path: '/event-streams/:id',
     summary: 'Delete an event stream',
-    description: 'Also 204 when there is no such stream.',
+    description: 'Also 204 if the stream does not exist.',
     tag,
     scopes: ['delete:event_streams'],
     lifecycle,
@@ -234,24 +234,24 @@ function deleteStream(deps: StreamDeps): Operation {
   });
 }
 
-function showStream(of: Stream): StreamShown {
+function showStream(shown: Stream): StreamShown {
   return {
-    id: of.id,
-    status: of.status,
-    name: of.name,
-    subscriptions: typesNow(of.subscriptions).map((type) => ({ event_type: type })),
-    created_at: formatTime(of.createdAt),
-    updated_at: formatTime(of.updatedAt),
-    destination: showDestination(of.destination),
+    id: shown.id,
+    status: shown.status,
+    name: shown.name,
+    subscriptions: typesNow(shown.subscriptions).map((type) => ({ event_type: type })),
+    created_at: formatTime(shown.createdAt),
+    updated_at: formatTime(shown.updatedAt),
+    destination: showDestination(shown.destination),
   };
 }
 
-/** On create the schema has made sure that the secret is there. */
+/** Returns the destination of a new stream; the schema requires its secret. */
 function newDestination(sent: DestinationSent, { settings }: StreamDeps): Destination {
   const { authorization, ...rest } = destinationOf(sent, settings);
-  const whole = withSecret(authorization, undefined);
-  if (whole === undefined) throw new Error('The schema of a create requires the secret.');
-  return { ...rest, authorization: whole };
+  const complete = withSecret(authorization, undefined);
+  if (complete === undefined) throw new Error('The schema of a create requires the secret.');
+  return { ...rest, authorization: complete };
 }
 
 function patchOf(sent: StreamPatchSent, settings: StreamDeps['settings']): StreamPatch {
@@ -293,12 +293,10 @@ function tooManyFailures(total: number, limit: number): Problem {
 }
 
 function secretMissing({ destination }: StreamPatch): Problem {
-  const member = secretMember(destination?.authorization.method ?? 'bearer');
-  const reason = `Missing required property: ${member} (required because the destination changes)`;
-  const at = `destination.configuration.webhook_authorization.${member}`;
+  const field = secretField(destination?.authorization.method ?? 'bearer');
+  const reason = `Missing required property: ${field} (required because the destination changes)`;
+  const at = `destination.configuration.webhook_authorization.${field}`;
   return badBody(reason, at, 'Secret of the destination');
 }
 
-function isStreamId(key: string): boolean {
-  return /^est_[A-Za-z0-9]{22}$/.test(key);
-}
+const isStreamId = compile(streamId);

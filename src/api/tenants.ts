@@ -2,11 +2,11 @@ import type { Clock } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
 import type { Store } from '../store/port/store.ts';
 
-/** Who answers under which host. */
+/** Finds the tenant of a request by its host. */
 export interface TenantDirectory {
-  /** The tenant of a `Host`; `undefined` when several tenants are there and none has it. */
+  /** Returns the tenant of a `Host`, or the only tenant; `undefined` if several exist and none has it. */
   of(host: string): Tenant | undefined;
-  /** Reads the tenants, and again every few seconds until it is closed. */
+  /** Reads the tenants, and refreshes them every few seconds until it is closed. */
   open(): Promise<void>;
   close(): void;
 }
@@ -17,10 +17,10 @@ export interface TenantDirectoryDeps {
   readonly clock: Pick<Clock, 'after'>;
 }
 
-/** Another process may change tenants, and its hint may get lost. */
+/** Hints of other processes are best effort, so tenants are also polled. */
 const refreshMs = 5_000;
 
-/** Creates the directory; it knows nobody before it is opened. */
+/** Creates the directory; it is empty until it is opened. */
 export function createTenantDirectory({
   tenants,
   watch,
@@ -41,7 +41,7 @@ export function createTenantDirectory({
   };
   const refreshLater = (): void => {
     const timer = clock.after(refreshMs, () => {
-      // While the store is away the tenants are those known last; every command of theirs is 503.
+      // While the store is unavailable the last known tenants stay; their requests get 503.
       void read()
         .catch(() => {})
         .finally(refreshLater);
@@ -65,7 +65,7 @@ export function createTenantDirectory({
   };
 }
 
-/** Lower case and without a default port. */
+/** Returns the host in lower case without a default port. */
 function plainHost(host: string): string {
   return host.toLowerCase().replace(/:(?:80|443)$/, '');
 }

@@ -9,10 +9,10 @@ import { delivery, testEvent } from '../schemas/deliveries.ts';
 import type { Store } from '../store/port/store.ts';
 import { withEvent } from './deliveries.ts';
 import type { EventBodies } from './event-bodies.ts';
+import { noStream } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 import { conflict } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { noStream } from './stream-of.ts';
 
 export interface TestDeps {
   readonly store: Pick<Store, 'deliveries'>;
@@ -21,7 +21,7 @@ export interface TestDeps {
   readonly eventBodies: Pick<EventBodies, 'read'>;
 }
 
-/** Sending a test event (docs/http-api.md#test-events). */
+/** Creates the operation that sends a test event (docs/http-api.md#test-events). */
 export function testOperations({ store, random, settings, eventBodies }: TestDeps): Operation[] {
   const { serviceName: service, attributePrefix: prefix } = settings;
   return [
@@ -30,7 +30,7 @@ export function testOperations({ store, random, settings, eventBodies }: TestDep
       method: 'POST',
       path: '/event-streams/:id/test',
       summary: 'Send a test event to an event stream',
-      description: 'It takes the normal path of a delivery and is not part of the event log.',
+      description: 'It is delivered like any other event, but is not part of the event log.',
       tag: 'Event streams',
       scopes: ['update:event_streams'],
       lifecycle: 'Generally Available',
@@ -56,9 +56,9 @@ export function testOperations({ store, random, settings, eventBodies }: TestDep
         const parts = { id, type, time: now, dataJson, extensionsJson, service, prefix };
         const text = makeBodyFromText({ ...parts, tenantName: tenant.name, purpose: 'test' });
         const event = { id, type, time: now, body: text, trace };
-        const answer = await store.deliveries.addTest(tenant.id, params.id, event);
-        if (answer === 'unknown') throw noStream();
-        if (answer === 'disabled') {
+        const result = await store.deliveries.addTest(tenant.id, params.id, event);
+        if (result === 'unknown') throw noStream();
+        if (result === 'disabled') {
           throw conflict('The event stream is disabled.', 'stream_disabled');
         }
         const record = { id, event_stream_id: params.id, event_type: type };

@@ -25,7 +25,7 @@ interface Deps {
 const tag = 'Users';
 const lifecycle = 'Generally Available';
 
-/** The operations that answer more than one user (docs/http-api.md#list-users). */
+/** Creates the operations that return several users (docs/http-api.md#list-users). */
 export function userLists(deps: Deps): Operation[] {
   return [listUsers(deps), findUsersByEmail(deps)];
 }
@@ -37,7 +37,7 @@ function listUsers(deps: Deps): Operation {
     path: '/users',
     summary: 'List users',
     description:
-      'By number with `page`, as far as the first 1,000, or without that limit with `take` and `from`. A page of more than 8 MiB is refused with `page`, and ends early with `take`.',
+      'With `page`: the first 1,000 users by page number. With `take` and `from`: all users. A page of more than 8 MiB is rejected with `page`, and shortened with `take`.',
     tag,
     scopes: ['read:users'],
     lifecycle,
@@ -48,13 +48,13 @@ function listUsers(deps: Deps): Operation {
     errors: [400],
     handle: async ({ tenant, query }) => {
       if (query.q !== undefined) throw badQuery('Searching is not supported', 'q', 'Not supported');
-      const onwards = query.take !== undefined || query.from !== undefined;
-      return { body: await (onwards ? pageFrom : pageByNumber)(deps, tenant.id, query) };
+      const isCursorPage = query.take !== undefined || query.from !== undefined;
+      return { body: await (isCursorPage ? pageByCursor : pageByNumber)(deps, tenant.id, query) };
     },
   });
 }
 
-/** Users that `page` can reach; beyond them an offset costs more with every page. */
+/** Users that `page` can reach: the cost of a page grows with the number of skipped users. */
 const numberedUsersMax = 1000;
 
 async function pageByNumber(
@@ -62,37 +62,37 @@ async function pageByNumber(
   tenant: number,
   query: UsersQuery,
 ): Promise<object> {
-  const asked = numberedPageOf(query);
-  if (asked.page * asked.perPage >= numberedUsersMax) {
+  const page = numberedPageOf(query);
+  if (page.page * page.perPage >= numberedUsersMax) {
     const message = 'You can only page through the first 1000 records.';
     throw new Problem(400, message, 'invalid_paging');
   }
   const counted = query.include_totals === true;
   const max = { users: settings.limits.sortedUsersMax, bytes: settings.limits.sortedBytesMax };
   const sort = sortOf(query.sort);
-  const answer = await store.users.list(tenant, {
-    ...asked,
+  const result = await store.users.list(tenant, {
+    ...page,
     counted,
     bytesMax: settings.limits.pageBytesMax,
     sort: sort && { ...sort, max },
   });
-  if ('refused' in answer) {
-    if (answer.refused === 'too_large') throw pageTooLarge('per_page or take');
+  if ('refused' in result) {
+    if (result.refused === 'too_large') throw pageTooLarge('per_page or take');
     throw tooManyToSort(sort?.field ?? '', max.users);
   }
-  const { items, total } = answer;
+  const { items, total } = result;
   const shown = await showUsers(items, query);
   if (!counted) return shown;
   return { ...totalsOf(query, total), length: shown.length, users: shown };
 }
 
-/** 400 for an order that no index has, in a tenant where it would take too long. */
+/** Returns the 400 for an order without an index, in a tenant where sorting would take too long. */
 function tooManyToSort(field: string, usersMax: number): Problem {
   const reason = `More than ${usersMax} users, or too much metadata, to sort by ${field}; sort by created_at, updated_at, email, user_id or username`;
   return badQuery(reason, 'sort', 'field:1 or field:-1');
 }
 
-async function pageFrom(
+async function pageByCursor(
   { store, settings }: Deps,
   tenant: number,
   query: UsersQuery,
@@ -100,9 +100,9 @@ async function pageFrom(
   if (query.sort !== undefined) {
     throw badQuery('Not allowed beside take and from', 'sort', 'field:1 or field:-1');
   }
-  const asked = pageOf(query, settings.limits, isUserId);
-  const page = await store.users.listFrom(tenant, asked);
-  return { users: await showUsers(page.items, query), ...nextOf(page.next) };
+  const page = pageOf(query, settings.limits, isUserId);
+  const { items, next } = await store.users.listFrom(tenant, page);
+  return { users: await showUsers(items, query), ...nextOf(next) };
 }
 
 function isUserId(key: string): boolean {
@@ -115,7 +115,7 @@ function findUsersByEmail({ store }: Deps): Operation {
     method: 'GET',
     path: '/users-by-email',
     summary: 'Find users by e-mail',
-    description: 'Capitals make no difference.',
+    description: 'The e-mail is case-insensitive.',
     tag,
     scopes: ['read:users'],
     lifecycle,
@@ -138,7 +138,7 @@ function showUsers(found: readonly User[], query: FieldsQuery): Promise<JsonText
   );
 }
 
-/** `field:1` or `field:-1`; the schema has made sure of the form. */
+/** Parses `field:1` or `field:-1`, which the schema has checked. */
 function sortOf(sort: string | undefined): { field: string; descending: boolean } | undefined {
   if (sort === undefined) return undefined;
   const [field = '', direction] = sort.split(':');

@@ -28,8 +28,10 @@ import type { Store } from '../store/port/store.ts';
 import { ClientGone } from './http/body.ts';
 import { sizeOf } from '../core/json-parts.ts';
 import { runInSlices } from '../core/slices.ts';
+import { formatViolation } from './formats.ts';
+import { noUser, orNotFound } from './not-found.ts';
 import { type Call, type Operation, operation } from './operation.ts';
-import { badBody, conflict, notFound, Problem, quoted } from './http/problem.ts';
+import { badBody, conflict, Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { showUser } from './show-user.ts';
 import { createTurnQueue } from './http/turn-queue.ts';
@@ -41,19 +43,18 @@ export interface UserDeps {
   readonly settings: Pick<ApiSettings, 'serviceName' | 'attributePrefix' | 'plainHttp' | 'limits'>;
 }
 
-/** What the handlers share. */
 interface Deps extends UserDeps {
-  /** Hashes a password when the tenant of the call has its turn, for a client that is still there. */
+  /** Queues a password for hashing, tenants in turn. Throws `ClientGone` if the client disconnects. */
   hashPassword(call: Pick<Call, 'tenant' | 'isGone'>, password: string): Promise<string>;
 }
 
-/** Hashing runs on the four threads that files need too, and takes some 50 ms. */
+/** Hashing takes some 50 ms on one of the four threads of the pool, which file access needs too. */
 const hashesAtOnce = { atOnce: 2, ofOwner: 2 };
 
 const tag = 'Users';
 const lifecycle = 'Generally Available';
 
-/** The operations of users (docs/http-api.md#users). */
+/** Creates the operations of users (docs/http-api.md#users). */
 export function userOperations(deps: UserDeps): Operation[] {
   const hash = createPasswordHasher(deps);
   const turns = createTurnQueue(hashesAtOnce);
@@ -97,7 +98,7 @@ async function create(deps: Deps, call: Call<unknown, unknown, UserCreate>): Pro
   checkConnection(connection);
   if (isWeak(password, email)) throw weakPassword();
   const { store, random, settings } = deps;
-  const made = newUser({
+  const requested = newUser({
     tenant: tenant.id,
     provider: settings.serviceName,
     localId: sentId ?? makeLocalId(now, random),
@@ -108,10 +109,10 @@ async function create(deps: Deps, call: Call<unknown, unknown, UserCreate>): Pro
     issuer: issuerOf(tenant.domain, settings.plainHttp(tenant.domain)),
     now,
   });
-  const event = userEvent('created', made, eventFacts(deps, { tenant, now, trace }));
-  const answer = await store.users.create(made, event);
-  if ('refused' in answer) throw duplicate(settings);
-  return showUser(answer.created);
+  const event = userEvent('created', requested, eventFacts(deps, { tenant, now, trace }));
+  const result = await store.users.create(requested, event);
+  if ('refused' in result) throw duplicate(settings);
+  return showUser(result.created);
 }
 
 function readUser({ store }: Deps): Operation {
@@ -129,8 +130,7 @@ function readUser({ store }: Deps): Operation {
     response: user,
     errors: [400, 404],
     handle: async ({ tenant, params, query }) => {
-      const found = await store.users.get(tenant.id, params.id);
-      if (found === undefined) throw noUser();
+      const found = orNotFound(await store.users.get(tenant.id, params.id), noUser);
       return { body: showUser(found, query) };
     },
   });
@@ -142,7 +142,7 @@ function updateUser(deps: Deps): Operation {
     method: 'PATCH',
     path: '/users/:id',
     summary: 'Update a user',
-    description: 'Any subset of the members. Emits the event `user.updated`.',
+    description: 'Any subset of the fields. Emits the event `user.updated`.',
     tag,
     scopes: ['update:users'],
     lifecycle,
@@ -164,8 +164,8 @@ async function update(
   const { email, username, password } = body;
   const passwordHash = password === undefined ? undefined : await hashFor(deps, call, password);
   const patch = { email, username, passwordHash, profile: profileOf(body) };
-  const answer = await deps.store.users.update(tenant.id, params.id, async (before) => {
-    // Its e-mail may have become the password meanwhile.
+  const result = await deps.store.users.update(tenant.id, params.id, async (before) => {
+    // A concurrent PATCH may have changed the e-mail, which the password must not equal.
     if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
     const after = await runInSlices(applyUserPatch(before, patch, now));
     const { profileJson } = after;
@@ -179,11 +179,11 @@ async function update(
       event: userEvent('updated', after, eventFacts(deps, { tenant, now, trace })),
     };
   });
-  if ('refused' in answer) throw refusals[answer.refused](deps.settings);
-  return showUser(answer.updated);
+  if ('refused' in result) throw refusals[result.refused](deps.settings);
+  return showUser(result.updated);
 }
 
-/** 400 for what can be judged without the user. */
+/** Checks a PATCH as far as possible without reading the user. Throws 400. */
 function checkPatch(body: UserPatchSent): void {
   const clash = clashingFields(body);
   if (clash !== undefined) {
@@ -194,15 +194,14 @@ function checkPatch(body: UserPatchSent): void {
   if (body.connection !== undefined) checkConnection(body.connection);
 }
 
-/** The hash of a user's new password; only one that may be taken is worth the work. */
+/** Returns the hash of a user's new password; checks user and password before the slow hashing. */
 async function hashFor(
   { store, hashPassword }: Deps,
   call: Call<{ id: string }>,
   password: string,
 ): Promise<string> {
   if (isWeak(password, '')) throw weakPassword();
-  const before = await store.users.get(call.tenant.id, call.params.id);
-  if (before === undefined) throw noUser();
+  const before = orNotFound(await store.users.get(call.tenant.id, call.params.id), noUser);
   if (isWeak(password, before.email)) throw weakPassword();
   return hashPassword(call, password);
 }
@@ -213,7 +212,7 @@ function deleteUser(deps: Deps): Operation {
     method: 'DELETE',
     path: '/users/:id',
     summary: 'Delete a user',
-    description: 'Also 204 when there is no such user. Emits the event `user.deleted`.',
+    description: 'Also 204 if the user does not exist. Emits the event `user.deleted`.',
     tag,
     scopes: ['delete:users'],
     lifecycle,
@@ -229,12 +228,13 @@ function deleteUser(deps: Deps): Operation {
   });
 }
 
-/** The members of the profile; the others have a place of their own, or no effect. */
+/** Returns the fields that belong to the profile. */
 function profileOf(sent: UserCreate | UserPatchSent): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(sent).filter(([name]) => !elsewhere.has(name)));
+  return Object.fromEntries(Object.entries(sent).filter(([name]) => !notInProfile.has(name)));
 }
 
-const elsewhere = new Set([
+/** Stored separately, or without effect. */
+const notInProfile = new Set([
   'email',
   'password',
   'connection',
@@ -253,8 +253,7 @@ function eventFacts(
 
 function checkEmail(email: string): void {
   if (isEmail(email)) return;
-  const reason = `Object didn't pass validation for format email: ${quoted(email)}`;
-  throw badBody(reason, 'email', "The user's e-mail");
+  throw badBody(formatViolation('email', email), 'email', "The user's e-mail");
 }
 
 function checkConnection(name: string): void {
@@ -275,11 +274,6 @@ const refusals = {
     return badBody(reason, 'user_metadata', 'What the user may change');
   },
 };
-
-/** 404 for a user who is not there. */
-export function noUser(): Problem {
-  return notFound('The user does not exist.', 'inexistent_user');
-}
 
 function weakPassword(): Problem {
   return new Problem(400, 'PasswordStrengthError: Password is too weak');

@@ -14,9 +14,9 @@ export interface WaitForOwnerDeps {
 }
 
 /**
- * Waits until no node works by the stream as it was before a change, so that what was answered
- * holds: nothing more is sent to a disabled stream or to a former destination. Ends with the lease
- * of the stream's owner at the latest.
+ * Waits until the node that delivers the stream has applied a change, so that nothing is sent to a
+ * disabled stream or to a former destination after the response. Takes at most as long as the lease of
+ * that node.
  */
 export async function waitForOwner(
   { store, clock }: WaitForOwnerDeps,
@@ -30,8 +30,8 @@ export async function waitForOwner(
 }
 
 /**
- * Removes the stream, if it is there. It is disabled first: nothing remembers of a stream that is
- * gone who still works for it.
+ * Removes the stream if it exists. Disables it first and waits for its owner, because the ownership of a
+ * removed stream is unknown.
  */
 export async function removeStream(
   deps: WaitForOwnerDeps,

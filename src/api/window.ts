@@ -1,38 +1,27 @@
-import { parseTime } from '../core/date.ts';
 import type { Millis } from '../core/clock.ts';
-import { type badQuery, quoted } from './http/problem.ts';
+import { type BadProperty, timeOf } from './formats.ts';
+import type { badQuery } from './http/problem.ts';
 
-/** The members by which a request names a stretch of time. */
+/** The fields of a request that select a period. */
 export interface SentWindow {
   readonly date_from?: string | undefined;
   readonly date_to?: string | undefined;
 }
 
-/** A stretch of time: `from` inclusive, `to` exclusive. */
+/** A period: `from` inclusive, `to` exclusive. */
 export interface Window {
   readonly from: Millis | undefined;
   readonly to: Millis | undefined;
 }
 
-/** Reads the two dates. `bad` words the 400 for one that is none, or when they are reversed. */
+/** Parses a period. Throws the 400 of `bad` for an invalid date, or if `date_from` is later. */
 export function windowOf(sent: SentWindow, bad: typeof badQuery): Window {
-  const from = dateOf(sent.date_from, 'date_from', 'Earliest time, inclusive', bad);
-  const to = dateOf(sent.date_to, 'date_to', 'Latest time, exclusive', bad);
+  const badFrom: BadProperty = (reason) => bad(reason, 'date_from', 'Earliest time, inclusive');
+  const badTo: BadProperty = (reason) => bad(reason, 'date_to', 'Latest time, exclusive');
+  const from = sent.date_from === undefined ? undefined : timeOf(sent.date_from, badFrom);
+  const to = sent.date_to === undefined ? undefined : timeOf(sent.date_to, badTo);
   if (from !== undefined && to !== undefined && from > to) {
-    throw bad('date_from is later than date_to', 'date_from', 'Earliest time, inclusive');
+    throw badFrom('date_from is later than date_to');
   }
   return { from, to };
-}
-
-function dateOf(
-  text: string | undefined,
-  property: string,
-  description: string,
-  bad: typeof badQuery,
-): Millis | undefined {
-  if (text === undefined) return undefined;
-  const time = parseTime(text);
-  if (time !== undefined) return time;
-  const reason = `Object didn't pass validation for format date-time: ${quoted(text)}`;
-  throw bad(reason, property, description);
 }

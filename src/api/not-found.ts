@@ -1,0 +1,28 @@
+import type { Stream } from '../core/types.ts';
+import type { Store } from '../store/port/store.ts';
+import { notFound, type Problem } from './http/problem.ts';
+
+/** The 404 of each noun. */
+export const noApi = (): Problem => notFound('The API does not exist.');
+export const noClient = (): Problem => notFound('The client does not exist.');
+export const noEvent = (): Problem => notFound('The event does not exist.');
+export const noGrant = (): Problem => notFound('The grant does not exist.');
+export const noReplay = (): Problem => notFound('The replay does not exist.');
+export const noRole = (): Problem => notFound('The role does not exist.');
+export const noStream = (): Problem => notFound('The requested stream does not exist.');
+export const noUser = (): Problem => notFound('The user does not exist.', 'inexistent_user');
+
+/** Returns what the store found. Throws the 404 otherwise. */
+export function orNotFound<T>(found: T | undefined, problem: () => Problem): T {
+  if (found === undefined) throw problem();
+  return found;
+}
+
+/** Returns the stream of a path. Throws 404 if it does not exist. */
+export async function streamOf(
+  store: Pick<Store, 'streams'>,
+  tenant: number,
+  id: string,
+): Promise<Stream> {
+  return orNotFound(await store.streams.get(tenant, id), noStream);
+}
