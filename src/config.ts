@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { parseEnv } from 'node:util';
-import type { CliEnv } from './cli/http/session.ts';
+import type { CliEnv } from './cli/env.ts';
 import {
   badValue,
   printable,

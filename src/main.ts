@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import packageJson from '../package.json' with { type: 'json' };
 import type { Credentials, DeliverCredentials } from './auth/clients.ts';
 import type { CliDeps } from './cli/command.ts';
-import { CommandFailed, exitCodes } from './cli/http/errors.ts';
+import { CommandFailed, exitCodes } from './cli/errors.ts';
 import { addHttpCommands } from './cli/program.ts';
 import { addServiceExamples } from './cli/service-examples.ts';
 import { createTerminal } from './cli/terminal/terminal.ts';

@@ -1,4 +1,4 @@
-import { CommandFailed, exitCodes } from './http/errors.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
 import { readJson } from './json.ts';
 
 /** Events that go into one request, and the lines they came from (1-indexed). */

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type Api, pathOf } from './http/client.ts';
+import { type ApiClient, pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -11,7 +11,7 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { confirmed } from './confirm.ts';
-import { usageError } from './http/errors.ts';
+import { usageError } from './errors.ts';
 import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
 import { allPages, numberedPages } from './http/pages.ts';
@@ -172,12 +172,12 @@ async function grant(
   say('Tokens have it from the next login on.');
 }
 
-function grantsOf(api: Api, client: string): Promise<GrantShown[]> {
+function grantsOf(api: ApiClient, client: string): Promise<GrantShown[]> {
   return allPages(api, '/client-grants', 'client_grants', { query: { client_id: client } });
 }
 
 /** The management API is listed among the others, under the identifier that grants need. */
-async function managementAudience(api: Api): Promise<string> {
+async function managementAudience(api: ApiClient): Promise<string> {
   const servers = await numberedPages<{ identifier?: string; is_system?: boolean }>(
     api,
     '/resource-servers',

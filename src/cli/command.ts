@@ -1,33 +1,33 @@
 import { type Command, Option } from 'commander';
-import { type Api, createApi } from './http/client.ts';
+import { type ApiClient, createApiClient } from './http/api-client.ts';
 import { printable } from '../core/setting.ts';
-import { CommandFailed, exitCodes } from './http/errors.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
 import { terminalSafe } from './json.ts';
 import { openSession, type SessionDeps } from './http/session.ts';
 import { createTerminal, type Streams, type Terminal } from './terminal/terminal.ts';
 
-/** What the commands that work over HTTP need of the program. */
-export interface CliDeps extends Omit<SessionDeps, 'note'> {
+/** Dependencies of the commands that work over HTTP. */
+export interface CliDeps extends Omit<SessionDeps, 'note' | 'signal'> {
   readonly streams: Streams;
-  /** Aborts at Ctrl-C; listened for from the call on. */
+  /** Catches Ctrl-C from the call on; the signal aborts at the first one. */
   readonly interruption: () => AbortSignal;
 }
 
-/** What one run of a command works with. */
+/** One run of a command. */
 export interface Run extends Omit<SessionDeps, 'note'> {
   readonly terminal: Terminal;
-  /** Whether the answer is for a program. */
+  /** Whether to print JSON instead of text. */
   readonly json: boolean;
-  /** Aborts at Ctrl-C; the run then ends with code 130 by itself. */
+  /** Aborts at Ctrl-C; {@link run} then ends the command with code 130. */
   readonly signal: AbortSignal;
 }
 
 /** A run that is logged in. */
 export interface ApiRun extends Run {
-  readonly api: Api;
+  readonly api: ApiClient;
 }
 
-/** What every command can be told. */
+/** The options of every command. */
 export interface CommonOptions {
   readonly profile?: string;
   readonly ca?: string;
@@ -35,7 +35,7 @@ export interface CommonOptions {
   readonly color: boolean;
 }
 
-/** Gives a command the options that every one has. */
+/** Adds the options of every command. */
 export function withCommonOptions(command: Command): Command {
   return command
     .option('--json', 'print JSON for programs')
@@ -44,7 +44,7 @@ export function withCommonOptions(command: Command): Command {
     .addOption(new Option('--no-color', 'no colours (or NO_COLOR)'));
 }
 
-/** What stands below the help of a command. */
+/** Returns the examples at the end of a command's help. */
 export function examples(...commands: readonly string[]): string {
   return `\nExamples:\n${commands.map((command) => `  ${command}`).join('\n')}`;
 }
@@ -78,23 +78,23 @@ export async function runWithApi(
   work: (run: ApiRun) => Promise<void>,
 ): Promise<void> {
   await run(deps, options, async (local) => {
-    const noting = { ...deps, note: local.terminal.note };
-    const session = await openSession(noting, options);
-    const api = createApi(session, noting);
+    const sessionDeps = { ...local, note: local.terminal.note };
+    const session = await openSession(sessionDeps, options);
+    const api = createApiClient(session, sessionDeps);
     await work({ ...local, api }).catch((error: unknown) => {
-      throw error instanceof TypeError ? notUnderstood(api.url, error) : error;
+      throw error instanceof TypeError ? unexpectedResponse(api.url, error) : error;
     });
   });
 }
 
-/** JSON without the members that this API has: another program, or a proxy, has answered. */
-function notUnderstood(url: string, error: TypeError): CommandFailed {
+/** The JSON lacks the fields of this API: another program, or a proxy, has answered. */
+function unexpectedResponse(url: string, error: TypeError): CommandFailed {
   const message = `${url} answered something else than expected: is it the address of a Leat server?`;
   const detail = printable(error.message);
   return new CommandFailed(exitCodes.failed, `${message} (${detail})`, { cause: error });
 }
 
-/** Prints a result: the server's own JSON for programs, else the lines for people. */
+/** Prints a result: the server's JSON with `--json`, else lines of text. */
 export function show(
   { terminal, json }: Pick<Run, 'terminal' | 'json'>,
   text: string,

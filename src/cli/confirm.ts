@@ -1,5 +1,5 @@
 import type { Run } from './command.ts';
-import { usageError } from './http/errors.ts';
+import { usageError } from './errors.ts';
 
 /**
  * Asks before something is done that cannot be undone. Answers whether to do it; throws a usage

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type Api, pathOf, type Query } from './http/client.ts';
+import { type ApiClient, pathOf, type Query } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -84,7 +84,7 @@ export function withFailureFilter(command: Command, { clock }: Pick<CliDeps, 'cl
 
 /** The failures that a filter means, newest first, over all pages. */
 export function failuresOf(
-  api: Api,
+  api: ApiClient,
   stream: string,
   filter: FailureFilter,
   itemsMax?: number,

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { DestinationSent, StreamShown } from '../schemas/streams.ts';
-import { usageError } from './http/errors.ts';
+import { usageError } from './errors.ts';
 import { secretOption } from './option.ts';
 import type { Terminal } from './terminal/terminal.ts';
 

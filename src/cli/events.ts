@@ -13,7 +13,7 @@ import {
   show,
   withCommonOptions,
 } from './command.ts';
-import { CommandFailed, usageError } from './http/errors.ts';
+import { CommandFailed, usageError } from './errors.ts';
 import { readJson, writeJson } from './json.ts';
 import { readLines } from './read-lines.ts';
 import { fileOption } from './option.ts';

@@ -3,7 +3,8 @@ import type { Command } from 'commander';
 import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
 import { isSecret, type SignatureCheck, verify } from '../core/sign.ts';
-import { pathOf } from './http/client.ts';
+import { sleep } from '../core/sleep.ts';
+import { pathOf } from './http/api-client.ts';
 import {
   type CliDeps,
   type CommonOptions,
@@ -13,10 +14,9 @@ import {
   runWithApi,
   withCommonOptions,
 } from './command.ts';
-import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
+import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { indented, readJson, writeJson } from './json.ts';
 import { secretOption, wholeNumberOption } from './option.ts';
-import { waitFor } from './retry.ts';
 import { streamIdOf } from './stream.ts';
 import type { Paint } from './terminal/terminal.ts';
 
@@ -149,7 +149,7 @@ interface Arrival {
 }
 
 async function receive(
-  { terminal, clock, json }: Run,
+  { terminal, clock, json, signal }: Run,
   { request, response }: { request: IncomingMessage; response: ServerResponse },
   { options, secret, number }: Arrival,
 ): Promise<void> {
@@ -183,7 +183,7 @@ async function receive(
     if (options.body === true)
       terminal.print(event === undefined ? printable(body.toString()) : indented(event));
   }
-  if (options.delay > 0) await waitFor(clock, options.delay);
+  if (options.delay > 0) await sleep(clock, options.delay, signal);
   response.writeHead(status).end();
 }
 

@@ -9,23 +9,13 @@ import {
   type Run,
   withCommonOptions,
 } from './command.ts';
-import {
-  credentialsFile,
-  type KeptToken,
-  type Profile,
-  readProfiles,
-  writeProfiles,
-} from './http/credentials.ts';
-import { CommandFailed, usageError } from './http/errors.ts';
-import { createHttp } from './http/http.ts';
+import { type AccessToken, requestToken } from './http/access-token.ts';
+import { credentialsFile, type Profile, readProfiles, writeProfiles } from './http/credentials.ts';
+import { CommandFailed, usageError } from './errors.ts';
+import { createHttpClient } from './http/http-client.ts';
 import { secretOption } from './option.ts';
-import {
-  audienceOf,
-  defaultProfile,
-  requestToken,
-  serverOrigin,
-  warnOfPlainHttp,
-} from './http/session.ts';
+import { defaultProfile } from './http/session.ts';
+import { audienceOf, serverOrigin, warnOfPlainHttp } from './http/server-url.ts';
 
 interface LoginOptions extends CommonOptions {
   readonly clientId?: string;
@@ -73,8 +63,8 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
   const clientSecret = await secretOf(local, options);
   const ca = options.ca ?? env.caFile;
   const caFile = ca === undefined ? {} : { caFile: resolve(ca) };
-  const wish = { url, clientId, clientSecret, audience: audienceOf(url), ...caFile };
-  const { profile, token } = await firstToken(local, wish);
+  const entered = { url, clientId, clientSecret, audience: audienceOf(url), ...caFile };
+  const { profile, token } = await firstToken(local, entered);
   const file = credentialsFile(env.configHome);
   const profiles = { ...(await readProfiles(file)), [name]: { ...profile, token } };
   await writeProfiles(file, profiles, local.random);
@@ -86,21 +76,22 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
 }
 
 /**
- * The server is known by the host of the address, and where that is no domain of it (a local trial
- * reached as 127.0.0.1), by the relative audience of docs/http-api.md#audiences.
+ * Requests a token for the host of the address, then for the relative audience
+ * (docs/http-api.md#audiences) where that host is not a domain of the server: a local trial that is
+ * reached as 127.0.0.1.
  */
 async function firstToken(
   local: Run,
-  wish: Profile,
-): Promise<{ profile: Profile; token: KeptToken }> {
-  const http = createHttp(wish.url, local, wish.caFile);
-  const deps = { clock: local.clock, note: local.terminal.note };
+  entered: Profile,
+): Promise<{ profile: Profile; token: AccessToken }> {
+  const http = createHttpClient(entered.url, local, entered.caFile);
+  const deps = { clock: local.clock, note: local.terminal.note, signal: local.signal };
   try {
-    return { profile: wish, token: await requestToken(http, wish, deps) };
+    return { profile: entered, token: await requestToken(http, entered, deps) };
   } catch (error) {
     const unknown = error instanceof CommandFailed && error.message.startsWith('Service not found');
     if (!unknown) throw error;
-    const profile = { ...wish, audience: '/api/v2/' };
+    const profile = { ...entered, audience: '/api/v2/' };
     return { profile, token: await requestToken(http, profile, deps) };
   }
 }

@@ -8,7 +8,7 @@ import { type AlertDispatcher, createAlertDispatcher } from '../alerting/dispatc
 import { createAlertMail } from '../alerting/mail-channel.ts';
 import { createAlertWebhook } from '../alerting/webhook-channel.ts';
 import { sleep } from '../core/sleep.ts';
-import { CommandFailed, exitCodes } from './http/errors.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
 import { terminalSafe } from './json.ts';
 import { type OpenFailure, readLists } from './monitor-poll.ts';
 import { type MonitorState, readState, writeState } from './monitor-state.ts';

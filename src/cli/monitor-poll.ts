@@ -2,8 +2,8 @@ import type { StreamHealth } from '../alerting/rules.ts';
 import { causeOf } from '../alerting/alert.ts';
 import type { Clock } from '../core/clock.ts';
 import type { StreamStatus } from '../core/types.ts';
-import { type Api, type ApiResponse, pathOf } from './http/client.ts';
-import { CommandFailed, exitCodes } from './http/errors.ts';
+import { type ApiClient, type ApiResponse, pathOf } from './http/api-client.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
 
 /** What the lists said of a stream at the look before. */
 export interface StreamSeen {
@@ -31,7 +31,7 @@ export interface ListsRead {
 }
 
 export interface PollDeps {
-  readonly api: Pick<Api, 'send' | 'url'>;
+  readonly api: Pick<ApiClient, 'send' | 'url'>;
   readonly clock: Pick<Clock, 'now'>;
   /** Waits that long, or until the monitor ends. */
   readonly wait: (delayMs: number) => Promise<void>;

@@ -4,7 +4,7 @@ import type { RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
 import type { Outbox } from '../alerting/outbox.ts';
 import { writeWhole } from '../files/atomic-write.ts';
-import { CommandFailed, exitCodes } from './http/errors.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
 import type { Seen } from './monitor-poll.ts';
 
 /** What one look leaves to the next. */

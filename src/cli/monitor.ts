@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { httpUrl, mailAddress, type Parse, smtpUrl, wholeNumber } from '../core/value.ts';
 import { type CliDeps, examples, runWithApi, withCommonOptions } from './command.ts';
 import type { MonitorOptions } from './monitor-loop.ts';
-import { usageError } from './http/errors.ts';
+import { usageError } from './errors.ts';
 
 /** `leat monitor`: the alarm of a server that has none, or that somebody else runs. */
 export function addMonitorCommand(program: Command, deps: CliDeps): void {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
 import { codeOf } from '../core/errors.ts';
-import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
+import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
 /** Parsers for options; they throw what commander turns into one line and exit code 2. */

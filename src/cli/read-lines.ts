@@ -1,4 +1,4 @@
-import { CommandFailed, exitCodes } from './http/errors.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
 
 /**
  * The lines of a text in UTF-8, without their ends (LF or CRLF) and without a byte order mark. Other

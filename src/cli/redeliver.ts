@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type Api, pathOf } from './http/client.ts';
+import { sleep } from '../core/sleep.ts';
+import { type ApiClient, pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -15,11 +16,10 @@ import {
   type FailureShown,
   withFailureFilter,
 } from './deliveries.ts';
-import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
+import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { terminalSafe } from './json.ts';
 import { counted, progressText } from './terminal/progress.ts';
 import { type RedeliveryState, redeliveryState } from './redelivery.ts';
-import { waitFor } from './retry.ts';
 import { streamIdOf } from './stream.ts';
 
 interface RedeliverOptions extends CommonOptions, FailureFilter {
@@ -69,7 +69,7 @@ async function redeliver(
   report(run, stream, await follow(run, asked, look));
 }
 
-async function redeliverAll(api: Api, id: string, filter: FailureFilter): Promise<string> {
+async function redeliverAll(api: ApiClient, id: string, filter: FailureFilter): Promise<string> {
   const { type, since, until } = filter;
   const body = {
     ...(type === undefined ? {} : { event_types: type }),
@@ -82,7 +82,11 @@ async function redeliverAll(api: Api, id: string, filter: FailureFilter): Promis
   return answer.text;
 }
 
-async function redeliverEach(api: Api, id: string, events: readonly string[]): Promise<string> {
+async function redeliverEach(
+  api: ApiClient,
+  id: string,
+  events: readonly string[],
+): Promise<string> {
   let text = '';
   for (const event of events) {
     const path = pathOf`/event-streams/${id}/redeliver/${event}`;
@@ -92,7 +96,11 @@ async function redeliverEach(api: Api, id: string, events: readonly string[]): P
 }
 
 /** The records of these failures that are still open. */
-async function named(api: Api, id: string, events: readonly string[]): Promise<FailureShown[]> {
+async function named(
+  api: ApiClient,
+  id: string,
+  events: readonly string[],
+): Promise<FailureShown[]> {
   const open: FailureShown[] = [];
   for (const event of events) {
     try {
@@ -110,7 +118,7 @@ const pollEveryMs = 1000;
 
 /** Looks until nothing is left; a long list is looked at less often. */
 async function follow(
-  { terminal, clock }: ApiRun,
+  { terminal, clock, signal }: ApiRun,
   asked: ReadonlySet<string>,
   look: () => Promise<FailureShown[]>,
 ): Promise<RedeliveryState> {
@@ -135,7 +143,8 @@ async function follow(
         ),
       );
     }
-    await waitFor(clock, pollEveryMs + records.length);
+    await sleep(clock, pollEveryMs + records.length, signal);
+    signal.throwIfAborted();
   }
 }
 

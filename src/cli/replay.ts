@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
+import { sleep } from '../core/sleep.ts';
 import type { ReplayShown } from '../schemas/replays.ts';
-import { pathOf } from './http/client.ts';
+import { pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -11,11 +12,10 @@ import {
   show,
   withCommonOptions,
 } from './command.ts';
-import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
+import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { terminalSafe } from './json.ts';
 import { listOption } from './option.ts';
 import { progressText } from './terminal/progress.ts';
-import { waitFor } from './retry.ts';
 import { streamIdOf } from './stream.ts';
 import { pairLines, shortTime } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
@@ -109,13 +109,14 @@ async function pathOfReplay({ api }: ApiRun, stream: string, replayId: string): 
 const pollEveryMs = 1000;
 
 async function followReplay(run: ApiRun, path: string): Promise<void> {
-  const { api, terminal, clock } = run;
+  const { api, terminal, clock, signal } = run;
   for (;;) {
     const answer = await api.send({ method: 'GET', path });
     const replay = answer.body as ReplayShown;
     if (replay.status !== 'running') return report(run, replay, answer.text);
     terminal.progress(replayProgress(replay, terminal.progressWidth));
-    await waitFor(clock, pollEveryMs);
+    await sleep(clock, pollEveryMs, signal);
+    signal.throwIfAborted();
   }
 }
 

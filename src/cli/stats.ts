@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type Api, pathOf } from './http/client.ts';
+import { type ApiClient, pathOf } from './http/api-client.ts';
 import { chartLines } from './terminal/chart.ts';
 import {
   type CliDeps,
@@ -55,7 +55,7 @@ export function addStatsCommand(program: Command, deps: CliDeps): void {
 
 /** The statistics of a stream over a window, by default the last 14 days. */
 export async function readStats(
-  api: Api,
+  api: ApiClient,
   id: string,
   { since, until }: { readonly since?: string; readonly until?: string } = {},
 ): Promise<{ readonly text: string; readonly stats: StatsShown }> {

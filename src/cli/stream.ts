@@ -1,21 +1,21 @@
 import type { StreamShown } from '../schemas/streams.ts';
 import { printable } from '../core/setting.ts';
-import { type Api, pathOf } from './http/client.ts';
-import { CommandFailed, exitCodes } from './http/errors.ts';
+import { type ApiClient, pathOf } from './http/api-client.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
 import { allPages } from './http/pages.ts';
 
 /** Every event stream, oldest first. */
-export function allStreams(api: Api): Promise<StreamShown[]> {
+export function allStreams(api: ApiClient): Promise<StreamShown[]> {
   return allPages<StreamShown>(api, '/event-streams', 'eventStreams');
 }
 
 /** The id of the stream a person names by its id or its name. */
-export async function streamIdOf(api: Api, idOrName: string): Promise<string> {
+export async function streamIdOf(api: ApiClient, idOrName: string): Promise<string> {
   return isStreamId(idOrName) ? idOrName : (await streamNamed(api, idOrName)).id;
 }
 
 /** The stream a person names by its id or its name; throws {@link CommandFailed} without one. */
-export async function findStream(api: Api, idOrName: string): Promise<StreamShown> {
+export async function findStream(api: ApiClient, idOrName: string): Promise<StreamShown> {
   if (!isStreamId(idOrName)) return streamNamed(api, idOrName);
   const answer = await api.send({ method: 'GET', path: pathOf`/event-streams/${idOrName}` });
   return answer.body as StreamShown;
@@ -25,7 +25,7 @@ function isStreamId(text: string): boolean {
   return /^est_[A-Za-z0-9]{22}$/.test(text);
 }
 
-async function streamNamed(api: Api, name: string): Promise<StreamShown> {
+async function streamNamed(api: ApiClient, name: string): Promise<StreamShown> {
   const found = (await allStreams(api)).find((stream) => stream.name === name);
   if (found !== undefined) return found;
   throw new CommandFailed(

@@ -1,8 +1,8 @@
-import type { IncomingMessage } from 'node:http';
 import type { Command } from 'commander';
 import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
-import type { Query } from './http/client.ts';
+import { sleep } from '../core/sleep.ts';
+import type { Query } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -11,12 +11,11 @@ import {
   runWithApi,
   withCommonOptions,
 } from './command.ts';
-import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
-import { connectionFailure } from './http/http.ts';
+import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { readJson, terminalSafe, writeJson } from './json.ts';
 import { listOption, wholeNumberOption } from './option.ts';
-import { waitFor } from './retry.ts';
-import { createSseReader, type ServerSentEvent } from './http/sse.ts';
+import { type EventSourceMessage, readEventStream } from './http/event-stream.ts';
+import type { StreamedResponse } from './http/http-client.ts';
 import type { Format, Paint } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
 import { cutTo, widthOf } from './terminal/width.ts';
@@ -59,55 +58,62 @@ export function addTailCommand(events: Command, deps: CliDeps): void {
     .action((options: TailOptions) => runWithApi(deps, options, (run) => tail(run, options)));
 }
 
-/** Where the pull stands; kept over its connections. */
-interface Position {
+/** How far the pull has come, over all its connections. */
+interface Progress {
+  /** Id of the last event received. */
   offset: string | undefined;
-  /** When it began by the server's clock, for a break before the first offset. */
-  began: string | undefined;
+  /** When the first connection was opened, by the server's clock; used until there is an offset. */
+  startedAt: string | undefined;
+  /** Events still to show. */
   left: number;
   retryMs: number;
 }
 
 const retryMsMax = 30_000;
 
+/** Heartbeats come every 15 seconds: after three missing ones the connection is dead. */
+const silenceMsMax = 45_000;
+
 async function tail(run: ApiRun, options: TailOptions): Promise<void> {
-  const { terminal, clock, api } = run;
+  const { terminal, clock, api, signal } = run;
   if (options.from !== undefined && options.since !== undefined) {
     throw usageError('--from and --since do not go together.');
   }
-  const position: Position = {
+  const progress: Progress = {
     offset: undefined,
-    began: undefined,
+    startedAt: undefined,
     left: options.count ?? Infinity,
     retryMs: 2000,
   };
-  let lostTimes = 0;
-  while (position.left > 0) {
+  let failedInARow = 0;
+  while (progress.left > 0) {
     try {
-      const answer = await openPull(run, options, position);
-      lostTimes = 0;
-      if (position.began === undefined) terminal.note(`Listening to ${api.url}; Ctrl-C ends it.`);
-      position.began ??= formatTime(Date.parse(answer.headers.date ?? '') || clock.now());
-      await readPull(run, answer, position);
+      const { headers, stream } = await openPull(run, options, progress);
+      failedInARow = 0;
+      if (progress.startedAt === undefined)
+        terminal.note(`Listening to ${api.url}; Ctrl-C ends it.`);
+      progress.startedAt ??= formatTime(Date.parse(headers['date'] ?? '') || clock.now());
+      await readPull(run, stream, progress);
     } catch (error) {
-      // What was wrong from the beginning stays wrong; what breaks later may come back.
-      if (position.began === undefined || !isTransient(error)) throw error;
-      lostTimes++;
+      // A first connection that fails is a mistake of the user; a later one may be repaired.
+      if (progress.startedAt === undefined || !isTransient(error)) throw error;
+      failedInARow++;
       terminal.note(`${(error as Error).message} Trying again.`);
     }
-    if (position.left > 0)
-      await waitFor(clock, Math.min(retryMsMax, position.retryMs * 2 ** lostTimes));
+    if (progress.left <= 0) break;
+    await sleep(clock, Math.min(retryMsMax, progress.retryMs * 2 ** failedInARow), signal);
+    signal.throwIfAborted();
   }
 }
 
 function openPull(
   { api, signal }: ApiRun,
   { type, from, since }: TailOptions,
-  { offset, began }: Position,
-): Promise<IncomingMessage> {
+  { offset, startedAt }: Progress,
+): Promise<StreamedResponse> {
   const start: Query =
     offset === undefined
-      ? { from, from_timestamp: from === undefined ? (since ?? began) : undefined }
+      ? { from, from_timestamp: from === undefined ? (since ?? startedAt) : undefined }
       : {};
   return api.open({
     method: 'GET',
@@ -118,62 +124,48 @@ function openPull(
       ...(offset === undefined ? {} : { 'last-event-id': offset }),
     },
     signal,
+    silenceMsMax,
   });
 }
 
-/** Three heartbeats that do not come: the other end is gone without a word. */
-const silenceMs = 45_000;
-
-/** Shows what one connection brings, until it ends. */
-async function readPull(run: ApiRun, answer: IncomingMessage, position: Position): Promise<void> {
-  const { clock, api } = run;
-  const reader = createSseReader();
-  const gone = () => answer.destroy(lost('nothing came for 45 seconds.'));
-  let patience = clock.after(silenceMs, gone);
+/** Shows the events of one connection, until it ends or enough were shown. */
+async function readPull(
+  run: ApiRun,
+  stream: AsyncIterable<Uint8Array>,
+  progress: Progress,
+): Promise<void> {
+  const onRetry = (retryMs: number): void => {
+    progress.retryMs = Math.min(retryMsMax, retryMs);
+  };
   try {
-    for await (const piece of answer.setEncoding('utf8') as AsyncIterable<string>) {
-      patience.cancel();
-      patience = clock.after(silenceMs, gone);
-      for (const event of reader.read(piece)) showEvent(run, event, position);
-      position.retryMs = Math.min(retryMsMax, reader.retryMs ?? position.retryMs);
-      if (position.left <= 0) break;
+    for await (const event of readEventStream(stream, onRetry)) {
+      showEvent(run, event, progress);
+      if (progress.left <= 0) break;
     }
   } catch (error) {
-    throw brokenOff(api.url, error);
-  } finally {
-    patience.cancel();
-    answer.destroy();
+    if (!(error instanceof RangeError)) throw error;
+    const message = `${run.api.url} sent an event that is too long.`;
+    throw new CommandFailed(exitCodes.failed, message, { cause: error });
   }
-}
-
-function brokenOff(url: string, error: unknown): unknown {
-  if (error instanceof RangeError) {
-    return new CommandFailed(exitCodes.failed, `${url} sent an event that is too long.`);
-  }
-  return connectionFailure(url, error);
-}
-
-function lost(why: string): CommandFailed {
-  return new CommandFailed(exitCodes.unavailable, `The connection was lost: ${why}`);
 }
 
 function isTransient(error: unknown): boolean {
   return error instanceof CommandFailed && error.exitCode === exitCodes.unavailable;
 }
 
-function showEvent(run: ApiRun, { event, id, data }: ServerSentEvent, position: Position): void {
+function showEvent(run: ApiRun, { event, id, data }: EventSourceMessage, progress: Progress): void {
   const { terminal, json } = run;
   if (event === 'error') throw pullError(data);
-  if (id !== '') position.offset = id;
-  if (event === 'offset-only' || position.left <= 0) return;
-  position.left--;
-  const members = membersOf(data);
+  if (id !== undefined && id !== '') progress.offset = id;
+  if (event === 'offset-only' || progress.left <= 0) return;
+  progress.left--;
+  const fields = fieldsOf(data);
   if (json) return terminal.print(terminalSafe(data));
-  const pulled = Object(members['event']) as Pulled;
+  const pulled = Object(fields['event']) as Pulled;
   terminal.print(eventLine(pulled, terminal));
 }
 
-function membersOf(data: string): Record<string, unknown> {
+function fieldsOf(data: string): Record<string, unknown> {
   try {
     return Object(readJson(data)) as Record<string, unknown>;
   } catch (error) {
@@ -183,9 +175,9 @@ function membersOf(data: string): Record<string, unknown> {
   }
 }
 
-/** The error that ends a connection: the events before are gone for good, or it may come back. */
+/** Creates the failure of a pull that the server ends; only one without the events is final. */
 function pullError(data: string): CommandFailed {
-  const { code, message } = Object(membersOf(data)['error']) as Record<string, unknown>;
+  const { code, message } = Object(fieldsOf(data)['error']) as Record<string, unknown>;
   const said = typeof message === 'string' ? printable(message) : 'The server ended the pull.';
   if (code !== 'cursor_expired') return new CommandFailed(exitCodes.unavailable, said);
   const way = 'Begin at the oldest retained event: leat events tail --since 1970-01-01';

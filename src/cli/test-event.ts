@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { pathOf } from './http/client.ts';
+import { sleep } from '../core/sleep.ts';
+import { pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -12,10 +13,9 @@ import {
 } from './command.ts';
 import { failureLines, type FailureShown } from './deliveries.ts';
 import { dataOf } from './events.ts';
-import { CommandFailed, exitCodes } from './http/errors.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
 import { terminalSafe } from './json.ts';
 import { wholeNumberOption } from './option.ts';
-import { waitFor } from './retry.ts';
 import { readStats, totalOf } from './stats.ts';
 import { streamIdOf } from './stream.ts';
 
@@ -80,7 +80,7 @@ const pollEveryMs = 500;
  * of the stream, which count all its events.
  */
 async function outcomeOf(
-  { api, clock }: ApiRun,
+  { api, clock, signal }: ApiRun,
   sent: { id: string; eventId: string; before: number; seconds: number },
 ): Promise<TestOutcome | undefined> {
   const deadlineMs = clock.elapsedMs() + sent.seconds * 1000;
@@ -100,7 +100,8 @@ async function outcomeOf(
         delivered: `One of ${now - sent.before} deliveries since; it has not failed so far.`,
       };
     }
-    await waitFor(clock, pollEveryMs);
+    await sleep(clock, pollEveryMs, signal);
+    signal.throwIfAborted();
   }
   return undefined;
 }

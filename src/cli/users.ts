@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type Api, pathOf } from './http/client.ts';
+import { type ApiClient, pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -12,7 +12,7 @@ import {
 } from './command.ts';
 import { confirmed } from './confirm.ts';
 import { dataOf } from './events.ts';
-import { CommandFailed, exitCodes, usageError } from './http/errors.ts';
+import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { indented, writeJson } from './json.ts';
 import { secretOption, wholeNumberOption } from './option.ts';
 import { allUsers } from './http/pages.ts';
@@ -163,7 +163,7 @@ async function membersOf(
 }
 
 /** Ids have a provider and a bar, e-mails an at sign and no bar. */
-async function userIdOf(api: Api, user: string): Promise<string> {
+async function userIdOf(api: ApiClient, user: string): Promise<string> {
   if (user.includes('|') || !user.includes('@')) return user;
   const [first, second] = await usersOf(api, user);
   if (first !== undefined && second === undefined) return first.user_id;
@@ -172,7 +172,7 @@ async function userIdOf(api: Api, user: string): Promise<string> {
   throw new CommandFailed(exitCode, `${said} ${printable(user)}: leat users list shows their ids.`);
 }
 
-async function usersOf(api: Api, email: string): Promise<UserShown[]> {
+async function usersOf(api: ApiClient, email: string): Promise<UserShown[]> {
   const answer = await api.send({ method: 'GET', path: '/users-by-email', query: { email } });
   return Array.isArray(answer.body) ? (answer.body as UserShown[]) : [];
 }

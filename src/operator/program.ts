@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { Admin } from '../program/admin.ts';
-import { CommandFailed, exitCodes } from '../cli/http/errors.ts';
+import { CommandFailed, exitCodes } from '../cli/errors.ts';
 import type { Terminal } from '../cli/terminal/terminal.ts';
 import type { Loaded } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';

@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { CommandFailed, exitCodeOf, failureOf } from '../../src/cli/http/errors.ts';
-import { connectionFailure } from '../../src/cli/http/http.ts';
-import { retryDelayMs, sendWithRetry } from '../../src/cli/retry.ts';
+import { CommandFailed } from '../../src/cli/errors.ts';
+import { apiError, exitCodeOf } from '../../src/cli/http/api-error.ts';
+import { connectionError } from '../../src/cli/http/connection-error.ts';
+import { retryDelayMs, sendWithRetry } from '../../src/cli/http/retry.ts';
 import { createManualClock } from '../helpers/clock.ts';
 
 const whom = { url: 'http://localhost:8080', clientId: 'operator' };
 
 function refused(status: number, message: string, errorCode?: string): CommandFailed {
   const text = JSON.stringify({ statusCode: status, error: 'x', message, errorCode });
-  return failureOf({ status, text }, whom);
+  return apiError({ status, text }, whom);
 }
 
 describe('the exit code of a status', () => {
@@ -64,12 +65,12 @@ describe('what a refusal says', () => {
   test('is harmless on a terminal, and short for what is no problem document', () => {
     assert.match(refused(404, 'a\u001B[31m').message, /^a\\u\{1b\}\[31m$/);
     for (const text of ['', '<html>', '[]', 'null', '{"message": {"a": 1}}']) {
-      const { message } = failureOf({ status: 502, text }, whom);
+      const { message } = apiError({ status: 502, text }, whom);
       assert.equal(message, 'http://localhost:8080 answered 502.\nTry again in a moment.');
     }
     const oauth = '{"error":"access_denied","error_description":"Client has not been granted"}';
     assert.equal(
-      failureOf({ status: 403, text: oauth }, whom).message,
+      apiError({ status: 403, text: oauth }, whom).message,
       'Client has not been granted',
     );
   });
@@ -87,7 +88,7 @@ describe('an error of a connection', () => {
   for (const [code, exitCode, text] of cases) {
     test(`${code} says what to do, and ends with ${exitCode}`, () => {
       const error = Object.assign(new Error('x'), { code });
-      const failure = connectionFailure('http://localhost:8080', error);
+      const failure = connectionError('http://localhost:8080', error);
       assert.ok(failure instanceof CommandFailed);
       assert.equal(failure.exitCode, exitCode);
       assert.match(failure.message, text);
@@ -96,7 +97,7 @@ describe('an error of a connection', () => {
 
   test('that nobody knows stays what it is', () => {
     const bug = new TypeError('x');
-    assert.equal(connectionFailure('http://localhost:8080', bug), bug);
+    assert.equal(connectionError('http://localhost:8080', bug), bug);
   });
 });
 
@@ -124,7 +125,7 @@ describe('a repeat', () => {
         sent++;
         return { status: 429, headers: { 'retry-after': '2' }, text: '' };
       },
-      { clock, note: (text) => notes.push(text) },
+      { clock, note: (text) => notes.push(text), signal: new AbortController().signal },
     );
     await clock.advance(2000);
     await clock.advance(2000);

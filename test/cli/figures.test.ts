@@ -4,11 +4,11 @@ import fc from 'fast-check';
 import { batchesOf } from '../../src/cli/batches.ts';
 import { chartLines } from '../../src/cli/terminal/chart.ts';
 import type { AttemptShown } from '../../src/cli/deliveries.ts';
-import { CommandFailed } from '../../src/cli/http/errors.ts';
+import { CommandFailed } from '../../src/cli/errors.ts';
 import { bar, counted, progressText } from '../../src/cli/terminal/progress.ts';
 import { hasEnded, redeliveryState } from '../../src/cli/redelivery.ts';
 import { replayProgress } from '../../src/cli/replay.ts';
-import { createSseReader } from '../../src/cli/http/sse.ts';
+import { readEventStream } from '../../src/cli/http/event-stream.ts';
 import { eventLine } from '../../src/cli/tail.ts';
 import { plain } from '../../src/cli/terminal/terminal.ts';
 import { instantOf } from '../../src/cli/time.ts';
@@ -174,37 +174,37 @@ describe('a redelivery', () => {
 
 describe('a reader of server-sent events', () => {
   const text =
-    ':connected\nretry: 2000\n\nevent: user.created\nid: MQ\ndata: {"a":1}\n\n' +
+    ':connected\nretry: 2000\n\nevent: user.created\nid: MQ\ndata: {"a":"ü"}\n\n' +
     ': heartbeat\n\nevent: offset-only\r\nid: Mg\r\ndata: {}\r\n\r\ndata: x\ndata:  y\n\n';
   const expected = [
-    { event: 'user.created', id: 'MQ', data: '{"a":1}' },
+    { event: 'user.created', id: 'MQ', data: '{"a":"ü"}' },
     { event: 'offset-only', id: 'Mg', data: '{}' },
-    { event: 'message', id: 'Mg', data: 'x\n y' },
+    { event: undefined, id: undefined, data: 'x\n y' },
   ];
+  const read = (chunks: readonly Uint8Array[], onRetry = (_retryMs: number): void => {}) =>
+    Array.fromAsync(readEventStream(ReadableStream.from<Uint8Array>(chunks), onRetry));
 
-  test('reads the same whatever the pieces are', () => {
-    fc.assert(
-      fc.property(fc.array(fc.integer({ min: 0, max: text.length })), (cuts) => {
-        const reader = createSseReader();
-        const places = [0, ...cuts.toSorted((a, b) => a - b), text.length];
-        const read = places
-          .slice(1)
-          .flatMap((end, index) => reader.read(text.slice(places[index], end)));
-        assert.deepEqual(read, expected);
-        assert.equal(reader.retryMs, 2000);
+  test('reads the same events however the bytes are cut', async () => {
+    const bytes = Buffer.from(text);
+    const cutsOf = fc.array(fc.integer({ min: 0, max: bytes.length }));
+    await fc.assert(
+      fc.asyncProperty(cutsOf, async (cuts) => {
+        const ends = [...cuts.toSorted((a, b) => a - b), bytes.length];
+        const chunks = ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end));
+        const retries: number[] = [];
+        assert.deepEqual(await read(chunks, (retryMs) => retries.push(retryMs)), expected);
+        assert.deepEqual(retries, [2000]);
       }),
     );
   });
 
-  test('does not take what was cut off for an event', () => {
-    assert.deepEqual(createSseReader().read('event: a\ndata: 1\n'), []);
+  test('drops an event that is cut off', async () => {
+    assert.deepEqual(await read([Buffer.from('event: a\ndata: 1\n')]), []);
   });
 
-  test('gives up on an event without an end', () => {
-    const reader = createSseReader();
-    assert.throws(() => {
-      for (let turn = 0; turn < 10; turn++) reader.read(`data: ${'x'.repeat(1024 * 1024)}\n`);
-    }, RangeError);
+  test('fails on an event without an end', async () => {
+    const line = Buffer.from(`data: ${'x'.repeat(1024 * 1024)}\n`);
+    await assert.rejects(read(Array<Buffer>(10).fill(line)), RangeError);
   });
 });
 

@@ -6,8 +6,9 @@ import { connect, type AddressInfo } from 'node:net';
 import { spawn } from 'node:child_process';
 import { describe, test, type TestContext } from 'node:test';
 import { Command } from 'commander';
-import { pathOf } from '../../src/cli/http/client.ts';
-import { CommandFailed, exitCodes, failureOf } from '../../src/cli/http/errors.ts';
+import { pathOf } from '../../src/cli/http/api-client.ts';
+import { CommandFailed, exitCodes } from '../../src/cli/errors.ts';
+import { apiError } from '../../src/cli/http/api-error.ts';
 import { terminalSafe } from '../../src/cli/json.ts';
 import { addServiceExamples } from '../../src/cli/service-examples.ts';
 import { readLines } from '../../src/cli/read-lines.ts';
@@ -79,7 +80,7 @@ describe('a server that is no Leat', { concurrency: 2 }, () => {
 
   test('that is not there while a proxy is ends with 6', () => {
     for (const status of [502, 504]) {
-      const { exitCode } = failureOf({ status, text: '<html>' }, { url: 'http://a', clientId: '' });
+      const { exitCode } = apiError({ status, text: '<html>' }, { url: 'http://a', clientId: '' });
       assert.equal(exitCode, exitCodes.unavailable, String(status));
     }
   });

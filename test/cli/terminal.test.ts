@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { confirmed } from '../../src/cli/confirm.ts';
-import { CommandFailed } from '../../src/cli/http/errors.ts';
+import { CommandFailed } from '../../src/cli/errors.ts';
 import { createTerminal, type Terminal } from '../../src/cli/terminal/terminal.ts';
 
 /** A terminal of 40 columns, or pipes, and what was written to it. */

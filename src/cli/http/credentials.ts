@@ -5,31 +5,22 @@ import { dirname, join } from 'node:path';
 import type { RandomBytes } from '../../core/clock.ts';
 import { codeOf } from '../../core/errors.ts';
 import { writeWhole } from '../../files/atomic-write.ts';
-import { CommandFailed, exitCodes } from './errors.ts';
+import { CommandFailed, exitCodes } from '../errors.ts';
+import type { AccessToken, TokenRequest } from './access-token.ts';
 
-/** What a login leaves behind: who the client is, and the token it has for now. */
-export interface Profile {
+/** A login: a server, the credentials of a client there, and its current access token. */
+export interface Profile extends TokenRequest {
   /** Origin of the server, without a slash at its end. */
   readonly url: string;
-  readonly clientId: string;
-  readonly clientSecret: string;
-  /** What tokens are asked for. */
-  readonly audience: string;
   /** PEM file of the authority that signed the server's certificate; absolute. */
   readonly caFile?: string;
-  readonly token?: KeptToken;
+  readonly token?: AccessToken;
 }
 
-/** An access token and the instant, in milliseconds since the epoch, from which it is not used. */
-export interface KeptToken {
-  readonly value: string;
-  readonly endsAt: number;
-}
-
-/** Name to profile. */
+/** Profiles by name. */
 export type Profiles = Readonly<Record<string, Profile>>;
 
-/** Where profiles are kept: `$XDG_CONFIG_HOME/leat/credentials.json`, else below `~/.config`. */
+/** Returns the file of the profiles: `$XDG_CONFIG_HOME/leat/credentials.json`, else in `~/.config`. */
 export function credentialsFile(configHome: string | undefined): string {
   // A relative path counts as not set (XDG Base Directory Specification, Basics).
   const base = configHome?.startsWith('/') === true ? configHome : join(homedir(), '.config');
@@ -37,8 +28,8 @@ export function credentialsFile(configHome: string | undefined): string {
 }
 
 /**
- * The profiles kept in a file; none when there is no file. Throws {@link CommandFailed} when others
- * than its owner can read or change it, or when it holds something else.
+ * Reads the profiles in a file; none when there is no file. Throws {@link CommandFailed} when anyone
+ * but its owner can read or change it, or when it holds something else.
  */
 export async function readProfiles(file: string): Promise<Profiles> {
   const text = await readPrivate(file);
@@ -51,7 +42,7 @@ export async function readProfiles(file: string): Promise<Profiles> {
   );
 }
 
-/** Writes the profiles, whole or not at all; only the owner can read them at any moment. */
+/** Writes the profiles atomically; at no moment can anyone but the owner read them. */
 export async function writeProfiles(
   file: string,
   profiles: Profiles,
@@ -63,17 +54,17 @@ export async function writeProfiles(
     await chmod(dirname(file), 0o700);
     await writeWhole(file, text, { random, mode: 0o600 });
   } catch (error) {
-    throw fileRefused(file, error);
+    throw unusableFile(file, error);
   }
 }
 
-/** The mode is that of the opened file, so that nobody can exchange it in between. */
+/** Checks the mode of the opened file, so that the file cannot be replaced in between. */
 async function readPrivate(file: string): Promise<string | undefined> {
   try {
     const handle = await open(file, constants.O_RDONLY);
     try {
       const mode = (await handle.stat()).mode & 0o777;
-      if ((mode & 0o077) !== 0) throw tooOpen(file, mode);
+      if ((mode & 0o077) !== 0) throw readableByOthers(file, mode);
       return await handle.readFile('utf8');
     } finally {
       await handle.close();
@@ -81,11 +72,11 @@ async function readPrivate(file: string): Promise<string | undefined> {
   } catch (error) {
     if (error instanceof CommandFailed) throw error;
     if (codeOf(error) === 'ENOENT') return undefined;
-    throw fileRefused(file, error);
+    throw unusableFile(file, error);
   }
 }
 
-function tooOpen(file: string, mode: number): CommandFailed {
+function readableByOthers(file: string, mode: number): CommandFailed {
   return new CommandFailed(
     exitCodes.authentication,
     `${file} holds secrets and is open to others (mode 0${mode.toString(8)}): ` +
@@ -93,7 +84,7 @@ function tooOpen(file: string, mode: number): CommandFailed {
   );
 }
 
-function fileRefused(file: string, error: unknown): unknown {
+function unusableFile(file: string, error: unknown): unknown {
   const code = codeOf(error);
   if (code === undefined) return error;
   const message = `${file} cannot be used (${code}): check its folder and who owns it.`;
@@ -102,9 +93,9 @@ function fileRefused(file: string, error: unknown): unknown {
 
 function profilesIn(text: string): Profiles | undefined {
   try {
-    const kept = Object(JSON.parse(text)) as { readonly version?: unknown; profiles?: unknown };
-    if (kept.version !== 1) return undefined;
-    const profiles = Object.entries(Object(kept.profiles));
+    const stored = Object(JSON.parse(text)) as { readonly version?: unknown; profiles?: unknown };
+    if (stored.version !== 1) return undefined;
+    const profiles = Object.entries(Object(stored.profiles));
     return profiles.every(([, profile]) => isProfile(profile))
       ? (Object.fromEntries(profiles) as Profiles)
       : undefined;
@@ -114,8 +105,8 @@ function profilesIn(text: string): Profiles | undefined {
 }
 
 function isProfile(value: unknown): boolean {
-  const members = Object(value) as Record<string, unknown>;
+  const fields = Object(value) as Record<string, unknown>;
   return ['url', 'clientId', 'clientSecret', 'audience'].every(
-    (name) => typeof members[name] === 'string',
+    (name) => typeof fields[name] === 'string',
   );
 }

@@ -1,5 +1,5 @@
-import type { Api, Query } from './client.ts';
-import { CommandFailed, exitCodes } from './errors.ts';
+import type { ApiClient, Query } from './api-client.ts';
+import { CommandFailed, exitCodes } from '../errors.ts';
 
 const pageItemsMax = 100;
 
@@ -10,7 +10,7 @@ const pageItemsMax = 100;
  * @param member the member of a page that holds its items
  */
 export async function allPages<Item>(
-  api: Pick<Api, 'send' | 'url'>,
+  api: Pick<ApiClient, 'send' | 'url'>,
   path: string,
   member: string,
   { query = {}, itemsMax = Infinity }: { query?: Query; itemsMax?: number } = {},
@@ -42,7 +42,7 @@ const numberedUsersMax = 1000;
  * these answers an array and is asked by page number, which ends after the first thousand.
  */
 export async function allUsers<User>(
-  api: Pick<Api, 'send' | 'url'>,
+  api: Pick<ApiClient, 'send' | 'url'>,
   itemsMax: number,
 ): Promise<User[]> {
   const path = '/users';
@@ -57,7 +57,7 @@ export async function allUsers<User>(
  * The items of a list that is paged by number: bare arrays, or objects that hold them in `member`.
  */
 export async function numberedPages<Item>(
-  api: Pick<Api, 'send' | 'url'>,
+  api: Pick<ApiClient, 'send' | 'url'>,
   path: string,
   member: string | undefined,
   { itemsMax }: { readonly itemsMax: number },

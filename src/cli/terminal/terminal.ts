@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { styleText } from 'node:util';
-import { CommandFailed, exitCodes } from '../http/errors.ts';
+import { CommandFailed, exitCodes } from '../errors.ts';
 import { readLines } from '../read-lines.ts';
 
 /** Where a command reads and writes. */

@@ -1,0 +1,17 @@
+/** Environment variables of the commands that work over HTTP. */
+export interface CliEnv {
+  /** LEAT_URL, LEAT_CLIENT_ID and LEAT_CLIENT_SECRET: together a session without a login. */
+  readonly url?: string;
+  readonly clientId?: string;
+  readonly clientSecret?: string;
+  /** LEAT_CA: the default of `--ca`. */
+  readonly caFile?: string;
+  /** LEAT_ALERT_WEBHOOK_URL, LEAT_ALERT_EMAIL and LEAT_SMTP_URL: the channels of `leat monitor`. */
+  readonly alertWebhookUrl?: string;
+  readonly alertEmail?: string;
+  readonly smtpUrl?: string;
+  /** XDG_CONFIG_HOME */
+  readonly configHome?: string;
+  /** NO_COLOR */
+  readonly noColor: boolean;
+}

@@ -1,0 +1,101 @@
+import { printable } from '../../core/setting.ts';
+import { CommandFailed, type ExitCode, exitCodes } from '../errors.ts';
+import type { HttpResponse } from './http-client.ts';
+
+/** A response other than 2xx. */
+export type RefusedResponse = Pick<HttpResponse, 'status' | 'text'> &
+  Partial<Pick<HttpResponse, 'headers'>>;
+
+/** A proxy may send a whole page as its message. */
+const messageCharactersMax = 2000;
+
+/**
+ * Creates the failure that a response other than 2xx means (docs/http-api.md#error-body): the
+ * server's message, and what to do next where that is known.
+ */
+export function apiError(
+  { status, text, headers }: RefusedResponse,
+  { url, clientId }: { readonly url: string; readonly clientId: string },
+): CommandFailed {
+  const { message, errorCode, error_description: description } = problemOf(text);
+  const reported = message ?? description ?? `${url} answered ${status}.`;
+  const shown = printable(reported.slice(0, messageCharactersMax));
+  const hint =
+    redirectHint(status, headers?.['location'], url) ??
+    hintOf(status, errorCode, { message: shown, url, clientId });
+  return new CommandFailed(exitCodeOf(status), hint === undefined ? shown : `${shown}\n${hint}`);
+}
+
+/** Returns the exit code for a status other than 2xx. */
+export function exitCodeOf(status: number): ExitCode {
+  if (status === 401 || status === 403) return exitCodes.authentication;
+  if (status === 404 || status === 410) return exitCodes.notFound;
+  if (status === 409) return exitCodes.conflict;
+  // 502 and 504 come from a proxy that cannot reach the server.
+  if ([429, 502, 503, 504].includes(status)) return exitCodes.unavailable;
+  return exitCodes.failed;
+}
+
+interface Problem {
+  readonly message?: string;
+  readonly errorCode?: string;
+  readonly error_description?: string;
+}
+
+/** Returns the fields that are strings; a proxy may have sent anything else. */
+function problemOf(text: string): Problem {
+  try {
+    const fields = Object.entries(Object(JSON.parse(text)));
+    return Object.fromEntries(fields.filter(([, value]) => typeof value === 'string'));
+  } catch {
+    return {};
+  }
+}
+
+/** Redirects are not followed: they would send the token to a server that the user did not name. */
+function redirectHint(
+  status: number,
+  location: string | undefined,
+  url: string,
+): string | undefined {
+  const to = status < 300 || status > 399 ? null : URL.parse(location ?? '', url);
+  if (to === null || to.origin === url || to.origin === 'null') return undefined;
+  return `It points to ${to.origin}. If that is right: leat login ${to.origin}`;
+}
+
+function hintOf(
+  status: number,
+  errorCode: string | undefined,
+  { message, url, clientId }: { message: string; url: string; clientId: string },
+): string | undefined {
+  const client = printable(clientId);
+  if (message === 'Client is not global.') {
+    return `Let a client that may set it: leat clients update ${client} --global`;
+  }
+  if (status === 401) return `Log in again: leat login ${url}`;
+  if (errorCode === 'insufficient_scope') return scopeHint(message, client);
+  return hints[errorCode ?? ''] ?? hintsByStatus[status];
+}
+
+function scopeHint(message: string, client: string): string {
+  const scopes = /expected any of: (?<scopes>\S+)/.exec(message)?.groups?.['scopes'];
+  const first = scopes?.split(',')[0] ?? '<scope>';
+  return `Let a client that has the scope grant it: leat clients grant ${client} --scope ${first}`;
+}
+
+const hints: Readonly<Record<string, string>> = {
+  stream_name_in_use: 'Choose another --name; leat streams list shows those in use.',
+  stream_disabled: 'Enable it first: leat streams enable <stream>',
+  too_many_failures: 'Redeliver them: leat redeliver <stream>',
+  too_many_streams: 'Delete one that is not needed: leat streams delete <stream>',
+  replay_running: 'See how far it is: leat replay show <stream>',
+  cursor_expired: 'Begin at the oldest retained event: leat events tail --since 1970-01-01',
+  too_many_connections: 'End another pull first, or raise LEAT_SSE_MAX_CONNECTIONS.',
+};
+
+const hintsByStatus: Readonly<Record<number, string>> = {
+  429: 'Try again in a moment.',
+  502: 'Try again in a moment.',
+  503: 'Try again in a moment.',
+  504: 'Try again in a moment.',
+};
