@@ -196,7 +196,7 @@ const rules: readonly Rule[] = [
     types: ['program/admin.ts'],
     packages: ['pino', ...NETWORK, ...HTTP],
   },
-  // The programs put the rooms together: they know every one.
+  // The programs connect all other folders.
   {
     files: 'program/',
     own: ['', '../package.json'],
