@@ -15,6 +15,7 @@ import { type Route, serveNotFound } from './http/not-found.ts';
 import { registerOauth } from './oauth.ts';
 import { allOperations } from './operations.ts';
 import type { Operation } from './operation.ts';
+import { registerAvatar } from './avatar.ts';
 import { registerHealth } from './health.ts';
 import { pooledRandom } from './http/random-pool.ts';
 import { Problem } from './http/problem.ts';
@@ -118,6 +119,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     isSecure,
     version,
   });
+  registerAvatar(app);
   registerHealth(app, { readiness: createReadiness(deps), log, open });
   registerOauth(app, { ...deps, tenants, limiter, clientAddressOf, open });
   const unserved = serveNotFound({ authenticator, limiter, clientAddressOf, clock, log, routes });
