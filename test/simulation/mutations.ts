@@ -1,7 +1,7 @@
 import type { Mutant } from '../mutants/mutant.ts';
 
 /** Mutants that the simulation finds: they show that it can fail. */
-export const plantedFaults: readonly Mutant[] = [
+export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a parked row without a due time',
     file: 'store/sqlite/due.ts',
