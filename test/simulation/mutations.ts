@@ -317,7 +317,7 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a store that went back and does not say so',
     file: '../test/simulation/process.ts',
-    before: 'if (guardedCommands.has(what) && sentTo !== site.generation) {',
+    before: 'if (guardedCommands.has(what) && sentTo !== sharedStore.generation) {',
     after: 'if (guardedCommands.size === 0) {',
   },
   {
