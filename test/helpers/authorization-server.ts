@@ -69,7 +69,7 @@ export async function startAuthorizationServer(
     get keySetFetches() {
       return keySetFetches;
     },
-    token: (options) => fetchToken(`https://${domain}/token`, options),
+    token: (request) => fetchToken(`https://${domain}/token`, request),
     rotate: () => {
       generation += 1;
       answer = providerFor(issuer, makeSigningKey(), `key-${generation}`).callback();
