@@ -112,7 +112,8 @@ export function storeOf(
       claimDue: inTurn('claimDue', deliveries.claimDue, (answers, asks, rules) => {
         oracle.results.claimedDue(asks, now(), rules, answers);
         const rows = answers.flatMap(({ rows: taken }) => taken.map(({ event }) => event.id));
-        if (rows.length > 0) simulation.note(name, `claims rows: ${rows.map(simulation.label).join(', ')}`);
+        if (rows.length > 0)
+          simulation.note(name, `claims rows: ${rows.map(simulation.label).join(', ')}`);
       }),
       settle: inTurn('settle', settle),
       pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts, (_, { olderThanMs }) => {
@@ -131,7 +132,8 @@ export function storeOf(
       materialize: inTurn('feed', replays.materialize, (answer, ask) => {
         const { node } = joined;
         const ids = node === undefined ? [] : oracle.replays.materialized(node, ask, answer, now());
-        if (ids.length > 0) simulation.note(name, `replays ${ids.map(simulation.label).join(', ')}`);
+        if (ids.length > 0)
+          simulation.note(name, `replays ${ids.map(simulation.label).join(', ')}`);
       }),
       prune: inTurn('pruneReplays', replays.prune, (_, { olderThanMs }) =>
         oracle.replays.prunedReplays(olderThanMs),
@@ -159,7 +161,9 @@ export function storeOf(
       }),
       release: inTurn('release', ownership.release, (_, node, cursors) => {
         oracle.leases.released(node, cursors);
-        const names = cursors.map(({ stream, cursor }) => `${simulation.label(stream)} at ${cursor}`);
+        const names = cursors.map(
+          ({ stream, cursor }) => `${simulation.label(stream)} at ${cursor}`,
+        );
         simulation.note(name, `gives up ${names.join(', ')}`);
         sharedStore.emit({ kind: 'free' });
       }),
