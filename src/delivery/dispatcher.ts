@@ -1,12 +1,7 @@
 import type { Timer } from '../core/clock.ts';
 import type { Backlog } from './backlog.ts';
 import { createStoreRetry, type StoreRetry } from './store-retry.ts';
-import {
-  createIncarnation,
-  type DispatcherDeps,
-  type DispatcherState,
-  type Incarnation,
-} from './incarnation.ts';
+import { type DispatcherDeps, type DispatcherState, Incarnation } from './incarnation.ts';
 
 /**
  * Delivers events of the log to webhooks, on one node. When the store turns out to have been replaced
@@ -136,7 +131,7 @@ class NodeDispatcher implements Dispatcher {
     const { replaced, ...node } = await storeRetry.run(join);
     if (replaced !== undefined) report({ kind: 'store_replaced', ...replaced });
     this.#replaced = Promise.withResolvers();
-    return createIncarnation({ ...this.#deps, node, storeRetry });
+    return new Incarnation({ ...this.#deps, node, storeRetry });
   }
 
   /** Ends the present incarnation: it records nothing, and all that it remembers goes with it. */

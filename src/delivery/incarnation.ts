@@ -1,27 +1,30 @@
-import type { Hint } from '../store/port/hints.ts';
-import type { Node } from '../core/types.ts';
-import type { SettledStream, Settlement } from '../store/port/settlement.ts';
-import { type Backlog, backlogOf } from './backlog.ts';
-import { createBackoffs, type Backoffs } from './backoffs.ts';
-import { createDueClaims, type DueClaims } from './prefetch/due-claims.ts';
 import type { Clock } from '../core/clock.ts';
 import { createSerialQueue, type SerialQueue } from '../core/serial-queue.ts';
+import type { Node } from '../core/types.ts';
+import type { Hint } from '../store/port/hints.ts';
+import type { SettledStream, Settlement } from '../store/port/settlement.ts';
 import type { Store } from '../store/port/store.ts';
-import type { DeliveryReport } from './report.ts';
-import type { DeliverySettings } from './settings.ts';
+import { createBackoffs, type Backoffs } from './backoffs.ts';
+import { type Backlog, backlogOf } from './backlog.ts';
 import type { Transport } from './http/transport.ts';
-import { createDueTimer, type DueTimer } from './prefetch/due-timer.ts';
-import { createPrefetch, type Prefetch } from './prefetch/prefetch.ts';
-import { createOwnership, type Ownership } from './ownership.ts';
 import { createLease, type Lease } from './lease.ts';
 import { rowsAdded } from './outcome.ts';
-import type { StoreRetry } from './store-retry.ts';
+import { createOwnership, type Ownership } from './ownership.ts';
+import { createDueClaims, type DueClaims } from './prefetch/due-claims.ts';
+import { createDueTimer, type DueTimer } from './prefetch/due-timer.ts';
 import { createPoll, type Poll } from './prefetch/poll.ts';
+import { createPrefetch, type Prefetch } from './prefetch/prefetch.ts';
 import { createReplays, type Replays } from './replays.ts';
-import { createScheduler, type Scheduler } from './scheduler.ts';
+import type { DeliveryReport } from './report.ts';
 import type { Runner } from './runner.ts';
+import { createScheduler, type Scheduler } from './scheduler.ts';
 import { createSender, type Sender } from './sender.ts';
+import type { DeliverySettings } from './settings.ts';
 import { createSettler, type Settler } from './settler.ts';
+import type { Slot } from './shares.ts';
+import type { Work } from './slots.ts';
+import type { StoreRetry } from './store-retry.ts';
+import { Waiters } from './waiters.ts';
 
 export interface DispatcherDeps {
   readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'time' | 'watch'>;
@@ -29,15 +32,15 @@ export interface DispatcherDeps {
   readonly clock: Clock;
   readonly settings: DeliverySettings;
   readonly report: (event: DeliveryReport) => void;
-  /** Tells nodes on one store apart; a former process of the same name counts as ended. */
+  /** Unique among the processes that share the store; a process that joins under it replaces this one. */
   readonly nodeId?: string | undefined;
 }
 
-/** How a dispatcher stands, for `/readyz` and metrics. */
+/** The state of a dispatcher, for `/readyz` and metrics. */
 export interface DispatcherState {
-  /** The node's lease is in force: false until it has joined, and when it cannot renew in time. */
+  /** False until the node has joined, and when it cannot renew its lease in time. */
   readonly holdsLease: boolean;
-  /** Streams that this node works for. */
+  /** Streams that this node owns. */
   readonly streams: number;
   readonly inFlight: number;
   /** Bytes of bodies of attempts under way. */
@@ -46,31 +49,14 @@ export interface DispatcherState {
   readonly unsettled: number;
   /** Streams that have something to send and wait for a slot of the node. */
   readonly waiting: number;
-  /** Streams that do not stand at the head of their log. */
+  /** Streams whose position is not the head of their log. */
   readonly behind: number;
-  /** Characters of bodies that wait in memory to be sent. */
+  /** Characters of bodies in the queues of the streams. */
   readonly queuedBytes: number;
-  /** Characters of bodies in memory because their events are the newest of their logs. */
+  /** Characters of bodies in the tails of the logs. */
   readonly tailBytes: number;
-  /** The store has failed and what failed is being repeated. */
+  /** A store command has failed and is being retried. */
   readonly storeFails: boolean;
-}
-
-/** A dispatcher at work as one node, from its joining to its end. */
-export interface Incarnation {
-  /** Begins to hear of changes, to claim streams and to work for them. */
-  open(): void;
-  /** Begins nothing more; resolves when what was under way is recorded and every stream given up. */
-  drain(): Promise<void>;
-  /** The store answers again after an outage. */
-  recovered(): void;
-  /** Cuts off every attempt. */
-  cutOff(): void;
-  /** Stops everything at once, without a word to the store. */
-  close(): void;
-  state(): DispatcherState;
-  backlogs(): Iterable<Backlog>;
-  idle(): Promise<void>;
 }
 
 export interface IncarnationDeps extends DispatcherDeps {
@@ -78,272 +64,258 @@ export interface IncarnationDeps extends DispatcherDeps {
   readonly storeRetry: StoreRetry;
 }
 
-/** See {@link Incarnation}. */
-export function createIncarnation(deps: IncarnationDeps): Incarnation {
-  const waiters = createWaiters();
-  const parts = createParts(deps, waiters.notice);
-  const { scheduler, settler, prefetch, sender, dueClaims, replays } = parts;
-  const { ownership, serialQueue, lease, due, poll, backoffs } = parts;
-  let unwatch: (() => void) | undefined;
+/**
+ * A dispatcher at work as one node, from its joining to its end. Its fields are the parts; a part
+ * calls those that are created before it, and the others through the private methods here.
+ */
+export class Incarnation {
+  readonly #deps: IncarnationDeps;
+  readonly #waiters = new Waiters();
+  /** For commands to the store that must not overlap. */
+  readonly #serialQueue: SerialQueue = createSerialQueue();
+  readonly #lease: Lease;
+  readonly #scheduler: Scheduler;
+  readonly #settler: Settler;
+  readonly #backoffs: Backoffs;
+  readonly #dueTimer: DueTimer;
+  readonly #prefetch: Prefetch;
+  readonly #sender: Sender;
+  readonly #dueClaims: DueClaims;
+  readonly #replays: Replays;
+  readonly #ownership: Ownership;
+  readonly #poll: Poll;
+  #unwatch: (() => void) | undefined;
 
-  const isIdle = (): boolean =>
-    scheduler.inFlight === 0 &&
-    scheduler.preparing === 0 &&
-    settler.unsettled === 0 &&
-    prefetch.reads === 0 &&
-    !replays.isBusy &&
-    !ownership.isBusy;
-  const beginNothing = (): void => {
-    for (const part of [scheduler, poll, prefetch, due, backoffs, dueClaims, replays, ownership]) {
-      part.close();
+  constructor(deps: IncarnationDeps) {
+    this.#deps = deps;
+    const { clock, settings, report, storeRetry, node, store, transport } = deps;
+    const { log, deliveries, time } = store;
+    const serialQueue = this.#serialQueue;
+    const shared = { clock, settings, report, storeRetry, node, serialQueue, log, deliveries };
+    const isShared = (): boolean => this.#ownership.isShared;
+
+    this.#lease = createLease({
+      ...shared,
+      ownership: store.ownership,
+      regained: () => this.#leaseRegained(),
+      replaced: () => this.#nodeReplaced(),
+      renewed: ({ changed }, shareGrew) => {
+        this.#ownership.refreshMissed(changed);
+        this.#ownership.rebalance();
+        if (shareGrew) this.#ownership.claim();
+      },
+    });
+    this.#scheduler = createScheduler({
+      ...shared,
+      isShared,
+      mayBegin: () => this.#mayBegin(),
+      prepare: (runner) => this.#sender.prepare(runner),
+      isReady: (runner) => this.#sender.isReady(runner),
+      begin: (runner, work, slot) => this.#begin(runner, work, slot),
+      dispatched: () => this.#dispatched(),
+    });
+    this.#settler = createSettler({
+      ...shared,
+      settled: (runner, settlement, settled) => this.#settled(runner, settlement, settled),
+      batchSettled: () => this.#scheduler.dispatch(),
+      abandon: (runner) => this.#ownership.drop(runner),
+    });
+    this.#backoffs = createBackoffs({ ...shared, passed: (runner) => this.#backoffPassed(runner) });
+    const scheduler = this.#scheduler;
+    this.#dueTimer = createDueTimer({ clock, scheduler });
+    this.#prefetch = createPrefetch({ ...shared, scheduler, isShared });
+    const parts = {
+      ...shared,
+      scheduler,
+      lease: this.#lease,
+      settler: this.#settler,
+      backoffs: this.#backoffs,
+      due: this.#dueTimer,
+      prefetch: this.#prefetch,
+    };
+    this.#sender = createSender({
+      ...parts,
+      time,
+      transport,
+      taken: (runner, bodyBytes) => this.#prefetch.taken(runner, bodyBytes),
+    });
+    this.#dueClaims = createDueClaims({
+      ...parts,
+      begin: (runner, row, slot) => this.#sender.beginDue(runner, row, slot),
+      note: (runner, inMs) => this.#dueTimer.note(runner, inMs),
+      exhausted: (runner) => this.#ownership.releaseIfIdle(runner),
+    });
+    this.#replays = createReplays({
+      ...parts,
+      store: store.replays,
+      note: (runner, inMs) => this.#dueTimer.note(runner, inMs),
+      lost: (runner) => this.#ownership.refresh(runner),
+    });
+    const senders = { sender: this.#sender, dueClaims: this.#dueClaims, replays: this.#replays };
+    this.#ownership = createOwnership({ ...parts, ...senders, ownership: store.ownership });
+    this.#poll = createPoll({ ...parts, ...senders, ownership: this.#ownership });
+  }
+
+  /** Begins to receive hints, to claim streams and to send. */
+  open(): void {
+    this.#unwatch = this.#deps.store.watch((hint) => this.#onHint(hint));
+    this.#lease.start();
+    this.#poll.start();
+  }
+
+  /** Begins no more attempts; resolves when those under way are recorded and every stream is released. */
+  async drain(): Promise<void> {
+    this.#beginNoMore();
+    for (const runner of this.#ownership.runners.values()) this.#dueClaims.resume(runner);
+    await this.#waiters.until(() => this.#scheduler.inFlight === 0);
+    await this.#serialQueue(() => this.#settler.settleNow());
+    await this.#ownership.releaseAll();
+  }
+
+  /** Reads the heads of all logs: the store responds again, and hints were lost meanwhile. */
+  recovered(): void {
+    void this.#poll.dropTails();
+  }
+
+  /** Cuts off every attempt. */
+  cutOff(): void {
+    for (const runner of this.#ownership.runners.values()) {
+      runner.state = 'gone';
+      this.#sender.cutOff(runner);
     }
-  };
-
-  return {
-    open: () => {
-      unwatch = deps.store.watch((hint) => onHint(parts, hint));
-      lease.start();
-      poll.start();
-    },
-    drain: async () => {
-      beginNothing();
-      for (const runner of ownership.runners.values()) dueClaims.resume(runner);
-      await waiters.until(() => scheduler.inFlight === 0);
-      await serialQueue(() => settler.settleNow());
-      await ownership.releaseAll();
-    },
-    recovered: () => void poll.dropTails(),
-    cutOff: () => {
-      for (const runner of ownership.runners.values()) {
-        runner.state = 'gone';
-        sender.cutOff(runner);
-      }
-    },
-    close: () => {
-      unwatch?.();
-      beginNothing();
-      lease.close();
-      sender.close();
-      settler.close();
-    },
-    state: () => ({
-      holdsLease: lease.isHeld,
-      streams: ownership.runners.size,
-      inFlight: scheduler.inFlight,
-      inFlightBytes: scheduler.inFlightBytes,
-      unsettled: settler.unsettled,
-      waiting: scheduler.waiting,
-      behind: countBehind(ownership.runners.values()),
-      queuedBytes: prefetch.queuedBytes,
-      tailBytes: ownership.tails.values().reduce((total, { bytes }) => total + bytes, 0),
-      storeFails: deps.storeRetry.isRetrying,
-    }),
-    backlogs: () => ownership.runners.values().filter(isEnabled).map(backlogOf),
-    idle: () => waiters.until(isIdle),
-  };
-}
-
-/** What a dispatcher consists of; each part knows of the others what it was handed. */
-interface Parts {
-  readonly serialQueue: SerialQueue;
-  readonly scheduler: Scheduler;
-  readonly settler: Settler;
-  readonly due: DueTimer;
-  readonly prefetch: Prefetch;
-  readonly backoffs: Backoffs;
-  readonly sender: Sender;
-  readonly dueClaims: DueClaims;
-  readonly replays: Replays;
-  readonly ownership: Ownership;
-  readonly poll: Poll;
-  readonly lease: Lease;
-}
-
-function createParts(deps: IncarnationDeps, pumped: () => void): Parts {
-  const { clock, settings, report, storeRetry, node, transport } = deps;
-  const { log, deliveries, replays: stored, ownership: owners, time } = deps.store;
-  const serialQueue = createSerialQueue();
-  const shared = { clock, settings, report, storeRetry, node, serialQueue, log, deliveries };
-
-  const lease = createLease({
-    ...shared,
-    ownership: owners,
-    regained: () => {
-      ownership.refreshAll();
-      ownership.claim();
-    },
-    replaced: () => report({ kind: 'unexpected', error: new Error(replacedText(node)) }),
-    renewed: ({ changed }, grew) => {
-      ownership.refreshMissed(changed);
-      ownership.rebalance();
-      if (grew) ownership.claim();
-    },
-  });
-  const isShared = (): boolean => ownership.isShared;
-  const scheduler = schedulerOf(deps, { isShared, parts: () => parts, dispatched: pumped });
-  const settler = createSettler({
-    ...shared,
-    settled: (runner, settlement, settled) => settle(runner, settlement, settled, parts, report),
-    batchSettled: () => scheduler.dispatch(),
-    abandon: (runner) => ownership.drop(runner),
-  });
-  const due = createDueTimer({ clock, scheduler });
-  const prefetch = createPrefetch({ ...shared, scheduler, isShared });
-  const taken = (runner: Runner, bytes: number): void => prefetch.taken(runner, bytes);
-  const backoffs = backoffsOf(deps, () => parts);
-  const around = { settler, prefetch, scheduler, backoffs };
-  const sender = createSender({ ...shared, ...around, time, transport, taken });
-  const dueClaims = createDueClaims({
-    ...shared,
-    settler,
-    scheduler,
-    lease,
-    begin: (runner, row, slot) => sender.beginDue(runner, row, slot),
-    note: (runner, inMs) => due.note(runner, inMs),
-    exhausted: (runner) => ownership.releaseIfIdle(runner),
-  });
-  const replays = createReplays({
-    ...shared,
-    store: stored,
-    scheduler,
-    note: (runner, inMs) => due.note(runner, inMs),
-    lost: (runner) => ownership.refresh(runner),
-  });
-  const others = { ...around, due, dueClaims, replays, sender, lease };
-  const ownership = createOwnership({ ...shared, ...others, ownership: owners });
-  const poll = createPoll({ ...shared, ownership, prefetch, due, replays });
-  const parts = {
-    serialQueue,
-    scheduler,
-    settler,
-    due,
-    prefetch,
-    backoffs,
-    sender,
-    dueClaims,
-    replays,
-    ownership,
-    poll,
-    lease,
-  };
-  return parts;
-}
-
-/** The parts that it calls are made after it. */
-function schedulerOf(
-  { settings, clock }: IncarnationDeps,
-  around: {
-    readonly isShared: () => boolean;
-    readonly parts: () => Parts;
-    readonly dispatched: () => void;
-  },
-): Scheduler {
-  const { isShared, parts, dispatched } = around;
-  /** Results may wait for the store in the number that may be under way, and no more. */
-  const unsettledMax = settings.settleMax + settings.concurrency;
-  return createScheduler({
-    clock,
-    settings,
-    isShared,
-    dispatched: () => {
-      parts().replays.pump();
-      dispatched();
-    },
-    mayBegin: () => parts().lease.isHeld && parts().settler.unsettled < unsettledMax,
-    prepare: (runner) => parts().sender.prepare(runner),
-    isReady: (runner) => parts().sender.isReady(runner),
-    begin: (runner, work, slot) => {
-      if (work === 'fresh') parts().sender.beginFresh(runner, slot);
-      else parts().dueClaims.grant(runner, slot);
-    },
-  });
-}
-
-function backoffsOf({ clock, settings }: IncarnationDeps, parts: () => Parts): Backoffs {
-  return createBackoffs({
-    clock,
-    settings,
-    passed: (runner) => {
-      const { scheduler, replays } = parts();
-      scheduler.enqueue(runner);
-      replays.enqueue(runner);
-      scheduler.dispatch();
-    },
-  });
-}
-
-const replacedText = ({ id }: Node): string =>
-  `Another process has joined as "${id}", so this one delivers nothing any more: ` +
-  'processes that share a store need names of their own.';
-
-/** A runner's part of a batch is in the store, or the stream is not this node's any more. */
-function settle(
-  runner: Runner,
-  { outcomes, cursor }: Settlement,
-  settled: SettledStream,
-  { ownership, due, replays, scheduler }: Parts,
-  report: DispatcherDeps['report'],
-): void {
-  const { tenant, id: stream } = runner;
-  // The store may know of a change before which it has to stay, or of a later run.
-  const durable = Math.min(cursor, settled.cursor);
-  runner.settled(outcomes.length, sum(outcomes.map(rowsAdded)), durable);
-  runner.replayPending -= outcomes.filter(({ kind }) => kind === 'replay').length;
-  for (const outcome of outcomes) {
-    if (outcome.result === 'retry') due.note(runner, outcome.delayMs);
   }
-  if (settled.disabled !== undefined) {
-    const { reason, ...health } = settled.disabled;
-    report({ kind: 'stream_disabled', tenant, stream, health, reason });
+
+  /** Stops everything at once, without another command to the store. */
+  close(): void {
+    this.#unwatch?.();
+    this.#beginNoMore();
+    this.#lease.close();
+    this.#sender.close();
+    this.#settler.close();
   }
-  // The version of a stream that is lost is none.
-  if (settled.version !== runner.stream.version) ownership.refresh(runner);
-  scheduler.enqueue(runner);
-  replays.enqueue(runner);
-  ownership.releaseIfIdle(runner);
-}
 
-function onHint({ ownership, prefetch, scheduler, poll }: Parts, hint: Hint): void {
-  if (hint.kind === 'stream') ownership.changed(hint);
-  if (hint.kind === 'free' || hint.kind === 'missed') ownership.claim();
-  if (hint.kind === 'missed') void poll.dropTails();
-  if (hint.kind !== 'appended' && hint.kind !== 'head') return;
-  const { tenant } = hint;
-  const tail = ownership.tails.get(tenant);
-  if (tail === undefined) return ownership.refreshTails(tenant);
-  if (hint.kind === 'head') return prefetch.reached(tenant, tail, hint.head);
-  prefetch.appended(tenant, tail, hint.events);
-  scheduler.dispatch();
-}
+  state(): DispatcherState {
+    const { runners, tails } = this.#ownership;
+    return {
+      holdsLease: this.#lease.isHeld,
+      streams: runners.size,
+      inFlight: this.#scheduler.inFlight,
+      inFlightBytes: this.#scheduler.inFlightBytes,
+      unsettled: this.#settler.unsettled,
+      waiting: this.#scheduler.waiting,
+      behind: countBehind(runners.values()),
+      queuedBytes: this.#prefetch.queuedBytes,
+      tailBytes: tails.values().reduce((total, { bytes }) => total + bytes, 0),
+      storeFails: this.#deps.storeRetry.isRetrying,
+    };
+  }
 
-interface Waiters {
-  /** Something may be over. */
-  readonly notice: () => void;
-  readonly until: (isOver: () => boolean) => Promise<void>;
-}
+  /** The backlog of each enabled stream. */
+  backlogs(): Iterable<Backlog> {
+    const runners = this.#ownership.runners.values();
+    return runners.filter(({ enabled }) => enabled).map(backlogOf);
+  }
 
-function createWaiters(): Waiters {
-  let waiting: { isOver: () => boolean; resolve: () => void }[] = [];
-  return {
-    notice: () => {
-      if (waiting.length === 0) return;
-      const over = waiting.filter(({ isOver }) => isOver());
-      waiting = waiting.filter((waiter) => !over.includes(waiter));
-      for (const { resolve } of over) resolve();
-    },
-    until: (isOver) =>
-      new Promise((resolve) => {
-        if (isOver()) resolve();
-        else waiting.push({ isOver, resolve });
-      }),
-  };
-}
+  /** Resolves when there is nothing to do now. */
+  idle(): Promise<void> {
+    return this.#waiters.until(() => this.#isIdle());
+  }
 
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
-}
+  #isIdle(): boolean {
+    return (
+      this.#scheduler.inFlight === 0 &&
+      this.#scheduler.preparing === 0 &&
+      this.#settler.unsettled === 0 &&
+      this.#prefetch.reads === 0 &&
+      !this.#replays.isBusy &&
+      !this.#ownership.isBusy
+    );
+  }
 
-const isEnabled = ({ enabled }: Runner): boolean => enabled;
+  #beginNoMore(): void {
+    this.#scheduler.close();
+    this.#poll.close();
+    this.#prefetch.close();
+    this.#dueTimer.close();
+    this.#backoffs.close();
+    this.#dueClaims.close();
+    this.#replays.close();
+    this.#ownership.close();
+  }
+
+  // What one part reports and others act on
+
+  #onHint(hint: Hint): void {
+    const ownership = this.#ownership;
+    if (hint.kind === 'stream') ownership.changed(hint);
+    if (hint.kind === 'free' || hint.kind === 'missed') ownership.claim();
+    if (hint.kind === 'missed') void this.#poll.dropTails();
+    if (hint.kind !== 'appended' && hint.kind !== 'head') return;
+    const { tenant } = hint;
+    const tail = ownership.tails.get(tenant);
+    if (tail === undefined) return ownership.refreshTails(tenant);
+    if (hint.kind === 'head') return this.#prefetch.reached(tenant, tail, hint.head);
+    this.#prefetch.appended(tenant, tail, hint.events);
+    this.#scheduler.dispatch();
+  }
+
+  #leaseRegained(): void {
+    this.#ownership.refreshAll();
+    this.#ownership.claim();
+  }
+
+  #nodeReplaced(): void {
+    const { node, report } = this.#deps;
+    const text =
+      `Another process has joined as "${node.id}", so this one delivers nothing any more: ` +
+      'processes that share a store need names of their own.';
+    report({ kind: 'unexpected', error: new Error(text) });
+  }
+
+  /** As many results may wait for the store as attempts may be under way, and no more. */
+  #mayBegin(): boolean {
+    const { settleMax, concurrency } = this.#deps.settings;
+    return this.#lease.isHeld && this.#settler.unsettled < settleMax + concurrency;
+  }
+
+  #begin(runner: Runner, work: Work, slot: Slot): void {
+    if (work === 'fresh') this.#sender.beginFresh(runner, slot);
+    else this.#dueClaims.grant(runner, slot);
+  }
+
+  #dispatched(): void {
+    this.#replays.pump();
+    this.#waiters.check();
+  }
+
+  #backoffPassed(runner: Runner): void {
+    this.#scheduler.enqueue(runner);
+    this.#replays.enqueue(runner);
+    this.#scheduler.dispatch();
+  }
+
+  /** A runner's part of a batch is in the store, or the stream is not this node's any more. */
+  #settled(runner: Runner, { outcomes, cursor }: Settlement, settled: SettledStream): void {
+    const { tenant, id: stream } = runner;
+    // The store does not raise the cursor over a change that this node has not read, nor of a later run.
+    const durable = Math.min(cursor, settled.cursor);
+    const rows = outcomes.reduce((sum, outcome) => sum + rowsAdded(outcome), 0);
+    runner.settled(outcomes.length, rows, durable);
+    for (const outcome of outcomes) {
+      if (outcome.kind === 'replay') runner.replayPending -= 1;
+      if (outcome.result === 'retry') this.#dueTimer.note(runner, outcome.delayMs);
+    }
+    if (settled.disabled !== undefined) {
+      const { reason, ...health } = settled.disabled;
+      this.#deps.report({ kind: 'stream_disabled', tenant, stream, health, reason });
+    }
+    // Also when the stream is lost: its version is 0 then.
+    if (settled.version !== runner.stream.version) this.#ownership.refresh(runner);
+    this.#scheduler.enqueue(runner);
+    this.#replays.enqueue(runner);
+    this.#ownership.releaseIfIdle(runner);
+  }
+}
 
 function countBehind(runners: Iterable<Runner>): number {
   let behind = 0;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
+import { streamKeyOf } from '../core/stream-key.ts';
 import type { LogStore } from '../store/port/log.ts';
 import type { OwnedStream, OwnershipStore } from '../store/port/ownership.ts';
 import type { Node, StreamRef } from '../core/types.ts';
@@ -137,7 +138,7 @@ class StreamOwnership implements Ownership {
   }
 
   changed({ tenant, stream }: StreamRef): void {
-    const key = keyOf(tenant, stream);
+    const key = streamKeyOf({ tenant, stream });
     const runner = this.runners.get(key);
     if (runner !== undefined) return this.refresh(runner);
     this.#announced.add(key);
@@ -147,7 +148,7 @@ class StreamOwnership implements Ownership {
 
   refreshMissed(refs: readonly StreamRef[]): void {
     for (const ref of refs) {
-      const runner = this.runners.get(keyOf(ref.tenant, ref.stream));
+      const runner = this.runners.get(streamKeyOf(ref));
       // What is stale is being read; a further announcement would make the answer out of date.
       if (runner?.state === 'active') this.refresh(runner);
     }
@@ -248,7 +249,7 @@ class StreamOwnership implements Ownership {
     const { tenant, id: stream } = owned.stream;
     const tail = this.tails.get(tenant);
     assert(tail !== undefined, 'the tail of a tenant is opened before its first stream');
-    const key = keyOf(tenant, stream);
+    const key = streamKeyOf({ tenant, stream });
     const former = this.runners.get(key);
     if (former !== undefined) this.drop(former);
     const runner = new Runner(owned, tail);
@@ -401,6 +402,6 @@ function yieldToEventLoop(clock: Clock): Promise<void> {
   });
 }
 
-const keyOf = (tenant: number, stream: string): string => `${tenant} ${stream}`;
-const keyOfRunner = ({ tenant, id }: Runner): string => keyOf(tenant, id);
-const keyOfOwned = ({ stream }: OwnedStream): string => keyOf(stream.tenant, stream.id);
+const keyOfRunner = ({ tenant, id }: Runner): string => streamKeyOf({ tenant, stream: id });
+const keyOfOwned = ({ stream: { tenant, id } }: OwnedStream): string =>
+  streamKeyOf({ tenant, stream: id });

@@ -91,13 +91,13 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'attempts that begin without a lease',
     file: 'delivery/incarnation.ts',
-    before: 'mayBegin: () => parts().lease.isHeld && parts().settler.unsettled < unsettledMax,',
-    after: 'mayBegin: () => parts().settler.unsettled < unsettledMax,',
+    before: 'return this.#lease.isHeld && this.#settler.unsettled < settleMax + concurrency;',
+    after: 'return this.#settler.unsettled < settleMax + concurrency;',
   },
   {
     name: 'a lease regained without looking who owns the streams',
     file: 'delivery/incarnation.ts',
-    before: 'ownership.refreshAll();',
+    before: 'this.#ownership.refreshAll();',
     after: '',
   },
   {
@@ -237,8 +237,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'attempts that go on while no result can be recorded',
     file: 'delivery/incarnation.ts',
-    before: 'mayBegin: () => parts().lease.isHeld && parts().settler.unsettled < unsettledMax,',
-    after: 'mayBegin: () => parts().lease.isHeld,',
+    before: 'return this.#lease.isHeld && this.#settler.unsettled < settleMax + concurrency;',
+    after: 'return this.#lease.isHeld && settleMax + concurrency > 0;',
   },
   {
     name: 'a window without a bound',
@@ -287,7 +287,7 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'events that are found by polling only',
     file: 'delivery/incarnation.ts',
-    before: 'prefetch.appended(tenant, tail, hint.events);',
+    before: 'this.#prefetch.appended(tenant, tail, hint.events);',
     after: '',
   },
   {

@@ -1,3 +1,4 @@
+import { streamKeyOf } from '../../core/stream-key.ts';
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind, Offset } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
@@ -5,7 +6,7 @@ import { chooseDue } from '../rules/due.ts';
 import type { DueRows, DueRequest, DueRules } from '../port/deliveries.ts';
 import { numbers, type Queries } from './database.ts';
 import { type BodyPlace, withBodies } from './kept.ts';
-import { keyOf, lockRuns, type Run } from './runs.ts';
+import { lockRuns, type Run } from './runs.ts';
 import { storeNow } from './time.ts';
 
 /** Takes the rows of many streams that are due; see {@link DeliveryStore.claimDue}. */
@@ -15,11 +16,13 @@ export async function claimDue(
   rules: DueRules,
 ): Promise<DueRows[]> {
   const [runs, now] = await Promise.all([lockRuns(tx, requests), storeNow(tx)]);
-  const answered = requests.filter((request) => isAnswered(runs.get(keyOf(request)), request));
+  const answered = requests.filter((request) =>
+    isAnswered(runs.get(streamKeyOf(request)), request),
+  );
   const rows = await dueRows(tx, answered, now + rules.longestWaitMs);
-  const rowsByStream = Map.groupBy(rows, keyOf);
+  const rowsByStream = Map.groupBy(rows, streamKeyOf);
   const answers = requests.map((request) => {
-    const own = rowsByStream.get(keyOf(request)) ?? [];
+    const own = rowsByStream.get(streamKeyOf(request)) ?? [];
     return { request, ...chooseDue(own, request.take, now, rules) };
   });
   await park(

@@ -1,3 +1,4 @@
+import { streamKeyOf } from '../../core/stream-key.ts';
 import type { Millis } from '../../core/clock.ts';
 import type { Offset, Subscription, StreamRef } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
@@ -23,7 +24,7 @@ import { horizonOf } from './horizon.ts';
 import type { StoreIdentity } from './identity.ts';
 import { daysMax, type Stretch, stretchOf } from './log-days.ts';
 import { tipOf } from './log.ts';
-import { keyOf, lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.ts';
+import { lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.ts';
 import type { BatchState } from '../rules/settlement.ts';
 import { storeNow } from './time.ts';
 
@@ -123,7 +124,7 @@ async function cancel(
 
 async function materialize(tx: Queries, request: MaterializeRequest): Promise<MaterializeResult> {
   const [runs, now] = await Promise.all([lockRuns(tx, [request]), storeNow(tx)]);
-  const run = runs.get(keyOf(request));
+  const run = runs.get(streamKeyOf(request));
   if (run === undefined || run.owner === null || run.epoch !== request.epoch) return lostStream;
   const [raised = 0] = await raiseCursors(tx, runs, [request]);
   const nothing: MaterializeResult = {

@@ -1,3 +1,4 @@
+import { streamKeyOf } from '../../core/stream-key.ts';
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryKind, DeliveryState, Offset, StreamRef } from '../../core/types.ts';
 import type { Settlement } from '../port/settlement.ts';
@@ -5,7 +6,6 @@ import type { DeliveryRow } from '../rules/settlement.ts';
 import { numbers, type Queries } from './database.ts';
 import type { Days } from './day-ranges.ts';
 import { dayMs } from './partitions.ts';
-import { keyOf } from './runs.ts';
 
 /** A row of `deliveries` while a batch is recorded: as it was, and as it will be. */
 export interface Row extends StreamRef {
@@ -56,7 +56,7 @@ function rowOf(columns: RowColumns): Row {
   };
 }
 
-/** Rows by event id, of each stream by {@link keyOf}. */
+/** Rows by event id, of each stream by {@link streamKeyOf}. */
 export type RowsByStream = ReadonlyMap<string, ReadonlyMap<string, Row>>;
 
 /** The rows that the outcomes have; a first attempt that went well has none. */
@@ -83,7 +83,7 @@ export async function readRows(
 function byStream(rows: readonly Row[]): RowsByStream {
   const found = new Map<string, Map<string, Row>>();
   for (const row of rows) {
-    const key = keyOf(row);
+    const key = streamKeyOf(row);
     const ofStream = found.get(key) ?? new Map<string, Row>();
     found.set(key, ofStream.set(row.eventId, row));
   }

@@ -1,3 +1,4 @@
+import { streamKeyOf } from '../../core/stream-key.ts';
 import { firstChangeFrom } from '../../core/subscription.ts';
 import type { Offset, Subscription, StreamRef } from '../../core/types.ts';
 import type { CursorRaise } from '../port/ownership.ts';
@@ -12,7 +13,7 @@ export interface Run extends AnyRun {
 
 /**
  * Locks the runs of these streams until the transaction ends, and answers them as they are then, by
- * {@link keyOf}. Always in the same order, so that two who need several never wait for each other.
+ * {@link streamKeyOf}. Always in the same order, so that two who need several never wait for each other.
  */
 export async function lockRuns(
   tx: Queries,
@@ -32,7 +33,7 @@ export async function lockRuns(
       from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
       where (r.tenant, r.stream) in (select * from unnest(${tenants}::int[], ${streams}::text[]))`,
   ]);
-  return new Map(rows.map((row) => [keyOf(row), runOf(row)]));
+  return new Map(rows.map((row) => [streamKeyOf(row), runOf(row)]));
 }
 
 /** The same for one stream; `undefined` when there is no such stream. */
@@ -42,10 +43,8 @@ export async function lockRun(
   stream: string,
 ): Promise<Run | undefined> {
   const runs = await lockRuns(tx, [{ tenant, stream }]);
-  return runs.get(keyOf({ tenant, stream }));
+  return runs.get(streamKeyOf({ tenant, stream }));
 }
-
-export const keyOf = ({ tenant, stream }: StreamRef): string => `${tenant} ${stream}`;
 
 /** Writes what settling, disabling, enabling and claiming change of runs that are locked. */
 export async function writeRuns(tx: Queries, runs: readonly Run[]): Promise<void> {
@@ -80,7 +79,7 @@ export async function raiseCursors(
   cursors: readonly CursorRaise[],
 ): Promise<Offset[]> {
   const raised = cursors.map((request) => {
-    const run = runs.get(keyOf(request));
+    const run = runs.get(streamKeyOf(request));
     const isTheirs = run?.epoch === request.epoch && run.run === request.run && run.owner !== null;
     if (run === undefined || !isTheirs) return undefined;
     const cursor = Math.min(request.cursor, cursorMax(run, request.version));
@@ -88,7 +87,7 @@ export async function raiseCursors(
   });
   await writeRuns(
     tx,
-    raised.flatMap((run) => (run === undefined || run === runs.get(keyOf(run)) ? [] : [run])),
+    raised.flatMap((run) => (run === undefined || run === runs.get(streamKeyOf(run)) ? [] : [run])),
   );
   return raised.map((run) => run?.cursor ?? 0);
 }

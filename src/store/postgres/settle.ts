@@ -1,3 +1,4 @@
+import { streamKeyOf } from '../../core/stream-key.ts';
 import type { Millis } from '../../core/clock.ts';
 import type { HealthLimits, Node } from '../../core/types.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
@@ -11,7 +12,7 @@ import type { StoreIdentity } from './identity.ts';
 import { isPresent } from './nodes.ts';
 import { addProgress } from './replays.ts';
 import { readRows, removeRows, type RowsByStream, writeRows } from './rows.ts';
-import { cursorMax, keyOf, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
+import { cursorMax, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
 import { addStats } from './stats.ts';
 import { storeNow } from './time.ts';
 
@@ -63,7 +64,13 @@ async function settle(
       settled.push(lost);
       continue;
     }
-    const writes = await recordOutcomes(tx, run, settlement, batch.rows.get(keyOf(run)), batch);
+    const writes = await recordOutcomes(
+      tx,
+      run,
+      settlement,
+      batch.rows.get(streamKeyOf(run)),
+      batch,
+    );
     const after = runAfter(writes, settlement, cursorMax(run, settlement.version));
     if (after !== run) changed.push(after);
     all.push(writes);
@@ -86,7 +93,7 @@ function ownedRun(
   node: Node,
   settlement: Settlement,
 ): Run | undefined {
-  const run = runs.get(keyOf(settlement));
+  const run = runs.get(streamKeyOf(settlement));
   return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;
 }
 
