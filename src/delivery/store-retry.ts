@@ -1,45 +1,45 @@
+import { backoffMs } from '../core/backoff.ts';
 import type { Clock, Timer } from '../core/clock.ts';
 import { StoreContentRefused, StoreReplaced, StoreUnavailable } from '../core/errors.ts';
 import type { DeliveryReport } from './report.ts';
 
-const firstWaitMs = 50;
-const longestWaitMs = 2000;
+const backoff = { firstMs: 50, maxMs: 2000 };
 
-/** Commands to a store that may be away for a while. */
+/** Runs commands to a store that may be unavailable for a while. */
 export interface StoreRetry {
   /**
-   * Does `work` again and again, with growing pauses, until it goes through. Throws
-   * `StoreContentRefused` only; that no repetition can help.
+   * Runs a command until it succeeds, with growing waits after failures. Rejects with
+   * `StoreContentRefused` only, as repeating cannot help then.
    */
-  run<T>(work: () => Promise<T>): Promise<T>;
-  /** Whether some work has failed and has not gone through since. */
+  run<T>(command: () => Promise<T>): Promise<T>;
+  /** Whether some command has failed and has not succeeded since. */
   readonly isRetrying: boolean;
-  /** Abandons all work under way, which never settles. Later work starts afresh. */
+  /** Abandons all pending commands, which never settle. */
   reset(): void;
-  /** The store is asked nothing any more; what is asked or repeated now never answers. */
+  /** Stops issuing commands; pending calls, and later ones, never settle. */
   close(): void;
 }
 
-/** One for each that waits: a promise remembers who waits for it. */
+/** Creates a promise per waiter: a shared one would keep every waiter in memory. */
 const never = (): Promise<never> => new Promise(() => undefined);
 
 interface StoreRetryDeps {
   readonly clock: Clock;
   readonly report: (event: DeliveryReport) => void;
-  /** The store answers again after an outage: hints may have been lost. */
+  /** The store responds again after an outage: hints may have been lost. */
   readonly recovered: () => void;
-  /** Some work was refused with `StoreReplaced`: it is abandoned. */
+  /** A command was refused with `StoreReplaced`: it is abandoned. */
   readonly replaced: () => void;
 }
 
 export function createStoreRetry(deps: StoreRetryDeps): StoreRetry {
   const timers = new Set<Timer>();
   const outage = createOutage(deps);
-  /** Raised by each reset: work of an earlier term is abandoned. */
+  /** Raised by each reset: commands of an earlier term are abandoned. */
   let term = 0;
   let closed = false;
 
-  const pause = (ms: number): Promise<void> =>
+  const wait = (ms: number): Promise<void> =>
     new Promise((resolve) => {
       if (closed) return;
       const timer = deps.clock.after(ms, () => {
@@ -54,34 +54,35 @@ export function createStoreRetry(deps: StoreRetryDeps): StoreRetry {
   };
 
   return {
-    run: async (work) => {
-      const begun = term;
+    run: async (command) => {
+      const begunIn = term;
       for (let failures = 0; ; failures += 1) {
         if (closed) await never();
         try {
-          const answer = await work();
-          if (term !== begun) return await never();
-          outage.goesThrough(failures);
-          return answer;
+          const result = await command();
+          if (term !== begunIn) return await never();
+          outage.succeeded(failures);
+          return result;
         } catch (error) {
           if (error instanceof StoreReplaced) {
-            if (term === begun) deps.replaced();
-            // Nothing was reset for work that is left from an incarnation before: the store responds.
-            if (term === begun) outage.goesThrough(failures);
+            if (term === begunIn) deps.replaced();
+            // Still the same term when there was nothing to reset: the command is from an earlier
+            // incarnation, and the store responds.
+            if (term === begunIn) outage.succeeded(failures);
             return never();
           }
-          if (term !== begun) return never();
+          if (term !== begunIn) return never();
           if (error instanceof StoreContentRefused) {
-            outage.goesThrough(failures);
+            outage.succeeded(failures);
             throw error;
           }
-          outage.fails(error, failures);
-          await pause(Math.min(firstWaitMs * 2 ** failures, longestWaitMs));
+          outage.failed(error, failures);
+          await wait(backoffMs(failures + 1, backoff));
         }
       }
     },
     get isRetrying() {
-      return outage.isTried;
+      return outage.isRetrying;
     },
     reset: () => {
       term += 1;
@@ -95,32 +96,34 @@ export function createStoreRetry(deps: StoreRetryDeps): StoreRetry {
   };
 }
 
-/** Counts the work that fails: an outage is reported once, however much fails in it, as is its end. */
+/** Reports an outage once, however many commands fail in it, and its end. */
 interface Outage {
-  readonly isTried: boolean;
-  /** Some work failed; `failures` before this one. */
-  fails(error: unknown, failures: number): void;
-  goesThrough(failures: number): void;
-  /** What has failed is abandoned. */
+  readonly isRetrying: boolean;
+  /** A command failed that had failed `failures` times before. */
+  failed(error: unknown, failures: number): void;
+  /** A command succeeded that had failed `failures` times before. */
+  succeeded(failures: number): void;
+  /** All failing commands are abandoned. */
   reset(): void;
 }
 
 function createOutage({ report, recovered }: StoreRetryDeps): Outage {
+  /** Commands that have failed and not succeeded since. */
   let failing = 0;
   let isReported = false;
   return {
-    get isTried() {
+    get isRetrying() {
       return failing > 0;
     },
-    fails: (error, failures) => {
+    failed: (error, failures) => {
       if (failures === 0) failing += 1;
       if (!(error instanceof StoreUnavailable)) return report({ kind: 'unexpected', error });
       if (!isReported) report({ kind: 'store_unavailable', error });
       isReported = true;
     },
-    goesThrough: (failures) => {
+    succeeded: (failures) => {
       if (failures > 0) failing -= 1;
-      // After a reset the outage is over with the first work that goes through.
+      // After a reset the outage is over with the first command that succeeds.
       else if (!isReported) return;
       if (failing > 0) return;
       if (isReported) report({ kind: 'store_recovered' });
