@@ -1,23 +1,23 @@
 import type { Millis } from '../core/clock.ts';
 import type { Runner } from './runner.ts';
 
-/** What is before a stream, as its node knows it. */
+/** What a stream has yet to deliver, as far as its node knows. */
 export interface Backlog {
   readonly tenantName: string;
   readonly stream: string;
   /** Events of the log, of every type, that its cursor has not passed. */
   readonly events: number;
   /**
-   * When the oldest of them was accepted that the stream wants. Where it is yet to be read from the
-   * store, the oldest event in memory stands for it, which was accepted no earlier; `undefined`
-   * when there is none, and when the cursor has passed everything.
+   * When the oldest matching one of them was accepted. While that is yet to be read from the store,
+   * the oldest event in memory is taken, which was accepted no earlier. `undefined` when none is in
+   * memory, and when the cursor is at the head.
    */
   readonly oldestAt: Millis | undefined;
-  /** First and test deliveries that wait for a retry, or whose attempt takes long. */
+  /** First and test deliveries that wait for a retry, or whose attempt is parked. */
   readonly retries: number;
 }
 
-/** Works out the backlog of a runner; costs the same however long that is. */
+/** Returns the backlog of a runner, in constant time. */
 export function backlogOf(runner: Runner): Backlog {
   const { tenantName, id: stream, tail, queue, window } = runner;
   const cursor = runner.cursor();

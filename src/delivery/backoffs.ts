@@ -2,31 +2,31 @@ import type { Clock, Timer } from '../core/clock.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 
-/** Pauses of streams whose receivers do not respond: nothing of such a stream begins meanwhile. */
+/** Pauses of streams whose receivers do not respond: no attempt of such a stream begins meanwhile. */
 export interface Backoffs {
   /** Begins a pause, unless the runner has one or is gone. */
   begin(runner: Runner): void;
-  /** Ends the pause of the runner, if it has one; the caller lets it go on. */
+  /** Ends the pause of the runner, if it has one; the caller enqueues it. */
   end(runner: Runner): void;
-  /** Cancels all timers; nobody goes on by them any more. */
+  /** Cancels all timers. */
   close(): void;
 }
 
 /**
- * An attempt that is refused, or whose name cannot be resolved, ends within microseconds. Without a
- * pause a stream with a backlog would fail thousands of them in a second, and their results would
- * leave the process no time for anything else. The more streams of a tenant pause, the longer they
- * do: else a hundred of them would come to the same.
+ * Creates the pauses. An attempt that is refused, or whose name cannot be resolved, ends within
+ * microseconds: without a pause a stream with a backlog would fail thousands of attempts a second,
+ * and recording them would take all of the process's time. The more streams of a tenant pause, the
+ * longer the pauses are, so that their attempts per second stay bounded in total.
  */
 export function createBackoffs(deps: {
   readonly clock: Pick<Clock, 'after'>;
   readonly settings: BackoffSettings;
-  /** The pause has passed: the runner may go on. */
+  /** The pause is over: the runner may send again. */
   readonly passed: (runner: Runner) => void;
 }): Backoffs {
   const { clock, settings, passed } = deps;
   const timers = new Map<Runner, Timer>();
-  /** How many streams of each tenant pause; a tenant without any is absent. */
+  /** Number of pausing streams of each tenant that has any. */
   const pausing = new Map<number, number>();
 
   const count = (tenant: number, change: 1 | -1): number => {
@@ -47,7 +47,7 @@ export function createBackoffs(deps: {
       if (runner.isBackingOff || runner.state === 'gone') return;
       runner.isBackingOff = true;
       const streams = count(runner.tenant, 1);
-      const timer = clock.after(backoffMs(streams, settings), () => {
+      const timer = clock.after(pauseMs(streams, settings), () => {
         end(runner);
         passed(runner);
       });
@@ -62,10 +62,11 @@ export function createBackoffs(deps: {
 }
 
 /**
- * As many attempts as there are few slots follow each pause. None is longer than an attempt that hangs,
- * so that thousands of streams do not wait for minutes once their receiver is back.
+ * Returns how long to pause while so many streams of the tenant do; up to `slowSlots` attempts follow
+ * each pause. No pause is longer than the timeout of an attempt, so that thousands of streams do not
+ * wait for minutes once their receiver is available again.
  */
-function backoffMs(streams: number, settings: BackoffSettings): number {
+function pauseMs(streams: number, settings: BackoffSettings): number {
   const { unansweredBackoffMs, unansweredPerSecond, slowSlots, attemptTimeoutMs } = settings;
   const sharedMs = (streams * slowSlots * 1000) / unansweredPerSecond;
   return Math.max(unansweredBackoffMs, Math.min(sharedMs, attemptTimeoutMs));

@@ -4,21 +4,22 @@ import { createStoreRetry, type StoreRetry } from './store-retry.ts';
 import { type DispatcherDeps, type DispatcherState, Incarnation } from './incarnation.ts';
 
 /**
- * Delivers events of the log to webhooks, on one node. When the store turns out to have been replaced
- * (by a fail-over or a restore), it drops everything it knows of it and joins again.
+ * Delivers events of the log to webhooks, on one node. When the store was replaced (by a fail-over or a
+ * restore), it drops its memory of it and joins again.
  */
 export interface Dispatcher {
   /**
-   * Owns streams and works for them until `signal` aborts; then lets attempts under way end,
-   * records them and gives its streams up. Resolves in the end, whatever the store does meanwhile.
+   * Claims streams and sends their events until `signal` aborts; then waits for the attempts under
+   * way, records them and releases its streams. Resolves within a bounded time, even when the store
+   * does not respond.
    */
   run(signal: AbortSignal): Promise<void>;
-  /** Ends at once, as a crash does: attempts are cut off and nothing is recorded any more. */
+  /** Ends at once, as a crash does: cuts off all attempts and records nothing more. */
   kill(): void;
   state(): DispatcherState;
-  /** What is before each enabled stream that this node works for; each is worked out as it is read. */
+  /** The backlog of each enabled stream of this node, computed while it is iterated. */
   backlogs(): Iterable<Backlog>;
-  /** Resolves when there is nothing to do now; what is due later does not count. */
+  /** Resolves when there is nothing to do now; rows that are due later do not count. */
   idle(): Promise<void>;
 }
 
@@ -41,8 +42,8 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
 }
 
 /**
- * Works as one incarnation of the node after another: each time the store turns out to have been
- * replaced, the present incarnation ends as in a crash and the next one joins.
+ * Runs one incarnation of the node after another: each time the store was replaced, the present one
+ * ends as in a crash and the next one joins.
  */
 class NodeDispatcher implements Dispatcher {
   readonly #deps: DispatcherDeps;
@@ -50,7 +51,7 @@ class NodeDispatcher implements Dispatcher {
   readonly #killed = Promise.withResolvers<void>();
   /** Absent while the node joins. */
   #incarnation: Incarnation | undefined;
-  /** Resolves when the present incarnation has begun to work. */
+  /** Resolves when the present incarnation is open. */
   #opened = Promise.withResolvers<void>();
   /** Resolves when the present incarnation has ended because the store was replaced. */
   #replaced = Promise.withResolvers<void>();
@@ -67,7 +68,7 @@ class NodeDispatcher implements Dispatcher {
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock, settings, store } = this.#deps;
-    /** Longer than attempts and their settling take: it is over only for a store that is away. */
+    /** Longer than attempts and their settling take: exceeded only while the store is unavailable. */
     const drainMsMax = settings.attemptTimeoutMs + settings.leaseGraceMs;
     const tooLate = Promise.withResolvers<void>();
     let timer: Timer | undefined;
@@ -118,7 +119,7 @@ class NodeDispatcher implements Dispatcher {
       if (!signal.aborted) incarnation.open();
       this.#opened.resolve();
       await Promise.race([stopped, this.#replaced.promise]);
-      // What was under way when the store was replaced is not recorded: it is sent again.
+      // Attempts under way when the store was replaced are not recorded: they are sent again.
       if (signal.aborted) return Promise.race([incarnation.drain(), this.#replaced.promise]);
     }
   }
@@ -134,7 +135,7 @@ class NodeDispatcher implements Dispatcher {
     return new Incarnation({ ...this.#deps, node, storeRetry });
   }
 
-  /** Ends the present incarnation: it records nothing, and all that it remembers goes with it. */
+  /** Ends the present incarnation; it records nothing more. */
   #leaveStore(): void {
     const former = this.#incarnation;
     // Joining accepts the store as it is.

@@ -1,6 +1,6 @@
 import { Deque } from '../log/deque.ts';
 
-/** The items of one tenant that wait for their turn: untried ones first, then refused ones. */
+/** The waiting items of one tenant: untried ones first, then refused ones. */
 class TenantQueue<T> {
   readonly tenant: number;
   readonly items = new Deque<T>();
@@ -29,21 +29,21 @@ class TenantQueue<T> {
   }
 }
 
-/** What became of an item that was offered. */
+/** The result of an offer. */
 export type Offer =
-  /** It used the turn of its tenant. */
+  /** The item used the turn of its tenant. */
   | 'taken'
-  /** It waits no longer; the next item of the tenant is offered. */
+  /** The item does not wait any more; the next item of the tenant is offered. */
   | 'dropped'
-  /** It may not have what it waits for now. */
+  /** The item cannot be served now. */
   | 'refused';
 
 /**
- * Items of many tenants in turns: round robin over the tenants, and over the items of each, so that
- * a tenant with a thousand streams gets no more turns than one with a single stream.
+ * Round robin over tenants, and over the items of each: a tenant with a thousand streams gets no more
+ * turns than one with a single stream.
  *
- * A refused item is offered again after {@link renew}, in its turn. One call offers few items, so
- * that it costs the same however many wait; {@link isUntried} says whether others are left.
+ * A refused item is offered again after {@link renew}, in its turn. One call offers few items, so its
+ * cost does not depend on how many wait; {@link isUntried} is true while some were not offered.
  */
 export class FairQueue<T> {
   readonly #tenants = new Map<number, TenantQueue<T>>();
@@ -65,27 +65,27 @@ export class FairQueue<T> {
 
   push(tenant: number, item: T): void {
     const queue = this.#tenants.get(tenant) ?? this.#open(tenant);
-    // Behind those that were refused: they are offered again before it.
+    // The refused items of the tenant are offered again before this one.
     this.#untried += queue.refusedIn(this.#term) + 1;
     queue.push(item);
     this.#length += 1;
   }
 
-  /** What was refused may be taken now. */
+  /** Makes refused items eligible again. */
   renew(): void {
     this.#term += 1;
     this.#untried = this.#length;
   }
 
-  /** Offers the next items, so many at most, until one is taken; returns whether one was. */
+  /** Offers up to `itemsMax` items until one is taken; returns whether one was. */
   offerNext(offer: (item: T) => Offer, itemsMax: number): boolean {
     for (let left = itemsMax; left > 0 && this.isUntried; left -= 1) {
       const queue = this.#round.shift();
       if (queue === undefined) return false;
-      const answer = this.#offerOf(queue, offer);
+      const result = this.#offerOf(queue, offer);
       if (queue.items.length === 0) this.#tenants.delete(queue.tenant);
       else this.#round.push(queue);
-      if (answer === 'taken') return true;
+      if (result === 'taken') return true;
     }
     return false;
   }
@@ -110,19 +110,19 @@ export class FairQueue<T> {
     return queue;
   }
 
-  /** The tenant's next item that was not refused and is not dropped, if it has one. */
+  /** Offers the tenant's untried items until one is not dropped. */
   #offerOf(queue: TenantQueue<T>, offer: (item: T) => Offer): Offer {
     while (queue.refusedIn(this.#term) < queue.items.length) {
       const item = queue.items.shift();
       if (item === undefined) break;
       this.#length -= 1;
       this.#untried -= 1;
-      const answer = offer(item);
-      if (answer === 'taken') return answer;
-      if (answer === 'dropped') continue;
+      const result = offer(item);
+      if (result === 'taken') return result;
+      if (result === 'dropped') continue;
       queue.refuse(item, this.#term);
       this.#length += 1;
-      return answer;
+      return result;
     }
     return 'refused';
   }

@@ -253,7 +253,7 @@ export class Incarnation {
     if (hint.kind !== 'appended' && hint.kind !== 'head') return;
     const { tenant } = hint;
     const tail = ownership.tails.get(tenant);
-    if (tail === undefined) return ownership.refreshTails(tenant);
+    if (tail === undefined) return ownership.claimNext(tenant);
     if (hint.kind === 'head') return this.#prefetch.reached(tenant, tail, hint.head);
     this.#prefetch.appended(tenant, tail, hint.events);
     this.#scheduler.dispatch();

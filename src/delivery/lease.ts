@@ -5,17 +5,17 @@ import type { StoreRetry } from './store-retry.ts';
 import type { DeliverySettings } from './settings.ts';
 
 /**
- * The node's right to work for the streams it owns. The store lets nobody else have them for
- * `leaseMs` from each renewal on; the node counts from before it sent the renewal, on its own
- * monotonic clock, and stops earlier: so it has stopped before another can begin, however late the
- * answer came and whatever its wall clock says.
+ * The node's right to send for the streams it owns. The store gives them to no other node for
+ * `leaseMs` after each renewal. The node counts from before it sent the renewal, on its own monotonic
+ * clock, and stops earlier: so it has stopped before another node can begin, however late the response
+ * came and whatever its wall clock shows.
  */
 export interface Lease {
-  /** Whether anything may begin. */
+  /** Whether attempts may begin. */
   readonly isHeld: boolean;
   /** Streams that this node should own at most; see {@link OwnershipStore.heartbeat}. */
   readonly share: number;
-  /** Rises each time that it is held again: what the store answered before may be out of date. */
+  /** Rises each time that it is held again: earlier results of the store may be out of date. */
   readonly term: number;
   start(): void;
   close(): void;
@@ -28,14 +28,14 @@ export interface LeaseDeps {
   readonly storeRetry: StoreRetry;
   readonly settings: Pick<DeliverySettings, 'leaseMs' | 'leaseStopMs' | 'heartbeatMs'>;
   /**
-   * It was not held and is again, from right after this call: streams may have been taken
-   * meanwhile.
+   * The lease had ended and is held again, from right after this call: other nodes may have taken
+   * streams meanwhile.
    */
   readonly regained: () => void;
-  /** Another process has joined in this node's name: this one is over, and owns nothing. */
+  /** Another process has joined under this node's name: this one owns nothing any more. */
   readonly replaced: () => void;
-  /** It was renewed. `grew`: the share did, so another node has left or died. */
-  readonly renewed: (heartbeat: Heartbeat, grew: boolean) => void;
+  /** The lease was renewed. `shareGrew`: another node has left or died. */
+  readonly renewed: (heartbeat: Heartbeat, shareGrew: boolean) => void;
 }
 
 export function createLease(deps: LeaseDeps): Lease {
@@ -49,22 +49,22 @@ export function createLease(deps: LeaseDeps): Lease {
   const isHeld = (): boolean => clock.elapsedMs() < heldUntilMs;
   const renew = async (): Promise<void> => {
     let sentMs = 0;
-    const answer = await storeRetry.run(() => {
+    const heartbeat = await storeRetry.run(() => {
       sentMs = clock.elapsedMs();
       return ownership.heartbeat(node, settings.leaseMs);
     });
     if (closed) return;
-    if (answer === undefined) return deps.replaced();
-    // While a machine is suspended its clock stands still: the store knows that the lease ended.
-    const wasHeld = isHeld() && !answer.lapsed;
-    const grew = wasHeld && answer.share > share;
-    share = answer.share;
+    if (heartbeat === undefined) return deps.replaced();
+    // The clock of a suspended machine stops: the store knows that the lease ended.
+    const wasHeld = isHeld() && !heartbeat.lapsed;
+    const shareGrew = wasHeld && heartbeat.share > share;
+    share = heartbeat.share;
     if (!wasHeld) {
       term += 1;
       deps.regained();
     }
     heldUntilMs = sentMs + settings.leaseStopMs;
-    deps.renewed(answer, grew);
+    deps.renewed(heartbeat, shareGrew);
     timer = clock.after(settings.heartbeatMs, () => void renew());
   };
 

@@ -21,45 +21,48 @@ import { type DeliverySettings, longestWaitMs } from './settings.ts';
 import { Tail } from '../log/tail.ts';
 
 /** Streams in one command to the store. */
-const chunk = 256;
+const batchSize = 256;
 
-/** Which streams this node works for, and how they are now. */
+/** The streams that this node owns, and their present state. */
 export interface Ownership {
   readonly runners: ReadonlyMap<string, Runner>;
   readonly tails: ReadonlyMap<number, Tail<Runner>>;
-  /** Whether several tenants have streams here, or may have once all are claimed. */
+  /** Whether several tenants have streams on this node, or may have once all are claimed. */
   readonly isShared: boolean;
-  /** Whether streams are being claimed, read again or given up. */
+  /** Whether streams are being claimed, refreshed or released. */
   readonly isBusy: boolean;
   /** Claims streams that are free. */
   claim(): void;
   /**
-   * Events of a tenant were published, none of whose streams is here. While very many streams are
-   * being claimed, those of the tenant come next.
+   * Claims the streams of a tenant next while very many streams are being claimed: events were published
+   * for it, and this node owns none of its streams.
    */
-  refreshTails(tenant: number): void;
-  /** A stream was created, changed or deleted, or got rows: nothing of it begins until it is read. */
+  claimNext(tenant: number): void;
+  /**
+   * Refreshes a stream that was created, changed or deleted, or that got rows: no attempt of it begins
+   * until then.
+   */
   changed(ref: StreamRef): void;
-  /** The same for what the store has not seen this node read again. */
+  /** Refreshes streams whose last change this node has not read, as the store reports. */
   refreshMissed(refs: readonly StreamRef[]): void;
-  /** Reads a runner's stream again. */
+  /** Reads a runner's stream from the store; no attempt of it begins until then. */
   refresh(runner: Runner): void;
-  /** The runner's stream is not this node's any more; what is under way is cut off. */
+  /** Removes a runner whose stream this node does not own any more; cuts off its attempts. */
   drop(runner: Runner): void;
   /**
-   * Gives a disabled stream up once it has nothing left to send. Rows of it that cannot be claimed,
-   * as their attempts were lost, become failures when it is claimed again.
+   * Releases a disabled stream once it has nothing left to send. Rows that are parked with an attempt
+   * of a former owner become failures when the stream is claimed again.
    */
   releaseIfIdle(runner: Runner): void;
-  /** Hands streams that are more than the node's share to others, once nothing is under way. */
+  /** Releases the streams above the node's share, each once none of its attempts is under way. */
   rebalance(): void;
-  /** Reads every stream again: others may have taken some. */
+  /** Refreshes every stream: other nodes may have taken some. */
   refreshAll(): void;
   /** Writes the cursors of runners that passed events without a match. */
-  raise(runners: readonly Runner[]): Promise<void>;
-  /** Gives every stream up, with its cursor. */
+  raiseCursors(runners: readonly Runner[]): Promise<void>;
+  /** Releases every stream, with its cursor, and leaves the store. */
   releaseAll(): Promise<void>;
-  /** Claims no stream any more. */
+  /** Stops claiming streams. */
   close(): void;
 }
 
@@ -90,23 +93,24 @@ export function createOwnership(deps: OwnershipDeps): Ownership {
   return new StreamOwnership(deps);
 }
 
-/** What asks the store here has the lane: no result is on its way there meanwhile. */
+/** Its commands run in the serial queue: no settlement is on its way to the store meanwhile. */
 class StreamOwnership implements Ownership {
   readonly runners = new Map<string, Runner>();
   readonly tails = new Map<number, Tail<Runner>>();
   readonly #deps: OwnershipDeps;
-  /** How many runners each tenant has. */
+  /** Number of runners of each tenant that has any. */
   readonly #tenants = new Map<number, number>();
   /** Tenants whose last runner has left. */
   readonly #left = new Set<number>();
   readonly #stale = new Set<Runner>();
-  /** Announced while streams were claimed: the answer may be older than that. */
+  /** Streams announced while a claim was under way: its result may be older than the change. */
   readonly #announced = new Set<string>();
-  #atWork = 0;
+  /** Commands that are queued or under way. */
+  #pending = 0;
   #claimIsPlanned = false;
   readonly #sweep = new ClaimSweep();
   /** Number of the last claim of this incarnation of the node. */
-  #dueClaims = 0;
+  #lastClaim = 0;
   #refreshIsPlanned = false;
   #isClosed = false;
 
@@ -119,7 +123,7 @@ class StreamOwnership implements Ownership {
   }
 
   get isBusy(): boolean {
-    return this.#atWork > 0;
+    return this.#pending > 0;
   }
 
   claim(): void {
@@ -130,10 +134,10 @@ class StreamOwnership implements Ownership {
   #planClaim(): void {
     if (this.#claimIsPlanned || this.#isClosed) return;
     this.#claimIsPlanned = true;
-    void this.#inOrder(() => this.#claimSome());
+    void this.#enqueue(() => this.#claimSome());
   }
 
-  refreshTails(tenant: number): void {
+  claimNext(tenant: number): void {
     this.#sweep.appended(tenant);
   }
 
@@ -142,14 +146,14 @@ class StreamOwnership implements Ownership {
     const runner = this.runners.get(key);
     if (runner !== undefined) return this.refresh(runner);
     this.#announced.add(key);
-    this.refreshTails(tenant);
+    this.claimNext(tenant);
     this.claim();
   }
 
   refreshMissed(refs: readonly StreamRef[]): void {
     for (const ref of refs) {
       const runner = this.runners.get(streamKeyOf(ref));
-      // What is stale is being read; a further announcement would make the answer out of date.
+      // A stale one is being read; another announcement would make the result out of date.
       if (runner?.state === 'active') this.refresh(runner);
     }
   }
@@ -169,14 +173,14 @@ class StreamOwnership implements Ownership {
   }
 
   releaseIfIdle(runner: Runner): void {
-    if (isDone(runner)) void this.#inOrder(() => this.#giveUp(runner));
+    if (isDone(runner)) void this.#enqueue(() => this.#releaseOne(runner));
   }
 
   rebalance(): void {
     const { share } = this.#deps.lease;
     if (this.runners.size <= share) return;
     const staying = [...this.runners.values()].filter(({ leaving }) => !leaving);
-    // The last ones claimed leave first: least of them is in memory.
+    // The last ones claimed leave first: the least of them is in memory.
     for (const runner of staying.slice(share)) {
       runner.leaving = true;
       this.releaseIfIdle(runner);
@@ -187,8 +191,8 @@ class StreamOwnership implements Ownership {
     for (const runner of this.runners.values()) this.refresh(runner);
   }
 
-  async raise(runners: readonly Runner[]): Promise<void> {
-    await this.#inOrder(async () => {
+  async raiseCursors(runners: readonly Runner[]): Promise<void> {
+    await this.#enqueue(async () => {
       const present = runners.filter(({ state }) => state !== 'gone');
       const cursors = present.map((runner) => runner.cursorUpdate());
       const { ownership, storeRetry } = this.#deps;
@@ -200,11 +204,11 @@ class StreamOwnership implements Ownership {
   }
 
   async releaseAll(): Promise<void> {
-    await this.#inOrder(async () => {
+    await this.#enqueue(async () => {
       const all = [...this.runners.values()];
       for (const runner of all) this.#forget(runner);
-      for (let index = 0; index < all.length; index += chunk) {
-        await this.#release(all.slice(index, index + chunk));
+      for (let index = 0; index < all.length; index += batchSize) {
+        await this.#release(all.slice(index, index + batchSize));
       }
       const { ownership, node, storeRetry } = this.#deps;
       await storeRetry.run(() => ownership.leave(node));
@@ -215,10 +219,11 @@ class StreamOwnership implements Ownership {
     this.#isClosed = true;
   }
 
-  async #inOrder(work: () => Promise<void>): Promise<void> {
-    this.#atWork += 1;
-    await this.#deps.serialQueue(work);
-    this.#atWork -= 1;
+  /** Runs a command in the serial queue. */
+  async #enqueue(command: () => Promise<void>): Promise<void> {
+    this.#pending += 1;
+    await this.#deps.serialQueue(command);
+    this.#pending -= 1;
     this.#deps.scheduler.dispatch();
   }
 
@@ -229,13 +234,13 @@ class StreamOwnership implements Ownership {
     this.#claimIsPlanned = false;
     this.#announced.clear();
     this.#closeTails();
-    const take = Math.min(chunk, lease.share - this.runners.size);
+    const take = Math.min(batchSize, lease.share - this.runners.size);
     if (this.#isClosed || take <= 0) return this.#sweep.end();
-    this.#dueClaims += 1;
+    this.#lastClaim += 1;
     const among = this.#sweep.next();
-    const ask = { claim: this.#dueClaims, take, longestWaitMs: longestWaitMs(settings), among };
+    const request = { claim: this.#lastClaim, take, longestWaitMs: longestWaitMs(settings), among };
     const { term } = lease;
-    const claimed = await storeRetry.run(() => ownership.claim(node, ask));
+    const claimed = await storeRetry.run(() => ownership.claim(node, request));
     await this.#openTails(claimed);
     for (const owned of claimed) this.#adopt(owned, term);
     const streams = claimed.map(({ stream }) => stream);
@@ -244,7 +249,7 @@ class StreamOwnership implements Ownership {
     this.#planClaim();
   }
 
-  /** `term` is that of the lease when the stream was claimed. */
+  /** Creates the runner of a claimed stream; `term` is that of the lease at the claim. */
   #adopt(owned: OwnedStream, term: number): void {
     const { tenant, id: stream } = owned.stream;
     const tail = this.tails.get(tenant);
@@ -256,14 +261,14 @@ class StreamOwnership implements Ownership {
     this.runners.set(key, runner);
     this.#tenants.set(tenant, (this.#tenants.get(tenant) ?? 0) + 1);
     this.#deps.report({ kind: 'stream_owned', tenant, stream, cursor: owned.cursor });
-    // Changed, or taken by others, since it was claimed.
-    const isOld = this.#announced.has(key) || this.#deps.lease.term !== term;
-    if (isOld) return this.refresh(runner);
+    // Changed, or taken by another node, since it was claimed.
+    const isOutdated = this.#announced.has(key) || this.#deps.lease.term !== term;
+    if (isOutdated) return this.refresh(runner);
     this.#wake(runner, owned);
     this.releaseIfIdle(runner);
   }
 
-  /** A new one hears of events before the head is asked for, so that none is missed. */
+  /** Opens tails before it reads their heads, so that no event is missed. */
   async #openTails(claimed: readonly OwnedStream[]): Promise<void> {
     const { settings, storeRetry, log } = this.#deps;
     const tenants = [...new Set(claimed.map(({ stream }) => stream.tenant))].filter(
@@ -279,7 +284,7 @@ class StreamOwnership implements Ownership {
     }
   }
 
-  /** With the lane, as another claim may be about to use a tail that it has opened. */
+  /** Runs in the serial queue, as another claim may be about to use a tail that it has opened. */
   #closeTails(): void {
     for (const tenant of this.#left) if (!this.#tenants.has(tenant)) this.tails.delete(tenant);
     this.#left.clear();
@@ -295,35 +300,35 @@ class StreamOwnership implements Ownership {
     replays.enqueue(runner);
   }
 
-  // Looking again
+  // Refreshing
 
   #planRefresh(): void {
     if (this.#refreshIsPlanned) return;
     this.#refreshIsPlanned = true;
-    void this.#inOrder(() => this.#refreshSome());
+    void this.#enqueue(() => this.#refreshSome());
   }
 
   async #refreshSome(): Promise<void> {
     const { ownership, node, clock, storeRetry, settings } = this.#deps;
     const rule = { longestWaitMs: longestWaitMs(settings) };
     this.#refreshIsPlanned = false;
-    const some = [...this.#stale].slice(0, chunk);
+    const some = [...this.#stale].slice(0, batchSize);
     const changes = some.map((runner) => runner.changes);
     for (const runner of some) this.#stale.delete(runner);
     const refs = some.map(({ tenant, id }) => ({ tenant, stream: id }));
-    const answers = await storeRetry.run(() => ownership.owned(node, refs, rule));
-    const found = new Map(answers.map((owned) => [keyOfOwned(owned), owned]));
+    const owned = await storeRetry.run(() => ownership.owned(node, refs, rule));
+    const byKey = new Map(owned.map((one) => [keyOfOwned(one), one]));
     some.forEach((runner, index) => {
-      // Announced again meanwhile: the answer may be older than that.
+      // Otherwise it was announced again meanwhile, and the result may be older than that.
       if (runner.changes === changes[index])
-        this.#refreshOwned(runner, found.get(keyOfRunner(runner)));
+        this.#refreshed(runner, byKey.get(keyOfRunner(runner)));
     });
     if (this.#stale.size === 0) return;
     await yieldToEventLoop(clock);
     this.#planRefresh();
   }
 
-  #refreshOwned(runner: Runner, owned: OwnedStream | undefined): void {
+  #refreshed(runner: Runner, owned: OwnedStream | undefined): void {
     if (owned === undefined || owned.epoch !== runner.epoch) {
       this.drop(runner);
       this.claim();
@@ -331,7 +336,7 @@ class StreamOwnership implements Ownership {
     }
     if (owned.stream.version !== runner.stream.version) {
       this.#deps.prefetch.empty(runner);
-      // It may have another receiver.
+      // The change may be a new endpoint.
       this.#deps.backoffs.end(runner);
       if (runner.scannedWithStaleFilter(owned)) return this.#restart(runner, owned);
     }
@@ -340,13 +345,13 @@ class StreamOwnership implements Ownership {
     this.releaseIfIdle(runner);
   }
 
-  /** Heard of a change too late: back to the cursor, which the store kept before the change. */
+  /** Reads again from the cursor, which the store has not raised over the change. */
   #restart(runner: Runner, owned: OwnedStream): void {
     this.drop(runner);
     this.#adopt(owned, this.#deps.lease.term);
   }
 
-  // Leaving
+  // Releasing
 
   #forget(runner: Runner): void {
     const { prefetch, due, backoffs, dueClaims, report } = this.#deps;
@@ -368,11 +373,11 @@ class StreamOwnership implements Ownership {
     else if (this.#tenants.delete(tenant)) this.#left.add(tenant);
   }
 
-  async #giveUp(runner: Runner): Promise<void> {
+  async #releaseOne(runner: Runner): Promise<void> {
     if (!isDone(runner)) return;
     this.#forget(runner);
     await this.#release([runner]);
-    // A redelivery may have come just before.
+    // A redelivery may have been requested just before.
     this.claim();
   }
 
@@ -383,7 +388,7 @@ class StreamOwnership implements Ownership {
   }
 }
 
-/** Nothing of it is under way or to be recorded, and this node has nothing left to send of it. */
+/** Returns whether the stream can be released: all its attempts are recorded, and none follows here. */
 function isDone(runner: Runner): boolean {
   const hasNothingToSend = !runner.enabled && !runner.dueWaits && runner.nextDueMs === undefined;
   return (
@@ -395,7 +400,7 @@ function isDone(runner: Runner): boolean {
   );
 }
 
-/** Others of the process have their turn: an engine may be synchronous. */
+/** Lets other work of the process run: an engine may be synchronous. */
 function yieldToEventLoop(clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     clock.after(0, resolve);

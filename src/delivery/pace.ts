@@ -1,25 +1,25 @@
-/** What the slots of a stream depend on. */
+/** The settings that the slots of a stream depend on. */
 export interface PaceLimits {
   /** Slots of a stream whose receiver is quick. */
   readonly streamConcurrency: number;
-  /** Slots that a stream keeps however slow its receiver is. */
+  /** Slots that a stream has however slow its receiver is. */
   readonly slowSlots: number;
   /** An attempt that takes longer is slow. */
   readonly parkAfterMs: number;
 }
 
 /**
- * What came of an attempt: a response of any status; a failure without one, such as a refused
- * connection or a name that cannot be resolved; or it took too long, or was cancelled.
+ * How an attempt ended: with a response of any status; without one, such as by a refused connection or
+ * a name that cannot be resolved; or by a timeout or cancellation.
  */
 export type ResponseKind = 'answered' | 'unanswered' | 'cut off';
 
-/** Weight of one attempt in the moving average: some 16 quick ones make up for a time-out. */
+/** Weight of one attempt in the moving average: some 16 quick ones make up for a timeout. */
 const weight = 1 / 8;
 
 /**
- * How long the recent attempts of a stream took, as a moving average, whether they got a response,
- * and the slots that follow from it. A class, as a node has one per stream.
+ * The recent latency of a stream as a moving average, whether its attempts got a response, and the slots
+ * that follow from both. A class, as a node has one per stream.
  */
 export class Pace {
   /** Milliseconds; `undefined` before the first result. */
@@ -38,14 +38,14 @@ export class Pace {
   }
 
   /** Counts an attempt that ended; `wasSlow` if {@link becameSlow} has counted it already. */
-  ended(durationMs: number, wasSlow: boolean, answer: ResponseKind): void {
-    if (answer === 'answered') this.#unanswered = 0;
-    else if (answer === 'unanswered') this.#unanswered += 1;
+  ended(durationMs: number, wasSlow: boolean, response: ResponseKind): void {
+    if (response === 'answered') this.#unanswered = 0;
+    else if (response === 'unanswered') this.#unanswered += 1;
     if (wasSlow) {
       this.#slowMs = durationMs;
       this.#slowNow -= 1;
-    } else if (answer !== 'unanswered') {
-      // A connection that is refused at once says nothing about how quick the receiver is.
+    } else if (response !== 'unanswered') {
+      // The duration of a refused connection is not the latency of the receiver.
       this.#add(durationMs);
     }
   }
@@ -63,8 +63,8 @@ export class Pace {
   }
 
   /**
-   * Returns whether the stream must pause after the unanswered attempt that was counted last: as many
-   * in a row got no response as a slow stream has slots, or twice as many, and so on.
+   * Returns whether the stream must pause after the last attempt: when `slowSlots` attempts in a row got
+   * no response, or twice as many, and so on.
    */
   mustBackOff(limits: PaceLimits): boolean {
     return this.#isUnanswered(limits) && this.#unanswered % limits.slowSlots === 0;
@@ -72,11 +72,10 @@ export class Pace {
 
   /**
    * Returns how many attempts may be under way at once: all slots of a stream while its receiver is
-   * quick, then in inverse proportion to the latency, so that a receiver which answers 204 after
-   * 9.5 s occupies few although it never fails. A stream without a result begins with the few, and
-   * has no more while an unusual part of its attempts is slow: else a receiver that is quick but for
-   * some requests, which it never answers, would fill its slots with those. Nor has a stream more
-   * whose last attempts all failed without a response.
+   * quick, then in inverse proportion to the latency, so that a receiver that responds with 204 after
+   * 9.5 s occupies few although it never fails. A stream has only the slow slots before its first result,
+   * while its last attempts all failed without a response, and while more of its attempts are slow than
+   * usual: else a receiver that never responds to some requests would fill the slots with those.
    */
   slots(limits: PaceLimits): number {
     const { streamConcurrency, slowSlots, parkAfterMs } = limits;
@@ -84,7 +83,7 @@ export class Pace {
     if (this.#latencyMs === undefined || this.#isUnanswered(limits)) return few;
     const share = Math.min(1, parkAfterMs / this.#latencyMs);
     const slots = Math.max(few, Math.floor(streamConcurrency * share));
-    // Of attempts that take twice the limit half are slow at any time; a quarter is for chance.
+    // Of attempts that take twice the limit, half are slow at any time; a quarter is allowed for chance.
     return this.#slowNow < Math.max(few, slots * (1 - 0.75 * share)) ? slots : few;
   }
 

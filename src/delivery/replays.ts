@@ -7,18 +7,18 @@ import type { Scheduler } from './scheduler.ts';
 import type { PaceLimits } from './pace.ts';
 import { replaySlots, type Runner } from './runner.ts';
 
-/** Streams without room for a replay are passed over, so many at a time. */
+/** Streams without free slots that are skipped per call. */
 const offersAtOnce = 8;
 
-/** Goes on with replays, where streams have slots that nothing else needs. */
+/** Continues replays in slots that no other work needs. */
 export interface Replays {
-  /** Whether the store is being asked, or will be. */
+  /** Whether the store is making rows, or is about to. */
   readonly isBusy: boolean;
-  /** The runner may have room for events of its replay. */
+  /** Adds a runner that may have free slots for its replay. */
   enqueue(runner: Runner): void;
   /** The same for each runner that has a replay. */
   enqueueAll(): void;
-  /** The node may have room for events of replays; the scheduler says so whenever it pumps. */
+  /** Starts the next runner if slots are free; called after each dispatch. */
   pump(): void;
   close(): void;
 }
@@ -30,96 +30,96 @@ export interface ReplayDeps {
   readonly storeRetry: StoreRetry;
   readonly settings: PaceLimits;
   readonly scheduler: Pick<Scheduler, 'dispatch' | 'hasSpare'>;
-  /** The runner has rows that are due after so long. */
+  /** The runner has rows that are due in `inMs`. */
   readonly note: (runner: Runner, inMs: number) => void;
-  /** The store says that the stream is another node's. */
+  /** Another node owns the stream, as the store reports. */
   readonly lost: (runner: Runner) => void;
 }
 
 /**
- * Asks the store for as many events as could be sent at once: they become rows, which are claimed
- * as retries are. Asked anew whenever something of the stream was settled or read again, so nothing
- * goes round while there is nothing to do, and one look at a long stretch without a match leads to
- * the next. Of however many streams one is asked for at a time, in turns, so that the results of all
- * others never wait for more than one look; and none while the slots of the node are wanted.
+ * Creates the part that asks the store to materialize as many events of a replay as could be sent at once:
+ * they become rows, which are claimed like retries. It asks again whenever outcomes of the stream were
+ * settled or the stream was refreshed, so there is no polling; a long stretch without a match takes several
+ * steps. One stream is served at a time, in turns, so that the outcomes of others wait for one step at most;
+ * none is served while the slots of the node are needed.
  */
 export function createReplays(deps: ReplayDeps): Replays {
   const { clock, serialQueue, storeRetry, settings, store, scheduler } = deps;
   const waiting = new FairQueue<Runner>();
-  /** Those that had a replay when they were told of last. */
+  /** Runners that had a replay when they were last enqueued. */
   const replaying = new Set<Runner>();
-  let isAsking = false;
+  let isMaterializing = false;
   let closed = false;
 
   const enqueue = (runner: Runner): void => {
     note(replaying, runner);
-    if (!closed && !runner.feeding && runner.replayRoom(settings) > 0) {
-      runner.feeding = true;
+    if (!closed && !runner.isMaterializing && runner.freeReplaySlots(settings) > 0) {
+      runner.isMaterializing = true;
       waiting.push(runner.tenant, runner);
     }
     pump();
   };
-  /** A quarter of a tenant's slots is left to what is fresh, as it is of each stream's. */
+  /** A quarter of a tenant's slots stays free for fresh events, as does a quarter of each stream's. */
   const offer = (runner: Runner): Offer => {
     if (!scheduler.hasSpare(runner)) return 'refused';
-    isAsking = true;
-    void feedNext(runner);
+    isMaterializing = true;
+    void continueNext(runner);
     return 'taken';
   };
   const pump = (): void => {
-    if (closed || isAsking) return;
+    if (closed || isMaterializing) return;
     waiting.renew();
     waiting.offerNext(offer, offersAtOnce);
   };
-  const feedNext = async (runner: Runner): Promise<void> => {
-    const more = await serialQueue(() => feed(runner));
-    runner.feeding = false;
+  const continueNext = async (runner: Runner): Promise<void> => {
+    const more = await serialQueue(() => materialize(runner));
+    runner.isMaterializing = false;
     if (more) enqueue(runner);
-    // Others of the process have their turn: an engine may be synchronous.
+    // Lets other work of the process run: an engine may be synchronous.
     clock.after(0, () => {
-      isAsking = false;
+      isMaterializing = false;
       scheduler.dispatch();
     });
   };
-  /** Answers whether a further look may find more at once. */
-  const feed = async (runner: Runner): Promise<boolean> => {
+  /** Makes rows for the replay of a runner; returns whether a further step may find more at once. */
+  const materialize = async (runner: Runner): Promise<boolean> => {
     const { replay } = runner;
-    const take = runner.replayRoom(settings);
+    const take = runner.freeReplaySlots(settings);
     if (closed || take <= 0 || replay === undefined) return false;
     const waitingMax = replaySlots(runner.pace.slots(settings));
-    const ask: MaterializeRequest = { ...runner.cursorUpdate(), replay, take, waitingMax };
+    const request: MaterializeRequest = { ...runner.cursorUpdate(), replay, take, waitingMax };
     let tries = 0;
-    const answer = await storeRetry.run(() => {
+    const result = await storeRetry.run(() => {
       tries += 1;
-      return store.materialize(ask);
+      return store.materialize(request);
     });
-    if (runner.state !== 'gone') hear(runner, ask, answer);
-    // The answer to a try that went through may have been lost: its rows are there.
-    if (answer.materialized > 0 || tries > 1) deps.note(runner, 0);
+    if (runner.state !== 'gone') apply(runner, request, result);
+    // A try before may have succeeded and its result have been lost: its rows exist.
+    if (result.materialized > 0 || tries > 1) deps.note(runner, 0);
     scheduler.dispatch();
-    return answer.more;
+    return result.more;
   };
-  const hear = (runner: Runner, ask: MaterializeRequest, answer: MaterializeResult): void => {
-    runner.window.commit(Math.min(ask.cursor, answer.cursor));
-    if (answer.result === 'lost') deps.lost(runner);
-    if (answer.result === 'over' && runner.replay === ask.replay) runner.replay = undefined;
+  const apply = (runner: Runner, request: MaterializeRequest, result: MaterializeResult): void => {
+    runner.window.commit(Math.min(request.cursor, result.cursor));
+    if (result.result === 'lost') deps.lost(runner);
+    if (result.result === 'over' && runner.replay === request.replay) runner.replay = undefined;
   };
 
   return {
     get isBusy() {
-      return isAsking || waiting.length > 0;
+      return isMaterializing || waiting.length > 0;
     },
     enqueue,
     enqueueAll: () => replaying.forEach(enqueue),
     pump,
     close: () => {
       closed = true;
-      for (const runner of waiting.clear()) runner.feeding = false;
+      for (const runner of waiting.clear()) runner.isMaterializing = false;
     },
   };
 }
 
-/** Keeps those in `replaying` that have a replay. */
+/** Adds the runner to `replaying`, or removes it, by whether it has a replay. */
 function note(replaying: Set<Runner>, runner: Runner): void {
   if (runner.replay === undefined || runner.state === 'gone') replaying.delete(runner);
   else replaying.add(runner);

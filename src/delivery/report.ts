@@ -2,53 +2,50 @@ import type { DeliveryKind, Health, Offset } from '../core/types.ts';
 import type { Replacement } from '../store/port/ownership.ts';
 
 /**
- * What the dispatcher tells about its work: for logs, metrics and tests. Texts in it are cleared of
- * the stream's secrets; none has event data.
+ * A report of the dispatcher, for logs, metrics and tests. Texts in it are redacted; none has event
+ * data.
  */
 export type DeliveryReport =
   | AttemptReport
-  /** A failure was recorded that brought the stream to a limit; it is disabled now. */
+  /** A recorded failure reached a limit: the stream is disabled now. */
   | (StreamReport & {
       readonly kind: 'stream_disabled';
       readonly health: Health;
       readonly reason: 'consecutive' | 'total';
     })
-  /** The node works for the stream from `cursor` on. */
+  /** The node owns the stream and sends from `cursor` on. */
   | (StreamReport & { readonly kind: 'stream_owned'; readonly cursor: Offset })
   /**
-   * It no longer does: the stream was deleted, has another owner, or is disabled and has nothing
-   * left to send.
+   * The node does not own the stream any more: it was deleted, has another owner, or is disabled and
+   * has nothing left to send.
    */
   | (StreamReport & { readonly kind: 'stream_lost' })
-  /** A batch of results is in the store. */
+  /** A batch of outcomes is in the store. */
   | { readonly kind: 'settled'; readonly outcomes: number }
-  /** The store refused the texts of one result; it was recorded without them. */
+  /** The store refused the text of one outcome; it was recorded without it. */
   | (StreamReport & {
       readonly kind: 'settle_culprit';
       readonly eventId: string;
       readonly error: unknown;
     })
   /**
-   * The store refused a result even without texts. Its stream is left alone until the next start,
-   * which sends from its cursor again: nothing is lost, and the other streams go on.
+   * The store refused an outcome even without its text. Its stream is dropped until the next start,
+   * which sends from its cursor again: no event is lost, and other streams are not affected.
    */
   | (StreamReport & {
       readonly kind: 'settle_stuck';
       readonly eventId: string;
       readonly error: unknown;
     })
-  /** The store failed; the work is repeated until it goes through. Told once per outage. */
+  /** The store failed; commands are retried until they succeed. Reported once per outage. */
   | { readonly kind: 'store_unavailable'; readonly error: unknown }
   | { readonly kind: 'store_recovered' }
-  /**
-   * The store failed over or was restored. The node has dropped what it knew of the store and has
-   * joined again.
-   */
+  /** The store failed over or was restored; the node has dropped its memory of it and joined again. */
   | (Replacement & { readonly kind: 'store_replaced' })
-  /** An error that is none of the store's outages: a bug. The work is repeated all the same. */
+  /** A bug: an error that is no outage of the store. The command is retried all the same. */
   | { readonly kind: 'unexpected'; readonly error: unknown };
 
-/** One attempt has ended and its slot is free; what came of it is about to be recorded. */
+/** One attempt has ended; its slot is free and its outcome about to be recorded. */
 export type AttemptReport = StreamReport & {
   readonly kind: 'attempt';
   readonly eventId: string;
@@ -56,7 +53,7 @@ export type AttemptReport = StreamReport & {
   readonly deliveryKind: DeliveryKind;
   /** 1-indexed within the cycle. */
   readonly attempt: number;
-  /** `failed`: none follows, the delivery is a failure. */
+  /** `failed`: no attempt follows, the delivery is a failure. */
   readonly result: 'delivered' | 'retry' | 'failed';
   readonly status: number | undefined;
   /** The error message of docs/http-api.md#attempt-errors; `undefined` when delivered. */
@@ -64,7 +61,7 @@ export type AttemptReport = StreamReport & {
   readonly durationMs: number;
   /**
    * From the acceptance of the event to the end of the attempt; `undefined` where this node did not
-   * take the event from the log.
+   * read the event from the log.
    */
   readonly sincePublishedMs: number | undefined;
 };

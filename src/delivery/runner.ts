@@ -47,18 +47,18 @@ export interface InFlightAttempt extends WindowEntry {
   ended: boolean;
 }
 
-/** A row whose attempt has to begin soon, as its lease is running. */
+/** A claimed row; its attempt has to begin soon, before the lease of the row ends. */
 export interface Claimed {
   readonly row: Delivery;
   /** Monotonic. */
   readonly claimedMs: number;
-  /** The replay that was running then. */
+  /** The replay that was running at the claim. */
   readonly replay: string | undefined;
 }
 
 /**
- * What a node knows of a stream that it works for. The parts of the dispatcher act on it; here are
- * the facts and what follows from them. A class, as a node has ten thousand, most of them idle.
+ * The state of a stream that a node owns, and what follows from it; the parts of the dispatcher act on
+ * it. A class, as a node has ten thousand, most of them idle.
  */
 export class Runner {
   readonly tenant: number;
@@ -68,17 +68,17 @@ export class Runner {
   tenantName: string;
 
   /**
-   * `stale`: a change was announced, so nothing begins until the stream was read again. `gone`: it
-   * is no longer this node's.
+   * `stale`: a change was announced, so no attempt begins until the stream is refreshed. `gone`: this
+   * node does not own it any more.
    */
   state: 'active' | 'stale' | 'gone' = 'active';
-  /** It is to be handed to another node, as soon as nothing of it is under way. */
+  /** It is released to another node as soon as none of its attempts is under way. */
   leaving = false;
-  /** Announcements so far; an answer older than the last one is out of date. */
+  /** Number of announced changes; a result from before the last one is out of date. */
   changes = 0;
   stream: Stream;
   run: number;
-  /** Worked out at the first attempt. */
+  /** Built at the first attempt of a version. */
   template: RequestTemplate | undefined;
 
   window: Window<InFlightAttempt>;
@@ -86,55 +86,56 @@ export class Runner {
   readonly queue = new Deque<LogEvent>();
   /** Every matching event up to here was taken or is in the queue. */
   scannedTo: Offset;
-  /** At the head of the log: the tail names this runner for each event that it wants. */
+  /** At the head of the log: the tail passes this runner each event that matches. */
   following = false;
   /** A page is being read for it, or will be. */
   reading = false;
-  /** Events of the log that have a row already; absent without any, as a set takes its room. */
+  /** Events above the cursor that have a row; `undefined` without any, to save the memory of a set. */
   #rowsAbove: ReadonlySet<Offset> | undefined;
 
-  /** Rows of first and test deliveries that wait for a retry or are under way, in the store… */
+  /** Rows of first and test deliveries that wait for a retry or are parked, in the store… */
   rows: number;
-  /** …and what results add to them that are not in the store yet. */
+  /** …and the change to them by outcomes that are not in the store yet. */
   rowsPending = 0;
-  /** Results that are not in the store yet. */
+  /** Outcomes that are not in the store yet. */
   unsettled = 0;
-  /** Those of them that are in the batch under way. */
+  /** Those of them in the batch that is being recorded. */
   recording = 0;
-  /** When events were accepted whose retries this node is to send; absent without any. */
+  /** When the events with a retry on this node were accepted; `undefined` without any. */
   publishedAt: Map<string, Millis> | undefined;
 
-  /** When the next row is due by the monotonic clock, as far as known. */
+  /** When the next row is due, by the monotonic clock, as far as known. */
   nextDueMs: number | undefined;
-  /** That time has come. */
+  /** A row is due. */
   dueWaits = false;
-  /** Slots kept for rows that are being claimed; absent without any. */
+  /** Slots reserved for rows that are being claimed; `undefined` without any. */
   granted: Slot[] | undefined;
-  /** Rows that were claimed while the runner became stale; their slots are kept. */
+  /** Rows that were claimed while the runner became stale; their slots stay reserved. */
   claimed: Claimed[] | undefined;
 
   /** Id of the replay that is running. */
   replay: string | undefined;
-  /** The one that attempts of a replay belong to that are {@link replayPending}. */
-  fedReplay: string | undefined;
-  /** Attempts of replays that are under way, or whose results are not in the store yet. */
+  /** Id of the replay that the {@link replayPending} attempts belong to. */
+  pendingReplay: string | undefined;
+  /** Attempts of replays that are under way, or whose outcomes are not in the store yet. */
   replayPending = 0;
-  /** The store is being asked to go on with it. */
-  feeding = false;
+  /** The store is making rows of it, or is about to. */
+  isMaterializing = false;
 
-  /** How long its recent attempts took, and whether they got a response. */
+  /** The latency of its recent attempts, and whether they got a response. */
   readonly pace = new Pace();
-  /** Its receiver does not respond, so nothing begins for a moment. */
+  /** Its receiver does not respond, so no attempt begins for a while. */
   isBackingOff = false;
   freshInFlight = 0;
-  /** With those {@link granted}. */
+  /** Includes those {@link granted}. */
   dueInFlight = 0;
+  /** The kind of its last attempt. */
   last: Work | undefined;
-  /** In which queue of the scheduler it waits; the others may hold entries of it that are void. */
+  /** The queue of the scheduler in which it waits; entries of it in the others are void. */
   waitsAs: Expectation | undefined;
-  /** In which queues of the scheduler it has an entry, as bits. */
+  /** The queues of the scheduler with an entry of it, as bits. */
   entries = 0;
-  /** Waits for the address of its receiver. */
+  /** Waits for a name lookup. */
   preparing = false;
 
   constructor(owned: OwnedStream, tail: Tail<Runner>) {
@@ -161,14 +162,14 @@ export class Runner {
     return this.stream.status === 'enabled';
   }
 
-  /** Every matching event up to here was taken. */
+  /** Every matching event up to here has been taken. */
   get position(): Offset {
     const first = this.queue.at(0);
     if (first !== undefined) return first.offset - 1;
     return this.following ? Math.max(this.scannedTo, this.tail.head) : this.scannedTo;
   }
 
-  /** Adds an event unless it was scanned or has a row; answers whether there is one to send more. */
+  /** Adds an event to the queue unless it was scanned or has a row; returns whether it was added. */
   enqueue(event: LogEvent): boolean {
     if (event.offset <= this.scannedTo) return false;
     this.scannedTo = event.offset;
@@ -177,7 +178,7 @@ export class Runner {
     return true;
   }
 
-  /** What it begins next, `undefined` when it has nothing to do or may not. */
+  /** Returns the kind of its next attempt; `undefined` when there is none or it may not begin. */
   nextWork(settings: RunnerLimits): Work | undefined {
     if (this.state !== 'active' || this.leaving || this.isBackingOff) return undefined;
     return nextWork(
@@ -198,13 +199,14 @@ export class Runner {
   }
 
   /**
-   * Two bounds besides the slots. What has settled above the durable cursor would be sent again
-   * after a crash. And a stream whose deliveries all fail must be disabled before it has turned its
-   * whole backlog into failures: no more events than bring it to the limit wait for a retry.
+   * Returns whether it may take another event of the log. Besides the slots there are two bounds. Events
+   * that settled above the durable cursor would be sent again after a crash. And a stream whose
+   * deliveries all fail must be disabled before its whole backlog has failed: no more events wait for a
+   * retry than bring it to the limit.
    */
   takesFresh(limits: RunnerLimits): boolean {
     const { parkAfterEvents, streamConcurrency, settleMax, disable } = limits;
-    // While a batch is on its way to the store the next one gathers, or each commit would be a pause.
+    // The next batch gathers while one is recorded; otherwise each commit would be a pause.
     const gathering = Math.max(streamConcurrency, Math.min(this.recording, settleMax));
     return (
       this.enabled &&
@@ -214,57 +216,56 @@ export class Runner {
   }
 
   /**
-   * How many events of its replay could be sent now. None while it has anything else to do, or while
-   * attempts of a replay that was cancelled are not over: their results would be taken for this
-   * one's. A quarter of the slots is left to fresh events.
+   * Returns how many events of its replay could be sent now. None while it has other work, or while
+   * attempts of a cancelled replay are pending: their outcomes would count for the present one. A
+   * quarter of the slots stays free for fresh events.
    */
-  replayRoom(limits: PaceLimits): number {
+  freeReplaySlots(limits: PaceLimits): number {
     const mayBegin = this.state === 'active' && !this.leaving && !this.isBackingOff;
     const hasWork = !this.following || this.queue.length > 0 || this.dueWaits;
-    const isMixed = this.fedReplay !== this.replay && this.replayPending > 0;
+    const isMixed = this.pendingReplay !== this.replay && this.replayPending > 0;
     if (this.replay === undefined || !mayBegin || !this.enabled || hasWork || isMixed) return 0;
     const slots = this.pace.slots(limits);
     return Math.min(slots - this.inFlight, replaySlots(slots) - this.replayPending);
   }
 
-  /** How far the cursor may be written, as of what has ended so far. */
+  /** Returns the cursor to which everything is settled by now. */
   cursor(): Offset {
     this.window.pass(this.position);
     return this.window.cursor;
   }
 
-  /** So many results of it, which leave so many rows more, are in the store with this cursor. */
-  settled(results: number, rows: number, cursor: Offset): void {
-    this.unsettled -= results;
+  /** Notes that so many outcomes, which added so many rows, are in the store with this cursor. */
+  settled(outcomes: number, rows: number, cursor: Offset): void {
+    this.unsettled -= outcomes;
     this.rows += rows;
     this.rowsPending -= rows;
     this.window.commit(cursor);
   }
 
-  /** The cursor to write where no result goes along: one that waits must not be passed. */
+  /** Returns the cursor to write without outcomes: it must not pass an event whose outcome waits. */
   cursorUpdate(): CursorRaise {
     const cursor = this.unsettled === 0 ? this.cursor() : this.window.durable;
     const { tenant, id: stream, epoch, run } = this;
     return { tenant, stream, epoch, run, version: this.stream.version, cursor };
   }
 
-  /** It hears of no event any more; those appended after this moment are not scanned. */
+  /** Leaves the head of the log; events that are appended from now on are not scanned. */
   unfollow(): void {
     this.scannedTo = Math.max(this.scannedTo, this.following ? this.tail.head : 0);
     this.following = false;
     this.tail.leave(this);
   }
 
-  /** Whether it has judged events by what the stream, as it is now, did not want of them. */
+  /** Returns whether it has filtered events by subscriptions that differ from the present ones. */
   scannedWithStaleFilter({ stream, cursor }: OwnedStream): boolean {
-    const judged = { after: cursor, upTo: this.position };
-    return differWithin(this.stream.subscriptions, stream.subscriptions, judged);
+    const scanned = { after: cursor, upTo: this.position };
+    return differWithin(this.stream.subscriptions, stream.subscriptions, scanned);
   }
 
   /**
-   * The stream as it is now. A new destination holds from the next attempt on. A new run begins at
-   * its own cursor; what is under way above that is taken over, and what was taken before is not
-   * taken again.
+   * Takes over the present stream. A new destination applies from the next attempt on. A new run begins
+   * at its own cursor; attempts above it continue, and their events are not taken again.
    */
   update(owned: OwnedStream): void {
     if (owned.stream.version !== this.stream.version) this.template = undefined;
@@ -281,7 +282,7 @@ export class Runner {
   }
 }
 
-/** Slots of a stream that its replay may have: fresh events find one at once. */
+/** Returns how many slots of a stream its replay may use; the rest stays free for fresh events. */
 export function replaySlots(streamConcurrency: number): number {
   return streamConcurrency === 1 ? 1 : streamConcurrency - Math.ceil(streamConcurrency / 4);
 }

@@ -6,7 +6,7 @@ import { type Expectation, Holding, Shares, type Slot } from './shares.ts';
 import type { Work } from './slots.ts';
 
 /**
- * Hands out the slots of the node one at a time: in turns over the tenants, then over the streams of
+ * Grants the slots of the node one at a time: round robin over the tenants, then over the streams of
  * each, within the shares of `shares.ts`.
  */
 export interface Scheduler {
@@ -16,30 +16,30 @@ export interface Scheduler {
   readonly inFlightBytes: number;
   /** Streams that wait for a slot. */
   readonly waiting: number;
-  /** Streams that wait for the address of their receiver. */
+  /** Streams that wait for a name lookup. */
   readonly preparing: number;
-  /** The runner may have something to do; it begins at the next {@link dispatch}. */
+  /** Adds a runner that may have work; it begins at the next {@link dispatch}. */
   enqueue(runner: Runner): void;
-  /** Hands out free slots. */
+  /** Grants free slots. */
   dispatch(): void;
-  /** Whether the runner's tenant needs fewer than three quarters of what it may have. */
+  /** Whether the runner's tenant uses less than three quarters of the slots that it may have. */
   hasSpare(runner: Runner): boolean;
-  /** The body of the attempt in the slot has so many bytes. */
+  /** Sets the size of the body of the attempt in the slot. */
   resize(slot: Slot, bytes: number): void;
-  /** The attempt in the slot takes long. */
+  /** Counts the attempt in the slot as slow. */
   markSlow(slot: Slot): void;
-  /** The slot is free. */
+  /** Frees the slot. */
   release(slot: Slot): void;
-  /** Hands out no more slots. */
+  /** Stops granting slots. */
   close(): void;
 }
 
-/** What is begun without a pause. */
+/** The attempts begun without yielding to the event loop. */
 interface Turn {
   readonly startedMs: number;
-  /** Something is left for the next one. */
+  /** Runners are left for the next turn. */
   isOver: boolean;
-  /** Attempts that were begun and are not expected to be quick. */
+  /** Attempts begun in it that are not expected to be quick. */
   unproven: number;
   readonly end: Timer;
 }
@@ -50,16 +50,16 @@ export interface SchedulerDeps {
     Pick<DeliverySettings, 'concurrency' | 'inflightBytesMax' | 'claimedBytes'>;
   /** Whether several tenants have streams on this node. */
   readonly isShared: () => boolean;
-  /** Whether anything may begin; false while too many results wait for the store. */
+  /** Whether attempts may begin; false while too many outcomes wait for the store. */
   readonly mayBegin: () => boolean;
   /**
-   * Returns `true` if an attempt for the runner needs not wait for a name look-up; otherwise what
-   * resolves when that is so.
+   * Returns `true` if an attempt for the runner need not wait for a name lookup; otherwise a promise that
+   * resolves when the lookup has ended.
    */
   readonly prepare: (runner: Runner) => true | Promise<void>;
   /** Returns whether {@link prepare} would return `true`; starts nothing. */
   readonly isReady: (runner: Runner) => boolean;
-  /** Uses the slot; it is given back by {@link Scheduler.release}. */
+  /** Begins an attempt in the slot, which {@link Scheduler.release} frees. */
   readonly begin: (runner: Runner, work: Work, slot: Slot) => void;
   /** Called after each {@link Scheduler.dispatch}. */
   readonly dispatched: () => void;
@@ -73,11 +73,11 @@ export function createScheduler(deps: SchedulerDeps): Scheduler {
 class FairScheduler implements Scheduler {
   readonly #deps: SchedulerDeps;
   readonly #shares: Shares;
-  /** Slots for streams that have none. */
-  readonly #kept: number;
-  /** What tenants hold; one that holds nothing is forgotten. */
+  /** Slots reserved for streams that have none. */
+  readonly #reserved: number;
+  /** Slots and bytes of each tenant that has any. */
   readonly #holdings = new Map<number, Holding>();
-  /** Streams wait apart by what is expected of them, as slow ones may have to wait for longer. */
+  /** One queue per expectation, as slow streams may have to wait for longer. */
   readonly #queues: Readonly<Record<Expectation, FairQueue<Runner>>> = {
     quick: new FairQueue(),
     probe: new FairQueue(),
@@ -92,9 +92,9 @@ class FairScheduler implements Scheduler {
   constructor(deps: SchedulerDeps) {
     const { concurrency, inflightBytesMax, slowSlots } = deps.settings;
     const capacity = { slots: concurrency, bytes: inflightBytesMax };
-    this.#kept = Math.floor(concurrency / 16);
+    this.#reserved = Math.floor(concurrency / 16);
     this.#deps = deps;
-    const few = Math.max(1, Math.min(slowSlots, this.#kept));
+    const few = Math.max(1, Math.min(slowSlots, this.#reserved));
     this.#shares = new Shares(capacity, few, deps.isShared);
   }
 
@@ -121,7 +121,7 @@ class FairScheduler implements Scheduler {
     const expectation = expectationOf(runner, settings);
     if (runner.waitsAs === expectation) return;
     if (runner.waitsAs === undefined) this.#waiting += 1;
-    // More may be known of it than when it was enqueued: the entry from then is void.
+    // Its expectation may have changed since it was enqueued: the former entry is void.
     runner.waitsAs = expectation;
     if ((runner.entries & bitOf[expectation]) !== 0) return;
     runner.entries |= bitOf[expectation];
@@ -159,7 +159,7 @@ class FairScheduler implements Scheduler {
     this.#turn?.end.cancel();
   }
 
-  /** Offers slots to the streams that wait; to the rest of them in the next turn. */
+  /** Offers slots to waiting streams; the rest are offered one in the next turn. */
   #dispatch(offersMax: number): void {
     let idleTurns = 0;
     while (idleTurns < 2 && this.#mayBegin()) {
@@ -178,7 +178,7 @@ class FairScheduler implements Scheduler {
     return quick.isUntried || probe.isUntried || slow.isUntried;
   }
 
-  /** Something has become free: whoever was refused may have it. */
+  /** Offers again to refused streams: slots or bytes have become free. */
   #renew(): void {
     this.#queues.quick.renew();
     this.#queues.probe.renew();
@@ -190,8 +190,8 @@ class FairScheduler implements Scheduler {
   }
 
   /**
-   * Attempts that begin, or end, at the same moment come by the hundred: a connection takes a quarter
-   * of a millisecond to open. Requests have their turn in between.
+   * Ends a turn after a few milliseconds, so that incoming requests are served in between: attempts begin
+   * and end by the hundred, and opening a connection takes a quarter of a millisecond.
    */
   #hasTime(): boolean {
     const turn = this.#turn;
@@ -202,8 +202,8 @@ class FairScheduler implements Scheduler {
   }
 
   /**
-   * Attempts that hang and began together time out together, and so do those that take their slots.
-   * Where few begin in one turn they drift apart.
+   * Lets few attempts that may hang begin in one turn. Those that begin together time out together, and
+   * so do their successors in the same slots.
    */
   #mayBeginUnproven(): boolean {
     const turn = this.#turn;
@@ -233,7 +233,7 @@ class FairScheduler implements Scheduler {
 
   #offerTo(expectation: Expectation, offersMax: number): boolean {
     const queue = this.#queues[expectation];
-    // Without work there is no closure to be made for each attempt.
+    // Saves the closure when there is nothing to offer.
     if (!queue.isUntried) return false;
     return queue.offerNext((runner) => this.#offer(runner, expectation), offersMax);
   }
@@ -254,7 +254,7 @@ class FairScheduler implements Scheduler {
     const bytes = work === 'fresh' ? runner.nextBytes() : settings.claimedBytes;
     const mayBegin =
       this.#shares.admits(holding, expectation, bytes) &&
-      (expectation !== 'quick' || this.#leavesRoom(runner, holding));
+      (expectation !== 'quick' || this.#leavesReserve(runner, holding));
     if (!mayBegin) {
       runner.waitsAs = expectation;
       runner.entries |= bitOf[expectation];
@@ -272,11 +272,11 @@ class FairScheduler implements Scheduler {
   }
 
   /**
-   * The last slots of a tenant are for streams that have none: when many quick streams begin to hang in
-   * the same second, something is left for those that do not.
+   * Reserves the last slots of a tenant for streams that have none: when many quick streams begin to hang
+   * in the same second, some slots are left for the others.
    */
-  #leavesRoom(runner: Runner, holding: Holding): boolean {
-    return runner.inFlight === 0 || this.#shares.room(holding) > this.#kept;
+  #leavesReserve(runner: Runner, holding: Holding): boolean {
+    return runner.inFlight === 0 || this.#shares.room(holding) > this.#reserved;
   }
 
   #isPrepared(runner: Runner): boolean {
@@ -298,15 +298,15 @@ class FairScheduler implements Scheduler {
   }
 }
 
-/** Streams that are offered a slot at each call, and in each further turn, of each queue. */
+/** Streams per queue that are offered a slot at each call, and in each further turn. */
 const offersAtOnce = 4;
 const offersPerTurn = 64;
 
-/** Attempts are begun for so long before others of the process have their turn. */
+/** How long attempts are begun before the event loop runs. */
 const turnMs = 5;
 const unprovenPerTurn = 4;
 
-/** Of {@link Runner.entries}. */
+/** The bits of {@link Runner.entries}. */
 const bitOf = { quick: 1, probe: 2, slow: 4 } as const;
 
 const nothingHeld = new Holding(0);

@@ -16,15 +16,15 @@ import type { Slot } from './shares.ts';
 import { createSlowAttempts, type SlowAttempts } from './slow-attempts.ts';
 import type { Transport } from './http/transport.ts';
 
-/** Begins attempts, and hands what came of them to be settled. */
+/** Begins attempts and passes their outcomes to the settler. */
 export interface Sender {
-  /** Sends the next event of the queue in the slot that the runner was given. */
+  /** Sends the next event of the runner's queue. */
   beginFresh(runner: Runner, slot: Slot): void;
-  /** Sends a row that was claimed, in the slot that was kept for it. */
+  /** Sends the event of a row that was claimed. */
   beginDue(runner: Runner, row: Delivery, slot: Slot): void;
   /**
-   * Returns true if an attempt for the runner can begin without waiting for a name lookup; otherwise
-   * what resolves when that has ended.
+   * Returns true if an attempt for the runner can begin without waiting for a name lookup; otherwise a
+   * promise that resolves when the lookup has ended.
    */
   prepare(runner: Runner): true | Promise<void>;
   /** Returns whether {@link prepare} would return true; starts nothing. */
@@ -37,7 +37,7 @@ export interface Sender {
 export interface SenderDeps {
   readonly transport: Pick<Transport, 'prepare' | 'isReady' | 'post'>;
   readonly clock: Clock;
-  /** Of the store, which knows when events were accepted. */
+  /** The clock by which events were accepted. */
   readonly time: Pick<StoreTime, 'now'>;
   readonly settings: DeliverySettings;
   readonly settler: Pick<Settler, 'add'>;
@@ -57,7 +57,7 @@ class WebhookSender implements Sender {
   readonly #deps: SenderDeps;
   readonly #slowAttempts: SlowAttempts;
   /** All attempts under way. */
-  readonly #flights = new Set<InFlightAttempt>();
+  readonly #underWay = new Set<InFlightAttempt>();
 
   constructor(deps: SenderDeps) {
     this.#deps = deps;
@@ -65,8 +65,8 @@ class WebhookSender implements Sender {
     this.#slowAttempts = createSlowAttempts({
       clock,
       settings,
-      slow: (flight) => this.#becameSlow(flight),
-      park: (flight) => this.#park(flight),
+      slow: (attempt) => this.#becameSlow(attempt),
+      park: (attempt) => this.#park(attempt),
     });
   }
 
@@ -76,15 +76,15 @@ class WebhookSender implements Sender {
     runner.freshInFlight += 1;
     const { publishedAt } = event;
     const begun = { event, publishedAt, kind: 'first', attempt: 1 } as const;
-    const flight = this.#begin(runner, { ...begun, fresh: true, hasRow: false, slot });
-    runner.window.take(flight);
+    const attempt = this.#begin(runner, { ...begun, fresh: true, hasRow: false, slot });
+    runner.window.take(attempt);
     this.#deps.taken(runner, event.body.length);
   }
 
   beginDue(runner: Runner, { event, kind, attempt }: Delivery, slot: Slot): void {
     if (kind === 'replay') {
       runner.replayPending += 1;
-      runner.fedReplay = runner.replay;
+      runner.pendingReplay = runner.replay;
     }
     const publishedAt = runner.publishedAt?.get(event.id);
     runner.publishedAt?.delete(event.id);
@@ -97,7 +97,7 @@ class WebhookSender implements Sender {
     try {
       runner.template ??= requestTemplateOf(runner.stream, settings);
     } catch {
-      // The attempt fails by it, where that can be seen.
+      // The attempt throws the same error and reports it.
       return true;
     }
     return transport.prepare(runner.tenant, runner.template.origin);
@@ -108,7 +108,7 @@ class WebhookSender implements Sender {
   }
 
   cutOff(runner: Runner): void {
-    for (const flight of this.#flights) if (flight.runner === runner) flight.request?.cancel();
+    for (const attempt of this.#underWay) if (attempt.runner === runner) attempt.request?.cancel();
   }
 
   close(): void {
@@ -117,7 +117,7 @@ class WebhookSender implements Sender {
 
   #begin(runner: Runner, begun: Begun): InFlightAttempt {
     const { clock } = this.#deps;
-    const flight: InFlightAttempt = {
+    const attempt: InFlightAttempt = {
       runner,
       event: begun.event,
       kind: begun.kind,
@@ -135,77 +135,84 @@ class WebhookSender implements Sender {
       template: undefined,
       request: undefined,
     };
-    this.#flights.add(flight);
-    this.#slowAttempts.watch(flight);
-    void this.#post(flight).then((result) => this.#end(flight, result));
-    return flight;
+    this.#underWay.add(attempt);
+    this.#slowAttempts.watch(attempt);
+    void this.#post(attempt).then((result) => this.#end(attempt, result));
+    return attempt;
   }
 
-  #post(flight: InFlightAttempt): Promise<AttemptResult> {
-    const { runner, event, at } = flight;
+  #post(attempt: InFlightAttempt): Promise<AttemptResult> {
+    const { runner, event, at } = attempt;
     const { settings, transport, report } = this.#deps;
     try {
-      flight.template = runner.template ??= requestTemplateOf(runner.stream, settings);
-      flight.request = transport.post(prepareRequest(flight.template, event, at));
-      return flight.request.ended;
+      attempt.template = runner.template ??= requestTemplateOf(runner.stream, settings);
+      attempt.request = transport.post(prepareRequest(attempt.template, event, at));
+      return attempt.request.ended;
     } catch (error) {
-      // The API lets no stream in that no request can be made of. Should one be there, its
-      // deliveries fail where they can be seen, and the other streams go on.
+      // The API accepts no stream for which no request can be built. If there is one, its deliveries
+      // fail visibly, and other streams are not affected.
       report({ kind: 'unexpected', error });
       return Promise.resolve({ kind: 'error', cause: 'protocol', detail: 'no request' });
     }
   }
 
-  #becameSlow(flight: InFlightAttempt): void {
+  #becameSlow(attempt: InFlightAttempt): void {
     const { scheduler, settings } = this.#deps;
-    flight.isSlow = true;
-    flight.runner.pace.becameSlow(settings.attemptTimeoutMs);
-    scheduler.markSlow(flight.slot);
-    if (flight.fresh && !flight.settled) this.#park(flight);
+    attempt.isSlow = true;
+    attempt.runner.pace.becameSlow(settings.attemptTimeoutMs);
+    scheduler.markSlow(attempt.slot);
+    if (attempt.fresh && !attempt.settled) this.#park(attempt);
   }
 
-  #park(flight: InFlightAttempt): void {
+  #park(attempt: InFlightAttempt): void {
     const { clock, settings, settler } = this.#deps;
-    const { runner, event, kind, attempt, hasRow, startedMs } = flight;
+    const { runner, event, kind, hasRow, startedMs } = attempt;
     const leaseMs = Math.max(0, startedMs + leaseMsOf(settings) - clock.elapsedMs());
-    flight.hasRow = true;
-    runner.window.settle(flight);
-    settler.add(runner, { result: 'parked', event, kind, attempt, hasRow, leaseMs });
+    attempt.hasRow = true;
+    runner.window.settle(attempt);
+    settler.add(runner, {
+      result: 'parked',
+      event,
+      kind,
+      attempt: attempt.attempt,
+      hasRow,
+      leaseMs,
+    });
   }
 
-  #end(flight: InFlightAttempt, result: AttemptResult): void {
+  #end(attempt: InFlightAttempt, result: AttemptResult): void {
     const { scheduler } = this.#deps;
-    const { runner } = flight;
-    this.#flights.delete(flight);
-    flight.ended = true;
-    flight.startedMs += flight.request?.waitedMs ?? 0;
-    this.#pace(flight, responseKindOf(result));
-    if (flight.fresh) runner.freshInFlight -= 1;
+    const { runner } = attempt;
+    this.#underWay.delete(attempt);
+    attempt.ended = true;
+    attempt.startedMs += attempt.request?.waitedMs ?? 0;
+    this.#pace(attempt, responseKindOf(result));
+    if (attempt.fresh) runner.freshInFlight -= 1;
     else runner.dueInFlight -= 1;
-    if (runner.state === 'gone') flight.settled = true;
-    else this.#settle(flight, result);
-    scheduler.release(flight.slot);
+    if (runner.state === 'gone') attempt.settled = true;
+    else this.#settle(attempt, result);
+    scheduler.release(attempt.slot);
     scheduler.enqueue(runner);
     scheduler.dispatch();
   }
 
-  #pace({ runner, startedMs, isSlow }: InFlightAttempt, answer: ResponseKind): void {
+  #pace({ runner, startedMs, isSlow }: InFlightAttempt, response: ResponseKind): void {
     const { clock, settings, backoffs } = this.#deps;
-    runner.pace.ended(clock.elapsedMs() - startedMs, isSlow, answer);
-    if (answer === 'answered') backoffs.end(runner);
-    if (answer === 'unanswered' && runner.pace.mustBackOff(settings)) backoffs.begin(runner);
+    runner.pace.ended(clock.elapsedMs() - startedMs, isSlow, response);
+    if (response === 'answered') backoffs.end(runner);
+    if (response === 'unanswered' && runner.pace.mustBackOff(settings)) backoffs.begin(runner);
   }
 
-  #settle(flight: InFlightAttempt, result: AttemptResult): void {
+  #settle(attempt: InFlightAttempt, result: AttemptResult): void {
     const { clock, time, settings, settler, report } = this.#deps;
-    const { runner } = flight;
+    const { runner } = attempt;
     const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
-    const outcome = outcomeOf(flight, result, ended, settings);
-    if (flight.fresh) {
-      runner.window.settle(flight);
-      this.#slowAttempts.settled(flight);
+    const outcome = outcomeOf(attempt, result, ended, settings);
+    if (attempt.fresh) {
+      runner.window.settle(attempt);
+      this.#slowAttempts.settled(attempt);
     }
-    const { publishedAt, event } = flight;
+    const { publishedAt, event } = attempt;
     if (outcome.result === 'retry' && publishedAt !== undefined) {
       (runner.publishedAt ??= new Map()).set(event.id, publishedAt);
     }

@@ -8,29 +8,29 @@ export interface DeliverySettings {
   readonly concurrency: number;
   /** Bytes of bodies of attempts under way, of the whole node. */
   readonly inflightBytesMax: number;
-  /** Counted for a row until it is claimed and the size of its body is known. */
+  /** Bytes counted for a row until it is claimed and the size of its body is known. */
   readonly claimedBytes: number;
   /** Attempts at once of a stream whose receiver is slow, at least. */
   readonly slowSlots: number;
-  /** A stream pauses for so long after as many attempts in a row that failed without a response… */
+  /** Pause of a stream after `slowSlots` attempts in a row without a response, at least… */
   readonly unansweredBackoffMs: number;
-  /** …or longer: of all such streams of a tenant so many attempts begin in a second. */
+  /** …and longer, so that all such streams of a tenant begin this many attempts per second. */
   readonly unansweredPerSecond: number;
   /** The waits between the attempts of a cycle, which has one attempt more than these. */
   readonly retryDelaysMs: readonly number[];
-  /** The 4xx statuses that are tried again. */
+  /** The 4xx statuses that are retried. */
   readonly retry4xx: readonly number[];
   readonly attemptTimeoutMs: number;
   readonly disable: HealthLimits;
-  /** Of the requests, `Leat/<version>`. */
+  /** `Leat/<version>`. */
   readonly userAgent: string;
   /** LEAT_ATTRIBUTE_PREFIX. */
   readonly attributePrefix: string;
-  /** An attempt is slow, and gets a row, so that the cursor can pass it, after this time… */
+  /** After this time an attempt is slow, and gets a row so that the cursor can pass it… */
   readonly parkAfterMs: number;
   /** …or as soon as this many later events of its stream have settled. */
   readonly parkAfterEvents: number;
-  /** Results gather this long, or until there are this many, for one transaction. */
+  /** Outcomes gather this long, or until there are this many, for one transaction. */
   readonly settleMs: number;
   readonly settleMax: number;
   /** A row of an attempt under way is due this long after the attempt must have ended. */
@@ -41,20 +41,20 @@ export interface DeliverySettings {
   /** Events read from the store at once, by count and by characters of bodies. */
   readonly pageEvents: number;
   readonly pageBytes: number;
-  /** A cursor with nothing to do is written after so many offsets, or so long. */
+  /** The cursor of a stream without matching events is written after this many offsets, or this time. */
   readonly lagOffsetsMax: number;
   readonly lagMs: number;
-  /** Nobody else takes the node's streams for so long after a renewal of its lease… */
+  /** Other nodes do not take the node's streams for this long after a renewal of its lease… */
   readonly leaseMs: number;
-  /** …it begins nothing any more so long after it sent the last one, which is earlier… */
+  /** …it begins no attempts this long after it sent the last renewal, which is earlier… */
   readonly leaseStopMs: number;
-  /** …and it renews so often. */
+  /** …and it renews at this interval. */
   readonly heartbeatMs: number;
-  /** How often the node looks by itself for what it was not told. */
+  /** Interval of the poll for changes whose hints were lost. */
   readonly pollMs: number;
 }
 
-/** How long a row belongs to an attempt that is under way: longer than attempts last. */
+/** Returns the lease of a row whose attempt is under way: longer than attempts last. */
 export function leaseMsOf({
   attemptTimeoutMs,
   leaseGraceMs,
@@ -62,12 +62,12 @@ export function leaseMsOf({
   return attemptTimeoutMs + leaseGraceMs;
 }
 
-/** The clock of a store may be set back by this much without a wait becoming too long by it. */
+/** The clock of a store may be set back by this much without making a wait too long. */
 const setBackMs = 60_000;
 
 /**
- * No row waits longer by these settings, whether for a retry or for the end of an attempt. One that
- * would was written while the clock of the store was ahead, or with other settings.
+ * Returns the longest wait of a row with these settings, for a retry or for the end of an attempt. A row
+ * that waits longer was written while the clock of the store was ahead, or with other settings.
  */
 export function longestWaitMs(
   settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>,

@@ -1,13 +1,13 @@
 /**
- * How soon an attempt is expected to end. `quick`: the stream's recent attempts were; `probe`:
- * nothing is known of the stream, and it has no other attempt under way; `slow`: everything else.
+ * How soon an attempt is expected to end. `quick`: the stream's recent attempts were quick. `probe`: the
+ * stream has no history and no other attempt under way. `slow`: all others.
  */
 export type Expectation = 'quick' | 'probe' | 'slow';
 
 /**
- * How much of the capacity attempts may use that are not known to be quick. A quarter is kept for
- * those that are, and half of that is open to probes: so that a stream without a history begins at
- * once although others hang.
+ * The part of the capacity for attempts that are not known to be quick. A quarter is reserved for those
+ * that are, and half of that is open to probes: a stream without a history begins at once although others
+ * hang.
  */
 const unprovenPart = { probe: 7 / 8, slow: 3 / 4 } as const;
 
@@ -17,13 +17,13 @@ class Usage {
   bytes = 0;
 }
 
-/** What attempts use: all of them, and those that are not known to be quick. */
+/** The usage of all attempts, and of those that are not known to be quick. */
 class Account {
   readonly all = new Usage();
   readonly unproven = new Usage();
 }
 
-/** What one tenant uses. */
+/** The usage of one tenant. */
 export class Holding extends Account {
   readonly tenant: number;
 
@@ -33,7 +33,7 @@ export class Holding extends Account {
   }
 }
 
-/** What one attempt occupies: a slot, and the bytes of its body. */
+/** The usage of one attempt: a slot, and the bytes of its body. */
 export interface Slot {
   readonly holding: Holding;
   expectation: Expectation;
@@ -41,16 +41,16 @@ export interface Slot {
 }
 
 /**
- * Returns how much more of a capacity a tenant may take that holds `own`. Where tenants share it,
- * none takes more than three times of what it leaves: one alone gets three quarters, the next three
- * quarters of the rest, and something is left for whoever comes last (dynamic thresholds, Choudhury
- * and Hahne, IEEE/ACM Transactions on Networking 6, 1998). A tenant alone may take all.
+ * Returns how much more of a capacity a tenant may take that holds `own`. A tenant alone may take all.
+ * Where tenants share the capacity, none takes more than three times what it leaves: the first gets up to
+ * three quarters, the next three quarters of the rest, and some is left for the last (dynamic thresholds,
+ * Choudhury and Hahne, IEEE/ACM Transactions on Networking 6, 1998).
  */
 export function roomFor(own: number, left: number, isShared: boolean): number {
   return isShared ? Math.floor((3 * left - own) / 4) : left;
 }
 
-/** The slots and body bytes of a node, and what each tenant may have of them. */
+/** The slots and body bytes of a node, and the share of each tenant. */
 export class Shares {
   readonly #few: number;
   readonly #capacity: Readonly<Usage>;
@@ -82,7 +82,7 @@ export class Shares {
     return this.#used.all.bytes;
   }
 
-  /** Whether nobody may begin anything. */
+  /** Whether no tenant may begin an attempt. */
   get isFull(): boolean {
     const { slots, bytes } = this.#capacity;
     return this.slots >= slots || this.bytes >= bytes;
@@ -92,7 +92,7 @@ export class Shares {
   admits(holding: Holding, expectation: Expectation, bytes: number): boolean {
     if (!this.#fits(this.#capacity, this.#used.all, holding.all, bytes)) return false;
     if (expectation === 'quick') return true;
-    // What others hold of this part may exceed it: quick attempts that began to hang count then.
+    // Others may exceed this part: quick attempts that began to hang count in it.
     if (holding.unproven.slots < this.#few) return true;
     return this.#fits(this.#unproven[expectation], this.#used.unproven, holding.unproven, bytes);
   }
@@ -112,10 +112,10 @@ export class Shares {
     this.#count(slot, -1);
   }
 
-  /** Changes what is known of the slot's attempt. */
-  change(slot: Slot, known: Partial<Pick<Slot, 'expectation' | 'bytes'>>): void {
+  /** Updates the expectation or the size of the slot's attempt. */
+  change(slot: Slot, update: Partial<Pick<Slot, 'expectation' | 'bytes'>>): void {
     this.#count(slot, -1);
-    Object.assign(slot, known);
+    Object.assign(slot, update);
     this.#count(slot, 1);
   }
 
@@ -127,10 +127,10 @@ export class Shares {
   }
 
   #hasRoom(capacity: number, used: number, own: number, size: number): boolean {
-    // What is larger than all there is goes when nothing else does.
+    // An attempt larger than the whole capacity begins when there is no other.
     if (used === 0) return true;
     const left = capacity - used;
-    // Whoever has nothing yet waits only for what is free.
+    // A tenant without usage may take all that is free.
     return size <= (own === 0 ? left : roomFor(own, left, this.#isShared()));
   }
 

@@ -1,10 +1,10 @@
-/** What a stream has to do, and what it is doing. */
+/** The waiting work of a stream, and its attempts under way. */
 export interface Load {
   readonly freshWaits: boolean;
   readonly dueWaits: boolean;
   readonly freshInFlight: number;
   readonly dueInFlight: number;
-  /** What the stream began last; decides where one slot is all there is. */
+  /** The kind of its last attempt; decides where the stream has one slot. */
   readonly last: Work | undefined;
 }
 
@@ -12,9 +12,9 @@ export interface Load {
 export type Work = 'fresh' | 'due';
 
 /**
- * What a stream begins next, `undefined` when it has nothing to do or no slot. While both wait,
- * each gets at least a quarter of the slots: neither can a flood of retries stop the log, nor the
- * log the retries. Within that, what is due goes first, as it is older.
+ * Returns the kind of work that a stream begins next; `undefined` without work or without a slot. While
+ * both kinds wait, each gets at least a quarter of the slots, so that neither can block the other. Within
+ * that, due rows go first, as they are older.
  */
 export function nextWork(load: Load, slots: number): Work | undefined {
   const { freshWaits, dueWaits, freshInFlight, dueInFlight } = load;

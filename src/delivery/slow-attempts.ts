@@ -3,30 +3,30 @@ import { Deque } from '../log/deque.ts';
 import type { InFlightAttempt } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 
-/** Notices slow attempts, and sees to it that none holds the cursor of its stream up for long. */
+/** Detects slow attempts and parks them, so that none holds up the cursor of its stream for long. */
 export interface SlowAttempts {
-  /** An attempt has begun. */
-  watch(flight: InFlightAttempt): void;
-  /** An event of the flight's stream has settled. */
-  settled(flight: InFlightAttempt): void;
+  /** Watches an attempt that has begun. */
+  watch(attempt: InFlightAttempt): void;
+  /** Parks attempts of this one's stream when too many later events have settled. */
+  settled(attempt: InFlightAttempt): void;
   close(): void;
 }
 
 /**
- * An attempt is slow after a while. A fresh one is parked then, that is it gets a row so that the
- * cursor can pass it, or earlier as soon as many later events of its stream have settled. There is
- * one timer for the node, and none while nothing is under way.
+ * Creates the watch. An attempt is slow after `parkAfterMs`; a fresh one is parked then (it gets a row, so
+ * that the cursor can pass it), or earlier, once `parkAfterEvents` later events of its stream have settled.
+ * One timer serves the node; there is none while no attempt is under way.
  */
 export function createSlowAttempts(deps: {
   readonly clock: Clock;
   readonly settings: Pick<DeliverySettings, 'parkAfterMs' | 'parkAfterEvents'>;
   /** The attempt is slow from now on. */
-  readonly slow: (flight: InFlightAttempt) => void;
-  /** Settles the flight in the window by giving it a row. */
-  readonly park: (flight: InFlightAttempt) => void;
+  readonly slow: (attempt: InFlightAttempt) => void;
+  /** Gives the attempt a row and settles it in the window. */
+  readonly park: (attempt: InFlightAttempt) => void;
 }): SlowAttempts {
   const { clock, settings } = deps;
-  /** By their start. Those that ended are dropped when they come to the front. */
+  /** In order of their start. Attempts that ended are removed when they get to the front. */
   const watched = new Deque<InFlightAttempt>();
   let timer: Timer | undefined;
 
@@ -35,32 +35,32 @@ export function createSlowAttempts(deps: {
     return watched.at(0);
   };
   const plan = (): void => {
-    const flight = oldest();
-    if (timer !== undefined || flight === undefined) return;
-    const inMs = flight.startedMs + settings.parkAfterMs - clock.elapsedMs();
+    const attempt = oldest();
+    if (timer !== undefined || attempt === undefined) return;
+    const inMs = attempt.startedMs + settings.parkAfterMs - clock.elapsedMs();
     timer = clock.after(Math.max(0, inMs), check);
   };
   const check = (): void => {
     timer = undefined;
     const since = clock.elapsedMs() - settings.parkAfterMs;
-    for (let flight = oldest(); flight && flight.startedMs <= since; flight = oldest()) {
+    for (let attempt = oldest(); attempt && attempt.startedMs <= since; attempt = oldest()) {
       watched.shift();
-      deps.slow(flight);
+      deps.slow(attempt);
     }
     plan();
   };
 
   return {
-    watch: (flight) => {
-      watched.push(flight);
+    watch: (attempt) => {
+      watched.push(attempt);
       plan();
     },
     settled: ({ runner: { window } }) => {
       oldest();
       while (window.settledLater >= settings.parkAfterEvents) {
-        const flight = window.oldest();
-        if (flight === undefined) return;
-        deps.park(flight);
+        const attempt = window.oldest();
+        if (attempt === undefined) return;
+        deps.park(attempt);
       }
     },
     close: () => timer?.cancel(),

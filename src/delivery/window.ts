@@ -2,20 +2,20 @@ import assert from 'node:assert/strict';
 import type { Offset } from '../core/types.ts';
 import { Deque } from '../log/deque.ts';
 
-/** An event of the log on its way: taken by a runner, later settled. */
+/** An event of the log that was taken by a runner and is settled later. */
 export interface WindowEntry {
   readonly offset: Offset;
   settled: boolean;
 }
 
 /**
- * What a stream has taken of the log above its durable cursor. The cursor is the offset just under
- * the oldest event that is not settled, so that none is ever passed that is neither settled nor in
- * a row. One window serves one run of the stream.
+ * The events of the log that a stream has taken above its durable cursor. The cursor is the offset just
+ * below the oldest event that is not settled, so that it never passes one that is neither settled nor in a
+ * row. One window serves one run of the stream.
  */
 export class Window<E extends WindowEntry> {
   readonly #start: Offset;
-  /** By offset. Leaves when the durable cursor has passed it. */
+  /** By offset. Entries are removed when the durable cursor has passed them. */
   readonly #entries = new Deque<E>();
   /** Settled entries before the oldest open one. */
   #closed = 0;
@@ -24,7 +24,7 @@ export class Window<E extends WindowEntry> {
   #passed: Offset;
   #durable: Offset;
 
-  /** `cursor` is where the run stands in the store. */
+  /** `cursor` is that of the run in the store. */
   constructor(cursor: Offset) {
     this.#start = cursor;
     this.#passed = cursor;
@@ -69,7 +69,7 @@ export class Window<E extends WindowEntry> {
     if (offset > this.#passed) this.#passed = offset;
   }
 
-  /** The event ended, or has a row. Twice is once; one of a former run changes nothing here. */
+  /** Marks an event that has ended or has a row. Idempotent; ignores events of a former run. */
   settle(entry: E): void {
     if (entry.settled) return;
     entry.settled = true;
@@ -78,13 +78,13 @@ export class Window<E extends WindowEntry> {
     this.#close();
   }
 
-  /** The store has the cursor now. */
+  /** Notes that the store has the cursor. */
   commit(cursor: Offset): void {
     if (cursor <= this.#durable) return;
     this.#durable = cursor;
     for (let entry = this.#entries.at(0); entry !== undefined; entry = this.#entries.at(0)) {
       if (entry.offset > cursor) return;
-      assert(entry.settled, 'a cursor does not pass what is open');
+      assert(entry.settled, 'the cursor does not pass an open event');
       this.#entries.shift();
       this.#closed -= 1;
       this.#settled -= 1;
@@ -92,8 +92,8 @@ export class Window<E extends WindowEntry> {
   }
 
   /**
-   * The window of a new run that begins at `cursor`. Events above it that the former run took are
-   * taken over as they are, so that none is sent twice; those up to it move no cursor any more.
+   * Returns the window of a new run that begins at `cursor`. It takes over the events above it, so that
+   * none is sent twice; those up to it have no effect on the cursor any more.
    */
   reopened(cursor: Offset): Window<E> {
     const next = new Window<E>(cursor);

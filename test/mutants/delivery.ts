@@ -113,9 +113,9 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a tenant that keeps its turn while others wait',
     file: 'delivery/fair-queue.ts',
-    before: `if (answer === 'taken') return answer;
-      if (answer === 'dropped') continue;`,
-    after: `if (answer !== 'refused') continue;`,
+    before: `if (result === 'taken') return result;
+      if (result === 'dropped') continue;`,
+    after: `if (result !== 'refused') continue;`,
     killedBy: {
       file: 'test/delivery/fair-queue.test.ts',
       title: 'takes turns over tenants, then over the items of each',
@@ -161,7 +161,7 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a stream that does not pause when its receiver refuses every connection',
     file: 'delivery/sender.ts',
-    before: `if (answer === 'unanswered' && runner.pace.mustBackOff(settings)) backoffs.begin(runner);`,
+    before: `if (response === 'unanswered' && runner.pace.mustBackOff(settings)) backoffs.begin(runner);`,
     after: '',
     killedBy: {
       file: 'test/delivery/backoffs.test.ts',

@@ -74,12 +74,12 @@ export const simulationMutants: readonly Mutant[] = [
     before: `const isHeld = (): boolean => clock.elapsedMs() < heldUntilMs;
   const renew = async (): Promise<void> => {
     let sentMs = 0;
-    const answer = await storeRetry.run(() => {
+    const heartbeat = await storeRetry.run(() => {
       sentMs = clock.elapsedMs();`,
     after: `const isHeld = (): boolean => clock.now() < heldUntilMs;
   const renew = async (): Promise<void> => {
     let sentMs = 0;
-    const answer = await storeRetry.run(() => {
+    const heartbeat = await storeRetry.run(() => {
       sentMs = clock.now();`,
   },
   {
@@ -354,7 +354,7 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a lease that ended while the clock stood still and is taken for one that lasted',
     file: 'delivery/lease.ts',
-    before: 'const wasHeld = isHeld() && !answer.lapsed;',
+    before: 'const wasHeld = isHeld() && !heartbeat.lapsed;',
     after: 'const wasHeld = isHeld();',
   },
   {

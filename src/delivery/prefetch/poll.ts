@@ -9,18 +9,18 @@ import type { Runner } from '../runner.ts';
 import type { DeliverySettings } from '../settings.ts';
 
 /**
- * Looks until every stream was read again; few streams are read again at each. More than the most
- * would keep a node busy that has nothing to do: with very many streams a round takes longer.
+ * Polls needed to refresh every stream once. With very many streams a round takes more: at most
+ * `streamsPerPoll.max` are refreshed per poll, so that an idle node stays idle.
  */
 const pollsPerRound = 60;
 const streamsPerPoll = { min: 16, max: 256 };
 /** Cursors in one statement. */
 const cursorsMax = 1000;
 
-/** What a node does by itself from time to time, because wake-ups may get lost. */
+/** Checks periodically for changes, as hints may be lost. */
 export interface Poll {
   start(): void;
-  /** Goes on after every tail where the store says that the log ends. */
+  /** Drops all tails and continues each at the head of its log in the store. */
   dropTails(): Promise<void>;
   close(): void;
 }
@@ -28,19 +28,19 @@ export interface Poll {
 export interface PollDeps extends Pick<HeadsDeps, 'log'> {
   readonly clock: Clock;
   readonly storeRetry: StoreRetry;
-  readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'refresh' | 'raise'>;
+  readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'refresh' | 'raiseCursors'>;
   readonly prefetch: Pick<Prefetch, 'skipped' | 'reached' | 'takeReaders'>;
   readonly due: Pick<DueTimer, 'check'>;
   readonly replays: Pick<Replays, 'enqueueAll'>;
   readonly settings: Pick<DeliverySettings, 'pollMs' | 'lagOffsetsMax' | 'lagMs'>;
 }
 
-/** The one timer of a node whose streams are idle. */
+/** Creates the poll: the only timer of a node whose streams are idle. */
 export function createPoll(deps: PollDeps): Poll {
   const { clock, ownership, settings } = deps;
   const heads = createHeads(deps);
   let round: Iterator<Runner> = ownership.runners.values();
-  let raisedMs = clock.elapsedMs();
+  let allRaisedMs = clock.elapsedMs();
   let timer: Timer | undefined;
   let closed = false;
 
@@ -52,11 +52,11 @@ export function createPoll(deps: PollDeps): Poll {
     deps.due.check();
     await heads.checkChanged();
     const passing = ageTails();
-    lookAtNext();
+    refreshNext();
     deps.replays.enqueueAll();
     await raiseLagging(passing);
   };
-  /** Returns the runners that may have passed events since the last time without sending any. */
+  /** Returns the runners that may have passed events since the last poll without sending any. */
   const ageTails = (): Set<Runner> => {
     const passing = deps.prefetch.takeReaders();
     for (const tail of ownership.tails.values()) {
@@ -65,11 +65,11 @@ export function createPoll(deps: PollDeps): Poll {
     }
     return passing;
   };
-  const lookAtNext = (): void => {
+  const refreshNext = (): void => {
     const { size } = ownership.runners;
     const { min, max } = streamsPerPoll;
     const count = Math.min(size, max, Math.max(min, Math.ceil(size / pollsPerRound)));
-    for (let looked = 0; looked < count; looked += 1) {
+    for (let refreshed = 0; refreshed < count; refreshed += 1) {
       let next = round.next();
       if (next.done === true) {
         round = ownership.runners.values();
@@ -78,17 +78,17 @@ export function createPoll(deps: PollDeps): Poll {
       if (next.done !== true) ownership.refresh(next.value);
     }
   };
-  /** Cursors that no settle raises, as nothing matched: each as seldom as can be. */
+  /** Writes cursors that no settlement raises, as no event matched; each as rarely as possible. */
   const raiseLagging = async (passing: Iterable<Runner>): Promise<void> => {
-    const isTime = clock.elapsedMs() - raisedMs >= settings.lagMs;
+    const isTime = clock.elapsedMs() - allRaisedMs >= settings.lagMs;
     const least = isTime ? 1 : settings.lagOffsetsMax;
     const lagging: Runner[] = [];
     for (const runner of isTime ? ownership.runners.values() : passing) {
       if (lagOf(runner) >= least) lagging.push(runner);
     }
-    if (isTime) raisedMs = clock.elapsedMs();
+    if (isTime) allRaisedMs = clock.elapsedMs();
     for (let index = 0; index < lagging.length; index += cursorsMax) {
-      await ownership.raise(lagging.slice(index, index + cursorsMax));
+      await ownership.raiseCursors(lagging.slice(index, index + cursorsMax));
     }
   };
 
@@ -102,7 +102,7 @@ export function createPoll(deps: PollDeps): Poll {
   };
 }
 
-/** Returns how many offsets a write would raise the cursor in the store by, as {@link Runner.cursorUpdate} says. */
+/** Returns by how many offsets {@link Runner.cursorUpdate} would raise the cursor in the store. */
 function lagOf(runner: Runner): number {
   return runner.unsettled === 0 ? runner.cursor() - runner.window.durable : 0;
 }
