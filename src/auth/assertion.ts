@@ -24,7 +24,7 @@ export const assertionAlgorithms: readonly string[] = ALGORITHMS;
 /** A client assertion as it came, and what it has to fit. */
 export interface AssertionRequest {
   readonly tenant: Tenant;
-  /** Of the tenant, docs/http-api.md#issuer. */
+  /** Of the tenant, as §2 defines it. */
   readonly issuer: string;
   readonly assertion: string;
   /** The parameter `client_id`, when it was sent. */

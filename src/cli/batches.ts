@@ -1,19 +1,19 @@
 import { CommandFailed, exitCodes } from './errors.ts';
 import { readJson } from './json.ts';
 
-/** Events that go into one request, and the lines they came from (1-indexed). */
+/** The events of one request, and the lines they were read from (1-indexed). */
 export interface Batch {
   readonly events: readonly Record<string, unknown>[];
   readonly lines: readonly number[];
 }
 
 const eventsMax = 1000;
-/** A request may have 4 MiB; ids and punctuation are added to what was read. */
+/** A request may have 4 MiB; ids and punctuation are added to the lines. */
 const bytesMax = 3 * 1024 * 1024;
 
 /**
- * Lines of NDJSON in batches that one request can take, in their order; empty lines are skipped.
- * Throws {@link CommandFailed} at a line that is no JSON object, after the batches before it.
+ * Yields lines of NDJSON in batches that fit one request, in order; skips empty lines. Throws
+ * {@link CommandFailed} at a line that is not a JSON object, after the batches before it.
  */
 export async function* batchesOf(lines: AsyncIterable<string>): AsyncGenerator<Batch> {
   let events: Record<string, unknown>[] = [];
@@ -30,7 +30,7 @@ export async function* batchesOf(lines: AsyncIterable<string>): AsyncGenerator<B
       yield { events, lines: numbers };
       [events, numbers, bytes] = [[], [], 0];
     }
-    if (event === undefined) throw noEvent(number);
+    if (event === undefined) throw invalidLine(number);
     events.push(event);
     numbers.push(number);
     bytes += size;
@@ -48,10 +48,10 @@ function eventIn(text: string): Record<string, unknown> | undefined {
   }
 }
 
-function noEvent(line: number): CommandFailed {
+function invalidLine(line: number): CommandFailed {
   const example = '{"type": "order.paid", "data": {"object": {}}}';
   return new CommandFailed(
     exitCodes.failed,
-    `Line ${line} of the input is no JSON object; an event is one line, for example ${example}`,
+    `Line ${line} of the input is not a JSON object; an event is one line, for example ${example}`,
   );
 }

@@ -17,13 +17,13 @@ import { listOption } from './option.ts';
 import { allPages, numberedPages } from './http/pages.ts';
 import { type Column, pairLines, tableLines } from './terminal/table.ts';
 
-/** A client as the API answers it (docs/http-api.md#clients), as far as it is shown. */
+/** The fields of a client that are shown (docs/http-api.md#clients). */
 interface ClientShown {
   readonly client_id: string;
   readonly name?: string;
   readonly global?: boolean;
   readonly issuer?: string;
-  /** Only in the answer that made it. */
+  /** Only in the response that created it. */
   readonly client_secret?: string;
 }
 
@@ -45,26 +45,26 @@ export function addClientCommands(clients: Command, deps: CliDeps): void {
     .addHelpText('after', examples('leat clients list'))
     .action((options: CommonOptions) => runWithApi(deps, options, listClients));
   withCommonOptions(clients.command('show <client>'))
-    .description('show a client and what it is granted')
+    .description('show a client and its grants')
     .addHelpText('after', examples('leat clients show operator'))
     .action((client: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
-        const answer = await run.api.send({ method: 'GET', path: pathOf`/clients/${client}` });
+        const response = await run.api.send({ method: 'GET', path: pathOf`/clients/${client}` });
         const grants = run.json ? [] : await grantsOf(run.api, client);
-        showClient(run, answer, grants);
+        showClient(run, response, grants);
       }),
     );
-  addMaking(clients, deps);
-  addChanging(clients, deps);
+  addCreating(clients, deps);
+  addUpdating(clients, deps);
 }
 
-function addMaking(clients: Command, deps: CliDeps): void {
+function addCreating(clients: Command, deps: CliDeps): void {
   withCommonOptions(clients.command('create'))
-    .description('make a client and show its secret once')
+    .description('create a client and show its secret once')
     .requiredOption('--name <name>', 'its name')
     .option('--global', 'let it use the management API')
-    .option('--scope <scopes>', 'scopes it is granted, with commas between', listOption)
-    .option('--audience <audience>', 'the API of the scopes; by default the management API')
+    .option('--scope <scopes>', 'scopes to grant, separated by commas', listOption)
+    .option('--audience <audience>', 'API of the scopes; default: the management API')
     .addHelpText(
       'after',
       examples(
@@ -75,24 +75,24 @@ function addMaking(clients: Command, deps: CliDeps): void {
       runWithApi(deps, options, async (run) => {
         const { name, global } = options;
         const body = { name, ...(global === true ? { global } : {}) };
-        const answer = await run.api.send({ method: 'POST', path: '/clients', body });
-        // Shown first: whatever happens to the grant, this secret is never shown again.
-        showClient(run, answer, []);
-        const { client_id: id } = answer.body as ClientShown;
+        const response = await run.api.send({ method: 'POST', path: '/clients', body });
+        // Shown first: the grant may fail, and the secret is never shown again.
+        showClient(run, response, []);
+        const { client_id: id } = response.body as ClientShown;
         if (options.scope !== undefined)
           await grant({ ...run, json: false }, id, options, run.terminal.note);
       }),
     );
   withCommonOptions(clients.command('grant <client>'))
-    .description('grant scopes to a client, besides those it has')
-    .requiredOption('--scope <scopes>', 'scopes with commas between', listOption)
-    .option('--audience <audience>', 'the API of the scopes; by default the management API')
+    .description('grant more scopes to a client')
+    .requiredOption('--scope <scopes>', 'scopes, separated by commas', listOption)
+    .option('--audience <audience>', 'API of the scopes; default: the management API')
     .addHelpText('after', examples('leat clients grant reporter --scope read:event_deliveries'))
     .action((client: string, options: GrantOptions) =>
       runWithApi(deps, options, (run) => grant(run, client, options, run.terminal.print)),
     );
   withCommonOptions(clients.command('rotate-secret <client>'))
-    .description('make a new secret and show it once; the old one ends at once')
+    .description('create a new secret and show it once; the old one stops working at once')
     .addHelpText('after', examples('leat clients rotate-secret reporter'))
     .action((client: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
@@ -102,12 +102,12 @@ function addMaking(clients: Command, deps: CliDeps): void {
     );
 }
 
-function addChanging(clients: Command, deps: CliDeps): void {
+function addUpdating(clients: Command, deps: CliDeps): void {
   withCommonOptions(clients.command('update <client>'))
     .description('change a client')
     .option('--name <name>', 'its new name')
     .option('--global', 'let it use the management API')
-    .option('--no-global', 'do not let it any more')
+    .option('--no-global', 'no longer let it use the management API')
     .addHelpText('after', examples('leat clients update reporter --global'))
     .action((client: string, options: CommonOptions & { name?: string; global?: boolean }) =>
       runWithApi(deps, options, async (run) => {
@@ -126,8 +126,8 @@ function addChanging(clients: Command, deps: CliDeps): void {
       }),
     );
   withCommonOptions(clients.command('delete <client>'))
-    .description('delete a client; its tokens end with it')
-    .option('--yes', 'do not ask')
+    .description('delete a client; its tokens stop working')
+    .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', examples('leat clients delete reporter'))
     .action((client: string, options: CommonOptions & { yes?: boolean }) =>
       runWithApi(deps, options, async (run) => {
@@ -150,12 +150,12 @@ async function grant(
   { api, json, terminal }: ApiRun,
   client: string,
   { scope = [], audience }: GrantOptions,
-  say: (text: string) => void,
+  output: (text: string) => void,
 ): Promise<void> {
   const wanted = audience ?? (await managementAudience(api));
   const present = (await grantsOf(api, client)).find((each) => each.audience === wanted);
   const scopes = [...new Set([...(present?.scope ?? []), ...scope])];
-  const answer =
+  const response =
     present === undefined
       ? await api.send({
           method: 'POST',
@@ -167,16 +167,16 @@ async function grant(
           path: pathOf`/client-grants/${present.id}`,
           body: { scope: scopes },
         });
-  if (json) return show({ terminal, json }, answer.text, () => []);
-  say(printable(`Granted for ${wanted}: ${scopes.join(' ')}`));
-  say('Tokens have it from the next login on.');
+  if (json) return show({ terminal, json }, response.text, () => []);
+  output(printable(`Granted for ${wanted}: ${scopes.join(' ')}`));
+  output('Tokens have it from the next login on.');
 }
 
 function grantsOf(api: ApiClient, client: string): Promise<GrantShown[]> {
   return allPages(api, '/client-grants', 'client_grants', { query: { client_id: client } });
 }
 
-/** The management API is listed among the others, under the identifier that grants need. */
+/** Returns the identifier under which the server lists its management API. */
 async function managementAudience(api: ApiClient): Promise<string> {
   const servers = await numberedPages<{ identifier?: string; is_system?: boolean }>(
     api,
@@ -191,11 +191,11 @@ async function managementAudience(api: ApiClient): Promise<string> {
 
 function showClient(
   run: ApiRun,
-  answer: { readonly text: string; readonly body: unknown },
+  response: { readonly text: string; readonly body: unknown },
   grants: readonly GrantShown[],
 ): void {
-  show(run, answer.text, () => {
-    const client = answer.body as ClientShown;
+  show(run, response.text, () => {
+    const client = response.body as ClientShown;
     const granted = grants.map(
       ({ audience, scope }) =>
         ['Granted', `${audience}: ${scope.join(' ') || 'no scope'}`] as const,

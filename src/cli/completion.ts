@@ -1,10 +1,10 @@
 import { Argument, type Command } from 'commander';
 
-/** A command as far as a shell completes it. */
+/** A command and its completions. */
 export interface Completable {
-  /** Words from the program's own name on, without it; empty for the program. */
+  /** Names of the command and its parents, without the program; empty for the program. */
   readonly path: readonly string[];
-  /** Sub-commands and options that may come next. */
+  /** Sub-commands and options. */
   readonly words: readonly { readonly word: string; readonly description: string }[];
 }
 
@@ -30,7 +30,7 @@ Set up:
     });
 }
 
-/** The program and its commands, those that are hidden left out, parents before their children. */
+/** Returns a command and its visible sub-commands, parents first. */
 export function completablesOf(command: Command, path: readonly string[] = []): Completable[] {
   const help = command.createHelp();
   const commands = help.visibleCommands(command).filter((each) => each.name() !== 'help');
@@ -49,7 +49,7 @@ export function completablesOf(command: Command, path: readonly string[] = []): 
   ];
 }
 
-/** The script for a shell. Words are made of letters, digits and dashes; texts are quoted. */
+/** Returns the script for a shell. Names have letters, digits and dashes only; texts are quoted. */
 export function completionScript(shell: Shell, commands: readonly Completable[]): string {
   return { bash, zsh, fish }[shell](commands);
 }
@@ -136,7 +136,7 @@ ${lines.join('\n')}
 `;
 }
 
-/** In single quotes, which all three shells can end, escape and begin again. */
+/** Quotes a text with single quotes, in a way that all three shells understand. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'"'"'`)}'`;
 }

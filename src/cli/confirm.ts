@@ -2,8 +2,8 @@ import type { Run } from './command.ts';
 import { usageError } from './errors.ts';
 
 /**
- * Asks before something is done that cannot be undone. Answers whether to do it; throws a usage
- * error where nobody can be asked, so that a script never deletes by accident.
+ * Asks for confirmation of a change that cannot be undone and returns whether it was given. Throws a
+ * usage error without a terminal, so that a script never deletes by accident.
  */
 export async function confirmed(
   { terminal }: Pick<Run, 'terminal'>,
@@ -12,10 +12,10 @@ export async function confirmed(
 ): Promise<boolean> {
   if (yes === true) return true;
   if (!terminal.interactive) {
-    throw usageError('Nobody can be asked here: add --yes to do it without a question.');
+    throw usageError('There is no terminal to ask for confirmation: add --yes to do it without.');
   }
   const answer = await terminal.ask(`${question} [y/N] `);
   if (/^y(?:es)?$/i.test(answer.trim())) return true;
-  terminal.note('Nothing was done.');
+  terminal.note('Nothing was changed.');
   return false;
 }

@@ -18,7 +18,7 @@ import { type Column, pairLines, shortTime, tableLines } from './terminal/table.
 import type { Paint } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
 
-/** A failure as the API answers it (docs/http-api.md#failure-object), as far as it is shown. */
+/** The fields of a failure that are shown (docs/http-api.md#failure-object). */
 export interface FailureShown {
   readonly id: string;
   readonly event_type: string;
@@ -26,7 +26,7 @@ export interface FailureShown {
   readonly event: { readonly time?: string; readonly [attribute: string]: unknown };
 }
 
-/** An attempt, or the mark of an accepted redelivery. */
+/** An attempt, or the entry of an accepted redelivery (status `retrying`). */
 export interface AttemptShown {
   readonly status: string;
   readonly timestamp: string;
@@ -34,7 +34,7 @@ export interface AttemptShown {
   readonly error_message?: string;
 }
 
-/** Which failures are meant; all of them without any. */
+/** Selects failures; all of them without any field. */
 export interface FailureFilter {
   readonly type?: readonly string[];
   readonly since?: string;
@@ -49,7 +49,7 @@ interface ListOptions extends CommonOptions, FailureFilter {
 export function addDeliveryCommands(deliveries: Command, deps: CliDeps): void {
   withFailureFilter(withCommonOptions(deliveries.command('list <stream>')), deps)
     .description('list the failures of a stream, newest first')
-    .option('--limit <count>', 'at most so many', wholeNumberOption(1, 1_000_000))
+    .option('--limit <count>', 'maximum number of failures', wholeNumberOption(1, 1_000_000))
     .addHelpText(
       'after',
       examples(
@@ -67,22 +67,28 @@ export function addDeliveryCommands(deliveries: Command, deps: CliDeps): void {
       runWithApi(deps, options, async (run) => {
         const id = await streamIdOf(run.api, stream);
         const path = pathOf`/event-streams/${id}/deliveries/${event}`;
-        const answer = await run.api.send({ method: 'GET', path });
-        show(run, answer.text, () => failureLines(answer.body as FailureShown, run.terminal.paint));
+        const response = await run.api.send({ method: 'GET', path });
+        show(run, response.text, () =>
+          failureLines(response.body as FailureShown, run.terminal.paint),
+        );
       }),
     );
 }
 
-/** Gives a command the options of {@link FailureFilter}. */
+/** Adds the options of {@link FailureFilter}. */
 export function withFailureFilter(command: Command, { clock }: Pick<CliDeps, 'clock'>): Command {
   const instant = instantOption(clock.now);
   return command
-    .option('--type <types>', 'event types with commas between', listOption)
-    .option('--since <time>', 'events that happened from then on: a date, or 15m, 2h, 3d', instant)
-    .option('--until <time>', 'events that happened before then', instant);
+    .option('--type <types>', 'event types, separated by commas', listOption)
+    .option(
+      '--since <time>',
+      'events that happened at this time or later: a date, or 15m, 2h, 3d ago',
+      instant,
+    )
+    .option('--until <time>', 'events that happened before this time', instant);
 }
 
-/** The failures that a filter means, newest first, over all pages. */
+/** Returns the failures that match a filter, newest first, from all pages. */
 export function failuresOf(
   api: ApiClient,
   stream: string,
@@ -112,7 +118,7 @@ async function listDeliveries(run: ApiRun, stream: string, options: ListOptions)
   else terminal.note(`Send them again: leat redeliver ${printable(stream)}`);
 }
 
-/** The lines of one failure: what happened to it, then the event. */
+/** Returns the lines of one failure: its attempts, then its event. */
 export function failureLines(failure: FailureShown, paint: Paint): string[] {
   const { id, event_type: type, event, attempts } = failure;
   const head = pairLines(
@@ -127,7 +133,6 @@ export function failureLines(failure: FailureShown, paint: Paint): string[] {
   return [...head, '', ...rows, '', ...indented(event).split('\n')];
 }
 
-/** When an attempt began, what came of it, how long it took. */
 const attemptColumns: readonly Column<AttemptShown>[] = [
   { header: 'ATTEMPT', text: ({ timestamp }) => shortTime(timestamp) },
   {

@@ -4,7 +4,7 @@ import { usageError } from './errors.ts';
 import { secretOption } from './option.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** How an endpoint and its authorization are said on the command line. */
+/** The options of an endpoint and its authorization. */
 export interface DestinationOptions {
   readonly endpoint?: string;
   readonly bearerFile?: string;
@@ -16,44 +16,45 @@ export interface DestinationOptions {
 
 type Authorization = DestinationSent['configuration']['webhook_authorization'];
 
-/** Gives a command the options of a destination. Secrets come from files: others see arguments. */
+/** Adds the options of a destination. Secrets come from files: other users can see arguments. */
 export function withDestinationOptions(command: Command): Command {
   return command
-    .option('--endpoint <url>', 'where events are posted to')
-    .option('--bearer-file <file>', 'authorize by a bearer token, read from a file (- for stdin)')
-    .option('--basic-user <name>', 'authorize by a user name and a password')
-    .option('--basic-password-file <file>', 'the password (- for stdin)')
-    .option('--header <name>', 'authorize by a header of your own')
-    .option('--header-value-file <file>', 'its value (- for stdin)');
+    .option('--endpoint <url>', 'URL that events are posted to')
+    .option('--bearer-file <file>', 'authorize with the bearer token in a file (- for stdin)')
+    .option('--basic-user <name>', 'authorize with a user name and a password')
+    .option('--basic-password-file <file>', 'file with the password (- for stdin)')
+    .option('--header <name>', 'authorize with a custom header')
+    .option('--header-value-file <file>', 'file with the value of the header (- for stdin)');
 }
 
-/** The destination of a new stream. Throws a usage error when something is missing. */
+/** Returns the destination of a new stream. Throws a usage error when an option is missing. */
 export async function newDestination(
   options: DestinationOptions,
   terminal: Terminal,
 ): Promise<DestinationSent> {
   const { endpoint } = options;
-  if (endpoint === undefined) throw usageError('Where are events posted to? Add --endpoint <url>.');
+  if (endpoint === undefined) throw usageError('No endpoint: add --endpoint <url>.');
   const authorization = await authorizationOf(options, terminal);
   if (authorization !== undefined) return destinationOf(endpoint, authorization);
   throw usageError(
-    'How are requests authorized? Add --bearer-file <file>, or --basic-user <name> with ' +
+    'No authorization: add --bearer-file <file>, or --basic-user <name> with ' +
       '--basic-password-file <file>, or --header <name> with --header-value-file <file>.',
   );
 }
 
 /**
- * The destination that a stream has after a change; `undefined` when the options change nothing of
- * it. The server knows the secret of an authorization that stays, and says when it needs it again.
+ * Returns the destination of a stream after a change, `undefined` when the options do not change it.
+ * An authorization that stays is sent without its secret, which the server has; it rejects the
+ * request when it needs the secret again.
  */
 export async function changedDestination(
   options: DestinationOptions,
   terminal: Terminal,
-  now: () => Promise<StreamShown>,
+  present: () => Promise<StreamShown>,
 ): Promise<DestinationSent | undefined> {
   const authorization = await authorizationOf(options, terminal);
   if (options.endpoint === undefined && authorization === undefined) return undefined;
-  const { configuration } = (await now()).destination;
+  const { configuration } = (await present()).destination;
   return destinationOf(
     options.endpoint ?? configuration.webhook_endpoint,
     authorization ?? configuration.webhook_authorization,
@@ -70,10 +71,10 @@ async function authorizationOf(
   terminal: Terminal,
 ): Promise<Authorization | undefined> {
   const { bearerFile, basicUser, basicPasswordFile, header, headerValueFile } = options;
-  together('--basic-user', basicUser, '--basic-password-file', basicPasswordFile);
-  together('--header', header, '--header-value-file', headerValueFile);
-  const ways = [bearerFile, basicUser, header].filter((way) => way !== undefined);
-  if (ways.length > 1) {
+  requireBoth('--basic-user', basicUser, '--basic-password-file', basicPasswordFile);
+  requireBoth('--header', header, '--header-value-file', headerValueFile);
+  const methods = [bearerFile, basicUser, header].filter((method) => method !== undefined);
+  if (methods.length > 1) {
     throw usageError('Choose one of --bearer-file, --basic-user and --header.');
   }
   if (bearerFile !== undefined) {
@@ -90,7 +91,7 @@ async function authorizationOf(
   return undefined;
 }
 
-function together(
+function requireBoth(
   one: string,
   first: string | undefined,
   other: string,

@@ -39,11 +39,11 @@ interface Accepted {
 export function addEventCommands(events: Command, deps: CliDeps): void {
   withCommonOptions(events.command('publish'))
     .description('publish one event, or many as NDJSON from the standard input or a file')
-    .option('--type <type>', 'type of the one event')
-    .option('--data <json>', 'its data: a JSON object, @file, or - for the standard input')
-    .option('--id <key>', 'its id or idempotency key')
-    .option('--time <time>', 'when it happened', instantOption(deps.clock.now))
-    .option('--file <file>', 'NDJSON: one {"type", "data"} with optional "id" and "time" a line')
+    .option('--type <type>', 'type of the event')
+    .option('--data <json>', 'data of the event: a JSON object, @file, or - for stdin')
+    .option('--id <key>', 'id or idempotency key of the event')
+    .option('--time <time>', 'when the event happened', instantOption(deps.clock.now))
+    .option('--file <file>', 'NDJSON file: {"type", "data"} with optional "id" and "time" per line')
     .addHelpText(
       'after',
       examples(
@@ -63,9 +63,11 @@ async function publish(run: ApiRun, options: PublishOptions): Promise<void> {
     if (file !== undefined) throw usageError('--type is for one event, --file for many.');
     return publishOne(run, { ...options, type });
   }
-  if ((data ?? id ?? time) !== undefined) throw usageError('Which type? Add --type <type>.');
+  if ((data ?? id ?? time) !== undefined) throw usageError('No type: add --type <type>.');
   if (file === undefined && run.terminal.interactive) {
-    throw usageError('Publish what? Add --type and --data, or --file, or pipe NDJSON into it.');
+    throw usageError(
+      'No event: add --type and --data, or --file <file>, or pipe NDJSON into the command.',
+    );
   }
   await publishMany(run, file);
 }
@@ -80,12 +82,14 @@ async function publishOne(
     ...(id === undefined ? {} : { id }),
     ...(time === undefined ? {} : { time }),
   });
-  const answer = await run.api.send({ method: 'POST', path: '/events', body, repeatable: true });
-  const { id: made, offset } = answer.body as Accepted;
-  show(run, answer.text, () => [`Published ${printable(made)} at offset ${printable(offset)}.`]);
+  const response = await run.api.send({ method: 'POST', path: '/events', body, repeatable: true });
+  const { id: eventId, offset } = response.body as Accepted;
+  show(run, response.text, () => [
+    `Published ${printable(eventId)} at offset ${printable(offset)}.`,
+  ]);
 }
 
-/** The JSON that an option holds, names by `@file`, or leaves to the standard input by `-`. */
+/** Parses the JSON in an option, in the file it names by `@file`, or for `-` in the standard input. */
 export async function dataOf(text: string, terminal: Terminal): Promise<unknown> {
   const json =
     text === '-' || text.startsWith('@')
@@ -94,12 +98,12 @@ export async function dataOf(text: string, terminal: Terminal): Promise<unknown>
   try {
     return readJson(json);
   } catch (error) {
-    const why = error instanceof Error ? printable(error.message) : '';
-    throw usageError(`--data is not JSON: ${why}`);
+    const reason = error instanceof Error ? printable(error.message) : '';
+    throw usageError(`--data is not JSON: ${reason}`);
   }
 }
 
-/** With an id of its own an event can be sent again after a lost answer and is stored once. */
+/** Adds an id, so that an event sent again after a failed request is stored once. */
 function withId({ clock, random }: ApiRun, event: Record<string, unknown>): object {
   return event['id'] === undefined ? { ...event, id: makeId('evt_', clock.now(), random) } : event;
 }
@@ -132,7 +136,7 @@ async function publishMany(run: ApiRun, file: string | undefined): Promise<void>
   if (!json) terminal.print(`Published ${counted(published, 'event')}.`);
 }
 
-/** What was accepted, as lines of JSON. */
+/** Returns the accepted events as lines of JSON. */
 async function publishBatch(run: ApiRun, batch: Batch): Promise<string[]> {
   const body = batch.events.map((event) => withId(run, event));
   try {
@@ -140,12 +144,12 @@ async function publishBatch(run: ApiRun, batch: Batch): Promise<string[]> {
     const { body: accepted } = await run.api.send(request);
     return (Array.isArray(accepted) ? accepted : []).map(writeJson);
   } catch (error) {
-    throw atLine(error, batch);
+    throw withLine(error, batch);
   }
 }
 
-/** The server names the bad event by its place in the request; a person needs the line. */
-function atLine(error: unknown, { lines }: Batch): unknown {
+/** The server names the bad event by its index in the request; adds its line in the input. */
+function withLine(error: unknown, { lines }: Batch): unknown {
   if (!(error instanceof CommandFailed)) return error;
   const index = /on property (?<index>[0-9]+)[.( ]/.exec(error.message)?.groups?.['index'];
   const line = index === undefined ? undefined : lines[Number(index)];

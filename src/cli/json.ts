@@ -1,8 +1,6 @@
-/** JSON of the API for programs: numbers keep their digits, and no control character is raw. */
-
 /**
- * The value of a JSON text. A number that a double cannot hold keeps its text, which
- * {@link writeJson} writes again. Throws `SyntaxError`.
+ * Parses JSON. A number that a double cannot represent keeps its text, which {@link writeJson} writes
+ * again. Throws `SyntaxError`.
  */
 export function readJson(text: string): unknown {
   return parse(text, (_key, value, { source }) =>
@@ -12,22 +10,22 @@ export function readJson(text: string): unknown {
   );
 }
 
-/** A value as JSON in one line; {@link indented} with line breaks, for people. */
+/** Returns a value as JSON in one line, safe for a terminal. */
 export function writeJson(value: unknown): string {
   return terminalSafe(JSON.stringify(value));
 }
 
-/** A value as JSON over several lines. */
+/** Returns a value as indented JSON, safe for a terminal. */
 export function indented(value: unknown): string {
   return terminalSafe(JSON.stringify(value, undefined, 2));
 }
 
 /**
- * JSON with the characters escaped that a terminal could obey (DEL, C1 controls) or that turn the
- * order of what is read (bidirectional formats): the same JSON, harmless to look at.
+ * Escapes the characters of a JSON text that a terminal could obey (DEL, C1 controls) or that change
+ * the order of the text (bidirectional formats); the value stays the same.
  */
 export function terminalSafe(json: string): string {
-  // White space of the layout is raw, that of texts never (RFC 8259 sections 2 and 7).
+  // Raw line breaks and tabs are layout; within strings they are escaped (RFC 8259, sections 2 and 7).
   return json
     .replaceAll(/\r\n?/g, '\n')
     .replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) =>
@@ -42,7 +40,7 @@ function escaped(character: string): string {
   ).join('');
 }
 
-/** ECMA-262 JSON.rawJSON and the source of a reviver, which TypeScript does not know yet. */
+/** JSON.rawJSON and the reviver's source (ECMA-262), for which TypeScript has no types yet. */
 const { rawJSON, parse } = JSON as unknown as {
   rawJSON(text: string): object;
   parse(

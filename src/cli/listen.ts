@@ -37,32 +37,31 @@ interface ListenOptions extends CommonOptions {
 export function addListenCommand(program: Command, deps: CliDeps): void {
   withCommonOptions(program.command('listen'))
     .description(
-      'receive webhooks on this machine and show what arrives; what is not signed as it should be ' +
-        'is answered with 401',
+      'receive webhooks on this machine and print them; rejects a wrong signature with 401',
     )
     .option(
       '--port <port>',
-      'where to listen; 0 for a free one',
+      'port to listen on; 0 for a free one',
       wholeNumberOption(0, 65_535),
       8090,
     )
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--stream <stream>', 'check signatures with the secret of this stream')
-    .option('--secret <whsec>', 'check signatures with this secret; others can see arguments')
+    .option('--secret <whsec>', 'check signatures with this secret; other users can see it')
     .option('--secret-file <file>', 'check signatures with the secret in a file (- for stdin)')
     .option(
       '--status <code>',
-      'answer with this status instead of 204',
+      'respond with this status instead of 204',
       wholeNumberOption(200, 599),
     )
     .option(
       '--fail <count>',
-      'answer 503 (or --status) to the first so many requests in all, then 204',
+      'respond with 503 (or --status) to the first <count> requests in total, then 204',
       wholeNumberOption(1, 1_000_000),
     )
-    .option('--delay <ms>', 'wait before the answer', wholeNumberOption(0, 600_000), 0)
-    .option('--count <count>', 'end after so many', wholeNumberOption(1, 1_000_000_000))
-    .option('--body', 'show the whole event')
+    .option('--delay <ms>', 'wait before the response', wholeNumberOption(0, 600_000), 0)
+    .option('--count <count>', 'end after this many requests', wholeNumberOption(1, 1_000_000_000))
+    .option('--body', 'print the whole event')
     .addHelpText(
       'after',
       examples(
@@ -74,38 +73,38 @@ export function addListenCommand(program: Command, deps: CliDeps): void {
     .action((options: ListenOptions) =>
       options.stream === undefined
         ? run(deps, options, async (local) =>
-            listen(local, options, await ownSecret(local, options)),
+            listen(local, options, await secretOf(local, options)),
           )
         : runWithApi(deps, options, async (online) => {
             const id = await streamIdOf(online.api, options.stream ?? '');
             const path = pathOf`/event-streams/${id}/signing-secret`;
             const { body } = await online.api.send({ method: 'GET', path });
             const { secret } = Object(body) as { readonly secret?: unknown };
-            // Without it everything would pass for genuine.
+            // Without a secret every request would count as genuine.
             if (typeof secret === 'string' && isSecret(secret))
               return listen(online, options, secret);
-            const why = `${online.api.url} does not tell the secret of the stream`;
-            throw new CommandFailed(exitCodes.failed, `${why}: name it with --secret-file <file>.`);
+            const message = `${online.api.url} did not return the secret of the stream: add --secret-file <file>.`;
+            throw new CommandFailed(exitCodes.failed, message);
           }),
     );
 }
 
-async function ownSecret({ terminal }: Run, options: ListenOptions): Promise<string | undefined> {
+async function secretOf({ terminal }: Run, options: ListenOptions): Promise<string | undefined> {
   const { secret, secretFile } = options;
-  const given =
+  const text =
     secretFile === undefined ? secret : await secretOption('--secret-file', secretFile, terminal);
-  if (given === undefined || isSecret(given)) return given;
+  if (text === undefined || isSecret(text)) return text;
   throw usageError(
-    'The secret is not whsec_ and the base64 of 32 bytes: leat streams secret <stream>',
+    'The secret is not whsec_ and the base64 of 32 bytes: leat streams secret <stream> prints it.',
   );
 }
 
 async function listen(local: Run, options: ListenOptions, secret?: string): Promise<void> {
   const { terminal, signal } = local;
-  let arrived = 0;
+  let received = 0;
   await new Promise<void>((resolve, reject) => {
     const server = createServer((request, response) => {
-      const number = ++arrived;
+      const number = ++received;
       const ended = receive(local, { request, response }, { options, secret, number });
       void ended.then(() => number === options.count && resolve(close(server)), reject);
     });
@@ -124,24 +123,25 @@ function close(server: Server): void {
 
 function cannotListen({ host, port }: ListenOptions, error: Error): unknown {
   if (!('code' in error)) return error;
-  const why = error.code === 'EADDRINUSE' ? 'is in use' : `cannot be used (${String(error.code)})`;
-  const message = `${printable(host)}:${port} ${why}: choose another with --port, or --port 0.`;
+  const reason =
+    error.code === 'EADDRINUSE' ? 'is in use' : `cannot be used (${String(error.code)})`;
+  const message = `${printable(host)}:${port} ${reason}: choose another with --port, or --port 0.`;
   return new CommandFailed(exitCodes.failed, message, { cause: error });
 }
 
 function hints(server: Server, secret: string | undefined): string[] {
-  const at = server.address();
-  if (typeof at !== 'object' || at === null) return [];
-  const address = at.family === 'IPv6' ? `[${at.address}]` : at.address;
-  const check = secret === undefined ? [] : ['Signatures are checked.'];
+  const bound = server.address();
+  if (typeof bound !== 'object' || bound === null) return [];
+  const address = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
+  const signatures = secret === undefined ? [] : ['Signatures are checked.'];
   return [
-    `Listening on http://${address}:${at.port}/; Ctrl-C ends it.`,
-    ...check,
-    `A server sends here only with LEAT_EGRESS_ALLOW=${at.address} and LEAT_ALLOW_HTTP_ENDPOINTS=true.`,
+    `Listening on http://${address}:${bound.port}/; Ctrl-C ends it.`,
+    ...signatures,
+    `A server sends to this address only with LEAT_EGRESS_ALLOW=${bound.address} and LEAT_ALLOW_HTTP_ENDPOINTS=true.`,
   ];
 }
 
-interface Arrival {
+interface ReceiveContext {
   readonly options: ListenOptions;
   readonly secret: string | undefined;
   /** 1-indexed. */
@@ -151,16 +151,17 @@ interface Arrival {
 async function receive(
   { terminal, clock, json, signal }: Run,
   { request, response }: { request: IncomingMessage; response: ServerResponse },
-  { options, secret, number }: Arrival,
+  { options, secret, number }: ReceiveContext,
 ): Promise<void> {
   const body = await bodyOf(request);
-  if (body === 'cut off') return terminal.note('A request was cut off by its sender.');
+  if (body === 'cut off') return terminal.note('The sender aborted a request.');
   if (body === 'too large') {
     response.writeHead(413, { connection: 'close' }).end();
-    return terminal.note('A request of more than 1 MiB was refused.');
+    return terminal.note('Rejected a request of more than 1 MiB.');
   }
-  const verdict = secret === undefined ? undefined : verdictOf(secret, request, body, clock.now());
-  const status = statusOf(options, number, verdict);
+  const check =
+    secret === undefined ? undefined : checkSignature(secret, request, body, clock.now());
+  const status = statusOf(options, number, check);
   const time = formatTime(clock.now());
   const event = eventOf(body);
   if (json) {
@@ -171,14 +172,14 @@ async function receive(
         method,
         path,
         headers,
-        signature: verdict,
+        signature: check,
         status,
         event: event ?? body.toString(),
       }),
     );
   } else {
     terminal.print(
-      arrivalLine({ time, event, verdict, status, path: request.url ?? '' }, terminal.paint),
+      requestLine({ time, event, check, status, path: request.url ?? '' }, terminal.paint),
     );
     if (options.body === true)
       terminal.print(event === undefined ? printable(body.toString()) : indented(event));
@@ -199,13 +200,13 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer | 'too large' | 
       chunks.push(chunk);
     }
   } catch {
-    // The only error of a request that arrives: whoever sends it went away.
+    // The only error of an incoming request: its sender disconnected.
     return 'cut off';
   }
   return Buffer.concat(chunks);
 }
 
-function verdictOf(
+function checkSignature(
   secret: string,
   request: IncomingMessage,
   body: Buffer,
@@ -224,15 +225,15 @@ function verdictOf(
 }
 
 /**
- * The status of the answer: what is not signed as it should be is refused as a careful receiver
- * does; the rest as the options say. `number` is 1-indexed.
+ * Returns the status of a response: 401 for a signature that is not valid, else the one that the
+ * options ask for. `number` is 1-indexed.
  */
 export function statusOf(
   { status, fail }: { readonly status?: number; readonly fail?: number },
   number: number,
-  verdict: SignatureCheck | undefined,
+  check: SignatureCheck | undefined,
 ): number {
-  if (verdict !== undefined && verdict !== 'valid') return 401;
+  if (check !== undefined && check !== 'valid') return 401;
   if (fail === undefined) return status ?? 204;
   return number <= fail ? (status ?? 503) : 204;
 }
@@ -245,26 +246,30 @@ function eventOf(body: Buffer): unknown {
   }
 }
 
-/** One line for one request: when, what, whether it is genuine, and what was answered. */
-export function arrivalLine(
-  arrival: {
+/** Returns the line of a request: its time, event, signature check and response status. */
+export function requestLine(
+  received: {
     readonly time: string;
     readonly event: unknown;
-    readonly verdict: SignatureCheck | undefined;
+    readonly check: SignatureCheck | undefined;
     readonly status: number;
     readonly path: string;
   },
   paint: Paint,
 ): string {
-  const { time, event, verdict, status, path } = arrival;
+  const { time, event, check, status, path } = received;
   const { type, id } = Object(event) as { readonly type?: unknown; readonly id?: unknown };
-  const what = typeof type === 'string' ? printable(type) : 'no event';
-  const which = typeof id === 'string' ? printable(id) : printable(path);
+  const typeText = typeof type === 'string' ? printable(type) : 'no event';
+  const idText = typeof id === 'string' ? printable(id) : printable(path);
   const signature =
-    verdict === undefined
-      ? []
-      : [paint(verdict === 'valid' ? 'green' : 'red', `signature ${verdict}`)];
-  const answer = paint(status < 300 ? 'green' : 'red', `→ ${status}`);
-  const parts = [paint('dim', time.slice(11, 19)), what.padEnd(22), which, ...signature, answer];
+    check === undefined ? [] : [paint(check === 'valid' ? 'green' : 'red', `signature ${check}`)];
+  const response = paint(status < 300 ? 'green' : 'red', `→ ${status}`);
+  const parts = [
+    paint('dim', time.slice(11, 19)),
+    typeText.padEnd(22),
+    idText,
+    ...signature,
+    response,
+  ];
   return parts.join('  ');
 }

@@ -25,11 +25,11 @@ interface LoginOptions extends CommonOptions {
 /** `leat login` and `leat logout`. */
 export function addLoginCommands(program: Command, deps: CliDeps): void {
   withCommonOptions(program.command('login <url>'))
-    .description('log in to a server and keep the credentials for the other commands')
-    .option('--client-id <id>', 'id of the client (or LEAT_CLIENT_ID)')
+    .description('log in to a server and store the credentials for the other commands')
+    .option('--client-id <id>', 'client id (or LEAT_CLIENT_ID)')
     .option(
       '--client-secret-file <file>',
-      'file with its secret; else it is asked for, or read from the standard input',
+      'file with the client secret; without it a prompt, or the standard input',
     )
     .addHelpText(
       'after',
@@ -43,8 +43,8 @@ export function addLoginCommands(program: Command, deps: CliDeps): void {
       run(deps, options, (local) => login(local, url, options)),
     );
   withCommonOptions(program.command('logout'))
-    .description('forget the credentials of a login')
-    .option('--all', 'of every login')
+    .description('delete the stored credentials of a login')
+    .option('--all', 'delete those of every login')
     .addHelpText(
       'after',
       examples('leat logout', 'leat logout --profile live', 'leat logout --all'),
@@ -70,7 +70,7 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
   await writeProfiles(file, profiles, local.random);
   if (local.json)
     return terminal.print(JSON.stringify({ url, client_id: clientId, profile: name }));
-  terminal.print(`Logged in to ${url} as ${printable(clientId)}; kept in ${file}.`);
+  terminal.print(`Logged in to ${url} as ${printable(clientId)}; stored in ${file}.`);
   const option = name === defaultProfile ? '' : ` --profile ${name}`;
   terminal.note(`Next: leat streams list${option}`);
 }
@@ -99,7 +99,7 @@ async function firstToken(
 async function askId({ terminal }: Run): Promise<string> {
   const id = terminal.interactive ? (await terminal.ask('Client id: ')).trim() : '';
   if (id !== '') return id;
-  throw usageError('Which client? Name it: leat login <url> --client-id <id>');
+  throw usageError('No client id: leat login <url> --client-id <id>');
 }
 
 async function secretOf(local: Run, { clientSecretFile }: LoginOptions): Promise<string> {
@@ -120,7 +120,9 @@ async function secretOf(local: Run, { clientSecretFile }: LoginOptions): Promise
 
 function profileName(name = defaultProfile): string {
   if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name)) return name;
-  throw usageError('--profile: a name has 1 to 64 letters, digits, dots, dashes or underscores.');
+  throw usageError(
+    '--profile: use 1 to 64 letters, digits, dots, dashes or underscores, the first a letter or a digit.',
+  );
 }
 
 async function logout(
@@ -129,10 +131,10 @@ async function logout(
 ): Promise<void> {
   const file = credentialsFile(env.configHome);
   const profiles = await readProfiles(file);
-  const gone = Object.keys(profiles).filter((name) => all === true || name === profile);
-  if (gone.length === 0) terminal.note('Not logged in; nothing to forget.');
-  const rest = Object.entries(profiles).filter(([name]) => !gone.includes(name));
-  if (gone.length > 0) await writeProfiles(file, Object.fromEntries(rest), random);
-  if (json) terminal.print(JSON.stringify({ logged_out: gone }));
-  else if (gone.length > 0) terminal.print(`Logged out (${gone.map(printable).join(', ')}).`);
+  const removed = Object.keys(profiles).filter((name) => all === true || name === profile);
+  if (removed.length === 0) terminal.note('Not logged in; nothing was changed.');
+  const rest = Object.entries(profiles).filter(([name]) => !removed.includes(name));
+  if (removed.length > 0) await writeProfiles(file, Object.fromEntries(rest), random);
+  if (json) terminal.print(JSON.stringify({ logged_out: removed }));
+  else if (removed.length > 0) terminal.print(`Logged out (${removed.map(printable).join(', ')}).`);
 }

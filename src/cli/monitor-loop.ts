@@ -8,12 +8,13 @@ import { type AlertDispatcher, createAlertDispatcher } from '../alerting/dispatc
 import { createAlertMail } from '../alerting/mail-channel.ts';
 import { createAlertWebhook } from '../alerting/webhook-channel.ts';
 import { sleep } from '../core/sleep.ts';
+import { alertLimits } from '../settings/alerting.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import { terminalSafe } from './json.ts';
 import { type OpenFailure, readLists } from './monitor-poll.ts';
 import { type MonitorState, readState, writeState } from './monitor-state.ts';
 
-/** What `leat monitor` can be told. */
+/** The options of `leat monitor`. */
 export interface MonitorOptions extends CommonOptions {
   readonly once?: boolean;
   readonly interval: number;
@@ -25,17 +26,7 @@ export interface MonitorOptions extends CommonOptions {
   readonly disableTotal: number;
 }
 
-/** As the service has them. */
-const sending = {
-  atOnce: 4,
-  timeoutMs: 10_000,
-  failuresInARowMax: 16,
-  runMs: 60_000,
-  turnMs: 5_000,
-  closingMs: 0,
-};
-
-/** Looks until it is interrupted, or once. Throws {@link CommandFailed} when the first look fails. */
+/** Polls until it is interrupted, or once. Throws {@link CommandFailed} when the first poll fails. */
 export async function monitor(
   run: ApiRun,
   options: MonitorOptions,
@@ -47,20 +38,20 @@ export async function monitor(
   const { state: file, once, interval } = options;
   const empty: MonitorState = { version: 1, server: api.url, alarm: initialState, outbox: {} };
   let state = (file === undefined ? undefined : await readState(file, api.url)) ?? empty;
-  const keep = async (next: MonitorState): Promise<void> => {
+  const save = async (next: MonitorState): Promise<void> => {
     state = next;
     if (file !== undefined) await writeState(file, next, random);
   };
-  // Before anything is told, as it would be told again.
-  if (file !== undefined) await keep(state);
+  // A state that cannot be written would send every alert again: fails before the first one.
+  if (file !== undefined) await save(state);
 
-  for (let alertState = 0; !signal.aborted; alertState++) {
+  for (let polls = 0; !signal.aborted; polls++) {
     try {
-      await poll({ run, options, output, dispatcher }, state, keep);
+      await poll({ run, options, output, dispatcher }, state, save);
     } catch (error) {
-      // What is wrong from the start is for the person at the terminal; later somebody may mend it.
-      if (once === true || alertState === 0 || !(error instanceof CommandFailed)) throw error;
-      output.warn(`A look failed, the next one follows: ${error.message.split('\n')[0]}`);
+      // The first failure is a mistake of the user; a later one may be repaired.
+      if (once === true || polls === 0 || !(error instanceof CommandFailed)) throw error;
+      output.warn(`A poll failed; trying again in ${interval} s: ${error.message.split('\n')[0]}`);
     }
     if (once === true) break;
     await sleep(clock, interval * 1000, signal);
@@ -78,36 +69,36 @@ interface PollContext {
   readonly dispatcher: AlertDispatcher;
 }
 
-/** What is to be sent is kept before it is sent, and what was sent right afterwards. */
+/** Polls once. Saves the alerts before sending them, and those left after sending. */
 async function poll(
   { run, options, output, dispatcher }: PollContext,
   before: MonitorState,
-  keep: (state: MonitorState) => Promise<void>,
+  save: (state: MonitorState) => Promise<void>,
 ): Promise<void> {
   const { api, clock, signal } = run;
   const limits = { consecutive: options.disableConsecutive, total: options.disableTotal };
   const at = clock.now();
   const wait = (delayMs: number): Promise<void> => sleep(clock, delayMs, signal);
   const lists = await readLists(
-    { api, clock, wait, tell: output.failure },
+    { api, clock, wait, onFailure: output.failure },
     before.seen,
     limits.total,
   );
   const { host } = new URL(api.url);
-  // Over HTTP a tenant is known by its domain.
-  const found = { tenant: host, at, streams: lists.streams };
-  const { alerts, state: alarm } = evaluate(before.alarm, found, limits);
+  // Over HTTP a tenant is identified by its domain.
+  const health = { tenant: host, at, streams: lists.streams };
+  const { alerts, state: alarm } = evaluate(before.alarm, health, limits);
   alerts.forEach(output.alert);
   const { outbox, dropped } = addToOutbox(before.outbox, alerts, dispatcher.channels);
-  if (dropped > 0) output.warn(`${dropped} alerts that could not be sent are dropped.`);
+  if (dropped > 0) output.warn(`Dropped ${dropped} alerts that could not be sent.`);
   const after: MonitorState = { ...before, seen: lists.seen, alarm, outbox };
-  await keep(after);
+  await save(after);
   if (Object.keys(outbox).length === 0) return;
-  const left = await dispatcher.begin(signal).deliver(outbox, host, async (so) => {
-    await keep({ ...after, outbox: so });
+  const left = await dispatcher.begin(signal).deliver(outbox, host, async (unsent) => {
+    await save({ ...after, outbox: unsent });
     return true;
   });
-  await keep({ ...after, outbox: left });
+  await save({ ...after, outbox: left });
 }
 
 function dispatcherOf(
@@ -121,14 +112,16 @@ function dispatcherOf(
     ...(url === undefined ? [] : [createAlertWebhook({ fetch, url, userAgent })]),
     ...(to === undefined || smtpUrl === undefined ? [] : [createAlertMail({ smtpUrl, to })]),
   ];
-  return createAlertDispatcher({ clock, channels, settings: sending, report: output.sent });
+  // Ctrl-C ends the process, so no send gets a grace period.
+  const settings = { ...alertLimits, closingMs: 0 };
+  return createAlertDispatcher({ clock, channels, settings, report: output.sent });
 }
 
-/** What the monitor writes: a line for a person, or one JSON object in a line. */
+/** Writes the lines of the monitor: text, or with `--json` one JSON object each. */
 interface Output {
   readonly failure: (failure: OpenFailure) => void;
   readonly alert: (alert: Alert) => void;
-  readonly sent: (alert: Alert, place: ChannelName, reason: string | undefined) => void;
+  readonly sent: (alert: Alert, channel: ChannelName, reason: string | undefined) => void;
   readonly warn: (text: string) => void;
 }
 
@@ -156,14 +149,14 @@ function createOutput({ clock, json, terminal }: ApiRun): Output {
       const { text, ...body } = alertBody(alert);
       line('error', text, { alert: body });
     },
-    sent: ({ kind: alert, stream: about }, place, reason) => {
+    sent: ({ kind: alert, stream: about }, channel, reason) => {
       const stream = about?.id;
       if (reason === undefined) {
-        if (json) line('info', 'alert sent', { alert, stream, place });
+        if (json) line('info', 'alert sent', { alert, stream, place: channel });
         return;
       }
-      const text = `an alert could not be sent to the ${place} (${reason}); the next look tries again`;
-      line('warn', text, { alert, stream, place, reason });
+      const text = `an alert could not be sent to the ${channel} (${reason}); the next poll tries again`;
+      line('warn', text, { alert, stream, place: channel, reason });
     },
     warn: (text) => line('warn', text, {}),
   };

@@ -5,17 +5,17 @@ import type { StreamStatus } from '../core/types.ts';
 import { type ApiClient, type ApiResponse, pathOf } from './http/api-client.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 
-/** What the lists said of a stream at the look before. */
-export interface StreamSeen {
+/** A stream as one poll found it. */
+export interface StreamSnapshot {
   readonly status: StreamStatus;
   /** Ids of the events of its open failures. */
   readonly open: readonly string[];
 }
 
-/** By id of the stream. */
-export type Seen = Readonly<Record<string, StreamSeen>>;
+/** Snapshots by stream id. */
+export type Snapshots = Readonly<Record<string, StreamSnapshot>>;
 
-/** A failure that was not open at the look before. */
+/** A failure that was not open at the previous poll. */
 export interface OpenFailure {
   readonly stream: string;
   readonly eventId: string;
@@ -24,54 +24,54 @@ export interface OpenFailure {
   readonly lastError: string | undefined;
 }
 
-/** What the lists say now. */
+/** The result of one poll. */
 export interface ListsRead {
   readonly streams: readonly StreamHealth[];
-  readonly seen: Seen;
+  readonly seen: Snapshots;
 }
 
 export interface PollDeps {
   readonly api: Pick<ApiClient, 'send' | 'url'>;
   readonly clock: Pick<Clock, 'now'>;
-  /** Waits that long, or until the monitor ends. */
+  /** Waits for a time, or until the monitor ends. */
   readonly wait: (delayMs: number) => Promise<void>;
-  /** Hears of each new failure. */
-  readonly tell: (failure: OpenFailure) => void;
+  /** Called for each new failure. */
+  readonly onFailure: (failure: OpenFailure) => void;
 }
 
 const pageItems = 100;
 
 /**
- * Reads the lists of streams and failures of a server, one request at a time and none while the
- * server says that its rate limit is used up. `before` is absent at the first look: whatever is
- * open is new then, but nothing is known of what was enabled.
+ * Reads the streams and failures of a server, one request at a time and none while its rate limit is
+ * exhausted. `before` is absent at the first poll: every open failure is new then, and no stream
+ * counts as disabled automatically.
  */
 export async function readLists(
   deps: PollDeps,
-  before: Seen | undefined,
+  before: Snapshots | undefined,
   totalMax: number,
 ): Promise<ListsRead> {
   const at = deps.clock.now();
   const streams: StreamHealth[] = [];
-  const seen: Record<string, StreamSeen> = {};
+  const seen: Record<string, StreamSnapshot> = {};
   for await (const item of pages(deps, '/event-streams', 'eventStreams', Infinity)) {
     const stream = streamOf(item);
     if (stream === undefined) throw notAList(deps.api.url);
-    const former = before?.[stream.id];
-    const found = await readFailures(deps, stream.id, new Set(former?.open), 2 * totalMax);
-    // It was deleted meanwhile.
-    if (found === undefined) continue;
-    const { open, newFailures, lastError } = found;
+    const previous = before?.[stream.id];
+    const failures = await readFailures(deps, stream.id, new Set(previous?.open), 2 * totalMax);
+    // The stream was deleted meanwhile.
+    if (failures === undefined) continue;
+    const { open, newFailures, lastError } = failures;
     const total = open.length;
-    const wentOff = former?.status === 'enabled' && stream.status === 'disabled';
-    const byItself = wentOff && (newFailures > 0 || total * 2 >= totalMax);
+    const wasDisabled = previous?.status === 'enabled' && stream.status === 'disabled';
+    const isAutomatic = wasDisabled && (newFailures > 0 || total * 2 >= totalMax);
     streams.push({
       ...stream,
       total,
       consecutive: undefined,
       newFailures,
       lastError,
-      disabledAt: byItself ? at : undefined,
+      disabledAt: isAutomatic ? at : undefined,
     });
     seen[stream.id] = { status: stream.status, open };
   }
@@ -84,7 +84,7 @@ interface FailuresRead {
   readonly lastError: string | undefined;
 }
 
-/** `undefined` when there is no such stream. */
+/** Reads the open failures of a stream; `undefined` when there is no such stream. */
 async function readFailures(
   deps: PollDeps,
   stream: string,
@@ -104,7 +104,7 @@ async function readFailures(
       if (!isNew) continue;
       newFailures++;
       lastError ??= failure.lastError;
-      deps.tell(failure);
+      deps.onFailure(failure);
     }
   } catch (error) {
     if (error instanceof CommandFailed && error.exitCode === exitCodes.notFound) return undefined;
@@ -114,28 +114,28 @@ async function readFailures(
 }
 
 /**
- * The items of a list over all its pages. Servers of this API answer a page with its `next`, or a
- * bare array; then the next page begins after the last item.
+ * Yields the items of a list from all its pages. Some servers of this API send a page with its
+ * `next`, others a bare array; then the next page begins after the last item.
  */
 async function* pages(
   deps: PollDeps,
   path: string,
-  member: string,
+  field: string,
   itemsMax: number,
 ): AsyncGenerator {
   let from: string | undefined;
   for (let items = 0; items < itemsMax;) {
     const query = { take: pageItems, from };
-    const answer = await deps.api.send({ method: 'GET', path, query });
-    await obeyRateLimit(deps, answer);
-    const { body } = answer;
+    const response = await deps.api.send({ method: 'GET', path, query });
+    await obeyRateLimit(deps, response);
+    const { body } = response;
     const page = Object(body) as Record<string, unknown>;
-    const list: unknown = Array.isArray(body) ? body : page[member];
+    const list: unknown = Array.isArray(body) ? body : page[field];
     if (!Array.isArray(list)) throw notAList(deps.api.url);
     yield* list as readonly unknown[];
     items += list.length;
     const next = Array.isArray(body) ? afterLast(list) : page['next'];
-    // A server that names the same page again would never come to an end.
+    // Stops at a server that names the same page again.
     if (typeof next !== 'string' || next === from) return;
     from = next;
   }
@@ -145,7 +145,7 @@ function afterLast(list: readonly unknown[]): unknown {
   return list.length < pageItems ? undefined : (Object(list.at(-1)) as { id?: unknown }).id;
 }
 
-/** `X-RateLimit-Reset` is the second at which there is room again. */
+/** Waits until `X-RateLimit-Reset`, the second at which the limit is restored. */
 async function obeyRateLimit(
   { clock, wait }: Pick<PollDeps, 'clock' | 'wait'>,
   { headers }: Pick<ApiResponse, 'headers'>,
@@ -168,20 +168,20 @@ function streamOf(item: unknown): { id: string; name: string; status: StreamStat
 function failureOf(item: unknown, stream: string): OpenFailure | undefined {
   const { id, event_type: type, attempts } = Object(item) as Record<string, unknown>;
   if (typeof id !== 'string' || id === '') return undefined;
-  const made = (Array.isArray(attempts) ? attempts : []).map(
+  const entries = (Array.isArray(attempts) ? attempts : []).map(
     (attempt) => Object(attempt) as Record<string, unknown>,
   );
-  const error = made.findLast((attempt) => typeof attempt['error_message'] === 'string');
+  const error = entries.findLast((attempt) => typeof attempt['error_message'] === 'string');
   return {
     stream,
     eventId: id,
     eventType: typeof type === 'string' ? type : 'unknown',
-    attempts: made.filter((attempt) => attempt['status'] !== 'retrying').length,
+    attempts: entries.filter((attempt) => attempt['status'] !== 'retrying').length,
     lastError: error === undefined ? undefined : causeOf(String(error['error_message'])),
   };
 }
 
 function notAList(url: string): CommandFailed {
-  const message = `${url} answered with something that is no list: is it the address of a Leat server?`;
+  const message = `${url} answered with something that is not a list: is it the address of a Leat server?`;
   return new CommandFailed(exitCodes.failed, message);
 }

@@ -5,36 +5,37 @@ import { codeOf } from '../core/errors.ts';
 import type { Outbox } from '../alerting/outbox.ts';
 import { writeWhole } from '../files/atomic-write.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
-import type { Seen } from './monitor-poll.ts';
+import type { Snapshots } from './monitor-poll.ts';
 
-/** What one look leaves to the next. */
+/** The state between two polls. */
 export interface MonitorState {
   readonly version: 1;
   /** Origin of the server. */
   readonly server: string;
-  /** Absent before the first look. */
-  readonly seen?: Seen;
+  /** Absent before the first poll. */
+  readonly seen?: Snapshots;
   readonly alarm: NotifiedState;
   readonly outbox: Outbox;
 }
 
 /**
- * The state in a file; `undefined` when there is no file. Throws {@link CommandFailed} when it holds
- * something else or is about another server: to begin anew would tell of every open failure again.
+ * Reads the state in a file; `undefined` when there is no file. Throws {@link CommandFailed} when the
+ * file holds something else or the state of another server: starting from scratch would report every
+ * open failure again.
  */
 export async function readState(file: string, server: string): Promise<MonitorState | undefined> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT') return undefined;
-    throw refused(file, `cannot be read (${codeOf(error) ?? 'unreadable'})`);
+    throw unusable(file, `cannot be read (${codeOf(error) ?? 'unreadable'})`);
   });
   if (text === undefined) return undefined;
   const state = stateIn(text);
-  if (state === undefined) throw refused(file, 'is not what leat monitor writes');
-  if (state.server !== server) throw refused(file, `is about ${state.server}`);
+  if (state === undefined) throw unusable(file, 'was not written by leat monitor');
+  if (state.server !== server) throw unusable(file, `belongs to ${state.server}`);
   return state;
 }
 
-/** Writes the state, whole or not at all. */
+/** Writes the state atomically. */
 export async function writeState(
   file: string,
   state: MonitorState,
@@ -43,7 +44,7 @@ export async function writeState(
   try {
     await writeWhole(file, `${JSON.stringify(state)}\n`, { random, mode: 0o600 });
   } catch (error) {
-    throw refused(file, `cannot be written (${codeOf(error) ?? 'unreadable'})`);
+    throw unusable(file, `cannot be written (${codeOf(error) ?? 'unreadable'})`);
   }
 }
 
@@ -52,17 +53,17 @@ function stateIn(text: string): MonitorState | undefined {
     const state = Object(JSON.parse(text)) as Record<string, unknown>;
     const { version, server, seen, alarm, outbox } = state;
     const streams = (Object(alarm) as { streams?: unknown }).streams;
-    const isOurs =
+    const isState =
       version === 1 &&
       typeof server === 'string' &&
       [seen ?? {}, streams, outbox].every((part) => typeof part === 'object' && part !== null);
-    return isOurs ? (state as unknown as MonitorState) : undefined;
+    return isState ? (state as unknown as MonitorState) : undefined;
   } catch {
     return undefined;
   }
 }
 
-function refused(file: string, why: string): CommandFailed {
-  const way = 'name another file, or remove it to be told of every open failure once more';
-  return new CommandFailed(exitCodes.usage, `--state: ${file} ${why}: ${way}.`);
+function unusable(file: string, problem: string): CommandFailed {
+  const way = 'name another file, or remove it to report every open failure again';
+  return new CommandFailed(exitCodes.usage, `--state: ${file} ${problem}: ${way}.`);
 }

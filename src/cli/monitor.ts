@@ -4,18 +4,31 @@ import { type CliDeps, examples, runWithApi, withCommonOptions } from './command
 import type { MonitorOptions } from './monitor-loop.ts';
 import { usageError } from './errors.ts';
 
-/** `leat monitor`: the alarm of a server that has none, or that somebody else runs. */
+/** `leat monitor`: alerts for a server that sends none, or that someone else runs. */
 export function addMonitorCommand(program: Command, deps: CliDeps): void {
   withCommonOptions(program.command('monitor'))
-    .description('look at the failures of every stream again and again, and tell of new ones')
-    .option('--once', 'look once and end; with --state for cron')
-    .option('--interval <seconds>', 'from one look to the next', count(1, 86_400), 300)
-    .option('--state <file>', 'keep what was told, so that a restart tells nothing twice')
-    .option('--webhook-url <url>', 'post alerts there (or LEAT_ALERT_WEBHOOK_URL)', text(httpUrl))
-    .option('--email <address>', 'mail them there (or LEAT_ALERT_EMAIL)', text(mailAddress))
-    .option('--smtp-url <url>', 'by this server (or LEAT_SMTP_URL)', text(smtpUrl))
-    .option('--disable-consecutive <n>', 'limit of the server', count(1, 1_000_000), 500)
-    .option('--disable-total <n>', 'limit of the server', count(1, 10_000_000), 5000)
+    .description('poll the failures of every stream and send alerts about new ones')
+    .option('--once', 'poll once and exit; use with --state for cron')
+    .option('--interval <seconds>', 'time between polls', count(1, 86_400), 300)
+    .option('--state <file>', 'file for what was reported, so that a restart reports nothing twice')
+    .option(
+      '--webhook-url <url>',
+      'URL to post alerts to (or LEAT_ALERT_WEBHOOK_URL)',
+      text(httpUrl),
+    )
+    .option(
+      '--email <address>',
+      'address to mail alerts to (or LEAT_ALERT_EMAIL)',
+      text(mailAddress),
+    )
+    .option('--smtp-url <url>', 'mail server (or LEAT_SMTP_URL)', text(smtpUrl))
+    .option(
+      '--disable-consecutive <n>',
+      'LEAT_DISABLE_CONSECUTIVE of the server',
+      count(1, 1_000_000),
+      500,
+    )
+    .option('--disable-total <n>', 'LEAT_DISABLE_TOTAL of the server', count(1, 10_000_000), 5000)
     .addHelpText('after', limitations)
     .addHelpText(
       'after',
@@ -26,27 +39,27 @@ export function addMonitorCommand(program: Command, deps: CliDeps): void {
       ),
     )
     .action((options: MonitorOptions) => {
-      const wishes = withEnvironment(options, deps.env);
+      const complete = withEnvironment(options, deps.env);
       return runWithApi(deps, options, async (run) => {
-        // With what sends mail: the other commands must not wait until that is read.
+        // Loads nodemailer, which the other commands must not wait for.
         const { monitor } = await import('./monitor-loop.ts');
-        await monitor(run, wishes, deps.version);
+        await monitor(run, complete, deps.version);
       });
     });
 }
 
 const limitations = `
-It works with every server of this API and reads lists only. A list shows which failures are open,
-so a failure is new when it was not open at the look before. It does not show failures in a row:
-alerts leave them out, and --disable-consecutive only serves to say so. A stream counts as disabled
-by itself when it was enabled at the look before and is disabled now, with new failures or with half
-of --disable-total open; one that somebody disabled by hand at such a time is told of too.`;
+It works with every server that has this API, and only reads lists. A list shows which failures are
+open, so a failure is new when it was not open at the previous poll. A list does not show failures in
+a row, so alerts leave them out. A stream counts as disabled automatically when it was enabled at the
+previous poll and is disabled now, with new failures or with half of --disable-total open; a stream
+that someone disabled at such a time is reported too.`;
 
 function withEnvironment(options: MonitorOptions, env: CliDeps['env']): MonitorOptions {
   const webhookUrl =
-    options.webhookUrl ?? parsed('LEAT_ALERT_WEBHOOK_URL', env.alertWebhookUrl, httpUrl);
-  const email = options.email ?? parsed('LEAT_ALERT_EMAIL', env.alertEmail, mailAddress);
-  const server = options.smtpUrl ?? parsed('LEAT_SMTP_URL', env.smtpUrl, smtpUrl);
+    options.webhookUrl ?? fromEnvironment('LEAT_ALERT_WEBHOOK_URL', env.alertWebhookUrl, httpUrl);
+  const email = options.email ?? fromEnvironment('LEAT_ALERT_EMAIL', env.alertEmail, mailAddress);
+  const server = options.smtpUrl ?? fromEnvironment('LEAT_SMTP_URL', env.smtpUrl, smtpUrl);
   if ((email === undefined) !== (server === undefined)) {
     throw usageError(
       '--email and --smtp-url go together, for example --smtp-url smtp://mail.example.com:587',
@@ -59,27 +72,31 @@ function withEnvironment(options: MonitorOptions, env: CliDeps['env']): MonitorO
   };
 }
 
-/** Says nothing of the text: its path or its user info may be secret. */
-function parsed(name: string, value: string | undefined, parse: Parse<string>): string | undefined {
+/** Parses a variable. The error does not repeat the text: its path or user info may be secret. */
+function fromEnvironment(
+  name: string,
+  value: string | undefined,
+  parse: Parse<string>,
+): string | undefined {
   if (value === undefined) return undefined;
-  const answer = parse(value);
-  if ('value' in answer) return answer.value;
-  throw usageError(`${name}: what it has ${answer.problem}.`);
+  const parsed = parse(value);
+  if ('value' in parsed) return parsed.value;
+  throw usageError(`${name} ${parsed.problem}: correct it, or unset it.`);
 }
 
 function text(parse: Parse<string>): (value: string) => string {
   return (value) => {
-    const answer = parse(value);
-    if ('value' in answer) return answer.value;
-    throw new InvalidArgumentError(`It ${answer.problem}.`);
+    const parsed = parse(value);
+    if ('value' in parsed) return parsed.value;
+    throw new InvalidArgumentError(`It ${parsed.problem}.`);
   };
 }
 
 function count(min: number, max: number): (value: string) => number {
   const parse = wholeNumber(min, max);
   return (value) => {
-    const answer = parse(value);
-    if ('value' in answer) return answer.value;
-    throw new InvalidArgumentError(`It ${answer.problem}.`);
+    const parsed = parse(value);
+    if ('value' in parsed) return parsed.value;
+    throw new InvalidArgumentError(`It ${parsed.problem}.`);
   };
 }

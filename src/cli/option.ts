@@ -4,17 +4,15 @@ import { codeOf } from '../core/errors.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** Parsers for options; they throw what commander turns into one line and exit code 2. */
-
-/** Names with commas between, or the option repeated. */
+/** Parses names separated by commas; a repeated option adds to them. Throws a usage error. */
 export function listOption(text: string, before: readonly string[] = []): readonly string[] {
   const items = text.split(',').map((item) => item.trim());
   if (items.includes(''))
-    throw new InvalidArgumentError('Names with commas between, for example a,b');
+    throw new InvalidArgumentError('Names separated by commas, for example a,b');
   return [...before, ...items];
 }
 
-/** A whole number within bounds. */
+/** Creates a parser for whole numbers within bounds. It throws a usage error. */
 export function wholeNumberOption(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = /^[0-9]{1,12}$/.test(text) ? Number(text) : Number.NaN;
@@ -24,7 +22,7 @@ export function wholeNumberOption(min: number, max: number): (text: string) => n
 }
 
 /**
- * The text of a file an option names, `-` for the standard input. Throws {@link CommandFailed} when
+ * Reads the file that an option names, `-` for the standard input. Throws {@link CommandFailed} when
  * it cannot be read.
  */
 export async function fileOption(
@@ -42,7 +40,7 @@ export async function fileOption(
   }
 }
 
-/** A secret in a file: its text without the white space around it, which must not be empty. */
+/** Reads a secret from a file, without white space around it. Throws a usage error when it is empty. */
 export async function secretOption(
   option: string,
   file: string,

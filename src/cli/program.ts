@@ -14,7 +14,7 @@ import { addStreamCommands } from './streams.ts';
 import { addTestCommand } from './test-event.ts';
 import { addUserCommands } from './users.ts';
 
-/** Adds the commands that work over HTTP, against any server that speaks the management API. */
+/** Adds the commands that work over HTTP, with any server that has the management API. */
 export function addHttpCommands(program: Command, deps: CliDeps): void {
   program.commandsGroup('Data, over HTTP:');
   addStreamCommands(program.command('streams').description('event streams'), deps);

@@ -29,8 +29,8 @@ interface RedeliverOptions extends CommonOptions, FailureFilter {
 /** `leat redeliver` */
 export function addRedeliverCommand(program: Command, deps: CliDeps): void {
   withFailureFilter(withCommonOptions(program.command('redeliver <stream> [event...]')), deps)
-    .description('send failures again: those named, else all that the filters mean')
-    .option('--no-wait', 'do not wait until the redeliveries have ended')
+    .description('send failures again: the named ones, else all that match the filters')
+    .option('--no-wait', 'do not wait for the redeliveries to end')
     .addHelpText(
       'after',
       examples(
@@ -56,17 +56,19 @@ async function redeliver(
     throw usageError('Name events, or use --type, --since and --until, not both.');
   }
   const id = await streamIdOf(api, stream);
-  const look =
-    events.length > 0 ? () => named(api, id, events) : () => failuresOf(api, id, options);
-  const asked = new Set(events.length > 0 ? events : (await look()).map((failure) => failure.id));
-  const answer =
+  const readOpen =
+    events.length > 0 ? () => openAmong(api, id, events) : () => failuresOf(api, id, options);
+  const requested = new Set(
+    events.length > 0 ? events : (await readOpen()).map((failure) => failure.id),
+  );
+  const response =
     events.length > 0 ? await redeliverEach(api, id, events) : await redeliverAll(api, id, options);
   if (!options.wait) {
-    if (json) terminal.print(terminalSafe(answer));
-    else terminal.print(`${counted(asked.size, 'failure')} will be sent again.`);
+    if (json) terminal.print(terminalSafe(response));
+    else terminal.print(`${counted(requested.size, 'failure')} will be sent again.`);
     return;
   }
-  report(run, stream, await follow(run, asked, look));
+  report(run, stream, await waitForEnd(run, requested, readOpen));
 }
 
 async function redeliverAll(api: ApiClient, id: string, filter: FailureFilter): Promise<string> {
@@ -77,9 +79,9 @@ async function redeliverAll(api: ApiClient, id: string, filter: FailureFilter): 
     ...(until === undefined ? {} : { date_to: until }),
   };
   const path = pathOf`/event-streams/${id}/redeliver`;
-  // Those that are being redelivered are skipped, so a repeat does no harm.
-  const answer = await api.send({ method: 'POST', path, body, repeatable: true });
-  return answer.text;
+  // The server skips failures that are being redelivered, so the request can be repeated.
+  const response = await api.send({ method: 'POST', path, body, repeatable: true });
+  return response.text;
 }
 
 async function redeliverEach(
@@ -95,8 +97,8 @@ async function redeliverEach(
   return text;
 }
 
-/** The records of these failures that are still open. */
-async function named(
+/** Returns those of the failures that are still open. */
+async function openAmong(
   api: ApiClient,
   id: string,
   events: readonly string[],
@@ -116,15 +118,15 @@ async function named(
 
 const pollEveryMs = 1000;
 
-/** Looks until nothing is left; a long list is looked at less often. */
-async function follow(
+/** Polls until every redelivery has ended; a long list is polled less often. */
+async function waitForEnd(
   { terminal, clock, signal }: ApiRun,
-  asked: ReadonlySet<string>,
-  look: () => Promise<FailureShown[]>,
+  requested: ReadonlySet<string>,
+  readOpen: () => Promise<FailureShown[]>,
 ): Promise<RedeliveryState> {
   for (;;) {
-    const records = await look();
-    const state = redeliveryState(asked, records, clock.now());
+    const open = await readOpen();
+    const state = redeliveryState(requested, open, clock.now());
     if (state.left === 0) return state;
     if (terminal.showsProgress) {
       terminal.progress(
@@ -132,7 +134,7 @@ async function follow(
           {
             label: 'Redelivering',
             done: state.delivered + state.failed,
-            total: state.asked,
+            total: state.requested,
             notes: [
               `${state.delivered} delivered`,
               `${state.failed} failed again`,
@@ -143,16 +145,16 @@ async function follow(
         ),
       );
     }
-    await sleep(clock, pollEveryMs + records.length, signal);
+    await sleep(clock, pollEveryMs + open.length, signal);
     signal.throwIfAborted();
   }
 }
 
 function report({ terminal, json }: ApiRun, stream: string, state: RedeliveryState): void {
-  const { asked, delivered, failed } = state;
-  if (json) terminal.print(JSON.stringify({ asked, delivered, failed }));
-  else if (asked === 0) terminal.print('No failures; nothing to send again.');
-  else terminal.print(`${delivered} of ${counted(asked, 'failure')} delivered.`);
+  const { requested, delivered, failed } = state;
+  if (json) terminal.print(JSON.stringify({ asked: requested, delivered, failed }));
+  else if (requested === 0) terminal.print('No failures; nothing to send again.');
+  else terminal.print(`${delivered} of ${counted(requested, 'failure')} delivered.`);
   if (failed === 0) return;
   throw new CommandFailed(
     exitCodes.failed,

@@ -34,11 +34,15 @@ export function addReplayCommands(replay: Command, deps: CliDeps): void {
   const instant = instantOption(deps.clock.now);
   withCommonOptions(replay.command('start <stream>'))
     .description('send retained events to a stream again')
-    .option('--since <time>', 'from events accepted then on: a date, or 15m, 2h, 3d', instant)
-    .option('--from <offset>', 'from the event after an offset on')
-    .option('--until <time>', 'to events accepted before then', instant)
-    .option('--type <types>', 'event types with commas between', listOption)
-    .option('--no-wait', 'do not wait until it is over')
+    .option(
+      '--since <time>',
+      'events accepted at this time or later: a date, or 15m, 2h, 3d ago',
+      instant,
+    )
+    .option('--from <offset>', 'events after this offset')
+    .option('--until <time>', 'events accepted before this time', instant)
+    .option('--type <types>', 'event types, separated by commas', listOption)
+    .option('--no-wait', 'do not wait for the end of the replay')
     .addHelpText(
       'after',
       examples(
@@ -50,8 +54,8 @@ export function addReplayCommands(replay: Command, deps: CliDeps): void {
       runWithApi(deps, options, (run) => startReplay(run, stream, options)),
     );
   withCommonOptions(replay.command('show <stream> <replay>'))
-    .description('show how far a replay is')
-    .option('--wait', 'until it is over')
+    .description('show the progress of a replay')
+    .option('--wait', 'wait for the end of the replay')
     .addHelpText(
       'after',
       examples('leat replay show crm rpl_…', 'leat replay show crm rpl_… --wait'),
@@ -60,18 +64,20 @@ export function addReplayCommands(replay: Command, deps: CliDeps): void {
       runWithApi(deps, options, async (run) => {
         const path = await pathOfReplay(run, stream, replayId);
         if (options.wait === true) return followReplay(run, path);
-        const answer = await run.api.send({ method: 'GET', path });
-        show(run, answer.text, () => replayLines(answer.body as ReplayShown, run.terminal.paint));
+        const response = await run.api.send({ method: 'GET', path });
+        show(run, response.text, () =>
+          replayLines(response.body as ReplayShown, run.terminal.paint),
+        );
       }),
     );
   withCommonOptions(replay.command('cancel <stream> <replay>'))
-    .description('end a replay; what it has sent stays sent')
+    .description('cancel a replay; events it has sent stay delivered')
     .addHelpText('after', examples('leat replay cancel crm rpl_…'))
     .action((stream: string, replayId: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
         const path = await pathOfReplay(run, stream, replayId);
         await run.api.send({ method: 'DELETE', path });
-        if (!run.json) run.terminal.print('The replay has ended.');
+        if (!run.json) run.terminal.print('Canceled the replay.');
       }),
     );
 }
@@ -79,7 +85,7 @@ export function addReplayCommands(replay: Command, deps: CliDeps): void {
 async function startReplay(run: ApiRun, stream: string, options: StartOptions): Promise<void> {
   const { since, from, until, type } = options;
   if ((since === undefined) === (from === undefined)) {
-    throw usageError('From when? Add either --since <time> or --from <offset>.');
+    throw usageError('No start: add either --since <time> or --from <offset>.');
   }
   const id = await streamIdOf(run.api, stream);
   const body = {
@@ -87,17 +93,17 @@ async function startReplay(run: ApiRun, stream: string, options: StartOptions): 
     ...(until === undefined ? {} : { date_to: until }),
     ...(type === undefined ? {} : { event_types: type }),
   };
-  const answer = await run.api.send({
+  const response = await run.api.send({
     method: 'POST',
     path: pathOf`/event-streams/${id}/replay`,
     body,
   });
-  const replay = answer.body as ReplayShown;
+  const replay = response.body as ReplayShown;
   if (!options.wait) {
-    return show(run, answer.text, () => replayLines(replay, run.terminal.paint));
+    return show(run, response.text, () => replayLines(replay, run.terminal.paint));
   }
   run.terminal.note(
-    `Replay ${printable(replay.id)} is running; Ctrl-C does not end it, leat replay cancel does.`,
+    `Replay ${printable(replay.id)} is running; Ctrl-C does not cancel it, leat replay cancel does.`,
   );
   await followReplay(run, pathOf`/event-streams/${id}/replay/${replay.id}`);
 }
@@ -111,16 +117,16 @@ const pollEveryMs = 1000;
 async function followReplay(run: ApiRun, path: string): Promise<void> {
   const { api, terminal, clock, signal } = run;
   for (;;) {
-    const answer = await api.send({ method: 'GET', path });
-    const replay = answer.body as ReplayShown;
-    if (replay.status !== 'running') return report(run, replay, answer.text);
+    const response = await api.send({ method: 'GET', path });
+    const replay = response.body as ReplayShown;
+    if (replay.status !== 'running') return report(run, replay, response.text);
     terminal.progress(replayProgress(replay, terminal.progressWidth));
     await sleep(clock, pollEveryMs, signal);
     signal.throwIfAborted();
   }
 }
 
-/** The progress of a replay that runs; `matched` still grows while it is read. */
+/** Returns the progress line of a running replay; `matched` grows while the log is read. */
 export function replayProgress(
   { matched, sent, failed }: Pick<ReplayShown, 'matched' | 'sent' | 'failed'>,
   width: number,
@@ -133,8 +139,8 @@ function report(run: ApiRun, replay: ReplayShown, text: string): void {
   if (run.json) run.terminal.print(terminalSafe(text));
   else for (const line of replayLines(replay, run.terminal.paint)) run.terminal.print(line);
   if (replay.status === 'failed') {
-    const why = 'The rest of the range is no longer retained; what was sent stays sent.';
-    throw new CommandFailed(exitCodes.failed, why);
+    const message = 'The rest of the range is no longer retained; the events before it were sent.';
+    throw new CommandFailed(exitCodes.failed, message);
   }
   if (replay.failed === 0) return;
   const message = `${replay.failed} became failures: leat redeliver sends them again.`;

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { examples } from './command.ts';
 
-/** By their words, what stands below the help of the commands of the service. */
+/** Examples in the help of the service commands, by command. */
 const examplesOf: Readonly<Record<string, readonly string[]>> = {
   start: ['leat start', 'LEAT_PORT=9000 LEAT_TLS=local leat start'],
   serve: ['LEAT_STORE=sqlite:/var/lib/leat/leat.db leat serve'],
@@ -20,9 +20,9 @@ const examplesOf: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Adds the examples to the help of the commands of the service. */
+/** Adds the examples to the help of the service commands. */
 export function addServiceExamples(command: Command, path: readonly string[] = []): void {
-  const shown = examplesOf[path.join(' ')];
-  if (shown !== undefined) command.addHelpText('after', examples(...shown));
+  const own = examplesOf[path.join(' ')];
+  if (own !== undefined) command.addHelpText('after', examples(...own));
   for (const each of command.commands) addServiceExamples(each, [...path, each.name()]);
 }

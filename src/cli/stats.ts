@@ -12,7 +12,7 @@ import {
 import { streamIdOf } from './stream.ts';
 import { instantOption } from './time.ts';
 
-/** Statistics as the API answers them (docs/http-api.md#statistics). */
+/** The fields of the statistics that are shown (docs/http-api.md#statistics). */
 export interface StatsShown {
   readonly name: string;
   readonly buckets: readonly string[];
@@ -36,24 +36,24 @@ export function addStatsCommand(program: Command, deps: CliDeps): void {
     .description('show how many deliveries of a stream succeeded and failed; 14 days by default')
     .option(
       '--since <time>',
-      'from the hour of a date, or 15m, 2h, 3d ago; hours up to 48 h',
+      'from the hour of this time: a date, or 15m, 2h, 3d ago; a bar per hour up to 48 h',
       instant,
     )
-    .option('--until <time>', 'to the hour of then', instant)
+    .option('--until <time>', 'to the hour of this time', instant)
     .addHelpText('after', examples('leat stats crm', 'leat stats crm --since 24h'))
     .action((stream: string, options: StatsOptions) =>
       runWithApi(deps, options, async (run) => {
         const id = await streamIdOf(run.api, stream);
-        const answer = await readStats(run.api, id, options);
+        const response = await readStats(run.api, id, options);
         const width = run.terminal.width ?? 80;
-        show(run, answer.text, () =>
-          statsLines(answer.stats, { width, paint: run.terminal.paint }),
+        show(run, response.text, () =>
+          statsLines(response.stats, { width, paint: run.terminal.paint }),
         );
       }),
     );
 }
 
-/** The statistics of a stream over a window, by default the last 14 days. */
+/** Reads the statistics of a stream over a window, by default the last 14 days. */
 export async function readStats(
   api: ApiClient,
   id: string,
@@ -65,7 +65,7 @@ export async function readStats(
   return { text, stats: body as StatsShown };
 }
 
-/** Deliveries of a window that succeeded or failed. */
+/** Returns how many deliveries of the window succeeded or failed. */
 export function totalOf({ metrics }: StatsShown, which: 'successful' | 'failed'): number {
   return metricOf(metrics, which)?.window_total ?? 0;
 }
@@ -81,7 +81,7 @@ function statsLines(stats: StatsShown, style: Parameters<typeof chartLines>[1]):
   return [...chartLines(rows, style), '', totals];
 }
 
-/** Their names begin with the name of the service. */
+/** Finds a metric; its name begins with the name of the service. */
 function metricOf(
   metrics: StatsShown['metrics'],
   which: 'successful' | 'failed',

@@ -4,21 +4,21 @@ import { type ApiClient, pathOf } from './http/api-client.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import { allPages } from './http/pages.ts';
 
-/** Every event stream, oldest first. */
+/** Returns every event stream, oldest first. */
 export function allStreams(api: ApiClient): Promise<StreamShown[]> {
   return allPages<StreamShown>(api, '/event-streams', 'eventStreams');
 }
 
-/** The id of the stream a person names by its id or its name. */
+/** Returns the id of a stream that is given by id or name. */
 export async function streamIdOf(api: ApiClient, idOrName: string): Promise<string> {
   return isStreamId(idOrName) ? idOrName : (await streamNamed(api, idOrName)).id;
 }
 
-/** The stream a person names by its id or its name; throws {@link CommandFailed} without one. */
+/** Returns a stream by id or name. Throws {@link CommandFailed} when there is none. */
 export async function findStream(api: ApiClient, idOrName: string): Promise<StreamShown> {
   if (!isStreamId(idOrName)) return streamNamed(api, idOrName);
-  const answer = await api.send({ method: 'GET', path: pathOf`/event-streams/${idOrName}` });
-  return answer.body as StreamShown;
+  const response = await api.send({ method: 'GET', path: pathOf`/event-streams/${idOrName}` });
+  return response.body as StreamShown;
 }
 
 function isStreamId(text: string): boolean {

@@ -22,6 +22,7 @@ import { usageError } from './errors.ts';
 import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
 import { allStreams, findStream, streamIdOf } from './stream.ts';
+import { counted } from './terminal/progress.ts';
 import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
 
@@ -39,7 +40,7 @@ interface CreateOptions extends StreamOptions {
 export function addStreamCommands(streams: Command, deps: CliDeps): void {
   addReading(streams, deps);
   addWriting(streams, deps);
-  addSwitching(streams, deps);
+  addEnabling(streams, deps);
 }
 
 function addReading(streams: Command, deps: CliDeps): void {
@@ -48,18 +49,18 @@ function addReading(streams: Command, deps: CliDeps): void {
     .addHelpText('after', examples('leat streams list', 'leat streams list --json | jq -r .[].id'))
     .action((options: CommonOptions) => runWithApi(deps, options, listStreams));
   withCommonOptions(streams.command('show <stream>'))
-    .description('show one event stream, named by its id or its name')
+    .description('show an event stream, by id or name')
     .addHelpText('after', examples('leat streams show crm', 'leat streams show est_… --json'))
     .action((stream: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
         const id = await streamIdOf(run.api, stream);
-        const answer = await run.api.send({ method: 'GET', path: pathOf`/event-streams/${id}` });
-        showStream(run, answer);
+        const response = await run.api.send({ method: 'GET', path: pathOf`/event-streams/${id}` });
+        showStream(run, response);
       }),
     );
   withCommonOptions(streams.command('secret <stream>'))
-    .description('print the secret that its requests are signed with')
-    .option('--rotate', 'make a new one first; the old one stays valid for 24 hours')
+    .description('print the signing secret of a stream')
+    .option('--rotate', 'create a new secret first; the old one stays valid for 24 hours')
     .addHelpText('after', examples('leat streams secret crm', 'leat streams secret crm --rotate'))
     .action((stream: string, options: CommonOptions & { rotate?: boolean }) =>
       runWithApi(deps, options, (run) => showSecret(run, stream, options.rotate === true)),
@@ -69,10 +70,10 @@ function addReading(streams: Command, deps: CliDeps): void {
 function addWriting(streams: Command, deps: CliDeps): void {
   withDestinationOptions(withCommonOptions(streams.command('create')))
     .description('create an event stream')
-    .option('--name <name>', 'its name; by default its id')
-    .option('--events <types>', 'event types with commas between', listOption)
-    .option('--disabled', 'do not send anything yet')
-    .option('--start-from <where>', 'now (the default), an offset or a date')
+    .option('--name <name>', 'name of the stream; default: its id')
+    .option('--events <types>', 'event types, separated by commas', listOption)
+    .option('--disabled', 'create it disabled: it sends nothing until leat streams enable')
+    .option('--start-from <where>', 'first event to send: now (default), an offset or a date')
     .addHelpText(
       'after',
       examples(
@@ -85,8 +86,12 @@ function addWriting(streams: Command, deps: CliDeps): void {
     );
   withDestinationOptions(withCommonOptions(streams.command('update <stream>')))
     .description('change the name, the event types or the destination of a stream')
-    .option('--name <name>', 'its new name')
-    .option('--events <types>', 'all its event types from now on', listOption)
+    .option('--name <name>', 'new name')
+    .option(
+      '--events <types>',
+      'event types that replace the present ones, separated by commas',
+      listOption,
+    )
     .addHelpText(
       'after',
       examples(
@@ -98,19 +103,19 @@ function addWriting(streams: Command, deps: CliDeps): void {
       runWithApi(deps, options, (run) => updateStream(run, stream, options)),
     );
   withCommonOptions(streams.command('delete <stream>'))
-    .description('delete a stream with its failures and waiting deliveries')
-    .option('--yes', 'do not ask')
+    .description('delete a stream with its failures and pending deliveries')
+    .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', examples('leat streams delete crm', 'leat streams delete est_… --yes'))
     .action((stream: string, options: CommonOptions & { yes?: boolean }) =>
       runWithApi(deps, options, (run) => deleteStream(run, stream, options.yes)),
     );
 }
 
-function addSwitching(streams: Command, deps: CliDeps): void {
+function addEnabling(streams: Command, deps: CliDeps): void {
   withCommonOptions(streams.command('enable <stream>'))
-    .description('send events again')
+    .description('enable a stream that was disabled')
     .addOption(
-      new Option('--resume <where>', 'held: also send the events of the disabled time')
+      new Option('--resume <where>', 'held: also send the events published while it was disabled')
         .choices(['latest', 'held'])
         .default('latest'),
     )
@@ -122,7 +127,7 @@ function addSwitching(streams: Command, deps: CliDeps): void {
       runWithApi(deps, options, (run) => enableStream(run, stream, options.resume)),
     );
   withCommonOptions(streams.command('disable <stream>'))
-    .description('send nothing until it is enabled again')
+    .description('disable a stream: it sends nothing until it is enabled')
     .addHelpText('after', examples('leat streams disable crm'))
     .action((stream: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
@@ -136,7 +141,7 @@ async function listStreams({ api, terminal, json }: ApiRun): Promise<void> {
   if (json) return terminal.print(writeJson(streams));
   for (const line of tableLines(columns, streams, terminal)) terminal.print(line);
   if (streams.length === 0) {
-    terminal.note('There is none yet: leat streams create --help shows how one is made.');
+    terminal.note('No event streams: leat streams create --help shows how to create one.');
   }
 }
 
@@ -149,10 +154,12 @@ async function createStream(run: ApiRun, options: CreateOptions): Promise<void> 
     ...(disabled === true ? { status: 'disabled' } : {}),
     ...(startFrom === undefined ? {} : { start_from: startFrom }),
   };
-  const answer = await run.api.send({ method: 'POST', path: '/event-streams', body });
-  showStream(run, answer);
+  const response = await run.api.send({ method: 'POST', path: '/event-streams', body });
+  showStream(run, response);
   if (events === undefined) {
-    run.terminal.note('It has no event types yet: leat streams update <stream> --events <types>');
+    run.terminal.note(
+      'The stream has no event types: leat streams update <stream> --events <types>',
+    );
   }
 }
 
@@ -173,14 +180,14 @@ async function updateStream(run: ApiRun, stream: string, options: StreamOptions)
 }
 
 async function enableStream(run: ApiRun, stream: string, resume: string): Promise<void> {
-  // The member is an extension of Leat; without it any server of this API understands the request.
+  // `resume` is an extension of Leat; without it other servers of this API accept the request.
   const body = { status: 'enabled', ...(resume === 'latest' ? {} : { resume }) };
-  const answer = await patchStream(run, stream, body);
-  showStream(run, answer);
-  const skipped = Number(answer.headers['leat-skipped-events'] ?? 0);
+  const response = await patchStream(run, stream, body);
+  showStream(run, response);
+  const skipped = Number(response.headers['leat-skipped-events'] ?? 0);
   if (skipped > 0) {
     run.terminal.note(
-      `${skipped} event${skipped === 1 ? '' : 's'} of the disabled time will not be sent; leat replay start sends them.`,
+      `${counted(skipped, 'event')} published while it was disabled will not be sent; leat replay start sends them.`,
     );
   }
 }
@@ -189,9 +196,9 @@ async function deleteStream(run: ApiRun, stream: string, yes: boolean | undefine
   const { api, terminal, json } = run;
   const question = async (): Promise<string> => {
     const { id, name } = await findStream(api, stream);
-    return `Delete ${printable(name)} (${printable(id)}) with its failures and waiting deliveries?`;
+    return `Delete ${printable(name)} (${printable(id)}) with its failures and pending deliveries?`;
   };
-  // Where nobody is asked nobody needs the name: deleting twice succeeds twice.
+  // Without a question the name is not needed, and deleting a stream twice succeeds.
   const text = yes === true || !terminal.interactive ? '' : await question();
   if (!(await confirmed(run, text, yes))) return;
   const id = await streamIdOf(api, stream);
@@ -202,11 +209,11 @@ async function deleteStream(run: ApiRun, stream: string, yes: boolean | undefine
 async function showSecret(run: ApiRun, stream: string, rotate: boolean): Promise<void> {
   const id = await streamIdOf(run.api, stream);
   const path = pathOf`/event-streams/${id}/signing-secret`;
-  const answer = rotate
+  const response = rotate
     ? await run.api.send({ method: 'POST', path: `${path}/rotate` })
     : await run.api.send({ method: 'GET', path });
-  const { secret } = Object(answer.body) as { secret?: unknown };
-  show(run, answer.text, () => [printable(String(secret))]);
+  const { secret } = Object(response.body) as { secret?: unknown };
+  show(run, response.text, () => [printable(String(secret))]);
 }
 
 async function patchStream({ api }: ApiRun, stream: string, body: object) {
@@ -218,15 +225,20 @@ function subscriptionsOf(events: readonly string[]): { readonly event_type: stri
   return events.map((type) => ({ event_type: type }));
 }
 
-function showStream(run: ApiRun, answer: { readonly text: string; readonly body: unknown }): void {
-  show(run, answer.text, () => streamLines(answer.body as StreamShown, run.terminal.paint));
+function showStream(
+  run: ApiRun,
+  response: { readonly text: string; readonly body: unknown },
+): void {
+  show(run, response.text, () => streamLines(response.body as StreamShown, run.terminal.paint));
 }
 
 function streamLines(stream: StreamShown, paint: Paint): string[] {
   const { webhook_endpoint: endpoint, webhook_authorization: authorization } =
     stream.destination.configuration;
-  const whom = { basic: 'username', bearer: '', custom_header: 'header_key' }[authorization.method];
-  const detail = (authorization as Record<string, string | undefined>)[whom];
+  const field = { basic: 'username', bearer: '', custom_header: 'header_key' }[
+    authorization.method
+  ];
+  const detail = (authorization as Record<string, string | undefined>)[field];
   const lines = pairLines(
     [
       ['Id', stream.id],

@@ -27,8 +27,8 @@ interface TailOptions extends CommonOptions {
   readonly count?: number;
 }
 
-/** An event as the pull sends it (docs/http-api.md#pull-frames). */
-interface Pulled {
+/** The fields of an event that are shown (docs/http-api.md#pull-frames). */
+interface EventShown {
   readonly id?: unknown;
   readonly type?: unknown;
   readonly time?: unknown;
@@ -38,15 +38,15 @@ interface Pulled {
 /** `leat events tail` */
 export function addTailCommand(events: Command, deps: CliDeps): void {
   withCommonOptions(events.command('tail'))
-    .description('show events as they are accepted, until Ctrl-C; --json prints one a line')
-    .option('--type <types>', 'event types with commas between; all of them without it', listOption)
+    .description('print events as they are accepted, until Ctrl-C; --json prints one per line')
+    .option('--type <types>', 'event types, separated by commas; default: all', listOption)
     .option(
       '--since <time>',
-      'begin with events accepted then: a date, or 15m, 2h, 3d',
+      'begin with events accepted at this time: a date, or 15m, 2h, 3d ago',
       instantOption(deps.clock.now),
     )
-    .option('--from <offset>', 'begin after an offset')
-    .option('--count <count>', 'end after so many', wholeNumberOption(1, 1_000_000_000))
+    .option('--from <offset>', 'begin after this offset')
+    .option('--count <count>', 'end after this many events', wholeNumberOption(1, 1_000_000_000))
     .addHelpText(
       'after',
       examples(
@@ -161,7 +161,7 @@ function showEvent(run: ApiRun, { event, id, data }: EventSourceMessage, progres
   progress.left--;
   const fields = fieldsOf(data);
   if (json) return terminal.print(terminalSafe(data));
-  const pulled = Object(fields['event']) as Pulled;
+  const pulled = Object(fields['event']) as EventShown;
   terminal.print(eventLine(pulled, terminal));
 }
 
@@ -178,10 +178,10 @@ function fieldsOf(data: string): Record<string, unknown> {
 /** Creates the failure of a pull that the server ends; only one without the events is final. */
 function pullError(data: string): CommandFailed {
   const { code, message } = Object(fieldsOf(data)['error']) as Record<string, unknown>;
-  const said = typeof message === 'string' ? printable(message) : 'The server ended the pull.';
-  if (code !== 'cursor_expired') return new CommandFailed(exitCodes.unavailable, said);
-  const way = 'Begin at the oldest retained event: leat events tail --since 1970-01-01';
-  return new CommandFailed(exitCodes.notFound, `${said}\n${way}`);
+  const reported = typeof message === 'string' ? printable(message) : 'The server ended the pull.';
+  if (code !== 'cursor_expired') return new CommandFailed(exitCodes.unavailable, reported);
+  const hint = 'Begin at the oldest retained event: leat events tail --since 1970-01-01';
+  return new CommandFailed(exitCodes.notFound, `${reported}\n${hint}`);
 }
 
 const families: Readonly<Record<string, Format>> = {
@@ -192,19 +192,19 @@ const families: Readonly<Record<string, Format>> = {
 };
 const typeWidth = 22;
 
-/** An event in one line: its time of day, type in the colour of its family, id and data. */
+/** Returns the line of an event: time of day, type in the colour of its family, id and data. */
 export function eventLine(
-  { id, type, time, data }: Pulled,
+  { id, type, time, data }: EventShown,
   { width, paint }: { readonly width: number | undefined; readonly paint: Paint },
 ): string {
   const name = typeof type === 'string' ? printable(type) : '?';
   const clockTime = typeof time === 'string' ? printable(time.slice(11, 19)) : '';
-  const key = typeof id === 'string' ? printable(id) : '';
+  const idText = typeof id === 'string' ? printable(id) : '';
   const object = (Object(data) as { readonly object?: unknown }).object ?? data ?? {};
   const padded = name.padEnd(typeWidth);
-  const used = widthOf(clockTime) + widthOf(padded) + widthOf(key) + 6;
+  const used = widthOf(clockTime) + widthOf(padded) + widthOf(idText) + 6;
   const text = writeJson(object);
   const cut = width === undefined ? text : cutTo(text, Math.max(0, width - used));
   const family = families[name.split('.')[0] ?? ''] ?? 'green';
-  return `${paint('dim', clockTime)}  ${paint(family, padded)}  ${key}  ${paint('dim', cut)}`.trimEnd();
+  return `${paint('dim', clockTime)}  ${paint(family, padded)}  ${idText}  ${paint('dim', cut)}`.trimEnd();
 }

@@ -29,10 +29,10 @@ interface TestOptions extends CommonOptions {
 /** `leat test` */
 export function addTestCommand(program: Command, deps: CliDeps): void {
   withCommonOptions(program.command('test <stream>'))
-    .description('send a test event to a stream and show what becomes of it')
-    .option('--type <type>', 'its type', 'user.created')
-    .option('--data <json>', 'its data instead of a sample: a JSON object, @file, or -')
-    .option('--no-wait', 'do not wait for its end')
+    .description('send a test event to a stream and show whether it is delivered')
+    .option('--type <type>', 'event type', 'user.created')
+    .option('--data <json>', 'event data instead of a sample: a JSON object, @file, or - for stdin')
+    .option('--no-wait', 'do not wait for the result')
     .option('--timeout <seconds>', 'how long to wait', wholeNumberOption(1, 3600), 60)
     .addHelpText(
       'after',
@@ -49,15 +49,19 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
   const before = options.wait ? totalOf((await readStats(api, id)).stats, 'successful') : 0;
   const data = options.data === undefined ? {} : { data: await dataOf(options.data, terminal) };
   const body = { event_type: options.type, ...data };
-  const answer = await api.send({ method: 'POST', path: pathOf`/event-streams/${id}/test`, body });
-  const { id: eventId } = answer.body as FailureShown;
-  if (!options.wait) return show(run, answer.text, () => [`Sent ${printable(eventId)}.`]);
-  terminal.note(`Sent ${printable(eventId)}; waiting for its end.`);
+  const response = await api.send({
+    method: 'POST',
+    path: pathOf`/event-streams/${id}/test`,
+    body,
+  });
+  const { id: eventId } = response.body as FailureShown;
+  if (!options.wait) return show(run, response.text, () => [`Sent ${printable(eventId)}.`]);
+  terminal.note(`Sent ${printable(eventId)}; waiting for the result.`);
   const outcome = await outcomeOf(run, { id, eventId, before, seconds: options.timeout });
   if (outcome === undefined) {
     throw new CommandFailed(
       exitCodes.unavailable,
-      `Still under way after ${options.timeout} s: leat deliveries list ${printable(stream)} shows it if it fails.`,
+      `No result after ${options.timeout} s: leat deliveries list ${printable(stream)} shows it if it fails.`,
     );
   }
   if ('delivered' in outcome) {
@@ -67,7 +71,7 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
   }
   if (json) terminal.print(terminalSafe(outcome.text));
   else for (const line of failureLines(outcome.failure, terminal.paint)) terminal.print(line);
-  throw new CommandFailed(exitCodes.failed, 'It was not delivered.');
+  throw new CommandFailed(exitCodes.failed, 'The event was not delivered.');
 }
 
 type TestOutcome =
@@ -76,8 +80,8 @@ type TestOutcome =
 const pollEveryMs = 500;
 
 /**
- * A failure has a record of its own. A success has none: that it happened is told by the statistics
- * of the stream, which count all its events.
+ * Waits for the result of a test event. A failure has a record; a success shows only in the
+ * statistics of the stream, which count all its events.
  */
 async function outcomeOf(
   { api, clock, signal }: ApiRun,
@@ -86,7 +90,7 @@ async function outcomeOf(
   const deadlineMs = clock.elapsedMs() + sent.seconds * 1000;
   const path = pathOf`/event-streams/${sent.id}/deliveries/${sent.eventId}`;
   while (clock.elapsedMs() < deadlineMs) {
-    // The statistics first: a failure between the two looks is then found by the second.
+    // Reads the statistics first: a failure between the two requests is found by the second.
     const now = totalOf((await readStats(api, sent.id)).stats, 'successful');
     try {
       const { body, text } = await api.send({ method: 'GET', path });

@@ -10,8 +10,8 @@ const unitsMs: Readonly<Record<string, number>> = {
 };
 
 /**
- * The instant a person means, as the API wants it (RFC 3339): a date and time, a date alone (its
- * beginning in UTC), or a time ago such as `90s`, `15m`, `2h` or `3d`.
+ * Parses a date and time, a date (its beginning in UTC), or a time ago such as `90s`, `15m`, `2h` or
+ * `3d`. Returns the instant as the API reads it (RFC 3339), `undefined` for any other text.
  */
 export function instantOf(text: string, now: Millis): string | undefined {
   const ago = /^(?<count>[0-9]{1,6})(?<unit>[smhd])$/.exec(text)?.groups;
@@ -23,7 +23,7 @@ export function instantOf(text: string, now: Millis): string | undefined {
   return time === undefined ? undefined : formatTime(time);
 }
 
-/** {@link instantOf} as the parser of an option. */
+/** Creates the parser of an option from {@link instantOf}. It throws a usage error. */
 export function instantOption(now: () => Millis): (text: string) => string {
   return (text) => {
     const instant = instantOf(text, now());

@@ -19,7 +19,7 @@ import { allUsers } from './http/pages.ts';
 import { type Column, shortTime, tableLines } from './terminal/table.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** A user as the API answers it (docs/http-api.md#users), as far as it is shown. */
+/** The fields of a user that are shown (docs/http-api.md#users). */
 interface UserShown {
   readonly user_id: string;
   readonly email?: string;
@@ -43,14 +43,14 @@ const databaseConnection = 'Username-Password-Authentication';
 export function addUserCommands(users: Command, deps: CliDeps): void {
   withCommonOptions(users.command('list'))
     .description('list the users')
-    .option('--email <address>', 'those with this e-mail')
-    .option('--limit <count>', 'at most so many', wholeNumberOption(1, 10_000_000))
+    .option('--email <address>', 'only users with this e-mail')
+    .option('--limit <count>', 'maximum number of users', wholeNumberOption(1, 10_000_000))
     .addHelpText('after', examples('leat users list', 'leat users list --email ada@example.com'))
     .action((options: CommonOptions & { email?: string; limit?: number }) =>
       runWithApi(deps, options, (run) => listUsers(run, options)),
     );
   withCommonOptions(users.command('show <user>'))
-    .description('show one user, named by id or e-mail')
+    .description('show a user, by id or e-mail')
     .addHelpText('after', examples('leat users show ada@example.com'))
     .action((user: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
@@ -63,7 +63,7 @@ export function addUserCommands(users: Command, deps: CliDeps): void {
 
 function addWriting(users: Command, deps: CliDeps): void {
   withUserOptions(withCommonOptions(users.command('create')))
-    .description('create a user; the password is asked for unless a file has it')
+    .description('create a user; prompts for the password without --password-file')
     .addHelpText(
       'after',
       examples(
@@ -73,7 +73,7 @@ function addWriting(users: Command, deps: CliDeps): void {
     )
     .action((options: UserOptions) => runWithApi(deps, options, (run) => createUser(run, options)));
   withUserOptions(withCommonOptions(users.command('update <user>')))
-    .description('change a user, named by id or e-mail')
+    .description('change a user, by id or e-mail')
     .addHelpText(
       'after',
       examples(
@@ -85,8 +85,8 @@ function addWriting(users: Command, deps: CliDeps): void {
       runWithApi(deps, options, (run) => updateUser(run, user, options)),
     );
   withCommonOptions(users.command('delete <user>'))
-    .description('delete a user, named by id or e-mail')
-    .option('--yes', 'do not ask')
+    .description('delete a user, by id or e-mail')
+    .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', examples('leat users delete ada@example.com'))
     .action((user: string, options: CommonOptions & { yes?: boolean }) =>
       runWithApi(deps, options, async (run) => {
@@ -100,12 +100,12 @@ function addWriting(users: Command, deps: CliDeps): void {
 
 function withUserOptions(command: Command): Command {
   return command
-    .option('--email <address>', 'e-mail')
+    .option('--email <address>', 'e-mail of the user')
     .option('--password-file <file>', 'file with the password (- for stdin)')
     .option('--connection <name>', `connection (${databaseConnection})`)
-    .option('--name <name>', 'full name')
+    .option('--name <name>', 'full name of the user')
     .option('--username <name>', 'user name')
-    .option('--data <json>', 'further members: a JSON object, @file, or - for stdin');
+    .option('--data <json>', 'further fields: a JSON object, @file, or - for stdin');
 }
 
 async function listUsers(
@@ -122,33 +122,33 @@ async function listUsers(
 }
 
 async function createUser(run: ApiRun, options: UserOptions): Promise<void> {
-  const body = await membersOf(options, run.terminal);
+  const body = await fieldsOf(options, run.terminal);
   const isDatabase = body['connection'] === undefined || body['connection'] === databaseConnection;
-  if (body['email'] === undefined) throw usageError('Whose account? Add --email <address>.');
+  if (body['email'] === undefined) throw usageError('No e-mail: add --email <address>.');
   if (body['password'] === undefined && isDatabase) {
-    if (!run.terminal.interactive) throw usageError('Add --password-file <file>.');
+    if (!run.terminal.interactive) throw usageError('No password: add --password-file <file>.');
     body['password'] = await run.terminal.askSecret('Password of the user: ');
   }
-  const wish = { connection: databaseConnection, ...body };
-  showUser(run, await run.api.send({ method: 'POST', path: '/users', body: wish }));
+  const user = { connection: databaseConnection, ...body };
+  showUser(run, await run.api.send({ method: 'POST', path: '/users', body: user }));
 }
 
 async function updateUser(run: ApiRun, user: string, options: UserOptions): Promise<void> {
-  const body = await membersOf(options, run.terminal);
+  const body = await fieldsOf(options, run.terminal);
   if (Object.keys(body).length === 0)
-    throw usageError('Nothing to change: leat users update --help');
+    throw usageError('Nothing to change: leat users update --help shows the options.');
   const id = await userIdOf(run.api, user);
   showUser(run, await run.api.send({ method: 'PATCH', path: pathOf`/users/${id}`, body }));
 }
 
-async function membersOf(
+async function fieldsOf(
   options: UserOptions,
   terminal: Terminal,
 ): Promise<Record<string, unknown>> {
   const { email, passwordFile, connection, name, username, data } = options;
   const further = data === undefined ? {} : await dataOf(data, terminal);
   if (typeof further !== 'object' || further === null || Array.isArray(further)) {
-    throw usageError('--data is no JSON object.');
+    throw usageError('--data is not a JSON object.');
   }
   return {
     ...further,
@@ -162,23 +162,27 @@ async function membersOf(
   };
 }
 
-/** Ids have a provider and a bar, e-mails an at sign and no bar. */
+/** Returns the id of a user that is given by id or e-mail; ids contain a bar, e-mails do not. */
 async function userIdOf(api: ApiClient, user: string): Promise<string> {
   if (user.includes('|') || !user.includes('@')) return user;
   const [first, second] = await usersOf(api, user);
   if (first !== undefined && second === undefined) return first.user_id;
   const exitCode = first === undefined ? exitCodes.notFound : exitCodes.conflict;
-  const said = first === undefined ? 'No user has the e-mail' : 'More than one user has the e-mail';
-  throw new CommandFailed(exitCode, `${said} ${printable(user)}: leat users list shows their ids.`);
+  const problem =
+    first === undefined ? 'No user has the e-mail' : 'More than one user has the e-mail';
+  throw new CommandFailed(
+    exitCode,
+    `${problem} ${printable(user)}: leat users list shows their ids.`,
+  );
 }
 
 async function usersOf(api: ApiClient, email: string): Promise<UserShown[]> {
-  const answer = await api.send({ method: 'GET', path: '/users-by-email', query: { email } });
-  return Array.isArray(answer.body) ? (answer.body as UserShown[]) : [];
+  const response = await api.send({ method: 'GET', path: '/users-by-email', query: { email } });
+  return Array.isArray(response.body) ? (response.body as UserShown[]) : [];
 }
 
-function showUser(run: ApiRun, answer: { readonly text: string; readonly body: unknown }): void {
-  show(run, answer.text, () => indented(answer.body).split('\n'));
+function showUser(run: ApiRun, response: { readonly text: string; readonly body: unknown }): void {
+  show(run, response.text, () => indented(response.body).split('\n'));
 }
 
 const columns: readonly Column<UserShown>[] = [

@@ -4,7 +4,7 @@ import { createAlertMail } from '../../src/alerting/mail-channel.ts';
 import { AlertNotSent } from '../../src/alerting/channel.ts';
 import { exampleAlert as alert } from '../helpers/alerts.ts';
 import { startRawEndpoint } from '../helpers/endpoint.ts';
-import { type MailServer, type MailServerOptions, startMailServer } from '../helpers/smtp.ts';
+import { type MailServer, type MailServerWish, startMailServer } from '../helpers/smtp.ts';
 import { freePort } from '../helpers/leat.ts';
 
 const letter = { alert, domain: 'leat.example.com:8443' };
@@ -13,7 +13,7 @@ const userInfo = `${encodeURIComponent(login.user)}:${encodeURIComponent(login.p
 const to = 'ops@example.com';
 const never = new AbortController().signal;
 
-async function serve(t: TestContext, wish: MailServerOptions = {}): Promise<MailServer> {
+async function serve(t: TestContext, wish: MailServerWish = {}): Promise<MailServer> {
   const server = await startMailServer(wish);
   t.after(() => server.close());
   return server;

@@ -18,7 +18,7 @@ describe('users and clients', { concurrency: 2 }, () => {
     return shell;
   };
 
-  test('leat users creates, finds, changes and deletes a user by e-mail', async (t) => {
+  test('leat users: creates, finds, changes and deletes a user by e-mail', async (t) => {
     const shell = await loggedIn(t);
     const data = '{"app_metadata": {"plan": "pro"}, "given_name": "Ada"}';
     const words = ['--email', 'ada@example.com', '--name', 'Ada\u009BL', '--data', data];
@@ -53,19 +53,19 @@ describe('users and clients', { concurrency: 2 }, () => {
     assert.match(gone.stderr, /No user has the e-mail ada@example\.com/);
   });
 
-  test('leat users says what is missing, and what the server refuses', async (t) => {
+  test('leat users: names a missing option, and reports what the server refuses', async (t) => {
     const shell = await loggedIn(t);
     const cases: [string[], number, RegExp][] = [
-      [['create', '--password-file', 'password'], 2, /Whose account\? Add --email/],
-      [['create', '--email', 'a@example.com'], 2, /Add --password-file <file>/],
-      [['create', '--email', 'a@example.com', '--data', '[]'], 2, /--data is no JSON object/],
+      [['create', '--password-file', 'password'], 2, /No e-mail: add --email/],
+      [['create', '--email', 'a@example.com'], 2, /No password: add --password-file <file>/],
+      [['create', '--email', 'a@example.com', '--data', '[]'], 2, /--data is not a JSON object/],
       [['update', 'leat|1'], 2, /Nothing to change/],
       [['update', 'leat|1', '--name', 'a'], 4, /The user does not exist/],
     ];
-    for (const [words, exitCode, said] of cases) {
+    for (const [words, exitCode, message] of cases) {
       const { code, stderr } = await shell.leat(['users', ...words]);
       assert.equal(code, exitCode, stderr);
-      assert.match(stderr, said);
+      assert.match(stderr, message);
     }
     const words = [
       'users',
@@ -82,7 +82,7 @@ describe('users and clients', { concurrency: 2 }, () => {
     assert.deepEqual([twice.code, twice.stderr], [5, 'The user already exists.\n']);
   });
 
-  test('leat clients makes, grants, shows, renews and deletes a client', async (t) => {
+  test('leat clients: creates, grants, shows, rotates and deletes a client', async (t) => {
     const shell = await loggedIn(t);
     const words = [
       'clients',
@@ -92,11 +92,14 @@ describe('users and clients', { concurrency: 2 }, () => {
       '--scope',
       'read:events,create:events',
     ];
-    const made = await shell.leat(words);
-    assert.equal(made.code, 0, made.stderr);
-    const id = /^Id +(?<id>\w+)$/m.exec(made.stdout)?.groups?.['id'] ?? '';
-    assert.match(made.stdout, /^Secret +\S{20,}$/m);
-    assert.match(made.stderr, /^Granted for https:\/\/\S+\/api\/v2\/: read:events create:events\n/);
+    const created = await shell.leat(words);
+    assert.equal(created.code, 0, created.stderr);
+    const id = /^Id +(?<id>\w+)$/m.exec(created.stdout)?.groups?.['id'] ?? '';
+    assert.match(created.stdout, /^Secret +\S{20,}$/m);
+    assert.match(
+      created.stderr,
+      /^Granted for https:\/\/\S+\/api\/v2\/: read:events create:events\n/,
+    );
     const more = await shell.leat(['clients', 'grant', id, '--scope', 'read:users,read:events']);
     assert.match(more.stdout, /: read:events create:events read:users\n/);
     const global = await shell.leat(['clients', 'update', id, '--global', '--name', 'r2']);
@@ -110,9 +113,9 @@ describe('users and clients', { concurrency: 2 }, () => {
       /^Granted +https:\/\/\S+\/api\/v2\/: read:events create:events read:users$/m,
     );
     assert.ok(!shown.stdout.includes('Secret'));
-    const renewed = await shell.leat(['clients', 'rotate-secret', id, '--json']);
+    const rotated = await shell.leat(['clients', 'rotate-secret', id, '--json']);
     assert.match(
-      (JSON.parse(renewed.stdout) as Record<string, string>)['client_secret'] ?? '',
+      (JSON.parse(rotated.stdout) as Record<string, string>)['client_secret'] ?? '',
       /^\S{20,}$/,
     );
     const listed = await shell.leat(['clients', 'list']);

@@ -17,7 +17,7 @@ function tree(): Command {
   return program;
 }
 
-/** What bash offers for the last of some words. */
+/** Returns the completions that bash offers for the last word. */
 function offered(script: string, words: readonly string[]): string[] {
   const list = words.map((word) => `'${word}'`).join(' ');
   const call = `COMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _leat; printf '%s\\n' "\${COMPREPLY[@]}"`;
@@ -29,7 +29,7 @@ function offered(script: string, words: readonly string[]): string[] {
 }
 
 describe('shell completion', () => {
-  test('is made from the tree of commands, without what is hidden', () => {
+  test('lists the commands, without hidden ones', () => {
     const commands = completablesOf(tree());
     assert.deepEqual(
       commands.map(({ path, words }) => [path.join(' '), words.map(({ word }) => word)]),
@@ -41,13 +41,13 @@ describe('shell completion', () => {
     );
   });
 
-  test('quotes texts for every shell', () => {
+  test('quotes descriptions for every shell', () => {
     const commands = completablesOf(tree());
     assert.ok(completionScript('fish', commands).includes(`-d 'streams: it'"'"'s theirs'`));
     assert.ok(completionScript('zsh', commands).includes(`'streams:streams: it'"'"'s theirs'`));
   });
 
-  test('of bash offers sub-commands and options of the real program', async (t) => {
+  test('completes sub-commands and options of the real program in bash', async (t) => {
     const shell = await openShell(t);
     const { code, stdout } = await shell.leat(['completion', 'bash']);
     assert.equal(code, 0);

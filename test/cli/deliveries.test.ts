@@ -12,8 +12,8 @@ import {
 } from '../helpers/api-client.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
 
-/** A stream whose endpoint fails, and its failures. */
-interface Scene {
+/** A stream whose endpoint fails, and the events that failed. */
+interface Fixture {
   readonly shell: Shell;
   readonly endpoint: Endpoint;
   readonly stream: string;
@@ -21,28 +21,28 @@ interface Scene {
   readonly events: readonly string[];
 }
 
-describe('the commands of failures', { concurrency: 2 }, () => {
+describe('failure commands', { concurrency: 2 }, () => {
   let leat: Awaited<ReturnType<typeof openServer>>;
   before(async () => {
     leat = await openServer({ LEAT_RETRY_DELAYS_MS: '10' });
   });
   after(() => leat.close());
 
-  const scene = async (t: TestContext, count: number): Promise<Scene> => {
+  const createFailures = async (t: TestContext, count: number): Promise<Fixture> => {
     const shell = await openShell(t);
     assert.equal((await logIn(shell, leat)).code, 0);
     const endpoint = await startEndpoint(text(503, 'busy \u001B[31mred'));
     t.after(() => endpoint.close());
     const type = freshType();
     const { id: stream } = await createStream(leat, endpoint.url, { types: [type] });
-    const wishes = Array.from({ length: count }, (_, n) => ({ type, data: { object: { n } } }));
-    const events = await publishAll(leat, wishes);
+    const bodies = Array.from({ length: count }, (_, n) => ({ type, data: { object: { n } } }));
+    const events = await publishAll(leat, bodies);
     await waitForStats(leat, stream, { delivered: 0, failed: count });
     return { shell, endpoint, stream, type, events };
   };
 
-  test('list shows every failure over all pages, newest first', async (t) => {
-    const { shell, stream, type, events } = await scene(t, 130);
+  test('leat deliveries list: shows the failures of all pages, newest first', async (t) => {
+    const { shell, stream, type, events } = await createFailures(t, 130);
     const { code, stdout, stderr } = await shell.leat(['deliveries', 'list', stream]);
     assert.equal(code, 0, stderr);
     const lines = stdout.trimEnd().split('\n');
@@ -64,8 +64,8 @@ describe('the commands of failures', { concurrency: 2 }, () => {
     assert.equal(old.stdout, '[]\n');
   });
 
-  test('show shows the attempts and the event of one', async (t) => {
-    const { shell, stream, events } = await scene(t, 1);
+  test('leat deliveries show: prints the attempts and the event of a failure', async (t) => {
+    const { shell, stream, events } = await createFailures(t, 1);
     const [event = ''] = events;
     const { code, stdout } = await shell.leat(['deliveries', 'show', stream, event]);
     assert.equal(code, 0);
@@ -77,8 +77,8 @@ describe('the commands of failures', { concurrency: 2 }, () => {
     assert.equal(missing.code, 4);
   });
 
-  test('redeliver waits for the end and counts what was delivered', async (t) => {
-    const { shell, endpoint, stream, events } = await scene(t, 12);
+  test('leat redeliver: waits for the end and counts the deliveries', async (t) => {
+    const { shell, endpoint, stream, events } = await createFailures(t, 12);
     endpoint.answer(204);
     const { code, stdout, stderr } = await shell.leat(['redeliver', stream]);
     assert.deepEqual([code, stdout], [0, '12 of 12 failures delivered.\n'], stderr);
@@ -87,8 +87,8 @@ describe('the commands of failures', { concurrency: 2 }, () => {
     assert.deepEqual([again.code, again.stdout], [0, 'No failures; nothing to send again.\n']);
   });
 
-  test('redeliver ends with 1 when some failed again', async (t) => {
-    const { shell, endpoint, stream, events } = await scene(t, 3);
+  test('leat redeliver: exits with 1 when some failed again', async (t) => {
+    const { shell, endpoint, stream, events } = await createFailures(t, 3);
     const [stubborn] = events;
     endpoint.answer((response, { event }) => {
       response.writeHead(event.id === stubborn ? 500 : 204).end();
@@ -99,8 +99,8 @@ describe('the commands of failures', { concurrency: 2 }, () => {
     assert.equal(stderr, `1 failed again: leat deliveries list ${stream} shows why.\n`);
   });
 
-  test('redeliver sends the events that are named, and does not wait when told so', async (t) => {
-    const { shell, endpoint, stream, events } = await scene(t, 3);
+  test('leat redeliver: sends the named events, and does not wait with --no-wait', async (t) => {
+    const { shell, endpoint, stream, events } = await createFailures(t, 3);
     endpoint.answer(204);
     const [first = '', second = '', third = ''] = events;
     const two = await shell.leat(['redeliver', stream, first, second]);
@@ -115,8 +115,8 @@ describe('the commands of failures', { concurrency: 2 }, () => {
     await waitForFailures(leat, stream, 0);
   });
 
-  test('a test event is followed to its end, a good one and a bad one', async (t) => {
-    const { shell, endpoint, stream, type } = await scene(t, 1);
+  test('leat test: waits for the result, delivered or failed', async (t) => {
+    const { shell, endpoint, stream, type } = await createFailures(t, 1);
     endpoint.answer(204);
     const words = ['test', stream, '--type', type];
     const good = await shell.leat([
@@ -131,15 +131,15 @@ describe('the commands of failures', { concurrency: 2 }, () => {
     const bad = await shell.leat(words);
     assert.equal(bad.code, 1);
     assert.match(bad.stdout, /failed +\d+ ms {2}410/);
-    assert.match(bad.stderr, /It was not delivered\.\n$/);
+    assert.match(bad.stderr, /The event was not delivered\.\n$/);
     await patchStream(leat, stream, { status: 'disabled' });
     const off = await shell.leat(words);
     assert.equal(off.code, 5);
     assert.match(off.stderr, /The event stream is disabled\.\nEnable it first/);
   });
 
-  test('stats draws what was delivered and what failed', async (t) => {
-    const { shell, endpoint, stream } = await scene(t, 3);
+  test('leat stats: draws deliveries and failures', async (t) => {
+    const { shell, endpoint, stream } = await createFailures(t, 3);
     endpoint.answer(204);
     await shell.leat(['redeliver', stream]);
     const { code, stdout } = await shell.leat(['stats', stream, '--since', '5h']);

@@ -47,7 +47,7 @@ describe('leat events publish', { concurrency: 2 }, () => {
     }
   });
 
-  test('publishes many lines in order, in requests of at most a thousand', async (t) => {
+  test('publishes the lines of a file in order, at most 1000 per request', async (t) => {
     const shell = await loggedIn(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
@@ -66,7 +66,7 @@ describe('leat events publish', { concurrency: 2 }, () => {
     assert.equal(json.stdout.match(/^\{"id":"evt_\w{22}","offset":"\S+"\}$/gm)?.length, 2);
   });
 
-  test('names the line of a bad event and tells what was published before', async (t) => {
+  test('reports the line of a bad event and how many were published before', async (t) => {
     const shell = await loggedIn(t);
     const good = JSON.stringify({ type: freshType(), data: {} });
     const lines = [...Array<string>(1001).fill(good), '', '{"type": "a.b"}'];
@@ -81,23 +81,23 @@ describe('leat events publish', { concurrency: 2 }, () => {
     assert.equal(local.code, 1);
     assert.match(
       local.stderr,
-      /^Line 2 of the input is no JSON object; .*\n1 event before it was published\.\n$/,
+      /^Line 2 of the input is not a JSON object; .*\n1 event before it was published\.\n$/,
     );
   });
 
-  test('refuses words that do not go together, with code 2', async (t) => {
+  test('rejects options that do not go together, with code 2', async (t) => {
     const shell = await loggedIn(t);
     const cases: [string[], RegExp][] = [
-      [['--data', '{}'], /Which type\? Add --type/],
+      [['--data', '{}'], /No type: add --type/],
       [['--type', 'a.b', '--file', 'x'], /--type is for one event/],
       [['--type', 'a.b', '--data', '{'], /--data is not JSON/],
       [['--type', 'a.b', '--data', '@missing'], /missing cannot be read \(ENOENT\)/],
       [['--file', 'missing'], /--file: missing cannot be read \(ENOENT\)/],
     ];
-    for (const [words, said] of cases) {
+    for (const [words, message] of cases) {
       const { code, stderr } = await shell.leat(['events', 'publish', ...words]);
       assert.equal(code, 2, stderr);
-      assert.match(stderr, said);
+      assert.match(stderr, message);
     }
   });
 });

@@ -6,14 +6,14 @@ import { connectionError } from '../../src/cli/http/connection-error.ts';
 import { retryDelayMs, sendWithRetry } from '../../src/cli/http/retry.ts';
 import { createManualClock } from '../helpers/clock.ts';
 
-const whom = { url: 'http://localhost:8080', clientId: 'operator' };
+const context = { url: 'http://localhost:8080', clientId: 'operator' };
 
 function refused(status: number, message: string, errorCode?: string): CommandFailed {
   const text = JSON.stringify({ statusCode: status, error: 'x', message, errorCode });
-  return apiError({ status, text }, whom);
+  return apiError({ status, text }, context);
 }
 
-describe('the exit code of a status', () => {
+describe('exitCodeOf', () => {
   const cases: [number, number][] = [
     [400, 1],
     [401, 3],
@@ -29,12 +29,13 @@ describe('the exit code of a status', () => {
     [503, 6],
   ];
   for (const [status, code] of cases) {
-    test(`${status} ends with ${code}`, () => assert.equal(exitCodeOf(status), code));
+    test(`maps status ${status} to exit code ${code}`, () =>
+      assert.equal(exitCodeOf(status), code));
   }
 });
 
-describe('what a refusal says', () => {
-  test('is the message of the server and the way out', () => {
+describe('apiError', () => {
+  test('has the message of the server and a hint', () => {
     const { exitCode, message } = refused(409, 'The event stream is disabled.', 'stream_disabled');
     assert.equal(exitCode, 5);
     assert.equal(
@@ -43,15 +44,16 @@ describe('what a refusal says', () => {
     );
   });
 
-  test('names a missing scope and how it is granted', () => {
-    const said = 'Insufficient scope; expected any of: read:event_streams,read:event_deliveries';
+  test('names a missing scope and how to grant it', () => {
+    const reported =
+      'Insufficient scope; expected any of: read:event_streams,read:event_deliveries';
     assert.equal(
-      refused(403, said, 'insufficient_scope').message,
-      `${said}\nLet a client that has the scope grant it: leat clients grant operator --scope read:event_streams`,
+      refused(403, reported, 'insufficient_scope').message,
+      `${reported}\nLet a client that has the scope grant it: leat clients grant operator --scope read:event_streams`,
     );
   });
 
-  test('says how a client becomes global, and when to log in again', () => {
+  test('says how to make a client global, and when to log in again', () => {
     assert.match(
       refused(401, 'Client is not global.').message,
       /leat clients update operator --global$/,
@@ -62,21 +64,21 @@ describe('what a refusal says', () => {
     );
   });
 
-  test('is harmless on a terminal, and short for what is no problem document', () => {
+  test('escapes control characters, and is short for a body that is not a problem document', () => {
     assert.match(refused(404, 'a\u001B[31m').message, /^a\\u\{1b\}\[31m$/);
     for (const text of ['', '<html>', '[]', 'null', '{"message": {"a": 1}}']) {
-      const { message } = apiError({ status: 502, text }, whom);
+      const { message } = apiError({ status: 502, text }, context);
       assert.equal(message, 'http://localhost:8080 answered 502.\nTry again in a moment.');
     }
     const oauth = '{"error":"access_denied","error_description":"Client has not been granted"}';
     assert.equal(
-      apiError({ status: 403, text: oauth }, whom).message,
+      apiError({ status: 403, text: oauth }, context).message,
       'Client has not been granted',
     );
   });
 });
 
-describe('an error of a connection', () => {
+describe('connectionError', () => {
   const cases: [code: string, exitCode: number, text: RegExp][] = [
     ['ECONNREFUSED', 6, /cannot be reached: nothing listens there .* Is the server running\?/],
     ['ENOTFOUND', 6, /no host of that name/],
@@ -86,7 +88,7 @@ describe('an error of a connection', () => {
     ['EPROTO', 1, /does not speak HTTP: check the scheme/],
   ];
   for (const [code, exitCode, text] of cases) {
-    test(`${code} says what to do, and ends with ${exitCode}`, () => {
+    test(`${code}: says what to do, with exit code ${exitCode}`, () => {
       const error = Object.assign(new Error('x'), { code });
       const failure = connectionError('http://localhost:8080', error);
       assert.ok(failure instanceof CommandFailed);
@@ -95,14 +97,14 @@ describe('an error of a connection', () => {
     });
   }
 
-  test('that nobody knows stays what it is', () => {
+  test('returns an unknown error unchanged', () => {
     const bug = new TypeError('x');
     assert.equal(connectionError('http://localhost:8080', bug), bug);
   });
 });
 
-describe('a repeat', () => {
-  test('waits as long as Retry-After asks for, in seconds or by a date', () => {
+describe('sendWithRetry', () => {
+  test('waits as Retry-After asks, in seconds or until a date', () => {
     const now = Date.parse('2026-03-01T09:30:00Z');
     const delay = (status: number, retryAfter?: string) =>
       retryDelayMs({ status, headers: retryAfter ? { 'retry-after': retryAfter } : {} }, now);
@@ -116,11 +118,11 @@ describe('a repeat', () => {
     assert.equal(delay(500, '3'), undefined);
   });
 
-  test('is sent twice at most', async () => {
+  test('retries at most twice', async () => {
     const clock = createManualClock();
     const notes: string[] = [];
     let sent = 0;
-    const answered = sendWithRetry(
+    const response = sendWithRetry(
       async () => {
         sent++;
         return { status: 429, headers: { 'retry-after': '2' }, text: '' };
@@ -129,7 +131,7 @@ describe('a repeat', () => {
     );
     await clock.advance(2000);
     await clock.advance(2000);
-    assert.equal((await answered).status, 429);
+    assert.equal((await response).status, 429);
     assert.equal(sent, 3);
     assert.deepEqual(notes, Array(2).fill('Too many requests; trying again in 2 s.'));
   });

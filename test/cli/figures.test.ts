@@ -16,8 +16,8 @@ import { widthOf } from '../../src/cli/terminal/width.ts';
 
 const now = Date.parse('2026-03-01T10:00:00.000Z');
 
-describe('the progress of a long piece of work', () => {
-  test('is a bar, a share and what is worth knowing', () => {
+describe('progressText', () => {
+  test('has a bar, a percentage and notes', () => {
     const progress = {
       label: 'Redelivering',
       done: 5,
@@ -30,12 +30,12 @@ describe('the progress of a long piece of work', () => {
     );
   });
 
-  test('shows no bar while nobody knows the end', () => {
+  test('has no bar while the total is not known', () => {
     const progress = { label: 'Publishing', done: 5, total: undefined, notes: ['5 events'] };
     assert.equal(progressText(progress, 100), 'Publishing  5 events');
   });
 
-  test('is 100 % only when all is done, and fits on one line', () => {
+  test('reaches 100 % only when all is done, and fits on one line', () => {
     const line = (done: number, total: number, width = 100) =>
       progressText({ label: 'A', done, total, notes: ['note'] }, width);
     assert.match(line(4999, 5000), / 99 %/);
@@ -46,14 +46,14 @@ describe('the progress of a long piece of work', () => {
     assert.deepEqual([counted(1, 'event'), counted(0, 'event')], ['1 event', '0 events']);
   });
 
-  test('of a replay counts what was delivered and what failed', () => {
+  test('counts the deliveries and failures of a replay', () => {
     const line = replayProgress({ matched: 10, sent: 4, failed: 1 }, 100);
     assert.match(line, /50 %  4 delivered · 1 failed · 10 found so far$/);
   });
 });
 
 describe('a bar chart', () => {
-  test('gives every row its bar, the longest all the room', () => {
+  test('draws a bar for every row; the longest fills the width', () => {
     const rows = [
       { label: '09:00', good: 8, bad: 2 },
       { label: '10:00', good: 0, bad: 0 },
@@ -66,7 +66,7 @@ describe('a bar chart', () => {
     ]);
   });
 
-  test('shows whatever is not zero and never grows over its width', () => {
+  test('shows every number other than zero and never exceeds its width', () => {
     const row = fc.record({
       label: fc.constant('2026-03-01'),
       good: fc.nat(1_000_000),
@@ -88,7 +88,7 @@ describe('a bar chart', () => {
   });
 });
 
-describe('an instant on the command line', () => {
+describe('instantOf', () => {
   const cases: [string, string | undefined][] = [
     ['2026-03-01T09:30:00Z', '2026-03-01T09:30:00.000Z'],
     ['2026-03-01T10:30:00+01:00', '2026-03-01T09:30:00.000Z'],
@@ -103,7 +103,8 @@ describe('an instant on the command line', () => {
     ['', undefined],
   ];
   for (const [text, instant] of cases) {
-    test(`"${text}" is ${instant ?? 'none'}`, () => assert.equal(instantOf(text, now), instant));
+    test(`parses "${text}" as ${instant ?? 'no instant'}`, () =>
+      assert.equal(instantOf(text, now), instant));
   }
 });
 
@@ -119,39 +120,39 @@ describe('a redelivery', () => {
   const four = Array<AttemptShown>(4).fill(failed('503 - busy'));
 
   const cases: [string, AttemptShown[], boolean][] = [
-    ['goes on when nothing was tried yet', [...four, retrying], false],
-    ['goes on while the server has not begun it', four, false],
-    ['goes on after the first of four attempts', [...four, retrying, failed('timeout')], false],
+    ['is running before its first attempt', [...four, retrying], false],
+    ['is running before the server has started it', four, false],
+    ['is running after the first of four attempts', [...four, retrying, failed('timeout')], false],
     ['has ended after the fourth', [...four, retrying, ...four], true],
-    ['has ended at an error that is not retried', [...four, retrying, failed('404 - no')], true],
-    ['has ended at such an error without a text', [...four, retrying, failed('301')], true],
-    ['goes on after 429, which is retried', [...four, retrying, failed('429')], false],
+    ['has ended after an error that is not retried', [...four, retrying, failed('404 - no')], true],
+    ['has ended after such an error without a message', [...four, retrying, failed('301')], true],
+    ['is running after 429, which is retried', [...four, retrying, failed('429')], false],
     [
-      'has ended at an address that is refused',
+      'has ended after a blocked address',
       [...four, retrying, failed('blocked address: 127.0.0.1 (LEAT_EGRESS_ALLOW)')],
       true,
     ],
     [
-      'has as many attempts as the cycle before, whatever the server is set to',
+      'has ended after as many attempts as the previous cycle, for any LEAT_RETRY_DELAYS_MS',
       [failed('timeout'), failed('timeout'), retrying, failed('timeout'), failed('timeout')],
       true,
     ],
     [
-      'learns nothing from a cycle that ended early',
+      'is running when the previous cycle ended early',
       [failed('404 - no'), retrying, failed('timeout')],
       false,
     ],
     [
-      'has ended when nothing happened for longer than any wait',
+      'has ended after a pause longer than any retry delay',
       [...four, retrying, failed('timeout', '2026-03-01T09:58:00.000Z')],
       true,
     ],
   ];
-  for (const [what, attempts, ended] of cases) {
-    test(what, () => assert.equal(hasEnded(attempts, now), ended));
+  for (const [title, attempts, ended] of cases) {
+    test(title, () => assert.equal(hasEnded(attempts, now), ended));
   }
 
-  test('counts as delivered what has no record any more', () => {
+  test('counts a failure without a record as delivered', () => {
     const record = (id: string, attempts: AttemptShown[]) => ({
       id,
       event_type: 'a.b',
@@ -161,10 +162,10 @@ describe('a redelivery', () => {
     const records = [
       record('b', [...four, retrying, ...four]),
       record('c', [...four, retrying]),
-      record('of somebody else', four),
+      record('not-requested', four),
     ];
     assert.deepEqual(redeliveryState(new Set(['a', 'b', 'c', 'd']), records, now), {
-      asked: 4,
+      requested: 4,
       delivered: 2,
       failed: 1,
       left: 1,
@@ -172,7 +173,7 @@ describe('a redelivery', () => {
   });
 });
 
-describe('a reader of server-sent events', () => {
+describe('readEventStream', () => {
   const text =
     ':connected\nretry: 2000\n\nevent: user.created\nid: MQ\ndata: {"a":"ü"}\n\n' +
     ': heartbeat\n\nevent: offset-only\r\nid: Mg\r\ndata: {}\r\n\r\ndata: x\ndata:  y\n\n';
@@ -208,7 +209,7 @@ describe('a reader of server-sent events', () => {
   });
 });
 
-describe('an event in one line', () => {
+describe('eventLine', () => {
   const event = {
     id: 'evt_1',
     type: 'user.created',
@@ -216,22 +217,22 @@ describe('an event in one line', () => {
     data: { object: { name: 'a\u001B[31m\u009B' } },
   };
 
-  test('has its time of day, type, id and data', () => {
+  test('has time of day, type, id and data', () => {
     const line = eventLine(event, { width: undefined, paint: plain });
     assert.equal(line, '09:30:00  user.created            evt_1  {"name":"a\\u001b[31m\\u009b"}');
     assert.equal(widthOf(eventLine(event, { width: 50, paint: plain })), 50);
   });
 
-  test('has the colour of its family', () => {
+  test('paints the type in the colour of its family', () => {
     const paint = (format: unknown, text: string) => `<${String(format)} ${text.trim()}>`;
     assert.match(eventLine(event, { width: undefined, paint }), /<cyan user\.created>/);
     const other = { ...event, type: 'order.paid' };
     assert.match(eventLine(other, { width: undefined, paint }), /<green order\.paid>/);
   });
 
-  test('is a line whatever the server sends', () => {
-    for (const strange of [{}, { type: 1, id: null, time: {}, data: 'x' }]) {
-      assert.equal(eventLine(strange, { width: 80, paint: plain }).includes('\n'), false);
+  test('returns one line for any event', () => {
+    for (const invalid of [{}, { type: 1, id: null, time: {}, data: 'x' }]) {
+      assert.equal(eventLine(invalid, { width: 80, paint: plain }).includes('\n'), false);
     }
   });
 });

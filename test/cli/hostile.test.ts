@@ -17,13 +17,13 @@ import { openShell } from './shell.ts';
 
 const id = `est_${'1'.repeat(22)}`;
 
-/** A server that gives a token and answers everything else in its own way. */
-async function pretender(t: TestContext, answer: RequestListener) {
-  const asked: string[] = [];
+/** Starts a server that issues a token and passes every other request to `respond`. */
+async function startFake(t: TestContext, respond: RequestListener) {
+  const requested: string[] = [];
   const server = createServer((request, response) => {
     request.resume();
-    asked.push(`${request.method} ${request.url}`);
-    if (request.url !== '/oauth/token') return answer(request, response);
+    requested.push(`${request.method} ${request.url}`);
+    if (request.url !== '/oauth/token') return respond(request, response);
     response.end('{"access_token":"token","expires_in":3600}');
   }).listen(0, '127.0.0.1');
   t.after(() => {
@@ -32,10 +32,10 @@ async function pretender(t: TestContext, answer: RequestListener) {
   });
   await once(server, 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { asked, env: { LEAT_URL: url, LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b-secret' } };
+  return { requested, env: { LEAT_URL: url, LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b-secret' } };
 }
 
-describe('a server that is no Leat', { concurrency: 2 }, () => {
+describe('a server that is not Leat', { concurrency: 2 }, () => {
   const bodies: [body: string, words: readonly string[]][] = [
     ['null', ['streams', 'show', id]],
     ['{"eventStreams":[null]}', ['streams', 'list']],
@@ -45,9 +45,9 @@ describe('a server that is no Leat', { concurrency: 2 }, () => {
     ['{}', ['listen', '--stream', id, '--port', '0']],
   ];
   for (const [body, words] of bodies) {
-    test(`that answers "${body}" to ${words.slice(0, 2).join(' ')} is told of in one line`, async (t) => {
+    test(`a response "${body}" to ${words.slice(0, 2).join(' ')} is reported in one line`, async (t) => {
       const shell = await openShell(t);
-      const { env } = await pretender(t, (_request, response) => response.end(body));
+      const { env } = await startFake(t, (_request, response) => response.end(body));
       const { code, stdout, stderr } = await shell.leat(words, { env });
       assert.equal(code, exitCodes.failed, stderr);
       assert.equal(stdout, '');
@@ -55,9 +55,9 @@ describe('a server that is no Leat', { concurrency: 2 }, () => {
     });
   }
 
-  test('that cuts a refusal off cannot be reached, also where the answer goes on', async (t) => {
+  test('a connection cut within an error response is reported as unreachable, also for a pull', async (t) => {
     const shell = await openShell(t);
-    const { env } = await pretender(t, (_request, response) => {
+    const { env } = await startFake(t, (_request, response) => {
       response.writeHead(403, { 'content-length': 100 });
       response.write('{', () => response.destroy());
     });
@@ -66,19 +66,19 @@ describe('a server that is no Leat', { concurrency: 2 }, () => {
     assert.match(stderr, /cannot be reached: the connection was cut/);
   });
 
-  test('that points elsewhere gets no token there', async (t) => {
+  test('a redirect is not followed, so the token is not sent elsewhere', async (t) => {
     const shell = await openShell(t);
-    const other = await pretender(t, (_request, response) => response.end('{}'));
-    const { env } = await pretender(t, (_request, response) => {
+    const other = await startFake(t, (_request, response) => response.end('{}'));
+    const { env } = await startFake(t, (_request, response) => {
       response.writeHead(308, { location: `${other.env.LEAT_URL}/x` }).end();
     });
     const { code, stderr } = await shell.leat(['streams', 'list'], { env });
     assert.equal(code, exitCodes.failed);
     assert.match(stderr, /It points to http:\/\/127\.0\.0\.1:\d+\. If that is right: leat login/);
-    assert.deepEqual(other.asked, []);
+    assert.deepEqual(other.requested, []);
   });
 
-  test('that is not there while a proxy is ends with 6', () => {
+  test('a gateway error of a proxy ends with 6', () => {
     for (const status of [502, 504]) {
       const { exitCode } = apiError({ status, text: '<html>' }, { url: 'http://a', clientId: '' });
       assert.equal(exitCode, exitCodes.unavailable, String(status));
@@ -86,21 +86,25 @@ describe('a server that is no Leat', { concurrency: 2 }, () => {
   });
 });
 
-describe('the output', { concurrency: 2 }, () => {
-  test('that cannot be written is a failure', { skip: process.platform !== 'linux' }, async (t) => {
-    const full = openSync('/dev/full', 'w');
-    const child = spawn(process.execPath, [leatProgram, 'completion', 'bash'], {
-      stdio: ['ignore', full, 'pipe'],
-    });
-    let said = '';
-    child.stderr?.on('data', (chunk: Buffer) => (said += chunk.toString()));
-    t.after(() => child.kill('SIGKILL'));
-    await once(child, 'close');
-    assert.equal(child.exitCode, exitCodes.failed);
-    assert.equal(said, 'The output cannot be written (ENOSPC).\n');
-  });
+describe('output', { concurrency: 2 }, () => {
+  test(
+    'output that cannot be written is a failure',
+    { skip: process.platform !== 'linux' },
+    async (t) => {
+      const full = openSync('/dev/full', 'w');
+      const child = spawn(process.execPath, [leatProgram, 'completion', 'bash'], {
+        stdio: ['ignore', full, 'pipe'],
+      });
+      let stderr = '';
+      child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+      t.after(() => child.kill('SIGKILL'));
+      await once(child, 'close');
+      assert.equal(child.exitCode, exitCodes.failed);
+      assert.equal(stderr, 'The output cannot be written (ENOSPC).\n');
+    },
+  );
 
-  test('that nobody reads any more ends a command of the service without a word', async (t) => {
+  test('output that is closed early ends a service command without a message', async (t) => {
     const shell = await openShell(t);
     const { child, ended } = shell.start(['openapi']);
     child.stdout?.destroy();
@@ -108,27 +112,29 @@ describe('the output', { concurrency: 2 }, () => {
     assert.deepEqual([code, stderr], [exitCodes.done, '']);
   });
 
-  test('of a logout is JSON for programs', async (t) => {
+  test('leat logout --json prints JSON', async (t) => {
     const shell = await openShell(t);
     const { stdout } = await shell.leat(['logout', '--json']);
     assert.deepEqual(JSON.parse(stdout), { logged_out: [] });
   });
 
-  test('of a server that lays its JSON out by tabs stays JSON', () => {
+  test('JSON that a server indents by tabs stays JSON', () => {
     const value = { a: ['\t\r\n\u2028'] };
-    const laidOut = JSON.stringify(value, undefined, '\t').replaceAll('\n', '\r\n');
-    assert.deepEqual(JSON.parse(terminalSafe(laidOut)), value);
+    const tabbed = JSON.stringify(value, undefined, '\t').replaceAll('\n', '\r\n');
+    assert.deepEqual(JSON.parse(terminalSafe(tabbed)), value);
   });
 });
 
-test('leat listen outlives a sender that goes away in the middle', async (t) => {
+test('leat listen keeps running when a sender disconnects within a request', async (t) => {
   const shell = await openShell(t);
   const listening = shell.start(['listen', '--port', '0', '--count', '2']);
   await waitFor('an address', () => listening.stderr().includes('Listening'));
   const port = Number(/:(\d+)\//.exec(listening.stderr())?.[1]);
-  const rude = connect(port, '127.0.0.1');
-  rude.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc', () => rude.destroy());
-  await waitFor('the cut', () => listening.stderr().includes('cut off by its sender'));
+  const sender = connect(port, '127.0.0.1');
+  sender.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc', () =>
+    sender.destroy(),
+  );
+  await waitFor('the abort', () => listening.stderr().includes('The sender aborted a request.'));
   const { status } = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: '{}' });
   assert.equal(status, 204);
   const { code, stdout } = await listening.ended();
@@ -136,13 +142,13 @@ test('leat listen outlives a sender that goes away in the middle', async (t) => 
   assert.match(stdout, /→ 204\n$/);
 });
 
-test('the help of every command of the service has an example', () => {
+test('the help of every service command has an example', () => {
   const program = new Command('leat');
   const tenants = program.command('tenants');
   const [start, create] = [program.command('start'), tenants.command('create <name>')];
   const outputOf = (command: Command): string => {
     let text = '';
-    command.configureOutput({ writeOut: (piece) => (text += piece) }).outputHelp();
+    command.configureOutput({ writeOut: (chunk) => (text += chunk) }).outputHelp();
     return text;
   };
   addServiceExamples(program);
@@ -150,13 +156,13 @@ test('the help of every command of the service has an example', () => {
   assert.match(outputOf(create), /\nExamples:\n {2}leat tenants create acme acme\.example\.com\n/);
 });
 
-describe('a part of a path', () => {
-  test('is percent-encoded', () => {
+describe('pathOf', () => {
+  test('percent-encodes its parameters', () => {
     assert.equal(pathOf`/users/${'a|b/../?#'}`, '/users/a%7Cb%2F..%2F%3F%23');
   });
 
   for (const part of ['', '.', '..']) {
-    test(`"${part}" would mean another resource and is refused`, () => {
+    test(`refuses the parameter "${part}", which would name another resource`, () => {
       assert.throws(
         () => pathOf`/event-streams/${id}/replay/${part}`,
         (error) => error instanceof CommandFailed && error.exitCode === exitCodes.usage,
@@ -165,11 +171,11 @@ describe('a part of a path', () => {
   }
 });
 
-describe('the lines of a text', () => {
-  const read = (...pieces: readonly Buffer[]) =>
-    Array.fromAsync(readLines(ReadableStream.from(pieces) as unknown as AsyncIterable<Uint8Array>));
+describe('readLines', () => {
+  const read = (...chunks: readonly Buffer[]) =>
+    Array.fromAsync(readLines(ReadableStream.from(chunks) as unknown as AsyncIterable<Uint8Array>));
 
-  test('end at LF or CRLF alone, wherever the pieces end', async () => {
+  test('splits at LF or CRLF only, however the bytes are cut', async () => {
     const whole = Buffer.from('\uFEFFa\u2028ü\r\n\r\n\uFEFFb\u0085\n', 'utf8');
     const expected = ['a\u2028ü', '', '\uFEFFb\u0085'];
     assert.deepEqual(await read(whole), expected);
@@ -178,7 +184,7 @@ describe('the lines of a text', () => {
     assert.deepEqual(await read(), []);
   });
 
-  test('that are not UTF-8 are refused with their number, and not changed', async () => {
+  test('rejects a line that is not UTF-8, by its number', async () => {
     await assert.rejects(read(Buffer.from('a\n'), Buffer.from([0x22, 0xff, 0x22])), {
       message: /^Line 2 of the input is not UTF-8/,
     });

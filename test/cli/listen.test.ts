@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { arrivalLine, statusOf } from '../../src/cli/listen.ts';
+import { requestLine, statusOf } from '../../src/cli/listen.ts';
 import { plain } from '../../src/cli/terminal/terminal.ts';
 import { makeSecret, sign } from '../../src/core/sign.ts';
 import { end, waitFor } from '../helpers/leat.ts';
@@ -18,7 +18,7 @@ describe('leat listen', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  test('receives what a stream sends, checks its signature and fails when told so', async (t) => {
+  test('receives events, checks their signatures, and fails as --fail says', async (t) => {
     const shell = await openShell(t);
     await logIn(shell, leat);
     const type = freshType();
@@ -54,7 +54,7 @@ describe('leat listen', { concurrency: 2 }, () => {
     assert.match(stdout, /"text": "\\u009b"/);
   });
 
-  test('refuses what is signed wrongly, and prints one JSON a line for programs', async (t) => {
+  test('rejects wrong signatures, and prints one JSON per line with --json', async (t) => {
     const shell = await openShell(t);
     await writeFile(join(shell.home, 'secret'), `${secret}\n`);
     const listening = shell.start(['listen', '--port', '0', '--secret-file', 'secret', '--json']);
@@ -93,7 +93,7 @@ describe('leat listen', { concurrency: 2 }, () => {
     assert.deepEqual([lines[0]?.event, lines[3]?.event], [JSON.parse(body), 'no json']);
   });
 
-  test('says which port is in use and which secret is none', async (t) => {
+  test('reports a port in use and an invalid secret', async (t) => {
     const shell = await openShell(t);
     const taken = await shell.leat(['listen', '--port', String(leat.port)]);
     assert.equal(taken.code, 1);
@@ -106,8 +106,8 @@ describe('leat listen', { concurrency: 2 }, () => {
   });
 });
 
-describe('what a listener answers', () => {
-  test('is 204, what it was told, or 401 for what is not genuine', () => {
+describe('the response of leat listen', () => {
+  test('has status 204, the status of the options, or 401 for a wrong signature', () => {
     assert.equal(statusOf({}, 1, undefined), 204);
     assert.equal(statusOf({ status: 503 }, 9, 'valid'), 503);
     assert.deepEqual(
@@ -118,20 +118,20 @@ describe('what a listener answers', () => {
     assert.equal(statusOf({ status: 200 }, 1, 'wrong'), 401);
   });
 
-  test('is shown in one line, harmless whatever arrived', () => {
-    const arrival = {
+  test('is printed in one line, with control characters escaped', () => {
+    const received = {
       time: '2026-03-01T09:30:00.000Z',
-      verdict: undefined,
+      check: undefined,
       status: 204,
       path: '/a\u001B',
     };
     assert.equal(
-      arrivalLine({ ...arrival, event: undefined }, plain),
+      requestLine({ ...received, event: undefined }, plain),
       '09:30:00  no event                /a\\u{1b}  → 204',
     );
     const event = { type: 'a\u009B', id: 'b\n' };
     assert.equal(
-      arrivalLine({ ...arrival, event, verdict: 'wrong', status: 401 }, plain),
+      requestLine({ ...received, event, check: 'wrong', status: 401 }, plain),
       '09:30:00  a\\u{9b}                 b\\u{a}  signature wrong  → 401',
     );
   });

@@ -24,7 +24,7 @@ let leat: Running & { close(): Promise<void> };
 let endpoint: Endpoint;
 
 before(async () => {
-  endpoint = await startEndpoint(text(410, 'what-the-receiver-said'));
+  endpoint = await startEndpoint(text(410, 'body-of-the-receiver'));
   leat = await openServer({ LEAT_RETRY_DELAYS_MS: '0', LEAT_DISABLE_CONSECUTIVE: '6' });
 });
 after(async () => {
@@ -32,15 +32,15 @@ after(async () => {
   await endpoint.close();
 });
 
-interface Watch {
+interface Fixture {
   readonly shell: Shell;
   readonly chat: AlertReceiver;
   readonly stream: StreamBody & { readonly type: string };
   readonly state: string;
 }
 
-/** A person who is logged in, a chat tool, and a stream whose deliveries all fail. */
-async function open(t: TestContext): Promise<Watch> {
+/** Creates a shell that is logged in, a chat tool, and a stream whose deliveries all fail. */
+async function open(t: TestContext): Promise<Fixture> {
   const chat = await startAlertReceiver();
   t.after(() => chat.close());
   const shell = await openShell(t);
@@ -52,7 +52,7 @@ async function open(t: TestContext): Promise<Watch> {
 }
 
 async function fail(
-  { stream }: Pick<Watch, 'stream'>,
+  { stream }: Pick<Fixture, 'stream'>,
   count: number,
   total = count,
 ): Promise<void> {
@@ -69,11 +69,11 @@ function brief(alerts: readonly StreamAlertBody[]): string[] {
 }
 
 describe('leat monitor --once', () => {
-  test('tells of what is new since the run before, and of nothing else', async (t) => {
-    const watch = await open(t);
-    const { shell, chat, stream, state } = watch;
+  test('reports only failures that are new since the previous run', async (t) => {
+    const fixture = await open(t);
+    const { shell, chat, stream, state } = fixture;
     const words = ['monitor', '--once', '--state', state, '--webhook-url', chat.url];
-    await fail(watch, 2);
+    await fail(fixture, 2);
     const first = await shell.leat(words);
     assert.deepEqual([first.code, first.stderr], [0, '']);
     const [alert, ...others] = chat.alerts(stream.id);
@@ -89,12 +89,12 @@ describe('leat monitor --once', () => {
       time: alert?.time,
     });
     assert.match(first.stdout, new RegExp(`open failure: ${stream.id} evt_\\w+ ${stream.type}`));
-    assert.ok(!first.stdout.includes('what-the-receiver-said'));
+    assert.ok(!first.stdout.includes('body-of-the-receiver'));
     assert.equal((await stat(state)).mode & 0o777, 0o600);
 
     const quiet = await shell.leat(words);
     assert.deepEqual([quiet.code, quiet.stdout], [0, '']);
-    await fail(watch, 1, 3);
+    await fail(fixture, 1, 3);
     await shell.leat(words);
     assert.deepEqual(brief(chat.alerts(stream.id)), [
       'delivery_failures 2 2',
@@ -102,14 +102,14 @@ describe('leat monitor --once', () => {
     ]);
   });
 
-  test('tells of limits by those it is given, and of a stream that went off', async (t) => {
-    const watch = await open(t);
-    const { shell, chat, stream, state } = watch;
+  test('reports thresholds of the given limits, and a stream that was disabled', async (t) => {
+    const fixture = await open(t);
+    const { shell, chat, stream, state } = fixture;
     const words = ['monitor', '--once', '--state', state, '--webhook-url', chat.url];
     const limits = ['--disable-total', '6', '--disable-consecutive', '6'];
-    await fail(watch, 3);
+    await fail(fixture, 3);
     await shell.leat([...words, ...limits]);
-    await fail(watch, 3, 6);
+    await fail(fixture, 3, 6);
     await shell.leat([...words, ...limits]);
     await patchStream(leat, stream.id, { status: 'enabled' });
     await patchStream(leat, stream.id, { status: 'disabled' });
@@ -123,9 +123,9 @@ describe('leat monitor --once', () => {
     ]);
   });
 
-  test('keeps what could not be sent for the next run, and says so by its exit code', async (t) => {
-    const watch = await open(t);
-    const { shell, chat, stream, state } = watch;
+  test('stores unsent alerts for the next run, and exits with 6', async (t) => {
+    const fixture = await open(t);
+    const { shell, chat, stream, state } = fixture;
     const words = [
       'monitor',
       '--once',
@@ -134,7 +134,7 @@ describe('leat monitor --once', () => {
       '--webhook-url',
       `${chat.url}/secret-path`,
     ];
-    await fail(watch, 1);
+    await fail(fixture, 1);
     chat.answer(500);
     const refused = await shell.leat(words);
     assert.equal(refused.code, 6);
@@ -146,27 +146,27 @@ describe('leat monitor --once', () => {
     assert.deepEqual(brief(chat.alerts(stream.id)), ['delivery_failures 1 1']);
   });
 
-  test('without a place and without a state prints what is open, as JSON lines if wanted', async (t) => {
-    const watch = await open(t);
-    await fail(watch, 1);
-    const { code, stdout } = await watch.shell.leat(['monitor', '--once', '--json']);
+  test('prints open failures as JSON lines with --json, without a channel and a state', async (t) => {
+    const fixture = await open(t);
+    await fail(fixture, 1);
+    const { code, stdout } = await fixture.shell.leat(['monitor', '--once', '--json']);
     assert.equal(code, 0);
     const lines = stdout
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as Record<string, unknown>);
-    const own = lines.filter((line) => JSON.stringify(line).includes(watch.stream.id));
+    const own = lines.filter((line) => JSON.stringify(line).includes(fixture.stream.id));
     assert.deepEqual(
       own.map(({ level, msg }) => [level, msg]),
       [
         ['info', 'open failure'],
-        ['error', `${watch.stream.name}: 1 new delivery failure (1 open), last: 410`],
+        ['error', `${fixture.stream.name}: 1 new delivery failure (1 open), last: 410`],
       ],
     );
     assert.deepEqual([own[0]?.['attempts'], own[0]?.['last_error']], [1, '410']);
   });
 
-  test('refuses what it cannot do, and never shows a secret address', async (t) => {
+  test('rejects invalid options, and never prints a secret address', async (t) => {
     const { shell, state } = await open(t);
     const cases: [words: string[], code: number, text: RegExp][] = [
       [['--email', 'ops@example.com'], 2, /--email and --smtp-url go together/],
@@ -181,26 +181,26 @@ describe('leat monitor --once', () => {
     }
     const env = { LEAT_ALERT_WEBHOOK_URL: 'ftp://secret-path' };
     const ended = await shell.leat(['monitor', '--once'], { env });
-    assert.match(ended.stderr, /^LEAT_ALERT_WEBHOOK_URL: what it has is not an http/);
+    assert.match(ended.stderr, /^LEAT_ALERT_WEBHOOK_URL is not an http/);
     assert.ok(!ended.stderr.includes('secret-path'));
-    for (const kept of [
+    for (const stored of [
       '{}',
       '[1',
       '{"version":1,"server":"https://other","alarm":{"streams":{}},"outbox":{}}',
     ]) {
-      await writeFile(state, kept);
+      await writeFile(state, stored);
       const other = await shell.leat(['monitor', '--once', '--state', state]);
       assert.equal(other.code, 2);
-      assert.match(other.stderr, /(is not what leat monitor writes|is about https:\/\/other)/);
-      assert.equal(await readFile(state, 'utf8'), kept);
+      assert.match(other.stderr, /(was not written by leat monitor|belongs to https:\/\/other)/);
+      assert.equal(await readFile(state, 'utf8'), stored);
     }
   });
 });
 
 describe('leat monitor', () => {
-  test('looks again and again, posts and mails, and ends at Ctrl-C', async (t) => {
-    const watch = await open(t);
-    const { shell, chat, stream } = watch;
+  test('polls repeatedly, posts and mails alerts, and ends at Ctrl-C', async (t) => {
+    const fixture = await open(t);
+    const { shell, chat, stream } = fixture;
     const mails = await startMailServer({ login: { user: 'leat', pass: 'mail-secret' } });
     t.after(() => mails.close());
     const running = shell.start(['monitor', '--interval', '1', '--email', 'ops@example.com'], {
@@ -209,7 +209,7 @@ describe('leat monitor', () => {
         LEAT_SMTP_URL: `smtp://leat:mail-secret@127.0.0.1:${mails.port}`,
       },
     });
-    await fail(watch, 1);
+    await fail(fixture, 1);
     await chat.waitFor(stream.id, 1);
     const subjects = (): (string | undefined)[] =>
       mails.mails
@@ -217,11 +217,11 @@ describe('leat monitor', () => {
         .filter((subject) => subject?.includes(stream.name));
     await waitFor('the mail', () => subjects().length === 1);
     chat.answer(503);
-    await fail(watch, 1, 2);
+    await fail(fixture, 1, 2);
     await waitFor('a refusal', () => running.stderr().includes('(status 503)'));
     chat.answer(200);
     await chat.waitFor(stream.id, 2);
-    await fail(watch, 4, 6);
+    await fail(fixture, 4, 6);
     await waitFor('the disabling', () =>
       chat.alerts(stream.id).some(({ alert }) => alert === 'stream_disabled'),
     );
@@ -229,14 +229,14 @@ describe('leat monitor', () => {
     const { code, stdout, stderr } = await running.ended();
     assert.equal(code, 130);
     assert.ok(!`${stdout}${stderr}`.includes('mail-secret'));
-    const told = chat.alerts(stream.id).filter(({ alert }) => alert === 'delivery_failures');
+    const reported = chat.alerts(stream.id).filter(({ alert }) => alert === 'delivery_failures');
     assert.equal(
-      told.reduce((sum, { new_failures: news }) => sum + news, 0),
+      reported.reduce((sum, { new_failures: count }) => sum + count, 0),
       6,
     );
   });
 
-  test('stays below the rate limit of the server and tells of everything all the same', async (t) => {
+  test('stays below the rate limit of the server and still reports every failure', async (t) => {
     const strict = await openServer({
       LEAT_RETRY_DELAYS_MS: '0',
       LEAT_RATE_LIMIT_BURST: '12',
@@ -254,12 +254,12 @@ describe('leat monitor', () => {
       );
       if (made !== undefined) ids.push(made.id);
     }
-    await waitFor('room to publish', () =>
+    await waitFor('the rate limit to allow a publish', () =>
       publishAll(strict, eventsOf(type, 1)).catch(() => false),
     );
     assert.equal(
       (
-        await waitFor('room to log in', async () => {
+        await waitFor('the rate limit to allow a login', async () => {
           const login = await logIn(shell, strict);
           return login.code === 0 ? login : undefined;
         })
@@ -268,33 +268,33 @@ describe('leat monitor', () => {
     );
     const words = ['monitor', '--interval', '1', '--webhook-url', chat.url];
     const running = shell.start(words);
-    await waitFor('all of them', () => ids.every((id) => chat.alerts(id).length === 1), {
+    await waitFor('every alert', () => ids.every((id) => chat.alerts(id).length === 1), {
       progress: () => chat.arrivals.length,
     });
-    assert.doesNotMatch(running.stderr(), /look failed/);
+    assert.doesNotMatch(running.stderr(), /poll failed/);
   });
 
-  test('reads servers that answer bare arrays and are no Leat', async (t) => {
+  test('works with a server that returns bare arrays', async (t) => {
     const failures = Array.from({ length: 150 }, (_, index) => ({
       id: `evt_${index}`,
       event_type: 'user.created',
       status: 'failed',
-      attempts: [{ status: 'failed', timestamp: 'x', error_message: 'Bad Gateway: what it said' }],
+      attempts: [{ status: 'failed', timestamp: 'x', error_message: 'Bad Gateway: details' }],
     }));
-    const asked: string[] = [];
+    const requested: string[] = [];
     const server = createServer((request, response) => {
       const url = new URL(request.url ?? '', 'http://localhost');
-      const answer = (body: unknown): void => {
+      const respond = (body: unknown): void => {
         response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
       };
-      if (url.pathname === '/oauth/token') answer({ access_token: 'token', expires_in: 60 });
+      if (url.pathname === '/oauth/token') respond({ access_token: 'token', expires_in: 60 });
       else if (url.pathname === '/api/v2/event-streams') {
-        answer([{ id: 'est_1', name: 'crm', status: 'enabled' }]);
+        respond([{ id: 'est_1', name: 'crm', status: 'enabled' }]);
       } else {
         const from = url.searchParams.get('from');
-        asked.push(from ?? '');
+        requested.push(from ?? '');
         const start = failures.findIndex(({ id }) => id === from) + 1;
-        answer(failures.slice(start, start + 100));
+        respond(failures.slice(start, start + 100));
       }
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -308,8 +308,8 @@ describe('leat monitor', () => {
     };
     const { code, stdout, stderr } = await shell.leat(['monitor', '--once'], { env });
     assert.equal(code, 0, stderr);
-    assert.deepEqual(asked, ['', 'evt_99']);
+    assert.deepEqual(requested, ['', 'evt_99']);
     assert.match(stdout, /crm: 150 new delivery failures \(150 open\), last: Bad Gateway\n/);
-    assert.ok(!stdout.includes('what it said'));
+    assert.ok(!stdout.includes(': details'));
   });
 });

@@ -37,7 +37,7 @@ describe('leat replay', { concurrency: 2 }, () => {
     assert.deepEqual([gone.code, gone.stderr], [4, 'The replay does not exist.\n']);
   });
 
-  test('ends with 1 when events became failures again', async (t) => {
+  test('exits with 1 when an event fails again', async (t) => {
     const shell = await openShell(t);
     await logIn(shell, leat);
     const endpoint = await startEndpoint();
@@ -53,7 +53,7 @@ describe('leat replay', { concurrency: 2 }, () => {
     assert.match(stderr, /1 became failures: leat redeliver sends them again\.\n$/);
   });
 
-  test('of a disabled stream is a conflict, and a running one can be cancelled', async (t) => {
+  test('conflicts with a disabled stream and with a running replay, which can be canceled', async (t) => {
     const shell = await openShell(t);
     await logIn(shell, leat);
     const endpoint = await startEndpoint();
@@ -62,7 +62,7 @@ describe('leat replay', { concurrency: 2 }, () => {
     const { id: stream } = await createStream(leat, endpoint.url, { types: [type] });
     const event = await publish(leat, type);
     await waitForStats(leat, stream, { delivered: 1 });
-    // No answer comes, so the replay goes on until it is cancelled.
+    // Without a response the replay runs until it is canceled.
     endpoint.answer(() => undefined);
     const words = ['replay', 'start', stream, '--since', '1h', '--no-wait', '--json'];
     const started = await shell.leat(words);
@@ -72,7 +72,7 @@ describe('leat replay', { concurrency: 2 }, () => {
     assert.equal(second.code, 5);
     assert.match(second.stderr, /already running\.\nSee how far it is: leat replay show/);
     const cancelled = await shell.leat(['replay', 'cancel', stream, id]);
-    assert.deepEqual([cancelled.code, cancelled.stdout], [0, 'The replay has ended.\n']);
+    assert.deepEqual([cancelled.code, cancelled.stdout], [0, 'Canceled the replay.\n']);
     const shown = await shell.leat(['replay', 'show', stream, id, '--wait']);
     assert.match(shown.stdout, /^Status +cancelled$/m);
     await patchStream(leat, stream, { status: 'disabled' });

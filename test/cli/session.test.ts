@@ -14,11 +14,11 @@ describe('leat login', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  test('keeps the credentials where only their owner can read them', async (t) => {
+  test('stores the credentials in a file that only their owner can read', async (t) => {
     const shell = await openShell(t);
     const { code, stdout, stderr } = await logIn(shell, leat);
     assert.equal(code, 0, stderr);
-    assert.match(stdout, new RegExp(`^Logged in to ${leat.url} as operator; kept in `));
+    assert.match(stdout, new RegExp(`^Logged in to ${leat.url} as operator; stored in `));
     assert.equal((await stat(shell.credentials)).mode & 0o777, 0o600);
     assert.equal((await stat(dirname(shell.credentials))).mode & 0o777, 0o700);
     assert.ok(!`${stdout}${stderr}`.includes(bootstrapClient.secret));
@@ -26,23 +26,23 @@ describe('leat login', { concurrency: 2 }, () => {
     assert.deepEqual([list.code, list.stdout, list.stderr], [0, '[]\n', '']);
   });
 
-  test('keeps the token until shortly before it ends, and asks for a new one when it is refused', async (t) => {
+  test('reuses the token until it nearly expires, and requests a new one when it is rejected', async (t) => {
     const shell = await openShell(t);
     await logIn(shell, leat);
-    const tokenNow = async () => (await kept(shell)).profiles['default']?.token.value ?? '';
-    const first = await tokenNow();
+    const storedToken = async () => (await storedIn(shell)).profiles['default']?.token.value ?? '';
+    const first = await storedToken();
     assert.equal((await shell.leat(['streams', 'list'])).code, 0);
-    assert.equal(await tokenNow(), first);
-    const profiles = await kept(shell);
+    assert.equal(await storedToken(), first);
+    const profiles = await storedIn(shell);
     assert.ok(profiles.profiles['default']);
     profiles.profiles['default'].token.value = `${first.slice(0, -8)}AAAAAAAA`;
     await writeFile(shell.credentials, JSON.stringify(profiles));
     const { code, stderr } = await shell.leat(['streams', 'list']);
     assert.equal(code, 0, stderr);
-    assert.notEqual(await tokenNow(), `${first.slice(0, -8)}AAAAAAAA`);
+    assert.notEqual(await storedToken(), `${first.slice(0, -8)}AAAAAAAA`);
   });
 
-  test('takes the secret from a file or the environment', async (t) => {
+  test('reads the secret from a file or the environment', async (t) => {
     const shell = await openShell(t);
     const file = `${shell.home}/secret.txt`;
     await writeFile(file, `${bootstrapClient.secret}\n`);
@@ -57,7 +57,7 @@ describe('leat login', { concurrency: 2 }, () => {
     assert.equal(missing.stderr, '--client-secret-file: /no/such/file cannot be read (ENOENT).\n');
   });
 
-  test('keeps several logins apart by their names, and forgets one or all', async (t) => {
+  test('stores several logins by name, and removes one or all', async (t) => {
     const shell = await openShell(t);
     const words = ['login', leat.url, '--client-id', bootstrapClient.id, '--profile', 'live'];
     const named = await shell.leat(words, { input: bootstrapClient.secret });
@@ -69,12 +69,12 @@ describe('leat login', { concurrency: 2 }, () => {
     await logIn(shell, leat);
     const out = await shell.leat(['logout', '--profile', 'live']);
     assert.deepEqual([out.code, out.stdout], [0, 'Logged out (live).\n']);
-    assert.deepEqual(Object.keys((await kept(shell)).profiles), ['default']);
+    assert.deepEqual(Object.keys((await storedIn(shell)).profiles), ['default']);
     assert.equal((await shell.leat(['logout', '--all'])).code, 0);
-    assert.deepEqual((await kept(shell)).profiles, {});
+    assert.deepEqual((await storedIn(shell)).profiles, {});
   });
 
-  test('refuses a wrong secret with code 3 and keeps nothing', async (t) => {
+  test('rejects a wrong secret with code 3 and stores nothing', async (t) => {
     const shell = await openShell(t);
     const words = ['login', leat.url, '--client-id', bootstrapClient.id];
     const { code, stderr } = await shell.leat(words, { input: 'not-the-secret' });
@@ -84,7 +84,7 @@ describe('leat login', { concurrency: 2 }, () => {
     await assert.rejects(stat(shell.credentials), { code: 'ENOENT' });
   });
 
-  test('refuses an empty secret, a missing id and what is no address, with code 2', async (t) => {
+  test('rejects an empty secret, a missing id and an invalid address with code 2', async (t) => {
     const shell = await openShell(t);
     const empty = await shell.leat(['login', leat.url, '--client-id', 'a']);
     assert.deepEqual([empty.code, empty.stderr.includes('The secret is empty')], [2, true]);
@@ -100,14 +100,14 @@ describe('leat login', { concurrency: 2 }, () => {
 });
 
 describe('a command without a usable login', { concurrency: 2 }, () => {
-  test('says how to log in', async (t) => {
+  test('prints how to log in', async (t) => {
     const shell = await openShell(t);
     const { code, stdout, stderr } = await shell.leat(['streams', 'list']);
     assert.deepEqual([code, stdout], [3, '']);
     assert.equal(stderr, 'Not logged in: run `leat login http://localhost:8080`.\n');
   });
 
-  test('refuses a file that others can read, and one that holds something else', async (t) => {
+  test('rejects a credentials file that others can read or that holds something else', async (t) => {
     const shell = await openShell(t);
     await shell.leat(['login', `http://127.0.0.1:${await freePort()}`, '--client-id', 'a'], {
       input: 'b',
@@ -126,7 +126,7 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
     }
   });
 
-  test('uses the environment alone when it names server, client and secret', async (t) => {
+  test('uses only the environment when that names server, client and secret', async (t) => {
     const leat = await openServer();
     t.after(() => leat.close());
     const shell = await openShell(t);
@@ -145,7 +145,7 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
     assert.match(elsewhere.stderr, /^Not logged in to http:\/\/127/);
   });
 
-  test('tells what is wrong with a connection', async (t) => {
+  test('reports what is wrong with a connection', async (t) => {
     const shell = await openShell(t);
     const port = await freePort();
     const login = (url: string) => shell.leat(['login', url, '--client-id', 'a'], { input: 'b' });
@@ -162,19 +162,19 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
     await once(page, 'listening');
     t.after(() => page.close());
     const { port: pagePort } = page.address() as { port: number };
-    const strange = await login(`http://127.0.0.1:${pagePort}`);
-    assert.equal(strange.code, 1);
-    assert.match(strange.stderr, /answered without a token: is it the address of a Leat server\?/);
+    const noToken = await login(`http://127.0.0.1:${pagePort}`);
+    assert.equal(noToken.code, 1);
+    assert.match(noToken.stderr, /answered without a token: is it the address of a Leat server\?/);
     const scheme = await login(`https://127.0.0.1:${pagePort}`);
     assert.equal(scheme.code, 1);
     assert.match(scheme.stderr, /does not speak HTTPS: check the scheme and the port/);
   });
 });
 
-interface Kept {
+interface Stored {
   readonly profiles: Record<string, { token: { value: string } }>;
 }
 
-async function kept(shell: Shell): Promise<Kept> {
-  return JSON.parse(await readFile(shell.credentials, 'utf8')) as Kept;
+async function storedIn(shell: Shell): Promise<Stored> {
+  return JSON.parse(await readFile(shell.credentials, 'utf8')) as Stored;
 }

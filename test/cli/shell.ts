@@ -15,18 +15,18 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 
-/** A person at a shell: the real program as a child process, with a home folder of its own. */
+/** Runs the real program as child processes, with a home folder of its own. */
 export interface Shell {
   readonly home: string;
-  /** Where the credentials of a login are. */
+  /** File with the credentials of a login. */
   readonly credentials: string;
-  /** Runs `leat` with words to its end. */
-  leat(words: readonly string[], options?: Wishes): Promise<Ended>;
-  /** Starts it and lets it run; the test's end ends it. */
-  start(words: readonly string[], options?: Wishes): Started;
+  /** Runs `leat` with these arguments until it exits. */
+  leat(words: readonly string[], options?: ShellOptions): Promise<Ended>;
+  /** Starts `leat`; the end of the test kills it. */
+  start(words: readonly string[], options?: ShellOptions): Started;
 }
 
-export interface Wishes {
+export interface ShellOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
 }
@@ -44,11 +44,11 @@ export interface Started {
   ended(): Promise<Ended>;
 }
 
-/** A shell in a fresh folder that the test's end removes. */
+/** Creates a shell in a new folder, which the end of the test removes. */
 export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
   const home = await mkdtemp(join(tmpdir(), 'leat-cli-'));
   t.after(() => rm(home, { recursive: true, force: true }));
-  const start = (words: readonly string[], { env, input = '' }: Wishes = {}): Started => {
+  const start = (words: readonly string[], { env, input = '' }: ShellOptions = {}): Started => {
     const child = spawn(process.execPath, [leatProgram, ...words], {
       cwd: home,
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -66,7 +66,7 @@ export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
     let stderr = '';
     child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
     child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-    // Whoever ends without reading closes it under our hands.
+    // A program that exits without reading its input closes the pipe.
     child.stdin.on('error', () => undefined).end(input);
     const closed = once(child, 'close');
     return {
@@ -87,7 +87,7 @@ export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
   };
 }
 
-/** A server on a fresh place. */
+/** Starts a server on a new store. */
 export async function openServer(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Running & { close(): Promise<void> }> {
@@ -100,7 +100,7 @@ export async function openServer(
   return { ...leat, close };
 }
 
-/** Logs in as the client that may do everything. */
+/** Logs in as the client with every scope. */
 export function logIn(shell: Shell, { url }: Pick<Running, 'url'>): Promise<Ended> {
   const words = ['login', url, '--client-id', bootstrapClient.id];
   return shell.leat(words, { input: `${bootstrapClient.secret}\n` });

@@ -44,14 +44,14 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.equal((JSON.parse(changed.stdout) as StreamBody).name, 'crm-2');
     const refused = await shell.leat(['streams', 'delete', 'crm-2']);
     assert.equal(refused.code, 2);
-    assert.match(refused.stderr, /Nobody can be asked here: add --yes/);
+    assert.match(refused.stderr, /There is no terminal to ask for confirmation: add --yes/);
     const gone = await shell.leat(['streams', 'delete', 'crm-2', '--yes']);
     assert.deepEqual([gone.code, gone.stdout], [0, `Deleted ${stream.id}.\n`]);
     assert.equal((await shell.leat(['streams', 'delete', stream.id, '--yes'])).code, 0);
     assert.equal((await shell.leat(['streams', 'show', stream.id])).code, 4);
   });
 
-  test('authorizes by each of the three ways, with secrets from files alone', async (t) => {
+  test('accepts each authorization method, with secrets from files only', async (t) => {
     const shell = await loggedIn(t, leat);
     await writeFile(join(shell.home, 'secret'), 'a-secret');
     const create = (...words: string[]) =>
@@ -71,7 +71,7 @@ describe('leat streams', { concurrency: 2 }, () => {
     );
     assert.equal(piped.code, 0, piped.stderr);
     const wrong: [string[], RegExp][] = [
-      [[], /How are requests authorized\? Add --bearer-file/],
+      [[], /No authorization: add --bearer-file/],
       [['--basic-user', 'a'], /--basic-user needs --basic-password-file/],
       [['--header-value-file', 'secret'], /--header-value-file needs --header/],
       [
@@ -80,14 +80,14 @@ describe('leat streams', { concurrency: 2 }, () => {
       ],
       [['--bearer-file', 'missing'], /--bearer-file: missing cannot be read \(ENOENT\)/],
     ];
-    for (const [words, said] of wrong) {
+    for (const [words, message] of wrong) {
       const { code, stderr } = await create(...words);
       assert.equal(code, 2, stderr);
-      assert.match(stderr, said);
+      assert.match(stderr, message);
     }
   });
 
-  test('keeps the secret of a destination that stays, and says when it is needed again', async (t) => {
+  test('update: keeps the secret of an unchanged authorization, and reports when it is needed again', async (t) => {
     const shell = await loggedIn(t, leat);
     const id = await createdBy(shell, 'kept');
     const same = await shell.leat(['streams', 'update', id, '--endpoint', 'https://example.com/']);
@@ -105,7 +105,7 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.deepEqual([nothing.code, nothing.stderr.startsWith('Nothing to change')], [2, true]);
   });
 
-  test('says at enabling how many events of the disabled time are not sent', async (t) => {
+  test('enable: reports how many events of the disabled time are not sent', async (t) => {
     const shell = await loggedIn(t, leat);
     const id = await createdBy(shell, 'switched');
     const off = await shell.leat(['streams', 'disable', 'switched']);
@@ -115,7 +115,7 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.match(on.stdout, /^Status +enabled$/m);
     assert.equal(
       on.stderr,
-      '1 event of the disabled time will not be sent; leat replay start sends them.\n',
+      '1 event published while it was disabled will not be sent; leat replay start sends them.\n',
     );
     await shell.leat(['streams', 'disable', 'switched']);
     const held = await shell.leat(['streams', 'enable', id, '--resume', 'held']);
@@ -124,7 +124,7 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.equal(wrong.code, 2);
   });
 
-  test('shows the signing secret and makes a new one', async (t) => {
+  test('secret: prints the signing secret and creates a new one', async (t) => {
     const shell = await loggedIn(t, leat);
     const id = await createdBy(shell, 'signed');
     const first = await shell.leat(['streams', 'secret', id]);
@@ -139,18 +139,18 @@ describe('leat streams', { concurrency: 2 }, () => {
   });
 });
 
-describe('the exit code', { concurrency: 2 }, () => {
+describe('exit codes', { concurrency: 2 }, () => {
   let leat: Awaited<ReturnType<typeof openServer>>;
   before(async () => {
     leat = await openServer({ LEAT_MAX_STREAMS: '1' });
   });
   after(() => leat.close());
 
-  test('of wrong words is 2, of help 0', async (t) => {
+  test('wrong usage ends with 2, help with 0', async (t) => {
     const shell = await openShell(t);
     for (const words of [
-      ['lost'],
-      ['streams', 'lost'],
+      ['unknown'],
+      ['streams', 'unknown'],
       ['streams', 'show'],
       ['stats', 'a', '--since', 'x'],
     ]) {
@@ -166,7 +166,7 @@ describe('the exit code', { concurrency: 2 }, () => {
     assert.match(own.stdout, /\nExamples:\n {2}leat streams create --name crm /);
   });
 
-  test('of a missing scope is 3, and the way to grant it works', async (t) => {
+  test('a missing scope ends with 3, and the suggested grant works', async (t) => {
     const operator = await loggedIn(t, leat);
     const created = await operator.leat([
       'clients',
@@ -188,10 +188,10 @@ describe('the exit code', { concurrency: 2 }, () => {
     assert.equal((await login()).code, 0);
     const refused = await reader.leat(['streams', 'list']);
     assert.equal(refused.code, 3);
-    const advice = /Let a client that has the scope grant it: leat (?<words>.+)\n$/.exec(
+    const hint = /Let a client that has the scope grant it: leat (?<words>.+)\n$/.exec(
       refused.stderr,
     );
-    const words = advice?.groups?.['words']?.split(' ') ?? [];
+    const words = hint?.groups?.['words']?.split(' ') ?? [];
     assert.deepEqual(words, [
       'clients',
       'grant',
@@ -204,7 +204,7 @@ describe('the exit code', { concurrency: 2 }, () => {
     assert.equal((await reader.leat(['streams', 'list'])).code, 0);
   });
 
-  test('of a client that is not global is 3, and the way out works', async (t) => {
+  test('a client that is not global ends with 3, and the suggested update works', async (t) => {
     const operator = await loggedIn(t, leat);
     const words = [
       'clients',
@@ -224,12 +224,12 @@ describe('the exit code', { concurrency: 2 }, () => {
     };
     const refused = await shell.leat(['streams', 'list'], { env });
     assert.equal(refused.code, 3);
-    const advice = /Let a client that may set it: leat (?<words>.+)\n$/.exec(refused.stderr);
-    assert.equal((await operator.leat(advice?.groups?.['words']?.split(' ') ?? [])).code, 0);
+    const hint = /Let a client that may set it: leat (?<words>.+)\n$/.exec(refused.stderr);
+    assert.equal((await operator.leat(hint?.groups?.['words']?.split(' ') ?? [])).code, 0);
     assert.equal((await shell.leat(['streams', 'list'], { env })).code, 0);
   });
 
-  test('of what is not there is 4, of a conflict 5, of a request that is wrong 1', async (t) => {
+  test('an unknown resource ends with 4, a conflict with 5, an invalid request with 1', async (t) => {
     const shell = await loggedIn(t, leat);
     const missing = await shell.leat(['streams', 'show', `est_${'1'.repeat(22)}`]);
     assert.deepEqual([missing.code, missing.stderr], [4, 'The requested stream does not exist.\n']);
@@ -254,10 +254,10 @@ describe('the exit code', { concurrency: 2 }, () => {
     assert.match(wrong.stderr, /^Payload validation error/);
   });
 
-  test('of a server that stays busy is 6, after two repeats', async (t) => {
-    let asked = 0;
+  test('a server that stays busy ends with 6, after two retries', async (t) => {
+    let requests = 0;
     const busy = createServer((_request, response) => {
-      asked++;
+      requests++;
       response.writeHead(503, { 'retry-after': '0' }).end('{"message": "Service Unavailable"}');
     }).listen(0, '127.0.0.1');
     t.after(() => busy.close());
@@ -267,7 +267,7 @@ describe('the exit code', { concurrency: 2 }, () => {
     const words = ['login', `http://127.0.0.1:${port}`, '--client-id', 'a'];
     const { code, stderr } = await shell.leat(words, { input: 'b' });
     assert.equal(code, 6);
-    assert.equal(asked, 3);
+    assert.equal(requests, 3);
     assert.match(stderr, /Service Unavailable\nTry again in a moment\.\n$/);
   });
 });

@@ -19,7 +19,7 @@ describe('leat events tail', { concurrency: 2 }, () => {
     return shell;
   };
 
-  test('shows events of a type as they come, and ends at Ctrl-C with 130', async (t) => {
+  test('prints events of a type as they are published, and ends at Ctrl-C with 130', async (t) => {
     const shell = await loggedIn(t);
     const type = freshType();
     const tail = shell.start(['events', 'tail', '--type', type]);
@@ -36,7 +36,7 @@ describe('leat events tail', { concurrency: 2 }, () => {
     );
   });
 
-  test('begins at a time or after an offset, and prints one JSON a line for programs', async (t) => {
+  test('begins at a time or after an offset, and prints one JSON per line with --json', async (t) => {
     const shell = await loggedIn(t);
     const type = freshType();
     const [first, second] = [await publish(leat, type), await publish(leat, type, { big: 1 })];
@@ -61,17 +61,17 @@ describe('leat events tail', { concurrency: 2 }, () => {
 });
 
 describe('a tail whose connection breaks', { concurrency: 2 }, () => {
-  test('comes back with its last offset and misses nothing', async (t) => {
-    const asked: IncomingMessage[] = [];
+  test('resumes after its last offset and misses nothing', async (t) => {
+    const requests: IncomingMessage[] = [];
     const shell = await against(t, (request, response) => {
-      asked.push(request);
-      const number = asked.length;
+      requests.push(request);
+      const number = requests.length;
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.write(':connected\nretry: 1\n\n');
       const event = { id: `evt_${number}`, type: 'a.b', time: '2026-03-01T09:30:00.000Z' };
       const data = JSON.stringify({ offset: `O${number}`, event });
       response.write(`event: a.b\nid: O${number}\ndata: ${data}\n\n`);
-      // Once rudely, once in an orderly way, then with an error event.
+      // Ends by a reset, then by the end of the response, then by an error event.
       if (number === 1) setImmediate(() => response.destroy());
       else if (number === 2) response.end('event: a.b\ndata: cut off');
       else
@@ -84,33 +84,33 @@ describe('a tail whose connection breaks', { concurrency: 2 }, () => {
       [1, 2, 3, 4].map((n) => `"id":"evt_${n}"`).join(),
     );
     assert.deepEqual(
-      asked.map(({ headers }) => headers['last-event-id']),
+      requests.map(({ headers }) => headers['last-event-id']),
       [undefined, 'O1', 'O2', 'O3'],
     );
-    assert.match(asked[0]?.url ?? '', /from_timestamp=/);
-    assert.ok(!(asked[1]?.url ?? '').includes('from_timestamp'));
+    assert.match(requests[0]?.url ?? '', /from_timestamp=/);
+    assert.ok(!(requests[1]?.url ?? '').includes('from_timestamp'));
     assert.match(tail.stderr, /Trying again\./);
   });
 
-  test('misses nothing either when it breaks before the first event', async (t) => {
-    const asked: (string | undefined)[] = [];
+  test('misses nothing when it breaks before the first event', async (t) => {
+    const urls: (string | undefined)[] = [];
     const shell = await against(t, (request, response) => {
-      asked.push(request.url);
+      urls.push(request.url);
       response.sendDate = false;
       const date = 'Sun, 01 Mar 2026 09:30:00 GMT';
       response.writeHead(200, { 'content-type': 'text/event-stream', date });
-      const event = asked.length === 1 ? '' : 'id: O\ndata: {"event": {"id": "evt_1"}}\n\n';
+      const event = urls.length === 1 ? '' : 'id: O\ndata: {"event": {"id": "evt_1"}}\n\n';
       response.end(`:connected\nretry: 1\n\n${event}`);
     });
     const { code, stdout } = await shell.leat(['events', 'tail', '--count', '1']);
     assert.deepEqual([code, stdout.includes('evt_1')], [0, true]);
-    assert.deepEqual(asked, [
+    assert.deepEqual(urls, [
       '/api/v2/events',
       '/api/v2/events?from_timestamp=2026-03-01T09%3A30%3A00.000Z',
     ]);
   });
 
-  test('ends with 4 where the events are no longer retained', async (t) => {
+  test('exits with 4 when the events are no longer retained', async (t) => {
     const shell = await against(t, (_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       const error = { code: 'cursor_expired', message: 'Cursor points to nothing.\u001B' };
@@ -121,7 +121,7 @@ describe('a tail whose connection breaks', { concurrency: 2 }, () => {
     assert.match(stderr, /Cursor points to nothing\.\\u\{1b\}\nBegin at the oldest retained event/);
   });
 
-  test('ends at once where it could not begin', async (t) => {
+  test('exits at once when the first connection fails', async (t) => {
     const shell = await against(t, (_request, response) => {
       const body = { message: 'Maximum concurrent', errorCode: 'too_many_connections' };
       response.writeHead(403).end(JSON.stringify(body));

@@ -6,7 +6,7 @@ import { confirmed } from '../../src/cli/confirm.ts';
 import { CommandFailed } from '../../src/cli/errors.ts';
 import { createTerminal, type Terminal } from '../../src/cli/terminal/terminal.ts';
 
-/** A terminal of 40 columns, or pipes, and what was written to it. */
+/** Creates a terminal of 40 columns, or of pipes, and collects its output. */
 function open({ isTTY = true, colour = true } = {}) {
   const raw: boolean[] = [];
   const screen = () => Object.assign(new PassThrough(), { isTTY, columns: 40 });
@@ -23,7 +23,7 @@ function open({ isTTY = true, colour = true } = {}) {
 }
 
 describe('a terminal', () => {
-  test('has colours when a person looks and wants them', () => {
+  test('has colours on a terminal unless they are off', () => {
     const painted = (terminal: Terminal) => terminal.paint('red', 'a') !== 'a';
     assert.equal(painted(open().terminal), true);
     assert.equal(painted(open({ colour: false }).terminal), false);
@@ -34,7 +34,7 @@ describe('a terminal', () => {
     );
   });
 
-  test('shows progress in one line that every other line takes the place of', async () => {
+  test('shows progress in one line that the next output replaces', async () => {
     const { terminal, written } = open();
     terminal.progress('half');
     terminal.print('result');
@@ -49,28 +49,28 @@ describe('a terminal', () => {
 
   test('asks for a secret without showing what is typed', async () => {
     const { terminal, stdin, raw, written } = open();
-    const asked = terminal.askSecret('Secret: ');
+    const reply = terminal.askSecret('Secret: ');
     stdin.write('pass');
     stdin.write('w\u007Fword\r');
-    assert.equal(await asked, 'password');
+    assert.equal(await reply, 'password');
     await setImmediate();
     assert.equal(written.error, 'Secret: \n');
     assert.deepEqual(raw, [true, false]);
   });
 
-  test('gives a question up at Ctrl-C, and its terminal back', async () => {
+  test('cancels a question at Ctrl-C and leaves raw mode', async () => {
     const { terminal, stdin, raw } = open();
-    const asked = terminal.askSecret('Secret: ');
+    const reply = terminal.askSecret('Secret: ');
     stdin.write('a\u0003');
     await assert.rejects(
-      asked,
+      reply,
       (error) => error instanceof CommandFailed && error.exitCode === 130,
     );
     assert.deepEqual(raw, [true, false]);
   });
 });
 
-describe('a question before something that cannot be undone', () => {
+describe('confirmed', () => {
   const cases: [string, boolean][] = [
     ['y', true],
     ['Yes', true],
@@ -79,17 +79,17 @@ describe('a question before something that cannot be undone', () => {
     ['yesterday', false],
   ];
   for (const [answer, done] of cases) {
-    test(`"${answer}" means ${done ? 'yes' : 'no'}`, async () => {
+    test(`takes "${answer}" as ${done ? 'yes' : 'no'}`, async () => {
       const { terminal, stdin, written } = open();
-      const asked = confirmed({ terminal }, 'Delete?', undefined);
+      const reply = confirmed({ terminal }, 'Delete?', undefined);
       await setImmediate();
       stdin.write(`${answer}\n`);
-      assert.equal(await asked, done);
+      assert.equal(await reply, done);
       assert.match(written.error, /Delete\? \[y\/N\] /);
     });
   }
 
-  test('is not asked with --yes, and refused where nobody answers', async () => {
+  test('does not ask with --yes, and throws without a terminal', async () => {
     assert.equal(await confirmed(open({ isTTY: false }), 'Delete?', true), true);
     await assert.rejects(
       confirmed(open({ isTTY: false }), 'Delete?', undefined),

@@ -38,7 +38,7 @@ describe('a table', () => {
     assert.deepEqual(tableLines(columns, [], { width: 80, paint: plain }), ['ID  NAME  N']);
   });
 
-  test('cuts what may be cut to the width of the terminal, and ids never', () => {
+  test('shortens cuttable columns to the width of the terminal, and ids never', () => {
     const rows = [{ id: 'est_0123456789', name: 'a name of many words', count: 1 }];
     assert.deepEqual(tableLines(columns, rows, { width: 30, paint: plain }), [
       'ID              NAME         N',
@@ -48,7 +48,7 @@ describe('a table', () => {
     assert.equal(narrow, 'est_0123456789  a name …  1');
   });
 
-  test('aligns wide characters by the columns they take', () => {
+  test('aligns wide characters by their columns', () => {
     const rows = [
       { id: '日本', name: 'é', count: 1 },
       { id: 'abcd', name: '👍🏽', count: 2 },
@@ -77,7 +77,7 @@ describe('a table', () => {
     ]);
   });
 
-  test('is never wider than asked while there is something to cut', () => {
+  test('is never wider than the terminal while a column can be shortened', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.integer({ min: 1, max: 60 }), fc.boolean()), { minLength: 1 }),
@@ -100,15 +100,15 @@ describe('a table', () => {
   });
 });
 
-describe('the width of a text', () => {
-  test('counts columns, not characters', () => {
+describe('widthOf and cutTo', () => {
+  test('widthOf: counts columns, not characters', () => {
     assert.equal(widthOf('abc'), 3);
     assert.equal(widthOf('日本語'), 6);
     assert.equal(widthOf('e\u0301'), 1);
     assert.equal(widthOf('👩‍👩‍👧'), 2);
   });
 
-  test('is kept by a cut, which never splits a character', () => {
+  test('cutTo: never exceeds the width and never splits a character', () => {
     assert.equal(cutTo('abcdef', 6), 'abcdef');
     assert.equal(cutTo('abcdef', 5), 'abcd…');
     assert.equal(cutTo('日本語', 4), '日…');
@@ -126,30 +126,30 @@ describe('the width of a text', () => {
   });
 });
 
-describe('names and values', () => {
-  test('stand below each other; what is absent is left out', () => {
+describe('pairLines and shortTime', () => {
+  test('pairLines: prints one pair per line, without absent values', () => {
     const pairs = [
       ['Id', 'a'],
       ['Status', 'enabled'],
-      ['Gone', undefined],
+      ['Absent', undefined],
     ] as const;
     assert.deepEqual(pairLines(pairs, plain), ['Id      a', 'Status  enabled']);
   });
 
-  test('show an instant to the second, and any other text as it is', () => {
+  test('shortTime: prints an instant to the second, and any other text unchanged', () => {
     assert.equal(shortTime('2026-03-01T09:30:00.971Z'), '2026-03-01 09:30:00Z');
     assert.equal(shortTime('soon'), 'soon');
   });
 });
 
-describe('JSON for programs', () => {
+describe('JSON output', () => {
   test('keeps the digits of numbers that a double cannot hold', () => {
     const text = '{"a":12345678901234567890,"b":[1.10,1e400,-0],"c":"12345678901234567890"}';
     assert.equal(writeJson(readJson(text)), text);
     assert.equal(indented(readJson('{"a":1.0}')), '{\n  "a": 1.0\n}');
   });
 
-  test('is the same JSON with what a terminal might obey escaped', () => {
+  test('escapes what a terminal might obey, and keeps the value', () => {
     const text = '{"a":"\u007F\u009B31m\u202E\u2028 é日👍"}';
     const safe = terminalSafe(text);
     assert.equal(safe, '{"a":"\\u007f\\u009b31m\\u202e\\u2028 é日👍"}');
@@ -158,8 +158,8 @@ describe('JSON for programs', () => {
   });
 });
 
-describe('a line that is typed hidden', () => {
-  test('ends with Enter and obeys the keys that mend it', () => {
+describe('pressKeys', () => {
+  test('ends at Enter and applies editing keys', () => {
     assert.deepEqual(pressKeys('', 'secret\r'), { typed: 'secret', ended: 'entered' });
     assert.deepEqual(pressKeys('ab', '\u007Fc'), { typed: 'ac' });
     assert.deepEqual(pressKeys('ab', '\u0015c\n'), { typed: 'c', ended: 'entered' });
@@ -167,7 +167,7 @@ describe('a line that is typed hidden', () => {
     assert.deepEqual(pressKeys('a', '\u001B\u0004'), { typed: 'a' });
   });
 
-  test('is given up with Ctrl-C, or Ctrl-D at its beginning', () => {
+  test('is interrupted by Ctrl-C, or by Ctrl-D in an empty line', () => {
     assert.deepEqual(pressKeys('ab', '\u0003'), { typed: 'ab', ended: 'interrupted' });
     assert.deepEqual(pressKeys('', '\u0004'), { typed: '', ended: 'interrupted' });
   });

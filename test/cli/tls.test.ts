@@ -7,8 +7,8 @@ import { describe, test } from 'node:test';
 import { authority, trusted } from '../helpers/certificates.ts';
 import { openShell } from './shell.ts';
 
-describe('a server with a certificate of its own authority', () => {
-  test('is trusted with --ca, LEAT_CA or NODE_EXTRA_CA_CERTS alone, and --ca is kept', async (t) => {
+describe('a server whose certificate is from its own authority', () => {
+  test('is trusted only with --ca, LEAT_CA or NODE_EXTRA_CA_CERTS, and --ca is stored', async (t) => {
     const server = createServer(trusted, (request, response) => {
       const isToken = request.url === '/oauth/token';
       response.end(isToken ? '{"access_token": "a", "expires_in": 3600}' : '{"eventStreams": []}');
@@ -26,7 +26,7 @@ describe('a server with a certificate of its own authority', () => {
     const refused = await login();
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /is not trusted .* --ca <file> or NODE_EXTRA_CA_CERTS/);
-    const missing = await login(['--ca', 'lost.pem']);
+    const missing = await login(['--ca', 'missing.pem']);
     assert.deepEqual([missing.code, missing.stderr.startsWith('--ca: ')], [2, true]);
     assert.equal((await login([], { LEAT_CA: 'ca.pem' })).code, 0);
     const { code, stderr } = await login(['--ca', 'ca.pem']);

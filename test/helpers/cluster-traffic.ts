@@ -16,7 +16,7 @@ import { waitFor } from './wait.ts';
 export const streams = ['one', 'two', 'three', 'four'];
 
 /** Nodes that share four streams, and publishers at each. */
-export interface ClusterTraffic {
+export interface World {
   readonly cluster: Cluster;
   readonly receiver: CountingReceiver;
   readonly nodes: Running[];
@@ -31,10 +31,7 @@ export interface ClusterTraffic {
   end(): Promise<void>;
 }
 
-export async function startClusterTraffic(
-  t: TestContext,
-  nodeCount: number,
-): Promise<ClusterTraffic> {
+export async function startWorld(t: TestContext, nodeCount: number): Promise<World> {
   const ending = new AbortController();
   t.after(() => ending.abort());
   const receiver = await startCountingReceiver(t);

@@ -26,7 +26,7 @@ export interface ReceivedMail {
   readonly parsed: Email;
 }
 
-export interface MailServerOptions {
+export interface MailServerWish {
   /** TLS from the start, offered, or not at all; `none` unless given. */
   readonly tls?: 'none' | 'starttls' | 'smtps';
   /** Only who knows these may send. */
@@ -37,8 +37,8 @@ export interface MailServerOptions {
   readonly host?: string;
 }
 
-export async function startMailServer(options: MailServerOptions = {}): Promise<MailServer> {
-  const { tls = 'none', login, host = '127.0.0.1' } = options;
+export async function startMailServer(wish: MailServerWish = {}): Promise<MailServer> {
+  const { tls = 'none', login, host = '127.0.0.1' } = wish;
   const mails: ReceivedMail[] = [];
   let refusal: { readonly code: number; readonly text: string } | undefined;
   const keep = async (
@@ -52,8 +52,8 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
     mails.push({ from, to, user, secure, source, parsed: await PostalMime.parse(source) });
     done();
   };
-  const serverOptions: SMTPServerOptions = {
-    ...(options.selfSigned === true ? selfSigned : trusted),
+  const options: SMTPServerOptions = {
+    ...(wish.selfSigned === true ? selfSigned : trusted),
     secure: tls === 'smtps',
     disabledCommands: [
       ...(tls === 'starttls' ? [] : ['STARTTLS']),
@@ -80,7 +80,7 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
       });
     },
   };
-  const server = new SMTPServer(serverOptions);
+  const server = new SMTPServer(options);
   // Who is cut off, or does not like a certificate, is what some tests are about.
   server.on('error', () => undefined);
   server.listen(0, host);

@@ -1,17 +1,17 @@
-import type { Oracle } from './oracle.ts';
+import type { Ledger } from './oracle.ts';
 import type { Line } from './line.ts';
 import type { NameMood } from './names.ts';
 import type { Mood, Plan, Weather } from './plan.ts';
-import type { SharedStore } from './shared-store.ts';
+import type { Site } from './shared-store.ts';
 import type { UpkeepLease } from './upkeep.ts';
 import type { Timeline } from './timeline.ts';
 
 /** What the processes of one history share. */
-export interface Simulation {
+export interface World {
   readonly plan: Plan;
   readonly timeline: Timeline;
-  readonly sharedStore: SharedStore;
-  readonly oracle: Oracle;
+  readonly site: Site;
+  readonly ledger: Ledger;
   readonly upkeepLease: UpkeepLease;
   /** What the time is for the store. */
   now(): number;

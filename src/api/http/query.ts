@@ -22,9 +22,10 @@ export function parseQuery(schema: TSchema, text: string): Record<string, unknow
   return query;
 }
 
-/** A query string as sent. */
-export interface QueryText {
-  readonly text: string;
+/** The part of a request target after the question mark. */
+export function queryText(url: string): string {
+  const at = url.indexOf('?');
+  return at === -1 ? '' : url.slice(at + 1);
 }
 
 function convert({ type }: Schema, text: string): string | number | boolean {

@@ -26,11 +26,7 @@ export const serverLimits = {
   /** A connection on which nothing moves. */
   connectionTimeout: 120_000,
   keepAliveTimeout: 72_000,
-  routerOptions: {
-    maxParamLength: headerBytesMax,
-    // Parsed by the schema of the route.
-    querystringParser: (text: string): { readonly text: string } => ({ text }),
-  },
+  routerOptions: { maxParamLength: headerBytesMax },
 };
 
 /**

@@ -2,7 +2,7 @@ import { printable } from '../../core/setting.ts';
 import type { Paint } from './terminal.ts';
 import { widthOf } from './width.ts';
 
-/** One bar: what went well and, after it, what did not. */
+/** One bar of a chart: successes, then failures. */
 export interface ChartRow {
   readonly label: string;
   readonly good: number;
@@ -10,8 +10,8 @@ export interface ChartRow {
 }
 
 /**
- * A bar chart: a line for each row with its label, its bar and its numbers. The longest bar fills
- * the width; whatever is not zero has a column at least.
+ * Returns the lines of a bar chart: label, numbers and bar of each row. The longest bar fills the
+ * width; a number other than zero has at least one column.
  */
 export function chartLines(
   rows: readonly ChartRow[],
@@ -21,7 +21,7 @@ export function chartLines(
   const labelWidth = Math.max(0, ...labels.map(widthOf));
   const goodWidth = Math.max(1, ...rows.map(({ good }) => String(good).length));
   const badWidth = Math.max(1, ...rows.map(({ bad }) => String(bad).length));
-  // Between label, numbers and bar stand two spaces each.
+  // Label, numbers and bar are separated by two spaces each.
   const barWidth = Math.max(10, width - labelWidth - goodWidth - badWidth - 7);
   const most = Math.max(1, ...rows.map(({ good, bad }) => good + bad));
   return rows.map(({ good, bad }, index) => {
@@ -36,7 +36,7 @@ export function chartLines(
   });
 }
 
-/** Columns of the two parts of a bar, together never more than the whole may have. */
+/** Returns the columns of both parts of a bar; their sum is at most the rounded length of the bar. */
 function barColumns(good: number, bad: number, scale: number): [number, number] {
   const whole = Math.round((good + bad) * scale);
   if (good + bad === 0) return [0, 0];

@@ -5,17 +5,17 @@ import { cutTo, widthOf } from './width.ts';
 /** A column of a table. */
 export interface Column<Row> {
   readonly header: string;
-  /** What stands in a row; made printable by the table. */
+  /** Text of the cell; the table makes it printable. */
   readonly text: (row: Row) => string;
   readonly format?: (row: Row) => Format | undefined;
   readonly align?: 'right';
-  /** Whether it may be cut where room is short. Ids are not: people copy them. */
+  /** Whether it may be shortened on a narrow terminal; ids are not, because users copy them. */
   readonly cuttable?: boolean;
 }
 
-/** How a table is shown. */
+/** Layout of a table. */
 export interface TableStyle {
-  /** Columns of the terminal; absent: nothing is cut. */
+  /** Columns of the terminal; `undefined` shortens nothing. */
   readonly width: number | undefined;
   readonly paint: Paint;
 }
@@ -23,7 +23,7 @@ export interface TableStyle {
 const gap = '  ';
 const cutWidthMin = 8;
 
-/** The lines of a table: its header, then its rows, columns aligned. */
+/** Returns the lines of a table: its header, then its rows, columns aligned. */
 export function tableLines<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
@@ -52,8 +52,8 @@ export function tableLines<Row>(
 }
 
 /**
- * Widths that fit together into the width of the terminal, as far as the columns that may be cut
- * allow it: the widest of them gives first.
+ * Returns the widths of the columns for a terminal of `width` columns. Shortens the widest cuttable
+ * column first; the table stays too wide when none can be shortened further.
  */
 export function fitted(
   natural: readonly number[],
@@ -74,19 +74,19 @@ export function fitted(
   return widths;
 }
 
-/** Names and values, one pair a line. Values that are `undefined` are left out. */
+/** Returns names and values, one pair per line. Values that are `undefined` are left out. */
 export function pairLines(
   pairs: readonly (readonly [name: string, value: string | undefined])[],
   paint: Paint,
 ): string[] {
-  const given = pairs.filter((pair) => pair[1] !== undefined);
-  const width = Math.max(0, ...given.map(([name]) => widthOf(name)));
-  return given.map(
+  const present = pairs.filter((pair) => pair[1] !== undefined);
+  const width = Math.max(0, ...present.map(([name]) => widthOf(name)));
+  return present.map(
     ([name, value]) => `${paint('dim', name.padEnd(width))}  ${printable(value ?? '')}`,
   );
 }
 
-/** An instant of the API, `2026-03-01T09:30:00.000Z`, as people read it: to the second. */
+/** Shortens an instant of the API to the second: `2026-03-01 09:30:00Z`. Keeps any other text. */
 export function shortTime(time: string): string {
   return /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$/.test(time)
     ? `${time.slice(0, 10)} ${time.slice(11, 19)}Z`

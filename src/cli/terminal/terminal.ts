@@ -4,7 +4,7 @@ import { styleText } from 'node:util';
 import { CommandFailed, exitCodes } from '../errors.ts';
 import { readLines } from '../read-lines.ts';
 
-/** Where a command reads and writes. */
+/** The standard streams of a command. */
 export interface Streams {
   readonly stdin: Readable & { readonly isTTY?: boolean; setRawMode?(raw: boolean): unknown };
   readonly stdout: Screen;
@@ -13,21 +13,21 @@ export interface Streams {
 
 type Screen = Writable & { readonly isTTY?: boolean; readonly columns?: number };
 
-/** What a command says and asks. Texts of the server must be made printable before. */
+/** Output and input of a command. The caller makes texts of the server printable. */
 export interface Terminal {
-  /** Whether a person can answer questions. */
+  /** Whether a user can be asked. */
   readonly interactive: boolean;
-  /** Columns of the standard output; absent when that is no terminal. */
+  /** Columns of the standard output; `undefined` when that is not a terminal. */
   readonly width: number | undefined;
-  /** Colours a text for the standard output, where colours are wanted. */
+  /** Colours a text for the standard output, unless colours are off. */
   readonly paint: Paint;
-  /** A line of the result. */
+  /** Prints a line of the result. */
   print(text: string): void;
-  /** A line beside the result, on the standard error. */
+  /** Prints a hint or a warning to the standard error. */
   note(text: string): void;
   /**
-   * A line that the next one takes the place of, for a person who waits; nothing when nobody looks.
-   * `undefined` removes it.
+   * Shows a line on the standard error that the next line replaces; `undefined` removes it. Does
+   * nothing without a terminal.
    */
   progress(text: string | undefined): void;
   /** Whether {@link progress} shows anything. */
@@ -35,21 +35,21 @@ export interface Terminal {
   /** Columns for {@link progress}. */
   readonly progressWidth: number;
   ask(question: string): Promise<string>;
-  /** Asks for a secret: what is typed is not shown. */
+  /** Asks for a secret without showing what is typed. */
   askSecret(question: string): Promise<string>;
-  /** The whole standard input. */
+  /** Reads the whole standard input. */
   readInput(): Promise<string>;
-  /** The standard input line by line, without line ends. */
+  /** Reads the standard input by lines, without line ends. */
   inputLines(): AsyncIterable<string>;
 }
 
 export type Paint = (format: Format, text: string) => string;
 export type Format = Parameters<typeof styleText>[0];
 
-/** No colours. */
+/** Leaves a text uncoloured. */
 export const plain: Paint = (_format, text) => text;
 
-/** A terminal on the streams of the program. `colour` false forbids colours. */
+/** Creates a terminal on the streams of the program. */
 export function createTerminal(
   { stdin, stdout, stderr }: Streams,
   { colour }: { readonly colour: boolean },
@@ -58,11 +58,11 @@ export function createTerminal(
   const progress = (text: string | undefined): void => {
     if (stderr.isTTY !== true) return;
     if (text === undefined && !shown) return;
-    // Carriage return, then the rest of the line is cleared.
+    // Returns to the start of the line and clears it.
     stderr.write(`\r\u001B[K${text ?? ''}`);
     shown = text !== undefined;
   };
-  /** A line of text never lands behind a progress line. */
+  /** Removes the progress line first, so that the text does not follow it. */
   const line = (screen: Screen, text: string): void => {
     progress(undefined);
     screen.write(`${text}\n`);
@@ -102,7 +102,7 @@ async function askLine(input: Readable, output: Writable, question: string): Pro
   }
 }
 
-/** In raw mode the terminal echoes nothing; the keys that end or mend a line are ours to obey. */
+/** Reads a line in raw mode: the terminal echoes nothing and leaves editing keys to the program. */
 async function askHidden(
   input: Streams['stdin'],
   output: Writable,
@@ -130,7 +130,7 @@ async function askHidden(
   }
 }
 
-/** What a hidden line is after some keys, and whether they ended it. */
+/** Applies keys to a hidden line; returns the line and how they ended it, if they did. */
 export function pressKeys(
   before: string,
   keys: string,
@@ -141,7 +141,7 @@ export function pressKeys(
     // Ctrl-C, and Ctrl-D on an empty line.
     if (key === '\u0003' || (key === '\u0004' && typed === ''))
       return { typed, ended: 'interrupted' };
-    // Backspace takes a character, Ctrl-U the line.
+    // Backspace deletes a character, Ctrl-U the line.
     if (key === '\u007F' || key === '\b') typed = Array.from(typed).slice(0, -1).join('');
     else if (key === '\u0015') typed = '';
     else if (key >= ' ') typed += key;

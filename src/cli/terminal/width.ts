@@ -1,14 +1,12 @@
-/** How many columns of a terminal texts take. */
-
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
-/** Scripts of East Asia in full width, and pictures (Unicode Standard Annex 11). */
+/** Full-width East Asian scripts and emoji (Unicode Standard Annex #11). */
 const wide =
   /[\p{Emoji_Presentation}\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\u3000-\u303E\uFF01-\uFF60\uFFE0-\uFFE6]|\uFE0F/u;
-/** Katakana and Hangul in half width. */
+/** Half-width Katakana and Hangul. */
 const narrow = /^[\uFF61-\uFFDC]/u;
 const ascii = /^[\u0020-\u007E]*$/;
 
-/** Columns of a text that is printable. */
+/** Returns how many columns of a terminal a printable text takes. */
 export function widthOf(text: string): number {
   if (ascii.test(text)) return text.length;
   let width = 0;
@@ -16,7 +14,7 @@ export function widthOf(text: string): number {
   return width;
 }
 
-/** A text of at most `width` columns; one that was longer ends with `…`. */
+/** Shortens a text to at most `width` columns; a shortened one ends with `…`. */
 export function cutTo(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   let cut = '';

@@ -16,15 +16,7 @@ import {
   nextClaim,
   start,
 } from './fixture.ts';
-import {
-  anyPick,
-  anyStream,
-  chance,
-  type Step,
-  step,
-  streamOf,
-  type ClusterTraffic,
-} from './model-run.ts';
+import { anyPick, anyStream, chance, type Step, step, streamOf, type World } from './model-run.ts';
 
 /** Random commands do to the store what they do to the model. */
 export function modelContract(engine: Engine, runs: number): void {
@@ -57,11 +49,11 @@ const types: ReadonlyMap<string, string> = new Map([
   ['est_2', 'b.b'],
 ]);
 
-async function createWorld({ store, time }: OpenedStore): Promise<ClusterTraffic> {
+async function createWorld({ store, time }: OpenedStore): Promise<World> {
   const { id: tenant } = await addTenant(store, 'main');
   const node = await store.ownership.join('node-a', nodeLeaseMs);
   const shared = { store, tenant, node, model: model.createModel(), owned: new Map() };
-  const world: ClusterTraffic = {
+  const world: World = {
     ...shared,
     batch: 0,
     tests: 0,
@@ -77,7 +69,7 @@ async function createWorld({ store, time }: OpenedStore): Promise<ClusterTraffic
   return world;
 }
 
-async function create(world: ClusterTraffic, id: string): Promise<void> {
+async function create(world: World, id: string): Promise<void> {
   const given = newStream(world.tenant, world.now, { id, types: [types.get(id) ?? ''] });
   assert.ok('created' in (await world.store.streams.create(given, { streamsMax: 10 })));
   world.model.streams.set(id, model.newModelStream(world.model, types.get(id) ?? ''));
@@ -85,7 +77,7 @@ async function create(world: ClusterTraffic, id: string): Promise<void> {
 }
 
 /** Claims what is free, as a dispatcher does whenever it hears of a stream. */
-async function claim(world: ClusterTraffic): Promise<void> {
+async function claim(world: World): Promise<void> {
   for (const [id, expected] of world.model.streams) {
     if (!world.owned.has(id)) model.claim(expected, world.now);
   }
@@ -100,7 +92,7 @@ async function claim(world: ClusterTraffic): Promise<void> {
 }
 
 /** An event that the stream has a row for, or one of the log. */
-function eventOf(world: ClusterTraffic, id: string, pick: number): DeliveredEvent | undefined {
+function eventOf(world: World, id: string, pick: number): DeliveredEvent | undefined {
   const rows = [...streamOf(world, id).rows.values()];
   const logged = world.model.log.filter(({ type }) => type === types.get(id));
   const choices = [
@@ -270,7 +262,7 @@ const enable = step(
 );
 
 async function switchTo(
-  world: ClusterTraffic,
+  world: World,
   id: string,
   status: 'enabled' | 'disabled',
   resume: 'latest' | 'held' | undefined,
@@ -338,7 +330,7 @@ const command: fc.Arbitrary<Step> = fc.oneof(
 
 // What can be seen from outside
 
-async function compare(world: ClusterTraffic): Promise<void> {
+async function compare(world: World): Promise<void> {
   const { store, tenant } = world;
   assert.equal(await store.log.head(tenant), world.model.head);
   const page = await store.log.page(tenant, { after: 0, take: 10_000, bytesMax: Infinity });
@@ -350,7 +342,7 @@ async function compare(world: ClusterTraffic): Promise<void> {
 }
 
 async function compareStream(
-  { store, tenant, node, owned, now }: ClusterTraffic,
+  { store, tenant, node, owned, now }: World,
   id: string,
   expected: model.ModelStream,
 ): Promise<void> {

@@ -6,7 +6,7 @@ import type { Store } from '../../../src/store/port/store.ts';
 import type { Model, ModelStream } from './model.ts';
 
 /** The store and the model side by side. */
-export interface ClusterTraffic {
+export interface World {
   readonly store: Store;
   readonly tenant: number;
   readonly model: Model;
@@ -19,7 +19,7 @@ export interface ClusterTraffic {
   now: number;
 }
 
-export function streamOf(world: ClusterTraffic, id: string): ModelStream {
+export function streamOf(world: World, id: string): ModelStream {
   const found = world.model.streams.get(id);
   assert.ok(found);
   return found;
@@ -27,14 +27,14 @@ export function streamOf(world: ClusterTraffic, id: string): ModelStream {
 
 /** A command; `toString` is what a failing script shows. */
 export interface Step {
-  run(world: ClusterTraffic): Promise<void>;
+  run(world: World): Promise<void>;
   toString(): string;
 }
 
 export function step<Args>(
   name: string,
   args: fc.Arbitrary<Args>,
-  run: (world: ClusterTraffic, args: Args) => Promise<void>,
+  run: (world: World, args: Args) => Promise<void>,
 ): fc.Arbitrary<Step> {
   return args.map((given) => ({
     run: (world) => run(world, given),
