@@ -1,11 +1,11 @@
 import type { Clock } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
 
-/** When this process checks each tenant again, by elapsed time; at once where it never did. */
+/** When this process checks each tenant next, by elapsed time; a new tenant is due at once. */
 export interface CheckTimes {
   isDue(tenant: Tenant): boolean;
-  /** The tenant was checked, and is to be checked again after so long. */
-  checked(tenant: Tenant, againInMs: number): void;
+  /** Records that the tenant was checked and is due again after `dueInMs`. */
+  checked(tenant: Tenant, dueInMs: number): void;
   /** Returns how long until one of the tenants is due, and forgets all others. */
   untilNext(tenants: readonly Tenant[]): number;
 }
@@ -15,12 +15,12 @@ export function createCheckTimes(clock: Pick<Clock, 'elapsedMs'>): CheckTimes {
   let known: readonly Tenant[] = [];
   return {
     isDue: ({ id }) => (times.get(id) ?? -Infinity) <= clock.elapsedMs(),
-    checked: ({ id }, againInMs) => {
-      times.set(id, clock.elapsedMs() + againInMs);
+    checked: ({ id }, dueInMs) => {
+      times.set(id, clock.elapsedMs() + dueInMs);
     },
     untilNext: (tenants) => {
       if (tenants !== known) {
-        times = new Map(tenants.flatMap(({ id }) => pairOf(id, times.get(id))));
+        times = new Map(tenants.flatMap(({ id }) => entryOf(id, times.get(id))));
         known = tenants;
       }
       let next = Infinity;
@@ -30,6 +30,6 @@ export function createCheckTimes(clock: Pick<Clock, 'elapsedMs'>): CheckTimes {
   };
 }
 
-function pairOf(id: number, time: number | undefined): [number, number][] {
+function entryOf(id: number, time: number | undefined): [number, number][] {
   return time === undefined ? [] : [[id, time]];
 }

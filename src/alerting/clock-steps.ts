@@ -1,19 +1,24 @@
-import type { Clock } from '../core/clock.ts';
+import type { Clock, Millis } from '../core/clock.ts';
 
-/** How the clock of this process was set since its last look at a tenant. */
+/** Measures by how much the wall clock was set back since the last check of a tenant. */
 export interface ClockSteps {
-  /** How the clock is set now. */
+  /** Returns the wall clock less the elapsed time: it changes only when the wall clock is set. */
   mark(): number;
-  /** A look that began at this mark is complete. */
+  /** Records that the check that began at this mark is complete. */
   checked(tenant: number, mark: number): void;
-  /** By how much it was set back since; 0 as well where no look is known. */
-  backMs(tenant: number): number;
+  /**
+   * Returns by how much the clock was set back since the last check, which began at `lastCheckAt`.
+   * When another process made that check, the result is an upper bound: the time between two checks
+   * is added, as reporting some failures twice is better than missing them.
+   */
+  setBackMs(tenant: number, lastCheckAt: Millis | undefined): number;
 }
 
-/** What clocks are slewed by from look to look is less, and `lookbackMs` is more. */
+/** A clock is slewed by less from check to check, and `lookbackMs` is more. */
 const STEP_MIN_MS = 1000;
 
-export function createClockSteps(clock: Clock): ClockSteps {
+/** @param everyMs the time between two checks of a tenant */
+export function createClockSteps(clock: Clock, everyMs: number): ClockSteps {
   const marks = new Map<number, number>();
   const mark = (): number => clock.now() - clock.elapsedMs();
   return {
@@ -21,9 +26,11 @@ export function createClockSteps(clock: Clock): ClockSteps {
     checked: (tenant, now) => {
       marks.set(tenant, now);
     },
-    backMs: (tenant) => {
-      const backMs = (marks.get(tenant) ?? -Infinity) - mark();
-      return backMs >= STEP_MIN_MS ? Math.ceil(backMs) : 0;
+    setBackMs: (tenant, lastCheckAt = 0) => {
+      const stepMs = (marks.get(tenant) ?? -Infinity) - mark();
+      if (stepMs >= STEP_MIN_MS) return Math.ceil(stepMs);
+      const now = clock.now();
+      return now < lastCheckAt ? lastCheckAt - now + everyMs : 0;
     },
   };
 }

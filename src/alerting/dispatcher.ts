@@ -5,20 +5,17 @@ import { AlertNotSent, type AlertChannel } from './channel.ts';
 import type { Log } from '../core/log.ts';
 
 export interface AlertDispatcherSettings {
-  /** Alerts under way at once, for each place. */
-  readonly atOnce: number;
-  /** For one alert, from the name lookup to the end of the answer. */
+  /** Alerts in flight per channel. */
+  readonly concurrency: number;
+  /** For one alert, from the name lookup to the end of the response. */
   readonly timeoutMs: number;
-  /** After so many that failed in a row a place is left alone until the next tour. */
+  /** A channel is skipped for the rest of the run after this many failures in a row. */
   readonly failuresInARowMax: number;
-  /**
-   * How long a tour begins to send, what else is done meanwhile not counted; what is left waits for
-   * the next one.
-   */
+  /** Time budget for sending per run; other work is not counted. The rest waits for the next run. */
   readonly runMs: number;
-  /** What was sent is kept so often: after a crash it is repeated as far as it was not. */
-  readonly turnMs: number;
-  /** At the end of the program, alerts under way have this long to end. */
+  /** How often what is left is saved while many alerts are sent: a crash repeats those sent since. */
+  readonly saveEveryMs: number;
+  /** At shutdown, alerts in flight have this long to end. */
   readonly closingMs: number;
 }
 
@@ -26,35 +23,35 @@ export interface AlertDispatcherDeps {
   readonly clock: Clock;
   readonly channels: readonly AlertChannel[];
   readonly settings: AlertDispatcherSettings;
-  /** Hears what became of each alert; `reason` when it was not sent and waits. */
-  readonly report: (alert: Alert, place: ChannelName, reason: string | undefined) => void;
+  /** Receives the result for each alert; `reason` when it was not sent. */
+  readonly report: (alert: Alert, channel: ChannelName, reason: string | undefined) => void;
 }
 
-/** Takes alerts to their places, a handful at once, and brings back those that it could not leave. */
+/** Sends queued alerts over their channels and returns those that could not be sent. */
 export interface AlertDispatcher {
   readonly channels: readonly ChannelName[];
-  /** Begins a tour over several tenants; after an abort nothing more is begun. */
-  begin(signal: AbortSignal): SendRun;
+  /** Starts a run over several tenants; nothing more is sent after an abort. */
+  startRun(signal: AbortSignal): SendRun;
 }
 
 export interface SendRun {
   /**
-   * Sends what waits and answers what still does: in the same order, behind it what was tried in
-   * vain, so that an alert that cannot be sent never stands before others. From time to time `keep`
-   * hears what is left so far; nothing more is begun when it answers false. Rejects only when `keep`
-   * does.
+   * Sends queued alerts. Returns those that could not be sent: first those that were not tried, in
+   * the same order, then those that failed, so that a failing alert does not block others. Calls
+   * `save` with what is left every `saveEveryMs`, and stops when it returns false. Rejects only when
+   * `save` does.
    */
   deliver(
     outbox: Outbox,
     domain: string,
-    keep: (left: Outbox) => Promise<boolean>,
+    save: (left: Outbox) => Promise<boolean>,
   ): Promise<Outbox>;
 }
 
 export function createAlertDispatcher(deps: AlertDispatcherDeps): AlertDispatcher {
   return {
     channels: deps.channels.map(({ name }) => name),
-    begin: (signal) => createSendRun(deps, signal),
+    startRun: (signal) => createSendRun(deps, signal),
   };
 }
 
@@ -65,10 +62,10 @@ function createSendRun(
   let leftMs: number = settings.runMs;
   const failuresInARow = new Map<ChannelName, number>();
 
-  const sendOne = async (sender: AlertChannel, alert: Alert, domain: string): Promise<boolean> => {
-    const { name } = sender;
-    const reason = await inTime(clock, settings, signal, (cut) =>
-      sender.send({ alert, domain }, cut),
+  const sendOne = async (channel: AlertChannel, alert: Alert, domain: string): Promise<boolean> => {
+    const { name } = channel;
+    const reason = await sendWithTimeout(clock, settings, signal, (cut) =>
+      channel.send({ alert, domain }, cut),
     );
     const failures = (failuresInARow.get(name) ?? 0) + 1;
     failuresInARow.set(name, reason === undefined ? 0 : failures);
@@ -76,54 +73,54 @@ function createSendRun(
     return reason === undefined;
   };
 
-  /** Sends to one place until the turn ends, the place fails too often, or all is sent. */
-  const deliverTo = async (
-    sender: AlertChannel,
+  /** Sends over one channel until it is time to save, the channel fails too often, or all is sent. */
+  const sendBatch = async (
+    channel: AlertChannel,
     queue: readonly Alert[],
     domain: string,
-  ): Promise<Trial> => {
-    const turnEndMs = clock.elapsedMs() + Math.min(leftMs, settings.turnMs);
+  ): Promise<Batch> => {
+    const endMs = clock.elapsedMs() + Math.min(leftMs, settings.saveEveryMs);
     const failed: Alert[] = [];
-    let begun = 0;
-    const mayGoOn = (): boolean =>
+    let started = 0;
+    const mayContinue = (): boolean =>
       !signal.aborted &&
-      clock.elapsedMs() < turnEndMs &&
-      (failuresInARow.get(sender.name) ?? 0) < settings.failuresInARowMax;
+      clock.elapsedMs() < endMs &&
+      (failuresInARow.get(channel.name) ?? 0) < settings.failuresInARowMax;
     const work = async (): Promise<void> => {
-      while (begun < queue.length && mayGoOn()) {
-        const alert = queue[begun++] as Alert;
-        if (!(await sendOne(sender, alert, domain))) failed.push(alert);
+      while (started < queue.length && mayContinue()) {
+        const alert = queue[started++] as Alert;
+        if (!(await sendOne(channel, alert, domain))) failed.push(alert);
       }
     };
-    await Promise.all(Array.from({ length: settings.atOnce }, work));
-    return { untried: queue.slice(begun), failed };
+    await Promise.all(Array.from({ length: settings.concurrency }, work));
+    return { untried: queue.slice(started), failed };
   };
 
   return {
-    deliver: async (outbox, domain, keep) => {
-      let waiting = outbox;
+    deliver: async (outbox, domain, save) => {
+      let untried = outbox;
       let failed: Outbox = {};
       for (;;) {
-        const before = countOf(waiting);
-        const turnBeganMs = clock.elapsedMs();
-        const trials = await Promise.all(
-          channels.map(async (sender): Promise<[ChannelName, Trial]> => {
-            const { name } = sender;
-            return [name, await deliverTo(sender, waiting[name] ?? [], domain)];
+        const before = countOf(untried);
+        const startedMs = clock.elapsedMs();
+        const batches = await Promise.all(
+          channels.map(async (channel): Promise<[ChannelName, Batch]> => {
+            const { name } = channel;
+            return [name, await sendBatch(channel, untried[name] ?? [], domain)];
           }),
         );
-        leftMs -= clock.elapsedMs() - turnBeganMs;
-        waiting = outboxOf(trials.map(([place, trial]) => [place, trial.untried]));
-        failed = joined(failed, outboxOf(trials.map(([place, trial]) => [place, trial.failed])));
-        const left = joined(waiting, failed);
-        const count = countOf(waiting);
-        if (count === 0 || count === before || !(await keep(left))) return left;
+        leftMs -= clock.elapsedMs() - startedMs;
+        untried = outboxOf(batches.map(([name, batch]) => [name, batch.untried]));
+        failed = joined(failed, outboxOf(batches.map(([name, batch]) => [name, batch.failed])));
+        const left = joined(untried, failed);
+        const count = countOf(untried);
+        if (count === 0 || count === before || !(await save(left))) return left;
       }
     },
   };
 }
 
-interface Trial {
+interface Batch {
   readonly untried: readonly Alert[];
   readonly failed: readonly Alert[];
 }
@@ -133,37 +130,40 @@ function outboxOf(queues: readonly (readonly [ChannelName, readonly Alert[]])[])
 }
 
 function joined(one: Outbox, other: Outbox): Outbox {
-  const places = new Set([...Object.keys(one), ...Object.keys(other)] as ChannelName[]);
-  return outboxOf(
-    [...places].map((place) => [place, [...(one[place] ?? []), ...(other[place] ?? [])]]),
-  );
+  const names = new Set([...Object.keys(one), ...Object.keys(other)] as ChannelName[]);
+  return outboxOf([...names].map((name) => [name, [...(one[name] ?? []), ...(other[name] ?? [])]]));
 }
 
 function countOf(outbox: Outbox): number {
   return Object.values(outbox).reduce((sum, queue) => sum + queue.length, 0);
 }
 
-/** One log entry for each alert: that it was sent, or why not. */
+/** Logs for each alert that it was sent, or why not. */
 export function logAlert(
   log: Pick<Log, 'info' | 'warn'>,
   alert: Alert,
-  place: ChannelName,
+  channel: ChannelName,
   reason: string | undefined,
 ): void {
-  const about = { tenant: alert.tenant, stream: alert.stream?.id, alert: alert.kind, place };
-  if (reason === undefined) log.info(about, 'alert sent');
-  else log.warn({ ...about, reason }, 'an alert could not be sent; the next look tries again');
+  const fields = {
+    tenant: alert.tenant,
+    stream: alert.stream?.id,
+    alert: alert.kind,
+    place: channel,
+  };
+  if (reason === undefined) log.info(fields, 'alert sent');
+  else log.warn({ ...fields, reason }, 'an alert could not be sent; the next check retries it');
 }
 
-/** A sender that was cut off has so long to say whether the alert was taken all the same. */
+/** After a cut-off, a channel has this long to report whether the alert was accepted after all. */
 const CLOSING_SEND_MS = 1000;
 
 /**
- * Why it was not sent, or `undefined`. Ends in time although the sender may not. One whose time is
- * over still has the last word: a chat tool that took the alert and never ends its answer would get
- * it anew at every look.
+ * Returns why an alert was not sent, or `undefined` when it was. Ends in time even if the channel does
+ * not. The result of the channel is used even after the timeout: a chat tool that accepts the alert
+ * but never ends its response would otherwise receive it again at each check.
  */
-async function inTime(
+async function sendWithTimeout(
   clock: Clock,
   { timeoutMs, closingMs }: AlertDispatcherSettings,
   signal: AbortSignal,
@@ -171,20 +171,20 @@ async function inTime(
 ): Promise<string | undefined> {
   const cut = new AbortController();
   const late = Promise.withResolvers<string>();
-  let over: string | undefined;
-  const giveUp = (reason: string): void => {
-    over ??= reason;
+  let cutReason: string | undefined;
+  const cutOff = (reason: string): void => {
+    cutReason ??= reason;
     timers.push(clock.after(CLOSING_SEND_MS, () => late.resolve(reason)));
     cut.abort();
   };
-  const timers = [clock.after(timeoutMs, () => giveUp(`no answer within ${timeoutMs / 1000} s`))];
+  const timers = [clock.after(timeoutMs, () => cutOff(`no response within ${timeoutMs / 1000} s`))];
   const close = (): void => {
-    timers.push(clock.after(closingMs, () => giveUp('the program ends')));
+    timers.push(clock.after(closingMs, () => cutOff('the program ends')));
   };
   signal.addEventListener('abort', close, { once: true });
   const sent = send(cut.signal).then(
     () => undefined,
-    (error: unknown) => over ?? (error instanceof AlertNotSent ? error.message : 'it failed'),
+    (error: unknown) => cutReason ?? (error instanceof AlertNotSent ? error.message : 'it failed'),
   );
   try {
     return await Promise.race([late.promise, sent]);

@@ -1,62 +1,65 @@
 import type { Millis } from '../core/clock.ts';
 
-/** What is remembered of the failures of one stream that were told lately. */
+/** Recently reported failures of one stream, so that none is reported twice. A stored format. */
 export interface ReportedFailures {
-  /** Every failure opened after this instant that was told is in `told`. */
+  /** Every reported failure that was recorded after this instant is in `told`. */
   readonly from: Millis;
-  /** When it was opened, and the id of its event; newest first. */
+  /** Newest first. */
   readonly told: readonly ReportedFailure[];
 }
 
 export type ReportedFailure = readonly [failedAt: Millis, eventId: string];
 
 /**
- * How far a look goes back behind the look before. A failure has the time at which its batch began
- * to be recorded, by the clock of the node that did it, and is seen only after the commit: seconds
- * later where the database is slow or the clocks differ. A look that began where the last one ended
- * would never see it.
+ * Time before the start of the last check that a check reads again. `failedAt` is the time at which a
+ * node began to record a batch, by the clock of that node. The failure is visible only after the
+ * commit: seconds later when the database is slow or the clocks differ. A check that started where
+ * the last one ended would never read it.
  */
 export const lookbackMs = 60_000;
 
 /** Failures remembered of one stream. */
 export const rememberedPerStream = 200;
-/** The same of all streams of a tenant. */
-const REMEMBERED_IN_ALL = 5000;
+/** Failures remembered of all streams of a tenant. */
+const REMEMBERED_TOTAL = 5000;
 
 /**
- * The instant after which a look reads failures of streams of which nothing is remembered.
+ * Returns the instant after which a check reads the failures of streams of which none is remembered.
  *
- * @param setBackMs by how much the clock was set back since the last look: what failed then has a
- *   time so much earlier
+ * @param clockStepMs by how much the clock was set back since the last check: later failures have
+ *   times that are earlier by as much
  */
-export function readFrom(lastLookAt: Millis | undefined, clockStepMs = 0): Millis {
-  return lastLookAt === undefined ? 0 : lastLookAt - lookbackMs - clockStepMs;
+export function readFrom(lastCheckAt: Millis | undefined, clockStepMs = 0): Millis {
+  return lastCheckAt === undefined ? 0 : lastCheckAt - lookbackMs - clockStepMs;
 }
 
 /**
- * What the next look has to know of the failures that were told by now. Where there are too many to
- * remember, it goes back less far for that stream: so the memory is bounded and nothing is told
- * twice, unless it has a time after the look.
+ * Returns the reported failures that the next check may read again. Memory is bounded: of a stream
+ * with too many, the next check reads a shorter time again. No failure is reported twice, unless its
+ * time is later than the check.
  *
- * @param told by stream, newest first, those of before included; of more than
+ * @param reported by stream, newest first, with those of earlier checks; of more than
  *   {@link rememberedPerStream} the newest and one more are enough
+ * @param at when the check began
  */
 export function rememberReported(
-  told: ReadonlyMap<string, readonly ReportedFailure[]>,
+  reported: ReadonlyMap<string, readonly ReportedFailure[]>,
   at: Millis,
 ): Record<string, ReportedFailures> {
   const start = at - lookbackMs;
-  const lately = [...told].flatMap(([id, failures]) => {
-    const recent = failures.filter(([failedAt]) => failedAt > start);
-    return recent.length === 0 ? [] : [[id, recent] as const];
+  const recent = [...reported].flatMap(([id, failures]) => {
+    const readAgain = failures.filter(([failedAt]) => failedAt > start);
+    return readAgain.length === 0 ? [] : [[id, readAgain] as const];
   });
-  const fairShare = Math.floor(REMEMBERED_IN_ALL / Math.max(1, lately.length));
+  const fairShare = Math.floor(REMEMBERED_TOTAL / Math.max(1, recent.length));
   const take = Math.min(rememberedPerStream, fairShare);
   return Object.fromEntries(
-    lately.map(([id, recent]) => {
-      // Of a clock that is ahead: going by it, the next look would miss all until then.
-      const from = Math.min(recent[take]?.[0] ?? start, at);
-      return [id, { from, told: recent.slice(0, take).filter(([failedAt]) => failedAt > from) }];
+    recent.map(([id, failures]) => {
+      // A node whose clock is ahead records times after `at`: reading only after those would miss
+      // everything until then.
+      const from = Math.min(failures[take]?.[0] ?? start, at);
+      const told = failures.slice(0, take).filter(([failedAt]) => failedAt > from);
+      return [id, { from, told }];
     }),
   );
 }

@@ -2,39 +2,39 @@ import type { StreamAlert } from './alert.ts';
 import type { Millis } from '../core/clock.ts';
 import type { HealthLimits, StreamStatus } from '../core/types.ts';
 
-/** What was told of the streams of a tenant so far. JSON, as it is kept from look to look. */
+/** What was reported of the streams of a tenant. A stored format, as JSON. */
 export interface NotifiedState {
-  /** By id; a stream of which nothing has to be remembered is left out. */
+  /** By stream id; a stream of which nothing has to be remembered is absent. */
   readonly streams: Readonly<Record<string, Notified>>;
 }
 
-/** What was told of a stream. An absent member is 0 or never. */
+/** What was reported of a stream. An absent field is 0 or never. */
 export interface Notified {
-  /** The highest step of each limit that counts as told. */
+  /** The highest step of each limit that counts as reported. */
   readonly total?: number;
   readonly consecutive?: number;
-  /** The automatic disabling that was told. */
+  /** The automatic disabling that was reported. */
   readonly disabledAt?: Millis;
 }
 
-/** What a look has found of one stream. */
+/** State of one stream at a check. */
 export interface StreamHealth {
   readonly id: string;
   readonly name: string;
   readonly status: StreamStatus;
-  /** Failures now open. */
+  /** Open failures. */
   readonly total: number;
-  /** Absent where it cannot be known. */
+  /** Absent where it is unknown. */
   readonly consecutive: number | undefined;
-  /** Failures that no look before has told. */
+  /** Failures that were not reported before. */
   readonly newFailures: number;
-  /** Of the newest failure, as `causeOf` leaves it. */
+  /** Of the newest failure, as `causeOf` returns it. */
   readonly lastError: string | undefined;
-  /** When it was last disabled by itself; `undefined` for never, or where nobody needs to know. */
+  /** When a limit disabled it last; `undefined` for never, or before the last check. */
   readonly disabledAt: Millis | undefined;
 }
 
-/** One look at the streams of a tenant that have something to tell; the others are well. */
+/** The streams of a tenant at one check; healthy streams may be absent. */
 export interface Snapshot {
   /** Name of the tenant. */
   readonly tenant: string;
@@ -44,82 +44,84 @@ export interface Snapshot {
 
 export const initialState: NotifiedState = { streams: {} };
 
-/** Percentages of a limit, and how far under a step a counter must fall so that it is told again. */
+/** Percentages of a limit that are reported. */
 const STEPS = [50, 70, 90] as const;
+/** A step is reported again only after the counter was this many points below it. */
 const REARM_POINTS = 5;
 
 /**
- * The rule of docs/monitoring.md#alerts: what to tell after a look, and what counts as told then. For
- * each stream at most one alert of each kind, so a look never tells more than three times as many
- * things as there are streams in trouble. In the order of the streams; of one stream its new
- * failures first.
+ * Evaluates the alert rules of docs/monitoring.md#alerts against a snapshot; returns the alerts and
+ * the new notified state. A stream has at most one alert of each kind. Alerts are in the order of the
+ * streams; of one stream its new failures come first.
  */
 export function evaluate(
   state: NotifiedState,
-  look: Snapshot,
+  snapshot: Snapshot,
   limits: HealthLimits,
 ): { readonly alerts: readonly StreamAlert[]; readonly state: NotifiedState } {
   const alerts: StreamAlert[] = [];
   const streams: Record<string, Notified> = {};
-  for (const stream of look.streams) {
-    const told = state.streams[stream.id] ?? {};
+  for (const stream of snapshot.streams) {
+    const notified = state.streams[stream.id] ?? {};
     const steps = {
-      total: stepOf(stream.total, limits.total, told.total),
-      // What cannot be seen changes nothing.
+      total: stepOf(stream.total, limits.total, notified.total),
+      // An unknown counter changes nothing.
       consecutive:
         stream.consecutive === undefined
-          ? (told.consecutive ?? 0)
-          : stepOf(stream.consecutive, limits.consecutive, told.consecutive),
+          ? (notified.consecutive ?? 0)
+          : stepOf(stream.consecutive, limits.consecutive, notified.consecutive),
     };
-    const disabledAt = stream.disabledAt ?? told.disabledAt;
-    const about = aboutOf(stream, look, limits);
-    if (stream.newFailures > 0) alerts.push({ ...about, kind: 'delivery_failures' });
-    if (disabledAt !== told.disabledAt) alerts.push({ ...about, kind: 'stream_disabled' });
+    const disabledAt = stream.disabledAt ?? notified.disabledAt;
+    const alert = alertOf(stream, snapshot, limits);
+    if (stream.newFailures > 0) alerts.push({ ...alert, kind: 'delivery_failures' });
+    if (disabledAt !== notified.disabledAt) alerts.push({ ...alert, kind: 'stream_disabled' });
     const percent = Math.max(
-      risen(steps.total, told.total),
-      risen(steps.consecutive, told.consecutive),
+      newStep(steps.total, notified.total),
+      newStep(steps.consecutive, notified.consecutive),
     );
-    if (percent > 0) alerts.push({ ...about, kind: 'threshold_near', percent });
-    const remembered = notifiedOf({ ...steps, disabledAt });
-    if (remembered !== undefined) streams[stream.id] = remembered;
+    if (percent > 0) alerts.push({ ...alert, kind: 'threshold_near', percent });
+    const next = notifiedOf({ ...steps, disabledAt });
+    if (next !== undefined) streams[stream.id] = next;
   }
   return { alerts, state: { streams } };
 }
 
 /**
- * The step that counts as told once a counter has this value. It rises with the counter at once; it
- * falls only when the counter is clearly under the step, so that a counter that goes up and down
- * around it is told once.
+ * Returns the step that counts as reported once a counter has this value. It rises at once. It falls
+ * only when the counter is clearly below the step, so that a counter that goes up and down around a
+ * step is reported once.
  */
-function stepOf(value: number, limit: number, told = 0): number {
+function stepOf(value: number, limit: number, notified = 0): number {
   const reached = highestStep(value, limit, 0);
-  return reached >= told ? reached : Math.min(told, highestStep(value, limit, REARM_POINTS));
+  return reached >= notified
+    ? reached
+    : Math.min(notified, highestStep(value, limit, REARM_POINTS));
 }
 
-/** The highest step that is reached when every step lies `points` lower; 0 for none. */
+/** Returns the highest step that is reached when every step is lowered by `points`; 0 for none. */
 function highestStep(value: number, limit: number, points: number): number {
   return STEPS.findLast((step) => value * 100 >= limit * (step - points)) ?? 0;
 }
 
-function risen(step: number, told = 0): number {
-  return step > told ? step : 0;
+/** Returns the step if it is higher than the one that was reported, else 0. */
+function newStep(step: number, notified = 0): number {
+  return step > notified ? step : 0;
 }
 
-function aboutOf(
-  stream: StreamHealth,
-  look: Snapshot,
+function alertOf(
+  { id, name, newFailures, total, consecutive, lastError }: StreamHealth,
+  { tenant, at }: Snapshot,
   limits: HealthLimits,
 ): Omit<StreamAlert, 'kind'> {
-  const { id, name, newFailures, total, consecutive, lastError } = stream;
   return {
-    tenant: look.tenant,
+    tenant,
     stream: { id, name },
     newFailures,
     total,
     ...(consecutive === undefined ? {} : { consecutive }),
     ...(lastError === undefined ? {} : { lastError }),
     limits,
-    at: look.at,
+    at,
   };
 }
 
@@ -132,10 +134,10 @@ function notifiedOf({
   readonly consecutive: number;
   readonly disabledAt: Millis | undefined;
 }): Notified | undefined {
-  const told = {
+  const notified = {
     ...(total === 0 ? {} : { total }),
     ...(consecutive === 0 ? {} : { consecutive }),
     ...(disabledAt === undefined ? {} : { disabledAt }),
   };
-  return Object.keys(told).length === 0 ? undefined : told;
+  return Object.keys(notified).length === 0 ? undefined : notified;
 }

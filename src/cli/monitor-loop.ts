@@ -94,7 +94,7 @@ async function poll(
   const after: MonitorState = { ...before, seen: lists.seen, alarm, outbox };
   await save(after);
   if (Object.keys(outbox).length === 0) return;
-  const left = await dispatcher.begin(signal).deliver(outbox, host, async (unsent) => {
+  const left = await dispatcher.startRun(signal).deliver(outbox, host, async (unsent) => {
     await save({ ...after, outbox: unsent });
     return true;
   });

@@ -17,7 +17,7 @@ export interface AlertingDeps {
   readonly version: string;
   /** Conditions of this node and its store that are to be reported. */
   readonly system: SystemAlerts;
-  /** How alerts are sent: whatever names are looked up must not hold up the service. */
+  /** How alerts are sent: name lookups must not delay the service. */
   readonly fetch: AlertChannelsDeps['fetch'];
   readonly lookup: AlertChannelsDeps['lookup'];
   /** Names this process, where several share a store. */
@@ -25,8 +25,8 @@ export interface AlertingDeps {
 }
 
 /**
- * The looks at the failures of a service and at its clock, with the places that its settings name
- * for alerts.
+ * Creates the monitor of the failures and of the clock of a service, with the alert channels of its
+ * settings.
  */
 export function createAlerting(
   store: Store,
@@ -43,11 +43,11 @@ export function createAlerting(
     clock,
     channels,
     settings: limits.alerts,
-    report: (alert, place, reason) => logAlert(log, alert, place, reason),
+    report: (alert, channel, reason) => logAlert(log, alert, channel, reason),
   });
   const monitor = createMonitor({
     store,
-    // One for all nodes: each goes by what the others noted, and by when failures were recorded.
+    // The time of the store: nodes compare what others saved, and when failures were recorded.
     clock: { ...clock, now: () => store.time.now() },
     dispatcher,
     system,
@@ -58,7 +58,7 @@ export function createAlerting(
       alone: config.store.engine === 'sqlite',
     },
     log,
-    report: (error) => log.error({ err: error }, 'a look at the failures was cut short'),
+    report: (error) => log.error({ err: error }, 'a check of the failures failed'),
   });
   const guarded = config.store.engine === 'sqlite';
   const node = guarded ? hostname() : nodeId;

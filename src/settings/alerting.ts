@@ -42,14 +42,14 @@ export const monitorLimits = {
 /** Sending alerts. */
 export const alertLimits = {
   /** Concurrent sends per channel. */
-  atOnce: 4,
+  concurrency: 4,
   timeoutMs: 10_000,
   /** Consecutive failures after which a channel is skipped until the next run. */
   failuresInARowMax: 16,
   /** Time budget for sending per run; unsent alerts wait for the next run. */
   runMs: 60_000,
   /** Interval at which sent alerts are recorded during a run. */
-  turnMs: 5_000,
+  saveEveryMs: 5_000,
   /** Grace period for sends in progress when the service stops. */
   closingMs: 3_000,
 } as const;

@@ -14,11 +14,11 @@ import { freePort, waitFor } from '../helpers/leat.ts';
 import { startMailServer } from '../helpers/smtp.ts';
 
 const settings = {
-  atOnce: 4,
+  concurrency: 4,
   timeoutMs: 10_000,
   failuresInARowMax: 16,
   runMs: 60_000,
-  turnMs: 5000,
+  saveEveryMs: 5000,
   closingMs: 3000,
 };
 const domain = 'leat.example.com';
@@ -78,7 +78,7 @@ describe('a tour', () => {
       createAlertMail({ smtpUrl, to: 'ops@example.com' }),
     ]);
     const outbox = { webhook: alertsOf(30), email: alertsOf(10) };
-    assert.deepEqual(await dispatcher.begin(never).deliver(outbox, domain, kept), {});
+    assert.deepEqual(await dispatcher.startRun(never).deliver(outbox, domain, kept), {});
     const posted = endpoint.arrivals.map(({ body }) => streamIn(body));
     assert.deepEqual(
       posted.toSorted(),
@@ -102,7 +102,9 @@ describe('a tour', () => {
     });
     t.after(() => endpoint.close());
     const { dispatcher } = dispatcherOf([webhookAt(endpoint.url)]);
-    const left = await dispatcher.begin(never).deliver({ webhook: alertsOf(2000) }, domain, kept);
+    const left = await dispatcher
+      .startRun(never)
+      .deliver({ webhook: alertsOf(2000) }, domain, kept);
     assert.deepEqual([left, endpoint.arrivals.length], [{}, 2000]);
     assert.ok(most <= 4, `${most} at once`);
   });
@@ -111,7 +113,7 @@ describe('a tour', () => {
     const endpoint = await receive(t, ['est_0', 'est_3']);
     const { dispatcher, reports } = dispatcherOf([webhookAt(endpoint.url)]);
     const { webhook } = await dispatcher
-      .begin(never)
+      .startRun(never)
       .deliver({ webhook: alertsOf(20) }, domain, kept);
     const left = webhook?.map(({ stream }) => stream?.id);
     assert.deepEqual(left?.toSorted(), ['est_0', 'est_3']);
@@ -126,7 +128,7 @@ describe('a tour', () => {
       webhookAt(`http://127.0.0.1:${await freePort()}/hook`),
       createAlertMail({ smtpUrl: `smtp://127.0.0.1:${mails.port}`, to: 'ops@example.com' }),
     ]);
-    const run = dispatcher.begin(never);
+    const run = dispatcher.startRun(never);
     const first = await run.deliver({ webhook: alertsOf(100) }, domain, kept);
     const tried = reports.length;
     assert.ok(tried >= 16 && tried < 24, `${tried} tried`);
@@ -134,7 +136,7 @@ describe('a tour', () => {
     const second = await run.deliver({ webhook: alertsOf(1), email: alertsOf(1) }, domain, kept);
     assert.deepEqual([second.webhook?.length, second.email], [1, undefined]);
     assert.deepEqual(reports.slice(tried), ['est_0 email: sent']);
-    const again = await dispatcher.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    const again = await dispatcher.startRun(never).deliver({ webhook: alertsOf(1) }, domain, kept);
     assert.equal(again.webhook?.length, 1);
     assert.equal(reports.length, tried + 2);
   });
@@ -144,13 +146,13 @@ describe('a tour', () => {
     t.after(() => silent.close());
     const clock = createManualClock();
     const { dispatcher, reports } = dispatcherOf([webhookAt(silent.url)], clock);
-    const run = dispatcher.begin(never);
+    const run = dispatcher.startRun(never);
     const delivered = run.deliver({ webhook: alertsOf(5) }, domain, kept);
     await silent.arrival(4);
     await clock.advance(9_999);
     assert.equal(reports.length, 0);
     await clock.advance(1);
-    assert.equal(reports[0], 'est_0 webhook: no answer within 10 s');
+    assert.equal(reports[0], 'est_0 webhook: no response within 10 s');
     await waitFor('the fifth', () => silent.arrivals.length >= 5);
     await clock.advance(10_000);
     assert.equal((await delivered).webhook?.length, 5);
@@ -173,7 +175,7 @@ describe('a tour', () => {
       send: () => new Promise((resolve) => clock.after(9000, resolve)),
     };
     const { dispatcher } = dispatcherOf([slow], clock);
-    const run = dispatcher.begin(never);
+    const run = dispatcher.startRun(never);
     const left: (number | undefined)[] = [];
     for (let tenant = 0; tenant < 3; tenant++) {
       const delivered = run.deliver({ webhook: alertsOf(16) }, domain, kept);
@@ -201,7 +203,7 @@ describe('a tour', () => {
       userAgent: 'Leat/1.2.3',
     });
     const { dispatcher, reports } = dispatcherOf([sender], clock);
-    const delivered = dispatcher.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    const delivered = dispatcher.startRun(never).deliver({ webhook: alertsOf(1) }, domain, kept);
     await headCame.promise;
     await clock.advance(10_000);
     assert.deepEqual(await delivered, {});
@@ -212,10 +214,10 @@ describe('a tour', () => {
     const clock = createManualClock();
     const stuck: AlertChannel = { name: 'webhook', send: () => new Promise(() => undefined) };
     const { dispatcher, reports } = dispatcherOf([stuck], clock);
-    const delivered = dispatcher.begin(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    const delivered = dispatcher.startRun(never).deliver({ webhook: alertsOf(1) }, domain, kept);
     await clock.advance(11_000);
     assert.equal((await delivered).webhook?.length, 1);
-    assert.deepEqual(reports, ['est_0 webhook: no answer within 10 s']);
+    assert.deepEqual(reports, ['est_0 webhook: no response within 10 s']);
     assert.equal(clock.pending, 0);
   });
 
@@ -227,10 +229,12 @@ describe('a tour', () => {
     const clock = createManualClock();
     const { dispatcher, reports } = dispatcherOf([webhookAt(slow.url)], clock);
     const heard: number[] = [];
-    const left = await dispatcher.begin(never).deliver({ webhook: alertsOf(100) }, domain, (so) => {
-      heard.push(so.webhook?.length ?? 0);
-      return Promise.resolve(heard.length < 3);
-    });
+    const left = await dispatcher
+      .startRun(never)
+      .deliver({ webhook: alertsOf(100) }, domain, (so) => {
+        heard.push(so.webhook?.length ?? 0);
+        return Promise.resolve(heard.length < 3);
+      });
     assert.equal(heard.length, 3);
     assert.deepEqual(
       heard,
@@ -245,7 +249,9 @@ describe('a tour', () => {
     const clock = createManualClock();
     const end = new AbortController();
     const { dispatcher, reports } = dispatcherOf([webhookAt(silent.url)], clock);
-    const delivered = dispatcher.begin(end.signal).deliver({ webhook: alertsOf(9) }, domain, kept);
+    const delivered = dispatcher
+      .startRun(end.signal)
+      .deliver({ webhook: alertsOf(9) }, domain, kept);
     await silent.arrival(4);
     end.abort();
     await clock.advance(3000);
@@ -262,7 +268,10 @@ test('an alert without a place is a log entry of level error, told in one senten
   const entries: [fields: object, message: string][] = [];
   const sender = createAlertLog({ error: (...entry) => entries.push(entry) }, systemClock);
   const { dispatcher } = dispatcherOf([sender]);
-  assert.deepEqual(await dispatcher.begin(never).deliver({ log: alertsOf(1) }, domain, kept), {});
+  assert.deepEqual(
+    await dispatcher.startRun(never).deliver({ log: alertsOf(1) }, domain, kept),
+    {},
+  );
   assert.deepEqual(entries, [
     [
       {

@@ -98,7 +98,7 @@ function dispatcherOf(clock: ManualClock, sender: AlertChannel) {
   return createAlertDispatcher({
     clock,
     channels: [sender],
-    settings: { ...patience, atOnce: 4, runMs: minute, turnMs: 5000 },
+    settings: { ...patience, concurrency: 4, runMs: minute, saveEveryMs: 5000 },
     report: () => undefined,
   });
 }
