@@ -1,6 +1,6 @@
 import type { Position } from '../core/offset.ts';
 import type { Reservation, Pulls } from '../pull/pulls.ts';
-import type { AskedStart } from '../pull/start-position.ts';
+import type { RequestedStart } from '../pull/start-position.ts';
 import { pullBody, pullHeaders, pullQuery } from '../schemas/pull.ts';
 import type { Static } from '../schemas/schema.ts';
 import { positionOf, timeOf } from './formats.ts';
@@ -36,7 +36,7 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
       },
       handle: async ({ tenant, caller, query, header, access }) => {
         const start = startOf(query, header('last-event-id'));
-        const reservation = pulls.take(tenant.id, caller.clientId);
+        const reservation = pulls.reserve(tenant.id, caller.clientId);
         if (reservation === undefined) throw tooManyConnections();
         const position = await startPosition(reservation, start);
         const pull = { position, types: query.event_type, access };
@@ -44,7 +44,7 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
           headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' },
           live: {
             begin: (response) => openSink(response, (sink) => reservation.begin(pull, sink)),
-            drop: reservation.leave,
+            drop: reservation.release,
           },
         };
       },
@@ -52,7 +52,7 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
   ];
 }
 
-function startOf(query: Static<typeof pullQuery>, lastEventId: string | undefined): AskedStart {
+function startOf(query: Static<typeof pullQuery>, lastEventId: string | undefined): RequestedStart {
   const { from, from_timestamp: fromTimestamp } = query;
   if (from !== undefined && fromTimestamp !== undefined) {
     throw badFrom('from does not go with from_timestamp, send one of them');
@@ -65,13 +65,13 @@ function startOf(query: Static<typeof pullQuery>, lastEventId: string | undefine
   return fromTimestamp === undefined ? 'now' : { since: timeOf(fromTimestamp, badTimestamp) };
 }
 
-async function startPosition(reservation: Reservation, start: AskedStart): Promise<Position> {
+async function startPosition(reservation: Reservation, start: RequestedStart): Promise<Position> {
   try {
     const found = await reservation.startOf(start);
     if ('refused' in found) throw cursorExpired();
     return found.position;
   } catch (error) {
-    reservation.leave();
+    reservation.release();
     throw error;
   }
 }

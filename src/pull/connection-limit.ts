@@ -1,14 +1,13 @@
-/** The places of the pulls of one tenant on this node (LEAT_SSE_MAX_CONNECTIONS). */
+/** Limits the pulls of one tenant on this node (LEAT_SSE_MAX_CONNECTIONS). */
 export interface ConnectionLimit {
-  /** Places taken. */
+  /** Connections that are taken. */
   readonly taken: number;
-  /** Whether the client gets a place now: not above all places, nor above its half, rounded up. */
+  /** Returns whether the client may open another one: one client has at most half of them, rounded up. */
   isFree(client: string): boolean;
-  /** Takes a place; the answer gives it back, once however often it is called. */
+  /** Takes a connection. Returns a function that releases it; later calls of it do nothing. */
   take(client: string): () => void;
 }
 
-/** Creates the places; all are free. */
 export function createConnectionLimit(max: number): ConnectionLimit {
   const byClient = new Map<string, number>();
   const perClient = Math.ceil(max / 2);

@@ -1,114 +1,110 @@
 import type { Clock } from '../core/clock.ts';
-import { StoreUnavailable } from '../core/errors.ts';
-import { checkOf, isSafe, type Position } from '../core/offset.ts';
+import { isSafe, type Position } from '../core/offset.ts';
 import { errorFrame, eventFrame, heartbeat, offsetFrame, type PullErrorCode } from '../core/sse.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
 import { Tail } from '../log/tail.ts';
 import type { ReadLimiter } from '../log/read-limiter.ts';
 import type { LogStore } from '../store/port/log.ts';
-import { FilterGroup, type Reader } from './reader.ts';
-import { pageOf, Pages } from './pages.ts';
+import { FilterGroups } from './filter-groups.ts';
+import type { FilterGroup, Reader } from './reader.ts';
+import { CheckedPositions } from './checked-positions.ts';
+import { pageOf } from './page.ts';
+import { Pages } from './pages.ts';
 import type { PullSettings } from './settings.ts';
-import type { Page } from './page-cache.ts';
-import { positionAt } from './start-position.ts';
+import { StoreCalls } from './store-calls.ts';
 
 export interface HubDeps {
   readonly tenant: number;
   readonly log: Pick<LogStore, 'head' | 'page' | 'firstSince'>;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly settings: PullSettings;
-  readonly turns: ReadLimiter;
-  /** A reader was closed because its client did not read. */
-  readonly slow: (reader: Reader, position: Offset) => void;
-  /** An error that is no outage of the store: a bug. */
-  readonly unexpected: (error: unknown) => void;
-  /** A reader has ended, by whatever. */
-  readonly ended: (reader: Reader) => void;
+  readonly reads: ReadLimiter;
+  /** Called when a reader was closed because its client did not read. */
+  readonly onSlow: (reader: Reader, position: Offset) => void;
+  /** Receives an error that is not a store outage: a bug. */
+  readonly onBug: (error: unknown) => void;
+  /** Called when a reader has ended, for any reason. */
+  readonly onEnd: (reader: Reader) => void;
 }
 
 /**
- * The end of one tenant's log on this node, and its readers. It exists as long as it has any. A
- * reader at the end of the log is handed what joins it, and costs nothing while nothing does. One
- * that is behind, or whose client takes no more, reads on by itself as fast as the client does.
+ * Serves the readers of one tenant's log on this node; it exists while there are any. A live reader
+ * is at the end of the log: it receives new events, and costs nothing while there are none. A reader
+ * that is behind, or whose client is slow, reads pages of the log as fast as its client does.
  */
 export class Hub {
   readonly readers = new Set<Reader>();
   readonly #deps: HubDeps;
-  readonly #groups = new Map<string, FilterGroup>();
+  readonly #groups = new FilterGroups();
   readonly #pages: Pages;
-  /** Absent until the store was asked where the log ends. */
+  readonly #positions: CheckedPositions;
+  readonly #calls: StoreCalls;
+  /** Absent until the head was read from the store. */
   #tail: Tail<FilterGroup> | undefined;
-  /** The position after an event that was at the end of the log. */
-  #last: Position | undefined;
-  /** The log is known to reach this offset. */
-  #reach: Offset = 0;
+  /** The highest offset that the log is known to have. */
+  #head: Offset = 0;
   #isPolling = false;
   #isReading = false;
   #isClosed = false;
-  /** Raised by each restart: what was asked before says nothing about the log as it is now. */
-  #term = 0;
-  /** Since when the store fails, in elapsed milliseconds. */
-  #failingSinceMs: number | undefined;
+  /** Raised by each restart: results of earlier calls are about another log. */
+  #restarts = 0;
 
   constructor(deps: HubDeps) {
     this.#deps = deps;
     this.#pages = new Pages(deps);
+    this.#positions = new CheckedPositions(deps);
+    this.#calls = new StoreCalls(deps.clock);
   }
 
-  /** The readers of these types; several hubs never share one. */
+  /** Returns the filter group of these types; a group belongs to one hub. */
   groupOf(types: readonly string[] | undefined): FilterGroup {
-    const wanted = types && [...new Set(types)].toSorted();
-    const key = wanted?.join(',') ?? '*';
-    const group = this.#groups.get(key) ?? new FilterGroup(wanted);
-    this.#groups.set(key, group);
-    return group;
+    return this.#groups.of(types);
   }
 
-  /** Begins to serve a reader. */
+  /** Starts to serve a reader. */
   add(reader: Reader): void {
     this.readers.add(reader);
     reader.group.readers.add(reader);
     if (this.#tail === undefined) return this.pollHead();
-    // The store may have told the reader of more than this node has heard of.
+    // The position of the reader may be above the head that this node knows.
     this.reached(reader.position);
     this.advance(reader);
   }
 
-  /** Events joined the log by this process. */
+  /** Handles events that this process appended. */
   appended(events: readonly LogEvent[]): void {
     const [first, last] = [events[0], events.at(-1)];
     if (first === undefined || last === undefined) return;
-    // Others have appended before these: all of it is read in order.
+    // Other nodes have appended before these: everything is read in order.
     if (this.#tail === undefined || first.offset > this.#tail.head + 1) this.reached(last.offset);
     else this.#push(this.#tail, events);
   }
 
-  /** The log reaches this offset. */
+  /** Handles a hint that the log has this offset. */
   reached(head: Offset): void {
-    this.#reach = Math.max(this.#reach, head);
+    this.#head = Math.max(this.#head, head);
     this.#catchUp();
   }
 
-  /** Asks the store how far the log reaches; hints of it may have been lost. */
+  /** Reads the head of the log from the store: a hint is best effort. */
   pollHead(): void {
     if (!this.#isPolling) void this.#readHead();
   }
 
-  /** Forgets events that were in memory already the last time, and pages that were read. */
+  /** Drops cached pages, and events that were in memory at the previous call. */
   age(): void {
     this.#tail?.age();
     this.#pages.clear();
   }
 
-  /** What time has brought: signs of life, ends, and another try where the store has failed. */
-  checkLog(): void {
+  /** Periodic tick: heartbeats, expiries, retries after a store outage. */
+  onTick(): void {
     const nowMs = this.#deps.clock.elapsedMs();
-    const { outageMs } = this.#deps.settings;
-    const isAway = nowMs - (this.#failingSinceMs ?? Infinity) >= outageMs;
+    const isOut = this.#calls.failingMs >= this.#deps.settings.outageMs;
     if (this.#tail === undefined && this.readers.size > 0) this.pollHead();
     this.#catchUp();
     for (const reader of this.readers) {
-      if (isAway) this.fail(reader, 'service_unavailable');
+      if (isOut) this.fail(reader, 'service_unavailable');
       else if (nowMs >= reader.endsAtMs) this.end(reader);
       else {
         if (nowMs >= reader.beatAtMs) this.#beat(reader, nowMs);
@@ -117,72 +113,70 @@ export class Hub {
     }
   }
 
-  /** Reads on for a reader that is behind, as far as its client takes it. */
+  /** Writes events to a reader that is behind, as long as its client reads them. */
   advance(reader: Reader): void {
-    const { settings, turns } = this.#deps;
+    const { settings, reads } = this.#deps;
     const tail = this.#tail;
     if (tail === undefined) return;
     while (reader.state === 'behind' && !reader.isReading) {
-      if (reader.sink.isBlocked) return this.#watch(reader);
-      // Ahead of what this node has read, it waits: what lies between is not for it.
+      if (reader.sink.isBlocked) return reader.startTimeout(settings.stalledMs);
+      // Above the head of this node: it skips the events in between.
       if (reader.position > tail.head) return;
       if (reader.position === tail.head) return this.#follow(tail, reader);
       if (!tail.covers(reader.position)) {
         reader.isReading = true;
-        turns.want(() => this.#readPage(reader));
+        reads.want(() => this.#readPage(reader));
         return;
       }
       const { types } = reader.group;
-      const read = tail.read(reader.position, undefined, types, settings.pageBytes);
-      give(reader, pageOf(read));
+      reader.write(pageOf(tail.read(reader.position, undefined, types, settings.pageBytes)));
     }
   }
 
-  /** The client takes more, after it had not for a while. */
+  /** Continues when the client reads again. */
   drained(reader: Reader): void {
     if (reader.state === 'ended') return;
-    reader.isWatched = false;
-    reader.sink.stallsAfter(undefined);
+    reader.stopTimeout();
     this.advance(reader);
   }
 
-  /** Nothing has moved for a while. */
+  /** Handles that nothing was sent for `stalledMs`. */
   stalled(reader: Reader): void {
-    reader.isWatched = false;
+    reader.isTimed = false;
     if (reader.state === 'ended') reader.sink.cut();
-    // All there is for it was written, and that is not too much, or nothing at all.
+    // A live reader has been written everything, within its limit.
     else if (reader.state === 'live') reader.sink.stallsAfter(undefined);
-    else this.#deps.turns.want(() => this.#checkSlow(reader));
+    else this.#deps.reads.want(() => this.#checkSlow(reader));
   }
 
-  /** Ends a pull as a matter of course: the client comes back and reads on. */
+  /** Ends a pull without an error: the client reconnects and resumes. */
   end(reader: Reader): void {
     if (this.#remove(reader)) this.#finish(reader);
   }
 
-  /** Ends a pull with the reason why it cannot go on. */
+  /** Ends a pull with an error. */
   fail(reader: Reader, code: PullErrorCode): void {
-    const place = this.#stateOf(reader) ?? reader.reportedPosition;
+    const position = this.#checkedPositionOf(reader) ?? reader.reportedPosition;
     if (!this.#remove(reader)) return;
-    reader.sink.write(errorFrame(code, isSafe(place) ? place : undefined));
+    reader.sink.write(errorFrame(code, isSafe(position) ? position : undefined));
     this.#finish(reader);
   }
 
-  /** The connection is gone. */
+  /** Handles that the connection is closed. */
   gone(reader: Reader): void {
     this.#remove(reader);
   }
 
   /**
-   * The store was replaced, and its log may be another one: ends every pull and forgets the log. The
-   * clients come back with their offsets, which are checked against the log as it is now.
+   * Ends every pull and forgets the log, after the store was replaced: its log may be another one.
+   * Clients reconnect with their offsets, which are checked against the new log.
    */
   restart(): void {
     for (const reader of this.readers) this.end(reader);
     this.#tail = undefined;
-    this.#last = undefined;
-    this.#reach = 0;
-    this.#term += 1;
+    this.#positions.clear();
+    this.#head = 0;
+    this.#restarts += 1;
     this.#pages.clear();
   }
 
@@ -191,7 +185,7 @@ export class Hub {
     this.#isClosed = true;
     for (const reader of this.readers) {
       this.#remove(reader);
-      // What a client does not take would hold up the end; it reads that again elsewhere.
+      // A client that does not read would delay shutdown; it resumes at another node.
       if (reader.sink.isBlocked) reader.sink.cut();
       else reader.sink.end();
     }
@@ -199,10 +193,10 @@ export class Hub {
 
   async #readHead(): Promise<void> {
     this.#isPolling = true;
-    const term = this.#term;
-    await this.#ask(async () => {
+    const restarts = this.#restarts;
+    await this.#call(async () => {
       const head = await this.#deps.log.head(this.#deps.tenant);
-      if (term !== this.#term) return;
+      if (restarts !== this.#restarts) return;
       if (this.#tail === undefined) {
         this.#tail = new Tail<FilterGroup>(this.#deps.settings, head);
         for (const reader of this.readers) this.advance(reader);
@@ -216,25 +210,16 @@ export class Hub {
     if (reader.state === 'ended') return false;
     this.#leave(reader);
     reader.state = 'ended';
-    const { group } = reader;
-    group.readers.delete(reader);
-    if (group.readers.size === 0) this.#groups.delete(group.types?.join(',') ?? '*');
+    this.#groups.remove(reader);
     this.readers.delete(reader);
-    this.#deps.ended(reader);
+    this.#deps.onEnd(reader);
     return true;
   }
 
-  /** A client that does not take the rest is not waited for. */
+  /** Ends the response; a client that does not read the rest is cut off. */
   #finish({ sink }: Reader): void {
     sink.stallsAfter(this.#deps.settings.stalledMs);
     sink.end();
-  }
-
-  /** Waits for a client that takes nothing; not anew when it is waited for already. */
-  #watch(reader: Reader): void {
-    if (reader.isWatched) return;
-    reader.isWatched = true;
-    reader.sink.stallsAfter(this.#deps.settings.stalledMs);
   }
 
   #positionOf(reader: Reader): Offset {
@@ -250,46 +235,39 @@ export class Hub {
 
   #leave(reader: Reader): void {
     const { group } = reader;
-    if (!group.live.delete(reader)) return;
-    if (group.live.size === 0) this.#tail?.leave(group);
+    if (group.live.delete(reader) && group.live.size === 0) this.#tail?.leave(group);
   }
 
   #beat(reader: Reader, nowMs: number): void {
     while (reader.beatAtMs <= nowMs) reader.beatAtMs += this.#deps.settings.heartbeatMs;
-    // It would lie behind what the client does not take, and nobody would see it.
+    // It would be queued after data that the client does not read.
     if (reader.sink.isBlocked) return;
-    const place = this.#stateOf(reader);
-    if (place !== undefined && place.offset > reader.reportedPosition.offset) {
-      reader.sink.write(heartbeat + offsetFrame(place));
-      reader.reportedPosition = place;
+    const position = this.#checkedPositionOf(reader);
+    if (position !== undefined && position.offset > reader.reportedPosition.offset) {
+      reader.sink.write(heartbeat + offsetFrame(position));
+      reader.reportedPosition = position;
       return;
     }
     reader.sink.write(heartbeat);
     const offset = this.#positionOf(reader);
-    if (place === undefined && offset > reader.reportedPosition.offset)
+    if (position === undefined && offset > reader.reportedPosition.offset)
       void this.#reportPosition(reader, offset);
   }
 
-  /** Where a reader stands, with the check of the event there; `undefined` where that is not known. */
-  #stateOf(reader: Reader): Position | undefined {
+  /** Returns the position of a reader with the check of its event, if that is in memory. */
+  #checkedPositionOf(reader: Reader): Position | undefined {
     const offset = this.#positionOf(reader);
-    if (offset === reader.reportedPosition.offset && isSafe(reader.reportedPosition))
-      return reader.reportedPosition;
-    const last = this.#last;
-    if (last?.offset === offset) return last;
-    const event = this.#tail?.next(offset - 1);
-    return event?.offset === offset ? { offset, check: checkOf(event.id) } : undefined;
+    return this.#positions.find(offset, reader.reportedPosition, this.#tail);
   }
 
-  /** Tells a reader where it stands once the store has said which event is there, if any is. */
+  /** Reads the event at a reader's offset, for its check, and writes the position. */
   async #reportPosition(reader: Reader, offset: Offset): Promise<void> {
-    await this.#ask(async () => {
-      const place = await positionAt(this.#deps.log, this.#deps.tenant, offset);
-      if (isSafe(place) && this.#tail?.head === offset) this.#last = place;
+    await this.#call(async () => {
+      const position = await this.#positions.read(offset, () => this.#tail?.head === offset);
       const hasMoved = reader.state === 'ended' || this.#positionOf(reader) !== offset;
       if (hasMoved || reader.sink.isBlocked || reader.reportedPosition.offset >= offset) return;
-      reader.reportedPosition = place;
-      if (isSafe(place)) reader.sink.write(offsetFrame(place));
+      reader.reportedPosition = position;
+      if (isSafe(position)) reader.sink.write(offsetFrame(position));
     }, reader);
   }
 
@@ -300,14 +278,14 @@ export class Hub {
       gathered.clear();
     };
     const newest = events.at(-1);
-    if (newest !== undefined) this.#last = { offset: newest.offset, check: checkOf(newest.id) };
+    if (newest !== undefined) this.#positions.appended(newest);
     for (const event of events) {
       if (event.offset <= tail.head) continue;
       if (event.offset > tail.head + 1) {
         sendAll();
         this.#skip(tail, event.offset - 1);
       }
-      // A copy: an audience that is sent to may leave and join again meanwhile.
+      // A copy: a group that is sent to may leave and join again meanwhile.
       const woken = [...tail.push(event)];
       let frame: string | undefined;
       for (const group of woken) {
@@ -319,51 +297,47 @@ export class Hub {
     sendAll();
   }
 
-  /** Writes what was gathered to all that have room for it; the others go on by themselves. */
+  /** Writes the gathered events to the live readers; those without room for them fall behind. */
   #send(group: FilterGroup): void {
     const chunk = group.takeChunk();
     if (chunk === undefined) return;
     const { waitingBytesMax } = this.#deps.settings;
-    const left: Reader[] = [];
+    const slow: Reader[] = [];
     for (const reader of group.live) {
       if (reader.sink.waiting + chunk.bytes.length > waitingBytesMax) {
         this.#leave(reader);
-        reader.state = 'behind';
-        reader.position = chunk.after;
-        left.push(reader);
+        reader.fallBehind(chunk.after);
+        slow.push(reader);
       } else {
         reader.sink.write(chunk.bytes);
         reader.reportedPosition = chunk.last;
       }
     }
-    // Not before all have had the piece: one that catches up at once is live again.
-    for (const reader of left) this.advance(reader);
+    // Only after all were written to: a reader that catches up at once is live again.
+    for (const reader of slow) this.advance(reader);
   }
 
-  /** Goes on after `head`: readers that were live read for themselves from where they stood. */
+  /** Moves the tail to `head`; live readers fall behind and read the log from their positions. */
   #skip(tail: Tail<FilterGroup>, head: Offset): void {
-    const stoodAt = tail.head;
+    const before = tail.head;
     for (const group of tail.skipTo(head)) {
-      for (const reader of group.live) {
-        reader.state = 'behind';
-        reader.position = stoodAt;
-      }
+      for (const reader of group.live) reader.fallBehind(before);
       group.live.clear();
     }
     for (const reader of this.readers) this.advance(reader);
   }
 
-  /** Reads what other processes appended, once for all live readers. */
+  /** Reads events that other processes appended, once for all live readers. */
   #catchUp(): void {
     const tail = this.#tail;
-    if (this.#isReading || tail === undefined || tail.head >= this.#reach) return;
-    if (!tail.hasFollowers) return this.#skip(tail, this.#reach);
+    if (this.#isReading || tail === undefined || tail.head >= this.#head) return;
+    if (!tail.hasFollowers) return this.#skip(tail, this.#head);
     void this.#readForAll(tail);
   }
 
   async #readForAll(tail: Tail<FilterGroup>): Promise<void> {
     this.#isReading = true;
-    await this.#ask(() => this.#readPages(tail));
+    await this.#call(() => this.#readPages(tail));
     this.#isReading = false;
     for (const reader of this.readers) this.advance(reader);
   }
@@ -371,71 +345,55 @@ export class Hub {
   async #readPages(tail: Tail<FilterGroup>): Promise<void> {
     const { tenant, log, settings } = this.#deps;
     const { pageEvents: take, pageBytes: bytesMax } = settings;
-    while (tail.head < this.#reach && tail.hasFollowers) {
+    while (tail.head < this.#head && tail.hasFollowers) {
       const { head } = tail;
-      const page = await log.page(tenant, { after: head, upTo: this.#reach, take, bytesMax });
+      const page = await log.page(tenant, { after: head, upTo: this.#head, take, bytesMax });
       if (this.#isClosed || tail !== this.#tail) return;
       this.#push(tail, page.events);
       // The oldest may have been pruned.
       if (page.scannedTo > tail.head) this.#skip(tail, page.scannedTo);
-      // A log that ends before the head it told of is asked again at the next look, not at once.
+      // A log that ends before its head is read again at the next tick, not at once.
       if (tail.head === head) return;
     }
-    if (tail.head < this.#reach) this.#skip(tail, this.#reach);
+    if (tail.head < this.#head) this.#skip(tail, this.#head);
   }
 
-  /** Closes a reader whose client has taken nothing when too much waits for it, here or in the log. */
+  /** Closes a stalled reader when too much waits for it, in its sink and in the log. */
   async #checkSlow(reader: Reader): Promise<void> {
-    const { waitingBytesMax } = this.#deps.settings;
+    const { waitingBytesMax, stalledMs } = this.#deps.settings;
     const { position, group } = reader;
-    await this.#ask(async () => {
+    await this.#call(async () => {
       const waits = await this.#pages.waiting(group, position, this.#tail?.head ?? 0);
-      // It has read meanwhile, or is gone.
+      // It has read meanwhile, or has ended.
       if (reader.state !== 'behind' || reader.position !== position) return;
       if (!reader.sink.isBlocked) return;
-      if (reader.sink.waiting + waits < waitingBytesMax) return this.#watch(reader);
+      if (reader.sink.waiting + waits < waitingBytesMax) return reader.startTimeout(stalledMs);
       this.#remove(reader);
       reader.sink.cut();
-      this.#deps.slow(reader, position);
+      this.#deps.onSlow(reader, position);
     }, reader);
   }
 
   async #readPage(reader: Reader): Promise<void> {
     const { position: after, group } = reader;
     if (reader.state !== 'ended') {
-      await this.#ask(async () => {
+      await this.#call(async () => {
         const page = await this.#pages.page(group, after);
         if (page.isOvertaken) this.fail(reader, 'cursor_expired');
-        else if (reader.state === 'behind') give(reader, page);
+        else if (reader.state === 'behind') reader.write(page);
       }, reader);
     }
     reader.isReading = false;
-    // What brought nothing is asked again at the next look, not at once.
+    // An empty page is read again at the next tick, not at once.
     if (reader.position > after) this.advance(reader);
   }
 
-  /** Asks the store; what fails for an outage is tried again by and by. */
-  async #ask(work: () => Promise<void>, reader?: Reader): Promise<void> {
-    try {
-      await work();
-      this.#failingSinceMs = undefined;
-    } catch (error) {
-      if (error instanceof StoreUnavailable) {
-        this.#failingSinceMs ??= this.#deps.clock.elapsedMs();
-        return;
-      }
-      this.#deps.unexpected(error);
+  /** Runs store calls for one reader, or for all; a bug ends their pulls. */
+  #call(calls: () => Promise<void>, reader?: Reader): Promise<void> {
+    return this.#calls.run(calls, (error) => {
+      this.#deps.onBug(error);
       const failed = reader === undefined ? this.readers : [reader];
       for (const each of failed) this.fail(each, 'processing_error');
-    }
+    });
   }
-}
-
-/** Writes a page and moves the reader on. */
-function give(reader: Reader, { bytes, last, scannedTo }: Page): void {
-  if (last !== undefined) {
-    reader.sink.write(bytes);
-    reader.reportedPosition = last;
-  }
-  reader.position = Math.max(reader.position, scannedTo);
 }

@@ -1,12 +1,12 @@
-import { checkOf } from '../core/offset.ts';
 import { eventFrame } from '../core/sse.ts';
 import type { Offset } from '../core/types.ts';
 import type { LogPage, LogStore } from '../store/port/log.ts';
 import type { FilterGroup } from './reader.ts';
 import type { PullSettings } from './settings.ts';
-import { type Page, PageCache } from './page-cache.ts';
+import { type Page, pageOf } from './page.ts';
+import { PageCache } from './page-cache.ts';
 
-/** No event is shorter as it is written: its envelope alone has more (core/envelope.ts). */
+/** No frame is shorter: the envelope alone has more bytes (core/envelope.ts). */
 const frameBytesMin = 200;
 
 export interface PagesDeps {
@@ -15,7 +15,7 @@ export interface PagesDeps {
   readonly settings: Pick<PullSettings, 'pageEvents' | 'pageBytes' | 'waitingBytesMax'>;
 }
 
-/** The log of one tenant as it is read for readers that are behind. */
+/** Reads pages of one tenant's log for readers that are behind. */
 export class Pages {
   readonly #deps: PagesDeps;
   readonly #cache = new PageCache();
@@ -24,14 +24,14 @@ export class Pages {
     this.#deps = deps;
   }
 
-  /** The page after an offset; readers at one place share it. Throws `StoreUnavailable`. */
+  /** Returns the page after an offset; readers at the same offset share it. Throws `StoreUnavailable`. */
   page(group: FilterGroup, after: Offset): Promise<Page> {
     return this.#cache.page(group, after, () => this.#read(group, after));
   }
 
   /**
-   * Bytes for an audience after an offset: at least so many, counted as far as it matters. The log
-   * is known to reach `head`. Throws `StoreUnavailable`.
+   * Returns how many bytes wait for a filter group after an offset, or a lower bound of at least
+   * `waitingBytesMax`. The log has `head`. Throws `StoreUnavailable`.
    */
   async waiting({ types }: FilterGroup, after: Offset, head: Offset): Promise<number> {
     const { tenant, log, settings } = this.#deps;
@@ -42,7 +42,7 @@ export class Pages {
     return events.reduce((sum, event) => sum + eventFrame(event).length, 0);
   }
 
-  /** Forgets pages that were read. */
+  /** Clears the cache. */
   clear(): void {
     this.#cache.clear();
   }
@@ -54,17 +54,9 @@ export class Pages {
     return pageOf(read, await this.#isOvertaken(after, read));
   }
 
-  /** Whether an event after `after` may have been pruned before the page was read. */
+  /** Returns whether an event after `after` may have been pruned before the page was read. */
   async #isOvertaken(after: Offset, { events }: LogPage): Promise<boolean> {
     if (events[0]?.offset === after + 1) return false;
     return (await this.#deps.log.firstSince(this.#deps.tenant, 0)) > after + 1;
   }
-}
-
-/** What was read, as it is written. */
-export function pageOf({ events, scannedTo }: LogPage, isOvertaken = false): Page {
-  const bytes = Buffer.from(events.map(eventFrame).join(''));
-  const last = events.at(-1);
-  const position = last && { offset: last.offset, check: checkOf(last.id) };
-  return { bytes, last: position, scannedTo, isOvertaken };
 }

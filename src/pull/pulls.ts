@@ -10,35 +10,34 @@ import { Reader, type ReaderFacts, type ReaderTimes } from './reader.ts';
 import { createConnectionLimit, type ConnectionLimit } from './connection-limit.ts';
 import type { PullSettings } from './settings.ts';
 import type { Sink, SinkEvents } from './sink.ts';
-import { type AskedStart, type Start, startOf } from './start-position.ts';
+import { type RequestedStart, type Start, startOf } from './start-position.ts';
 
 /**
  * The open pulls of this node: clients that read the logs of their tenants as server-sent events
- * (docs/http-api.md#pull). The room borrows `delivery/tail.ts`, the end of a log in memory, and
- * `log/read-limiter.ts`, taking turns in reading it, and nothing else of that room.
+ * (docs/http-api.md#pull).
  */
 export interface Pulls {
-  /** Whether a further pull of the client would be admitted now. */
+  /** Returns whether the client may open another pull now. */
   isFree(tenant: number, client: string): boolean;
-  /** Takes a place for a pull; `undefined` when there is none. */
-  take(tenant: number, client: string): Reservation | undefined;
+  /** Reserves a connection for a pull; `undefined` when the limit is reached. */
+  reserve(tenant: number, client: string): Reservation | undefined;
   /** Open pulls. */
   readonly open: number;
-  /** Ends every pull, as a matter of course: their clients go on elsewhere. */
+  /** Ends every pull without an error: the clients resume at another node. */
   close(): void;
 }
 
-/** The place of a pull that is about to begin. */
+/** A reserved connection of a pull. */
 export interface Reservation {
-  /** Where it begins. Throws `StoreUnavailable`. */
-  startOf(asked: AskedStart): Promise<Start>;
-  /** Begins to write; the place is given back when the connection ends. */
+  /** Finds where the pull starts. Throws `StoreUnavailable`. */
+  startOf(requested: RequestedStart): Promise<Start>;
+  /** Starts the pull; the reservation is released when the connection ends. */
   begin(pull: PullRequest, sink: Sink): SinkEvents;
-  /** Gives the place back: the pull does not begin. */
-  leave(): void;
+  /** Releases the reservation of a pull that does not start. */
+  release(): void;
 }
 
-/** What a pull is opened with. */
+/** Filter, start and access of a pull. */
 export interface PullRequest extends Omit<ReaderFacts, 'client'> {
   /** Absent for every type. */
   readonly types: readonly string[] | undefined;
@@ -55,33 +54,32 @@ export interface PullsDeps {
   };
 }
 
-/** See {@link Pulls}. */
 export function createPulls(deps: PullsDeps): Pulls {
   return new NodePulls(deps);
 }
 
-/** A tenant with readers, or with one that is about to begin. */
+/** A tenant with readers or reservations. */
 interface Entry {
   readonly hub: Hub;
   readonly limit: ConnectionLimit;
-  readonly leaves: Map<Reader, () => void>;
+  readonly releases: Map<Reader, () => void>;
 }
 
 class NodePulls implements Pulls {
   readonly #deps: PullsDeps;
   readonly #entries = new Map<number, Entry>();
-  readonly #turns: ReadLimiter;
+  readonly #reads: ReadLimiter;
   readonly #unwatch: () => void;
-  /** One for all readers, as long as there are any. */
+  /** One for all readers; absent without readers. */
   #timer: Timer | undefined;
   #polledMs = 0;
-  /** Raised when the store was replaced: a position found before is one of another log. */
-  #term = 0;
+  /** Raised when the store was replaced: a position found before belongs to another log. */
+  #replacements = 0;
   #isClosed = false;
 
   constructor(deps: PullsDeps) {
     this.#deps = deps;
-    this.#turns = new ReadLimiter(deps.clock);
+    this.#reads = new ReadLimiter(deps.clock);
     this.#unwatch = deps.store.watch((hint) => this.#onHint(hint));
   }
 
@@ -95,27 +93,27 @@ class NodePulls implements Pulls {
     return this.#entries.get(tenant)?.limit.isFree(client) ?? true;
   }
 
-  take(tenant: number, client: string): Reservation | undefined {
+  reserve(tenant: number, client: string): Reservation | undefined {
     const { store, settings } = this.#deps;
     if (!this.isFree(tenant, client)) return undefined;
     const entry = this.#entries.get(tenant) ?? this.#open(tenant);
     const free = entry.limit.take(client);
-    const term = this.#term;
-    const leave = (): void => {
+    const replacements = this.#replacements;
+    const release = (): void => {
       free();
       this.#forgetEmpty(tenant, entry);
     };
     return {
-      startOf: (asked) =>
-        startOf(store.log, tenant, asked, {
+      startOf: (requested) =>
+        startOf(store.log, tenant, requested, {
           now: store.time.now(),
           retentionMs: settings.eventRetentionMs,
         }),
       begin: (pull, sink) =>
-        term === this.#term
-          ? this.#begin(entry, { ...pull, client }, sink, leave)
-          : endAtOnce(sink, leave),
-      leave,
+        replacements === this.#replacements
+          ? this.#begin(entry, { ...pull, client }, sink, release)
+          : endAtOnce(sink, release),
+      release,
     };
   }
 
@@ -124,17 +122,22 @@ class NodePulls implements Pulls {
     this.#unwatch();
     this.#timer?.cancel();
     for (const { hub } of this.#entries.values()) hub.close();
-    this.#turns.close();
+    this.#reads.close();
   }
 
-  #begin(entry: Entry, pull: PullRequest & ReaderFacts, sink: Sink, leave: () => void): SinkEvents {
-    const { hub, leaves } = entry;
+  #begin(
+    entry: Entry,
+    pull: PullRequest & ReaderFacts,
+    sink: Sink,
+    release: () => void,
+  ): SinkEvents {
+    const { hub, releases } = entry;
     const reader = new Reader(pull, this.#times(), hub.groupOf(pull.types), sink);
-    leaves.set(reader, leave);
+    releases.set(reader, release);
     sink.write(greeting);
     hub.add(reader);
     if (this.#isClosed) hub.end(reader);
-    else this.#timer ??= this.#plan();
+    else this.#timer ??= this.#schedule();
     return {
       drained: () => hub.drained(reader),
       stalled: () => hub.stalled(reader),
@@ -144,21 +147,21 @@ class NodePulls implements Pulls {
 
   #open(tenant: number): Entry {
     const { store, clock, settings, log } = this.#deps;
-    const leaves = new Map<Reader, () => void>();
+    const releases = new Map<Reader, () => void>();
     const hub = new Hub({
       tenant,
       log: store.log,
       clock,
       settings,
-      turns: this.#turns,
-      slow: ({ client }, position) => this.#reportSlow(tenant, client, position),
-      unexpected: (error) => log.error({ err: error, tenant }, 'a pull failed'),
-      ended: (reader) => {
-        leaves.get(reader)?.();
-        leaves.delete(reader);
+      reads: this.#reads,
+      onSlow: ({ client }, position) => this.#reportSlow(tenant, client, position),
+      onBug: (error) => log.error({ err: error, tenant }, 'a pull failed'),
+      onEnd: (reader) => {
+        releases.get(reader)?.();
+        releases.delete(reader);
       },
     });
-    const entry = { hub, limit: createConnectionLimit(settings.connectionsMax), leaves };
+    const entry = { hub, limit: createConnectionLimit(settings.connectionsMax), releases };
     this.#entries.set(tenant, entry);
     return entry;
   }
@@ -177,7 +180,7 @@ class NodePulls implements Pulls {
     this.#deps.log.warn(facts, 'a pull was closed because its client did not read');
   }
 
-  /** Readers that came together do not all come back together. */
+  /** Spreads lifetimes: readers that connected together do not all reconnect together. */
   #times(): ReaderTimes {
     const { clock, random, settings } = this.#deps;
     const { heartbeatMs, lifetimeMs, spreadMs } = settings;
@@ -196,7 +199,7 @@ class NodePulls implements Pulls {
       return this.#checkAccess();
     }
     if (hint.kind === 'replaced') {
-      this.#term += 1;
+      this.#replacements += 1;
       for (const { hub } of this.#entries.values()) hub.restart();
       return;
     }
@@ -205,15 +208,15 @@ class NodePulls implements Pulls {
     if (hub === undefined) return;
     if (hint.kind === 'appended') hub.appended(hint.events);
     else if (hint.kind === 'head') hub.reached(hint.head);
-    // Whoever judges the token hears of the same change, perhaps after this room.
+    // Later: the token check may receive the same hint after this.
     else this.#deps.clock.after(0, () => this.#checkReaders(hub));
   }
 
-  #plan(): Timer {
+  #schedule(): Timer {
     return this.#deps.clock.after(this.#deps.settings.tickMs, () => {
       this.#timer = undefined;
       this.#onTick();
-      if (this.#entries.size > 0 && !this.#isClosed) this.#timer ??= this.#plan();
+      if (this.#entries.size > 0 && !this.#isClosed) this.#timer ??= this.#schedule();
     });
   }
 
@@ -226,7 +229,7 @@ class NodePulls implements Pulls {
         hub.age();
         hub.pollHead();
       }
-      hub.checkLog();
+      hub.onTick();
     }
     this.#checkAccess();
   }
@@ -235,38 +238,38 @@ class NodePulls implements Pulls {
     for (const { hub } of this.#entries.values()) this.#checkReaders(hub);
   }
 
-  /** Ends the pulls whose tokens do not hold any more; each token is judged once. */
+  /** Ends the pulls whose tokens are no longer valid; each token is checked once. */
   #checkReaders(hub: Hub): void {
-    const judged = new Map<string, boolean | Promise<boolean>>();
+    const checked = new Map<string, boolean | Promise<boolean>>();
     for (const reader of hub.readers) {
       const { token } = reader.access;
-      const verdict = judged.get(token) ?? this.#verdictOf(reader);
-      judged.set(token, verdict);
-      if (verdict === false) hub.end(reader);
-      else if (verdict !== true) void this.#endUnless(verdict, hub, reader);
+      const isValid = checked.get(token) ?? this.#isValid(reader);
+      checked.set(token, isValid);
+      if (isValid === false) hub.end(reader);
+      else if (isValid !== true) void this.#endUnless(isValid, hub, reader);
     }
   }
 
-  #verdictOf({ access }: Reader): boolean | Promise<boolean> {
-    const verdict = access.stillValid();
-    if (typeof verdict === 'boolean') return verdict;
-    return verdict.catch((error: unknown) => {
-      // What cannot be found out now is asked again at the next look.
+  #isValid({ access }: Reader): boolean | Promise<boolean> {
+    const isValid = access.stillValid();
+    if (typeof isValid === 'boolean') return isValid;
+    return isValid.catch((error: unknown) => {
+      // During an outage the token is checked again at the next tick.
       if (error instanceof StoreUnavailable) return true;
-      this.#deps.log.error({ err: error }, 'the token of a pull could not be judged');
+      this.#deps.log.error({ err: error }, 'the token of a pull could not be checked');
       return false;
     });
   }
 
-  async #endUnless(verdict: Promise<boolean>, hub: Hub, reader: Reader): Promise<void> {
-    if (!(await verdict)) hub.end(reader);
+  async #endUnless(isValid: Promise<boolean>, hub: Hub, reader: Reader): Promise<void> {
+    if (!(await isValid)) hub.end(reader);
   }
 }
 
-/** A pull whose place was found in another log: its client comes back. */
-function endAtOnce(sink: Sink, leave: () => void): SinkEvents {
+/** Ends a pull whose start was found in a former log: its client reconnects. */
+function endAtOnce(sink: Sink, release: () => void): SinkEvents {
   sink.write(greeting);
   sink.end();
-  leave();
+  release();
   return { drained: () => undefined, stalled: () => sink.cut(), gone: () => undefined };
 }

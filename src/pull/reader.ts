@@ -1,19 +1,20 @@
 import { checkOf, type Position } from '../core/offset.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
+import type { Page } from './page.ts';
 import type { Sink } from './sink.ts';
 
-/** Whether the token that a request came with still permits what it does. */
+/** The access that the token of a request grants. */
 export interface AccessCheck {
   /** The header that carries it; equal for equal tokens, which are checked together. */
   readonly token: string;
-  /** Checks it as of now. Rejects with `StoreUnavailable` when that cannot be found out. */
+  /** Checks the token now. Rejects with `StoreUnavailable` during an outage. */
   stillValid(): boolean | Promise<boolean>;
 }
 
-/** What a pull was opened with. */
+/** Client and start of a pull. */
 export interface ReaderFacts {
   readonly client: string;
-  /** Before the first event that it gets. */
+  /** The position before the first event that it receives. */
   readonly position: Position;
   readonly access: AccessCheck;
 }
@@ -24,7 +25,7 @@ export interface ReaderTimes {
   readonly endsAtMs: number;
 }
 
-/** One open pull. A class, as there may be thousands; the hub moves it. */
+/** One open pull; its hub changes the state. A class, as there may be thousands. */
 export class Reader {
   readonly client: string;
   readonly access: AccessCheck;
@@ -34,18 +35,18 @@ export class Reader {
   /** When the next heartbeat is due. */
   beatAtMs: number;
   /**
-   * `behind`: it reads by itself, from `position` on. `live`: it stands at the end of the log and is
-   * handed what joins it; its position is that of the log.
+   * `behind`: pages are read for it, from `position` on. `live`: it is at the end of the log and
+   * receives new events; its position is the head of the log.
    */
   state: 'behind' | 'live' | 'ended' = 'behind';
-  /** Every event it wants up to here was written. */
+  /** Every matching event up to this offset was written. */
   position: Offset;
-  /** The last position that the client was told, or began with. */
+  /** The last position that was sent to the client, or its start. */
   reportedPosition: Position;
   /** Whether a page is being read for it, or will be. */
   isReading = false;
-  /** Whether {@link Sink.stallsAfter} was set because the client takes nothing. */
-  isWatched = false;
+  /** Whether the timeout of a client that does not read is running. */
+  isTimed = false;
 
   constructor(facts: ReaderFacts, times: ReaderTimes, group: FilterGroup, sink: Sink) {
     this.client = facts.client;
@@ -57,28 +58,56 @@ export class Reader {
     this.group = group;
     this.sink = sink;
   }
+
+  /** Writes a page and moves the position after it. */
+  write({ bytes, last, scannedTo }: Page): void {
+    if (last !== undefined) {
+      this.sink.write(bytes);
+      this.reportedPosition = last;
+    }
+    this.position = Math.max(this.position, scannedTo);
+  }
+
+  /** Leaves the end of the log: pages are read for it from this offset on. */
+  fallBehind(position: Offset): void {
+    this.state = 'behind';
+    this.position = position;
+  }
+
+  /** Starts the timeout of a client that does not read, unless it is running. */
+  startTimeout(stalledMs: number): void {
+    if (this.isTimed) return;
+    this.isTimed = true;
+    this.sink.stallsAfter(stalledMs);
+  }
+
+  /** Stops that timeout. */
+  stopTimeout(): void {
+    this.isTimed = false;
+    this.sink.stallsAfter(undefined);
+  }
 }
 
-/** A text for all live readers of an audience, and where it stands in the log. */
+/** Gathered events as bytes for all live readers of a filter group. */
 export interface Chunk {
   readonly bytes: Uint8Array;
-  /** Every event the audience wants up to here was in a piece before. */
+  /** Every matching event up to this offset was in an earlier chunk. */
   readonly after: Offset;
-  /** The last event of the piece. */
+  /** The last event of the chunk. */
   readonly last: Position;
 }
 
-/** Characters of frames that make a piece: a reader that is full leaves the rest in the log. */
+/** Characters of frames that complete a chunk: a reader without room reads the rest from the log. */
 const chunkCharactersMax = 65_536;
 
 /**
- * The readers of a tenant that want the same types. What joins the log is made into bytes once for
- * all of them that are live, however many they are.
+ * The readers of a tenant with the same event types. New events are encoded once for all live readers
+ * of the group.
  */
 export class FilterGroup {
-  /** As the filter names them; absent for every type. */
+  /** Sorted; absent for every type. */
   readonly types: readonly string[] | undefined;
-  /** All of them, so that an audience without any can be forgotten. */
+  /** Live or not: a group without readers is removed. */
   readonly readers = new Set<Reader>();
   readonly live = new Set<Reader>();
   #frames: string[] = [];
@@ -90,7 +119,7 @@ export class FilterGroup {
     this.types = types;
   }
 
-  /** Adds an event to the next piece; answers whether that should go out before another is added. */
+  /** Adds an event to the next chunk. Returns whether the chunk is complete. */
   gather(event: Pick<LogEvent, 'offset' | 'id'>, frame: string): boolean {
     if (this.#frames.length === 0) this.#after = event.offset - 1;
     this.#frames.push(frame);
@@ -99,7 +128,7 @@ export class FilterGroup {
     return this.#characters >= chunkCharactersMax;
   }
 
-  /** The piece that was gathered; `undefined` when that is nothing. */
+  /** Returns the gathered chunk and starts the next one; `undefined` when it is empty. */
   takeChunk(): Chunk | undefined {
     if (this.#frames.length === 0) return undefined;
     const bytes = Buffer.from(this.#frames.join(''));

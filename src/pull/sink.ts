@@ -1,24 +1,24 @@
-/** The connection to one client, as the pull writes to it. */
+/** The connection to one client. */
 export interface Sink {
-  /** Bytes that were written and have not left yet. */
+  /** Bytes that were written and are not sent yet. */
   readonly waiting: number;
-  /** Whether so much waits that nothing should be added before {@link SinkEvents.drained}. */
+  /** Whether nothing should be written before {@link SinkEvents.drained}. */
   readonly isBlocked: boolean;
   write(chunk: string | Uint8Array): void;
-  /** {@link SinkEvents.stalled} is called when nothing moves for so long; absent: for the usual. */
+  /** Sets the timeout of {@link SinkEvents.stalled}; `undefined` restores the default. */
   stallsAfter(ms: number | undefined): void;
-  /** Ends the answer after what waits. */
+  /** Ends the response after what was written. */
   end(): void;
-  /** Ends the connection at once. */
+  /** Closes the connection at once. */
   cut(): void;
 }
 
-/** What a connection tells; nothing follows `gone`. */
+/** Events of a connection; none follows `gone`. */
 export interface SinkEvents {
-  /** It takes more. */
+  /** It accepts more. */
   drained(): void;
-  /** Something waits, and nothing of it has moved for a long time. */
+  /** Something is waiting, and nothing was sent until the timeout. */
   stalled(): void;
-  /** It has ended, whoever ended it. */
+  /** It is closed, by either side. */
   gone(): void;
 }

@@ -4,7 +4,7 @@ import type { NewEvent, Offset } from '../../src/core/types.ts';
 import { limits } from '../../src/config.ts';
 import { createPulls, type PullRequest, type Pulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
-import type { AskedStart } from '../../src/pull/start-position.ts';
+import type { RequestedStart } from '../../src/pull/start-position.ts';
 import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
@@ -31,7 +31,7 @@ export interface PullScene {
 export interface Wish {
   readonly after?: Offset;
   /** Instead of `after`. */
-  readonly asked?: AskedStart;
+  readonly asked?: RequestedStart;
   readonly types?: readonly string[];
   readonly client?: string;
   readonly tenant?: number;
@@ -80,7 +80,7 @@ export async function openScene(
     },
     open: async (wish = {}) => {
       const { client = 'client', types, stillValid = () => true, wire = new Wire() } = wish;
-      const place = pulls.take(wish.tenant ?? tenant, client);
+      const place = pulls.reserve(wish.tenant ?? tenant, client);
       if (place === undefined) throw new Error('no place');
       const asked = wish.after === undefined ? 'now' : ({ after: { offset: wish.after } } as const);
       const start = await place.startOf(wish.asked ?? asked);

@@ -585,7 +585,7 @@ describe('the replacement of the store', () => {
     await scene.append(...many(3));
     head = 20;
     const wires = await Promise.all([scene.open(), scene.open({ after: 20 })]);
-    const place = scene.pulls.take(scene.tenant, 'late');
+    const place = scene.pulls.reserve(scene.tenant, 'late');
     for (const listener of listeners) listener({ kind: 'replaced' });
     assert.deepEqual(
       wires.map(({ outcome, text }) => [outcome, text]),
@@ -610,9 +610,9 @@ describe('the places of a tenant', () => {
     const wires = [];
     for (const client of ['one', 'one', 'one']) wires.push(await scene.open({ client }));
     assert.equal(scene.pulls.isFree(scene.tenant, 'one'), false);
-    assert.equal(scene.pulls.take(scene.tenant, 'one'), undefined);
+    assert.equal(scene.pulls.reserve(scene.tenant, 'one'), undefined);
     for (const client of ['two', 'two']) wires.push(await scene.open({ client }));
-    assert.equal(scene.pulls.take(scene.tenant, 'three'), undefined);
+    assert.equal(scene.pulls.reserve(scene.tenant, 'three'), undefined);
     assert.equal(scene.pulls.isFree(2, 'one'), true, 'of another tenant');
     wires[0]?.events?.gone();
     wires[0]?.events?.gone();
@@ -624,9 +624,9 @@ describe('the places of a tenant', () => {
   test('are given back by a pull that does not begin', async (t) => {
     const scene = await sceneOf(t, { settings: { connectionsMax: 1 } });
     for (let round = 0; round < 3; round += 1) {
-      const place = scene.pulls.take(scene.tenant, 'one');
+      const place = scene.pulls.reserve(scene.tenant, 'one');
       assert.ok(place !== undefined);
-      place.leave();
+      place.release();
     }
     assert.equal(scene.clock.pending, 0);
   });
@@ -638,7 +638,7 @@ describe('the end of the node', () => {
     const reading = await scene.open();
     const stuck = await scene.open({ wire: new Wire(false) });
     await scene.append(...many(1000));
-    const place = scene.pulls.take(scene.tenant, 'late');
+    const place = scene.pulls.reserve(scene.tenant, 'late');
     scene.pulls.close();
     assert.equal(reading.outcome, 'ended');
     assert.equal(stuck.outcome, 'cut');
