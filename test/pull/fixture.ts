@@ -12,26 +12,26 @@ import { openMemory, random } from '../auth/fixture.ts';
 import { placeOf } from '../helpers/pull.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 
-/** The pull of one node over a real store, with a clock and connections moved by hand. */
-export interface PullScene {
+/** The pulls of one node over a real store, with a manual clock and manual connections. */
+export interface PullFixture {
   readonly store: Store;
   readonly tenant: number;
   readonly clock: ManualClock;
   readonly pulls: Pulls;
   readonly logged: { readonly facts: object; readonly message: string }[];
-  /** Appends one event for each type; answers the head. */
+  /** Appends one event for each type; returns the head. */
   append(...types: readonly string[]): Promise<Offset>;
-  /** Appends so many events of 1,000 characters. */
+  /** Appends `count` events of 1,000 characters. */
   appendLong(count: number): Promise<Offset>;
-  /** Opens a pull after an offset, at the end of the log unless said. */
-  open(wish?: Wish): Promise<Wire>;
+  /** Opens a pull, by default at the end of the log. */
+  open(options?: OpenOptions): Promise<Wire>;
   close(): Promise<void>;
 }
 
-export interface Wish {
+export interface OpenOptions {
   readonly after?: Offset;
   /** Instead of `after`. */
-  readonly asked?: RequestedStart;
+  readonly start?: RequestedStart;
   readonly types?: readonly string[];
   readonly client?: string;
   readonly tenant?: number;
@@ -45,27 +45,27 @@ export const settings: PullSettings = {
   eventRetentionMs: 7 * 86_400_000,
 };
 
-export async function openScene(
+export async function createPullFixture(
   options: {
     settings?: Partial<PullSettings>;
     around?: (store: Store) => Store;
     store?: Store;
     clock?: ManualClock;
   } = {},
-): Promise<PullScene> {
+): Promise<PullFixture> {
   const { clock = createManualClock() } = options;
   const opened = options.store ?? (await openMemory(createGuardedTime(clock)));
   const store = options.around?.(opened) ?? opened;
   const made = await opened.tenants.create({ name: 'main', domain: 'localhost' }, clock.now());
   const tenant = 'created' in made ? made.created.id : 1;
-  const logged: PullScene['logged'][number][] = [];
-  const hear = (facts: object, message: string): void => void logged.push({ facts, message });
+  const logged: PullFixture['logged'][number][] = [];
+  const addEntry = (facts: object, message: string): void => void logged.push({ facts, message });
   const pulls = createPulls({
     store,
     clock,
     random,
     settings: { ...settings, ...options.settings },
-    log: { warn: hear, error: hear },
+    log: { warn: addEntry, error: addEntry },
   });
   return {
     store,
@@ -78,17 +78,23 @@ export async function openScene(
       const types = Array<string>(count).fill('a.made');
       return appendTo(opened, tenant, clock, types, 'x'.repeat(1000));
     },
-    open: async (wish = {}) => {
-      const { client = 'client', types, stillValid = () => true, wire = new Wire() } = wish;
-      const place = pulls.reserve(wish.tenant ?? tenant, client);
-      if (place === undefined) throw new Error('no place');
-      const asked = wish.after === undefined ? 'now' : ({ after: { offset: wish.after } } as const);
-      const start = await place.startOf(wish.asked ?? asked);
+    open: async (request = {}) => {
+      const {
+        after,
+        client = 'client',
+        types,
+        stillValid = () => true,
+        wire = new Wire(),
+      } = request;
+      const reservation = pulls.reserve(request.tenant ?? tenant, client);
+      if (reservation === undefined) throw new Error('connection limit reached');
+      const requested = after === undefined ? 'now' : ({ after: { offset: after } } as const);
+      const start = await reservation.startOf(request.start ?? requested);
       if ('refused' in start) throw new Error(start.refused);
       const access = { token: client, stillValid };
       wire.clock = clock;
-      const opening: PullRequest = { position: start.position, types, access };
-      wire.events = place.begin(opening, wire);
+      const pull: PullRequest = { position: start.position, types, access };
+      wire.events = reservation.begin(pull, wire);
       await clock.advance(0);
       return wire;
     },
@@ -117,15 +123,15 @@ export async function appendTo(
   return appended.at(-1)?.offset ?? 0;
 }
 
-/** A connection to a client that takes everything, or so many bytes until it is told to go on. */
+/** A connection to a client that reads everything, or nothing until {@link Wire.take}. */
 export class Wire implements Sink {
   events: SinkEvents | undefined;
   text = '';
-  /** Bytes of each thing written that have not left. */
+  /** Bytes that the client has not read. */
   #waiting = 0;
   #takes: boolean;
   stallsMs: number | undefined;
-  /** Of the scene; without one nothing stalls by itself. */
+  /** Of the fixture; without one no timeout runs. */
   clock: Clock | undefined;
   #stalling: Timer | undefined;
   outcome: 'open' | 'ended' | 'cut' = 'open';
@@ -167,19 +173,19 @@ export class Wire implements Sink {
     this.events?.gone();
   }
 
-  /** The client takes what waits, and from now on everything when it `takes`. */
+  /** The client reads everything that waits, and also what follows when it `takes`. */
   take(takes: boolean): void {
     this.#takes = takes;
     this.#waiting = 0;
     this.events?.drained();
   }
 
-  /** The text with offsets that have no check of their event. */
+  /** The text, with the checks removed from its offsets. */
   get plain(): string {
     return this.text.replaceAll(/\bMDAw[A-Za-z0-9]{24}\b/g, placeOf);
   }
 
-  /** Offsets of the events so far, those of progress aside. */
+  /** Offsets of the events so far, without `offset-only` frames. */
   get offsets(): string[] {
     return [...this.text.matchAll(/^event: [a-z_]+\..*\nid: (?<id>.*)$/gm)].map((match) =>
       placeOf(match.groups?.['id'] ?? ''),
@@ -187,12 +193,12 @@ export class Wire implements Sink {
   }
 }
 
-/** As `offsets` of a wire shows them. */
+/** Returns offsets as {@link Wire.offsets} shows them. */
 export function shown(...offsets: readonly Offset[]): string[] {
   return offsets.map((offset) => formatOffset(offset));
 }
 
-/** From one offset to another. */
+/** Returns all offsets from one to another. */
 export function range(from: Offset, to: Offset): Offset[] {
   return Array.from({ length: to - from + 1 }, (_, index) => from + index);
 }

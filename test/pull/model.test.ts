@@ -6,25 +6,25 @@ import type { Offset } from '../../src/core/types.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock } from '../helpers/clock.ts';
-import { openScene, type PullScene, range, shown, Wire } from './fixture.ts';
+import { createPullFixture, type PullFixture, range, shown, Wire } from './fixture.ts';
 
 const types = ['a.made', 'b.made', 'c.made'] as const;
 
-/** How this process hears of events: as their own, as another's, of hints that are late, or not. */
-type Heard = 'own' | 'head' | 'late' | 'late head' | 'no';
+/** Which hints this process receives of an append: the events, the head, either one late, or none. */
+type HintMode = 'own' | 'head' | 'late' | 'late head' | 'no';
 
-/** What may happen to a log and its readers, in any order. */
+/** One step, in any order. */
 type Step =
   | {
       readonly kind: 'append';
       readonly of: readonly number[];
-      readonly heard: Heard;
+      readonly hints: HintMode;
     }
-  /** Hints that were late come, the last one first, each twice. */
-  | { readonly kind: 'hear' }
-  /** What the store answers from now on comes late, and then all at once. */
+  /** Late hints arrive, the last one first, each twice. */
+  | { readonly kind: 'hints' }
+  /** Pages that are read from now on are held, until all are released at once. */
   | { readonly kind: 'hold' }
-  | { readonly kind: 'answer' }
+  | { readonly kind: 'release' }
   | { readonly kind: 'prune'; readonly take: number }
   | {
       readonly kind: 'open';
@@ -51,12 +51,12 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('append' as const),
       of: fc.array(fc.nat(2), { minLength: 1, maxLength: 12 }),
-      heard: fc.constantFrom<Heard>('own', 'own', 'own', 'head', 'late', 'late head', 'no'),
+      hints: fc.constantFrom<HintMode>('own', 'own', 'own', 'head', 'late', 'late head', 'no'),
     }),
   },
   {
     weight: 2,
-    arbitrary: fc.constantFrom<Step>({ kind: 'hear' }, { kind: 'hold' }, { kind: 'answer' }),
+    arbitrary: fc.constantFrom<Step>({ kind: 'hints' }, { kind: 'hold' }, { kind: 'release' }),
   },
   {
     weight: 1,
@@ -89,27 +89,27 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** A client that comes back with its last id, and what it has a right to see. */
+/** A client that reconnects with its last id, and what it has received. */
 interface ModelReader {
   readonly filter: readonly string[] | undefined;
   readonly start: Offset;
   readonly seen: string[];
   lastId: Offset;
   wire: Wire | undefined;
-  /** It was told that it has lost events. */
+  /** It received `cursor_expired`. */
   isExpired: boolean;
 }
 
-describe('whatever happens to a log and its readers', () => {
-  test('each reader sees every event it wants once and in order, or is told otherwise', async () => {
+describe('pulls with random steps of log, hints and readers', () => {
+  test('each reader receives every matching event once and in order, or an error', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyStep, { minLength: 5, maxLength: 60 }), async (steps) => {
-        const play = await openPlay();
+        const model = await openModel();
         try {
-          for (const each of steps) await play.take(each);
-          await play.finish();
+          for (const each of steps) await model.take(each);
+          await model.finish();
         } finally {
-          await play.scene.close();
+          await model.fixture.close();
         }
       }),
       { numRuns: 200, seed: 20_261_121 },
@@ -117,20 +117,20 @@ describe('whatever happens to a log and its readers', () => {
   });
 });
 
-interface Play {
-  readonly scene: PullScene;
+interface Model {
+  readonly fixture: PullFixture;
   take(step: Step): Promise<void>;
-  /** Lets every reader read to the end, and compares. */
+  /** Lets every reader read to the end, and compares the events. */
   finish(): Promise<void>;
 }
 
-async function openPlay(): Promise<Play> {
-  const hearing = createHearing();
-  const answers = createAnswers();
-  const scene = await openScene({
+async function openModel(): Promise<Model> {
+  const hints = createHints();
+  const pages = createPages();
+  const fixture = await createPullFixture({
     clock: createManualClock(),
     settings: { tailEventsMax: 10, pageEvents: 3, waitingBytesMax: 500 },
-    around: (store) => answers.around(hearing.around(store)),
+    around: (store) => pages.around(hints.around(store)),
   });
   const log: string[] = [];
   const clients = new Map<number, ModelReader>();
@@ -139,7 +139,7 @@ async function openPlay(): Promise<Play> {
       ...range(start + 1, upTo).filter((offset) => filter?.includes(log[offset - 1] ?? '') ?? true),
     );
 
-  /** What came over the connection that is closed now. */
+  /** Closes the connection and reads what came over it. */
   const collect = async (client: ModelReader): Promise<void> => {
     const { wire } = client;
     if (wire === undefined) return;
@@ -154,14 +154,14 @@ async function openPlay(): Promise<Play> {
   };
   const expire = async (client: ModelReader): Promise<void> => {
     client.isExpired = true;
-    const oldest = await scene.store.log.firstSince(scene.tenant, 0);
-    assert.ok(oldest > client.lastId + 1, 'something after its last id is gone');
+    const oldest = await fixture.store.log.firstSince(fixture.tenant, 0);
+    assert.ok(oldest > client.lastId + 1, 'an event after its last id was pruned');
   };
   const connect = async (client: ModelReader, takes: boolean): Promise<void> => {
     const wire = new Wire(takes, 300);
     const { filter, lastId } = client;
     client.wire = wire;
-    await scene
+    await fixture
       .open({ after: lastId, wire, ...(filter === undefined ? {} : { types: filter }) })
       .catch(async (error: unknown) => {
         assert.equal((error as Error).message, 'expired');
@@ -171,32 +171,32 @@ async function openPlay(): Promise<Play> {
   };
 
   return {
-    scene,
+    fixture,
     take: async (step) => {
       if (step.kind === 'append') {
-        hearing.as = step.heard;
+        hints.mode = step.hints;
         const names = step.of.map((type) => types[type] ?? 'a.made');
-        await scene.append(...names);
+        await fixture.append(...names);
         log.push(...names);
-        hearing.as = 'own';
+        hints.mode = 'own';
       } else if (step.kind === 'prune') {
-        // Only age lets events be pruned.
-        await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: step.take });
+        // A negative age: every event may be pruned.
+        await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: step.take });
       } else if (step.kind === 'wait') {
-        await scene.clock.advance(step.ms);
-      } else if (step.kind === 'hear') {
-        hearing.hear();
-      } else if (step.kind === 'hold' || step.kind === 'answer') {
-        answers.hold(step.kind === 'hold');
-        await scene.clock.advance(0);
+        await fixture.clock.advance(step.ms);
+      } else if (step.kind === 'hints') {
+        hints.sendLate();
+      } else if (step.kind === 'hold' || step.kind === 'release') {
+        pages.hold(step.kind === 'hold');
+        await fixture.clock.advance(0);
       } else {
         await move(step);
       }
     },
     finish: async () => {
-      hearing.hear();
-      answers.hold(false);
-      await scene.clock.advance(0);
+      hints.sendLate();
+      pages.hold(false);
+      await fixture.clock.advance(0);
       for (const client of clients.values()) {
         await collect(client);
         if (client.isExpired) {
@@ -205,15 +205,15 @@ async function openPlay(): Promise<Play> {
         }
         await connect(client, true);
       }
-      await scene.clock.advance(6_000);
+      await fixture.clock.advance(6_000);
       for (const client of clients.values()) {
         if (client.isExpired) continue;
         await collect(client);
         const upTo = client.isExpired ? client.lastId : log.length;
         assert.deepEqual(client.seen, wanted(client, upTo));
       }
-      assert.equal(scene.pulls.open, 0);
-      const messages = new Set(scene.logged.map(({ message }) => message));
+      assert.equal(fixture.pulls.open, 0);
+      const messages = new Set(fixture.logged.map(({ message }) => message));
       messages.delete('a pull was closed because its client did not read');
       assert.deepEqual([...messages], []);
     },
@@ -222,7 +222,7 @@ async function openPlay(): Promise<Play> {
   async function move(step: Extract<Step, { reader: number }>): Promise<void> {
     const client = clients.get(step.reader);
     if (step.kind === 'open' && client === undefined) {
-      const oldest = await scene.store.log.firstSince(scene.tenant, 0);
+      const oldest = await fixture.store.log.firstSince(fixture.tenant, 0);
       const start = Math.max(oldest - 1, log.length - step.back);
       const made: ModelReader = {
         filter: filters[step.filter],
@@ -242,25 +242,25 @@ async function openPlay(): Promise<Play> {
   }
 }
 
-interface Hearing {
-  as: Heard;
-  /** The hints that were late come. */
-  hear(): void;
+interface Hints {
+  mode: HintMode;
+  /** Sends late hints. */
+  sendLate(): void;
   around(store: Store): Store;
 }
 
-function createHearing(): Hearing {
+function createHints(): Hints {
   const late: Hint[] = [];
   const listeners = new Set<(hint: Hint) => void>();
-  const tell = (hint: Hint): void => {
+  const send = (hint: Hint): void => {
     for (const listener of listeners) listener(hint);
   };
-  const hearing: Hearing = {
-    as: 'own',
-    hear: () => {
+  const hints: Hints = {
+    mode: 'own',
+    sendLate: () => {
       for (const hint of late.splice(0).toReversed()) {
-        tell(hint);
-        tell(hint);
+        send(hint);
+        send(hint);
       }
     },
     around: (store) => ({
@@ -268,37 +268,37 @@ function createHearing(): Hearing {
       watch: (listener) => {
         listeners.add(listener);
         return store.watch((hint) => {
-          if (hint.kind !== 'appended' || hearing.as === 'own') return listener(hint);
-          if (hearing.as === 'no') return;
+          if (hint.kind !== 'appended' || hints.mode === 'own') return listener(hint);
+          if (hints.mode === 'no') return;
           const head = hint.events.at(-1)?.offset ?? 0;
-          const heard: Hint = { kind: 'head', tenant: hint.tenant, head };
-          if (hearing.as === 'head') listener(heard);
-          else late.push(hearing.as === 'late' ? hint : heard);
+          const reached: Hint = { kind: 'head', tenant: hint.tenant, head };
+          if (hints.mode === 'head') listener(reached);
+          else late.push(hints.mode === 'late' ? hint : reached);
         });
       },
     }),
   };
-  return hearing;
+  return hints;
 }
 
-interface Answers {
-  /** Whether pages that are read from now on come late; what is late comes at `false`. */
+interface Pages {
+  /** Holds pages that are read from now on; `false` releases all. */
   hold(isHeld: boolean): void;
   around(store: Store): Store;
 }
 
-function createAnswers(): Answers {
+function createPages(): Pages {
   let isHeld = false;
   const held: (() => void)[] = [];
   const late = async <T>(read: Promise<T>): Promise<T> => {
-    const answer = await read;
+    const page = await read;
     if (isHeld) await new Promise<void>((resolve) => held.push(resolve));
-    return answer;
+    return page;
   };
   return {
     hold: (next) => {
       isHeld = next;
-      if (!next) for (const answer of held.splice(0)) answer();
+      if (!next) for (const release of held.splice(0)) release();
     },
     around: (store) => ({
       ...store,
