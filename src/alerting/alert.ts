@@ -4,30 +4,30 @@ import type { HealthLimits } from '../core/types.ts';
 
 export type StreamAlertKind = 'delivery_failures' | 'stream_disabled' | 'threshold_near';
 
-/** What a {@link SystemAlert} can be about; docs/monitoring.md explains each. */
+/** Kinds of {@link SystemAlert}; docs/monitoring.md explains each. */
 export type SystemAlertKind =
   'clock_skew' | 'clock_step' | 'lag_near' | 'lag_disabled' | 'store_went_back';
 
-/** Something that an operator has to know: no secret and no event data. */
+/** A message to the operator; it has no secret and no event data. */
 export type Alert = StreamAlert | SystemAlert;
 
-/** What somebody has to know of the failures of a stream. */
+/** An alert about the failures of a stream. */
 export interface StreamAlert {
   readonly kind: StreamAlertKind;
   /** Name of the tenant. */
   readonly tenant: string;
   readonly stream: { readonly id: string; readonly name: string };
-  /** Failures recorded since the last look; 0 where another thing is told. */
+  /** Failures since the last check; may be 0 in an alert of another kind. */
   readonly newFailures: number;
   readonly total: number;
-  /** Absent where it cannot be known: it is not shown over HTTP. */
+  /** Absent where it is unknown: the HTTP API does not show it. */
   readonly consecutive?: number | undefined;
   readonly limits: HealthLimits;
-  /** The step of a limit that was reached: 50, 70 or 90; only with `threshold_near`. */
+  /** Percentage of a limit that was reached: 50, 70 or 90; only with `threshold_near`. */
   readonly percent?: number | undefined;
-  /** A {@link causeOf}; absent where no failure is at hand. */
+  /** As {@link causeOf} returns it; absent without new failures. */
   readonly lastError?: string | undefined;
-  /** When it was seen. */
+  /** When it was noticed. */
   readonly at: Millis;
 }
 
@@ -47,7 +47,7 @@ export interface SystemAlert {
    * it, and a condition that was reported is not reported again for an hour.
    */
   readonly key: string;
-  /** When it was seen. */
+  /** When it was noticed. */
   readonly at: Millis;
 }
 
@@ -68,7 +68,7 @@ export interface SystemAlertBody {
   readonly time: string;
 }
 
-/** The members of docs/monitoring.md#alerts. */
+/** The fields of docs/monitoring.md#alerts. */
 export interface StreamAlertBody {
   readonly text: string;
   readonly alert: StreamAlertKind;
@@ -82,7 +82,7 @@ export interface StreamAlertBody {
   readonly time: string;
 }
 
-/** An alert as it is sent: JSON whose `text` alone says it all, so that chat tools can show it. */
+/** Returns the JSON of an alert. Its `text` is complete, so that chat tools can show it alone. */
 export function alertBody(alert: StreamAlert): StreamAlertBody;
 export function alertBody(alert: Alert): AlertBody;
 export function alertBody(alert: Alert): AlertBody {
@@ -117,7 +117,7 @@ function streamBody(alert: StreamAlert): StreamAlertBody {
   };
 }
 
-/** One plain sentence, in one line. */
+/** Returns the sentence of an alert, in one line. */
 export function alertText(alert: Alert): string {
   if (!isStreamAlert(alert)) {
     const name = alert.stream === undefined ? '' : `${harmless(alert.stream.name)}: `;
@@ -125,14 +125,21 @@ export function alertText(alert: Alert): string {
   }
   const { lastError, stream } = alert;
   const last = lastError === undefined ? '' : `, last: ${harmless(lastError)}`;
-  return `${harmless(stream.name)}: ${said(alert)}${last}`;
+  return `${harmless(stream.name)}: ${sentenceOf(alert)}${last}`;
 }
 
-function said({ kind, newFailures, total, consecutive, limits, percent }: StreamAlert): string {
+function sentenceOf({
+  kind,
+  newFailures,
+  total,
+  consecutive,
+  limits,
+  percent,
+}: StreamAlert): string {
   if (kind === 'threshold_near') {
-    const row =
+    const inARow =
       consecutive === undefined ? '' : `, ${consecutive} of ${limits.consecutive} in a row`;
-    const counts = `(${total} of ${limits.total} open${row})`;
+    const counts = `(${total} of ${limits.total} open${inARow})`;
     return `${percent}% of a limit that disables the event stream is reached ${counts}`;
   }
   const inARow = consecutive === undefined ? '' : `, ${consecutive} in a row`;
@@ -146,8 +153,8 @@ function said({ kind, newFailures, total, consecutive, limits, percent }: Stream
 const shownMax = 128;
 
 /**
- * The error of a failure without what the receiver said: the part before ` - ` or `: ` only. What
- * other servers write there is cut, as it may be anything.
+ * Returns the error of a failure without text of the receiver: the part before ` - ` or `: `, at most
+ * 64 characters, as other servers may write anything there.
  */
 export function causeOf(error: string): string {
   const [cause = ''] = error.split(/ - |: /, 1);
@@ -155,16 +162,15 @@ export function causeOf(error: string): string {
 }
 
 /**
- * A name that its owner chose, in the text of somebody else's chat: no line breaks and nothing
- * invisible, and none of the marks that chat tools read as a link or as a call to everybody.
- * The member `stream` has the name letter by letter.
+ * Returns a name that is safe in the text of a chat: without line breaks, invisible characters and the
+ * marks that chat tools read as links or mentions. The field `stream` has the exact name.
  */
 function harmless(name: string): string {
   const shown = Array.from(name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' '));
   const cut = shown.length > shownMax ? [...shown.slice(0, shownMax - 1), '…'] : shown;
-  const shownAs = cut.map((character) => lookalikes[character] ?? character).join('');
+  const text = cut.map((character) => lookalikes[character] ?? character).join('');
   // `[text](address)` is a link in Markdown.
-  return shownAs.replaceAll('](', '] (');
+  return text.replaceAll('](', '] (');
 }
 
 const lookalikes: Readonly<Record<string, string>> = { '<': '‹', '>': '›', '@': '＠' };

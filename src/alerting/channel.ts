@@ -1,14 +1,14 @@
 import type { Alert } from './alert.ts';
 import type { ChannelName } from './outbox.ts';
 
-/** A place that alerts can be sent to. */
+/** A destination of alerts. */
 export interface AlertChannel {
   readonly name: ChannelName;
   /**
-   * Resolves when the place has taken the alert; else rejects with {@link AlertNotSent}. Ends when
-   * aborted, whatever the other side does.
+   * Resolves when the other side has accepted the alert, else rejects with {@link AlertNotSent}. Ends
+   * when aborted, even if the other side does not respond.
    */
-  send(letter: AlertMessage, signal: AbortSignal): Promise<void>;
+  send(message: AlertMessage, signal: AbortSignal): Promise<void>;
 }
 
 export interface AlertMessage {
@@ -17,13 +17,13 @@ export interface AlertMessage {
   readonly domain: string;
 }
 
-/** `message` says why in a few words of ours: neither addresses nor what the other side wrote. */
+/** `message` is the reason in a few words, without addresses and text of the other side. */
 export class AlertNotSent extends Error {
   readonly code = 'alert_not_sent';
   override readonly name = 'AlertNotSent';
 }
 
-/** The word for an error of a socket: messages of errors may quote the secret address. */
+/** Returns the code of a socket error: its message may quote the secret address. */
 export function labelOf(error: unknown): string {
   const { code, cause } = Object(error) as { readonly code?: unknown; readonly cause?: unknown };
   if (typeof code === 'string' && /^[A-Z][A-Z0-9_]{1,63}$/.test(code)) return code;

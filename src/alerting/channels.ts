@@ -4,7 +4,7 @@ import { type AlertMailSettings, createAlertMail } from './mail-channel.ts';
 import type { AlertChannel } from './channel.ts';
 import { type AlertWebhookDeps, createAlertWebhook } from './webhook-channel.ts';
 
-/** Where alerts shall go; the last two both or none. */
+/** The channels that the operator set; `alertEmail` and `smtpUrl` need each other. */
 export interface AlertChannelSettings {
   readonly alertWebhookUrl?: string | undefined;
   readonly alertEmail?: string | undefined;
@@ -17,12 +17,12 @@ export interface AlertChannelsDeps
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
 }
 
-/** A sender for each place that is set, else the log. */
+/** Creates the channels that are set, else the log channel. */
 export function createAlertChannels(
-  places: AlertChannelSettings,
+  settings: AlertChannelSettings,
   deps: AlertChannelsDeps,
 ): AlertChannel[] {
-  const { alertWebhookUrl: url, alertEmail: to, smtpUrl } = places;
+  const { alertWebhookUrl: url, alertEmail: to, smtpUrl } = settings;
   const channels = [
     ...(url === undefined ? [] : [createAlertWebhook({ ...deps, url })]),
     ...(to === undefined || smtpUrl === undefined

@@ -32,9 +32,9 @@ export async function watchClock(deps: ClockWatchDeps, signal: AbortSignal): Pro
 }
 
 interface Episode {
-  /** Differences that were reported… */
+  /** Differences that were reported. */
   readonly seen: number;
-  /** …and whether the last one has not ended. */
+  /** Whether the last one has not ended. */
   readonly isOpen: boolean;
 }
 
@@ -58,7 +58,9 @@ function alertOf({ node, guarded }: ClockWatchDeps, skewMs: number): RaisedAlert
   const seconds = Math.round(skewMs / 1000);
   const fields = { node, skew_seconds: seconds };
   if (guarded) {
-    const how = isSkewed(skewMs) ? `, it is ${spoken(seconds)} Leat's` : ' and is right again';
+    const how = isSkewed(skewMs)
+      ? `, it is ${differenceOf(seconds)} Leat's`
+      : ' and is right again';
     return {
       kind: 'clock_step',
       sentence:
@@ -71,13 +73,13 @@ function alertOf({ node, guarded }: ClockWatchDeps, skewMs: number): RaisedAlert
   return {
     kind: 'clock_skew',
     sentence:
-      `The clock of ${node} is ${spoken(seconds)} that of the database: ` +
+      `The clock of ${node} is ${differenceOf(seconds)} that of the database: ` +
       'the node removes nothing, and leaves its work to others; check its time service.',
     fields,
     key: `clock_skew ${node}`,
   };
 }
 
-function spoken(seconds: number): string {
+function differenceOf(seconds: number): string {
   return `${Math.abs(seconds)} s ${seconds < 0 ? 'behind' : 'ahead of'}`;
 }

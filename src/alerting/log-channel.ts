@@ -7,18 +7,18 @@ export interface AlertLog {
   error(fields: object, message: string): void;
 }
 
-/** Where alerts go that nobody has named a place for: one log entry of level error each. */
+/** Creates the channel for a service without others: one log entry of level error per alert. */
 export function createAlertLog(
   log: AlertLog,
   clock: Pick<Clock, 'after' | 'elapsedMs'>,
 ): AlertChannel {
-  const rest = createYield(clock);
+  const yieldToOthers = createYield(clock);
   return {
     name: 'log',
     send: async ({ alert }, signal) => {
       const { text, ...body } = alertBody(alert);
       log.error({ alert: body }, text);
-      await rest(signal);
+      await yieldToOthers(signal);
     },
   };
 }

@@ -5,28 +5,28 @@ import { formatTime } from '../core/date.ts';
 import { isLoopback } from '../core/value.ts';
 import { AlertNotSent, type AlertChannel, type AlertMessage, labelOf } from './channel.ts';
 
-/** Of one answer of the server. */
-const ANSWER_BYTES_MAX = 64 * 1024;
+/** Of one response of the server. */
+const RESPONSE_BYTES_MAX = 64 * 1024;
 
 export interface AlertMailSettings {
   /** `smtp://` or `smtps://`, user info percent-encoded, host and port (587 and 465 without one). */
   readonly smtpUrl: string;
   readonly to: string;
-  /** Instead of `dns.lookup`, which takes a thread that others need. */
+  /** Replaces `dns.lookup`, which takes a thread that other work needs. */
   readonly lookup?: LookupFunction | undefined;
 }
 
 /**
- * Mails alerts, one each, over a connection of its own. `smtps://` is TLS from the start;
- * `smtp://` goes over to TLS where the server offers it (STARTTLS). A password is never sent in
- * clear text, and the server's certificate has to hold; on the machine itself neither matters.
+ * Creates a channel that sends one mail per alert, each over its own connection. `smtps://` is TLS
+ * from the start; `smtp://` switches to TLS where the server offers it (STARTTLS). Except for a
+ * server on this machine, a password requires TLS and the certificate must be valid.
  */
 export function createAlertMail({ smtpUrl, to, lookup }: AlertMailSettings): AlertChannel {
   const server = serverOf(new URL(smtpUrl));
   return {
     name: 'email',
-    send: async (letter, signal) => {
-      // Most starts send no mail, and loading it takes a tenth of one.
+    send: async (message, signal) => {
+      // Loaded on demand: most processes send no mail, and loading takes a tenth of their start time.
       const { createTransport } = await import('nodemailer');
       const sockets: Socket[] = [];
       const cutOff = (): void => {
@@ -36,17 +36,17 @@ export function createAlertMail({ smtpUrl, to, lookup }: AlertMailSettings): Ale
       try {
         const options: SMTPTransportOptions = {
           ...server,
-          // A socket of ours can be cut off at any moment; the library knows time-outs only.
+          // Our own socket can be closed at any moment; the library has timeouts only.
           getSocket: (_options, done) => {
             const socket = connect({ ...server, lookup });
             sockets.push(socket);
-            // Errors of later the library hears by itself, but not after it has lost interest.
+            // The library handles later errors, but not after it has finished.
             socket.once('error', (error) => done(error, false)).on('error', () => undefined);
             socket.once('connect', () => done(null, { connection: socket }));
             if (signal.aborted) socket.destroy(new Error('aborted'));
           },
         };
-        await createTransport(options).sendMail(mailOf(letter, senderOf(server, letter), to));
+        await createTransport(options).sendMail(mailOf(message, senderOf(server, message), to));
       } catch (error) {
         throw new AlertNotSent(reasonOf(error), { cause: error });
       } finally {
@@ -69,13 +69,13 @@ function serverOf(url: URL) {
     requireTLS: user !== '' && !isHere,
     tls: { rejectUnauthorized: !isHere },
     ...(user === '' ? {} : { auth: { user, pass: decoded(url.password) } }),
-    maxResponseSize: ANSWER_BYTES_MAX,
+    maxResponseSize: RESPONSE_BYTES_MAX,
     disableFileAccess: true,
     disableUrlAccess: true,
   };
 }
 
-/** User info that is not percent-encoded is taken as it stands. */
+/** Decodes user info; text that is not percent-encoded is returned unchanged. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -84,19 +84,19 @@ function decoded(text: string): string {
   }
 }
 
-/** Many servers take mail of an account from its own address only. */
+/** Returns the sender: many servers accept mail of an account only from its own address. */
 function senderOf(
   { auth }: { readonly auth?: { readonly user: string } },
-  letter: AlertMessage,
+  message: AlertMessage,
 ): string {
   const { user = '' } = auth ?? {};
   if (/^[^\s@,;:<>"()[\]\\\p{C}]+@[a-z0-9.-]+$/iu.test(user)) return user;
-  const host = letter.domain.replace(/:[0-9]+$/, '');
-  // A mail address takes no address of a machine in the form that domains have.
+  const host = message.domain.replace(/:[0-9]+$/, '');
+  // A mail address cannot have an IP address in the form of a domain.
   return /^[a-z0-9_.-]*[a-z][a-z0-9_.-]*$/.test(host) ? `leat@${host}` : 'leat@localhost';
 }
 
-/** Subject and text are made of a sentence without line breaks: no name can add a header. */
+/** Subject and text consist of a sentence without line breaks: no name can add a header. */
 function mailOf({ alert, domain }: AlertMessage, from: string, to: string) {
   const { kind, tenant, at } = alert;
   const about = isStreamAlert(alert) ? alert.stream.id : idOf(alert.key);
@@ -107,14 +107,14 @@ function mailOf({ alert, domain }: AlertMessage, from: string, to: string) {
     subject: `[Leat ${tenant}] ${alertText(alert)}`,
     text: textOf(alert, domain),
     date: new Date(at),
-    // The same alert sent again is the same message, so that mail systems can leave it out.
+    // Equal for a repeated alert, so that mail systems can drop the duplicate.
     messageId: `<${kind}.${about}.${at}@${host}>`,
-    // RFC 3834: nobody answers it with an out-of-office note.
+    // RFC 3834: prevents automatic replies.
     headers: { 'auto-submitted': 'auto-generated' },
   };
 }
 
-/** The key of a system alert in the characters of a `Message-ID` (RFC 5322 section 3.6.4). */
+/** Returns the key of a system alert in characters of a `Message-ID` (RFC 5322 section 3.6.4). */
 function idOf(key: string): string {
   return key.replaceAll(/[^A-Za-z0-9._-]+/g, '-').slice(0, 100);
 }
@@ -134,16 +134,16 @@ function textOf(alert: Alert, domain: string): string {
   ].join('\n');
 }
 
-/** Words of the library (nodemailer.com, Error codes), with the answer's number where there is one. */
+/** Returns the error code of the library (nodemailer.com, Error codes), with the SMTP reply code if any. */
 function reasonOf(error: unknown): string {
   const { responseCode } = Object(error) as { readonly responseCode?: unknown };
-  const word = labelOf(error);
-  const said = sayings[word] ?? word;
-  return typeof responseCode === 'number' ? `${said}, answer ${responseCode}` : said;
+  const code = labelOf(error);
+  const reason = reasons[code] ?? code;
+  return typeof responseCode === 'number' ? `${reason}, response ${responseCode}` : reason;
 }
 
-const sayings: Readonly<Record<string, string>> = {
-  EAUTH: 'the server refuses the login (EAUTH)',
-  EENVELOPE: 'the server refuses an address (EENVELOPE)',
+const reasons: Readonly<Record<string, string>> = {
+  EAUTH: 'the server rejects the login (EAUTH)',
+  EENVELOPE: 'the server rejects an address (EENVELOPE)',
   ETLS: 'no TLS with the server (ETLS)',
 };

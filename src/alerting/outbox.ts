@@ -1,44 +1,43 @@
 import { type Alert, isStreamAlert, type StreamAlert } from './alert.ts';
 
-/** Where alerts go; `log` when there is no other place. */
+/** Names of the channels; `log` when there is no other. */
 export type ChannelName = 'webhook' | 'email' | 'log';
 
-/** Alerts that are still to be sent, by place, the one that waits longest first. */
+/** Queued alerts by channel, oldest first. A stored format. */
 export type Outbox = Readonly<Partial<Record<ChannelName, readonly Alert[]>>>;
 
 /**
- * Three alerts for each of 10,000 streams: only streams that are disabled again and again while
- * nothing can be sent come to more.
+ * Queued alerts per channel: three for each of 10,000 streams. Only streams that are disabled again
+ * and again while nothing can be sent have more.
  */
 export const outboxMax = 30_000;
 
 /**
- * Adds alerts to what waits for each of the places; beyond {@link outboxMax} the oldest are
- * dropped, and so is what waits for a place that there is no more.
+ * Adds alerts to the queue of each channel. Drops the oldest beyond {@link outboxMax}, and the queues
+ * of channels that are no longer set.
  *
- * While an alert waits, the next one of its kind about its stream takes its place and the new
- * failures of both are added up: when a chat tool is back after a night it gets one message for
- * each stream, not one for each look of the night. Each automatic disabling stays an alert of its
- * own.
+ * A new alert replaces a queued one of the same kind and stream, with the sum of their new failures:
+ * after an outage of a night a chat tool receives one message for each stream, not one for each check.
+ * Each automatic disabling stays an alert of its own.
  */
 export function addToOutbox(
   outbox: Outbox,
   alerts: readonly Alert[],
-  places: readonly ChannelName[],
+  channels: readonly ChannelName[],
 ): { readonly outbox: Outbox; readonly dropped: number } {
   let dropped = 0;
-  for (const [place, waiting] of Object.entries(outbox)) {
-    if (!places.some((other) => other === place)) dropped += waiting.length;
+  for (const [name, queue] of Object.entries(outbox)) {
+    if (!channels.some((channel) => channel === name)) dropped += queue.length;
   }
-  const queues = places.map((place): [ChannelName, readonly Alert[]] => {
-    const queue = merged([...(outbox[place] ?? []), ...alerts]);
+  const queues = channels.map((name): [ChannelName, readonly Alert[]] => {
+    const queue = merged([...(outbox[name] ?? []), ...alerts]);
     dropped += Math.max(0, queue.length - outboxMax);
-    return [place, queue.slice(-outboxMax)];
+    return [name, queue.slice(-outboxMax)];
   });
   return { outbox: Object.fromEntries(queues.filter(([, queue]) => queue.length > 0)), dropped };
 }
 
-/** A newer alert stands where it came in: at the end, behind what waits longer. */
+/** Merges alerts with the same key; the result is at the position of the newer one. */
 function merged(alerts: readonly Alert[]): Alert[] {
   const queue = new Map<string, Alert>();
   for (const alert of alerts) {

@@ -10,8 +10,8 @@ export type RaisedAlert = Omit<SystemAlert, 'tenant' | 'at'> & {
 };
 
 /**
- * Queue of conditions between the places that notice them and the monitor, which stores and sends
- * them. In memory: raise a condition again while it lasts, as its key keeps it from being repeated.
+ * Queue of conditions from the code that notices them to the monitor, which stores and sends them.
+ * The queue is in memory: raise a condition again while it lasts; its key prevents repeated alerts.
  */
 export interface SystemAlerts {
   /**
@@ -89,17 +89,17 @@ export function createSystemAlerts(): SystemAlerts {
   };
 }
 
-/** When each condition was reported last, by key. JSON, kept with the state of the monitor. */
+/** When each condition was reported last, by key. A stored format, as JSON. */
 export type Reported = Readonly<Record<string, Millis>>;
 
-/** Returns the alerts that are not repeats, and what is remembered after they were reported. */
+/** Returns the alerts that are not repeats, and the reported conditions including these. */
 export function withoutRepeats(
   raised: readonly RaisedAlert[],
   reported: Reported,
   { name, at }: { readonly name: string; readonly at: Millis },
 ): { readonly alerts: readonly SystemAlert[]; readonly reported: Reported } {
-  const lately = Object.entries(reported).filter(([, then]) => Math.abs(at - then) < REPEAT_MS);
-  const known = new Map(lately);
+  const recent = Object.entries(reported).filter(([, then]) => Math.abs(at - then) < REPEAT_MS);
+  const known = new Map(recent);
   const alerts: SystemAlert[] = [];
   for (const alert of raised) {
     if (known.has(alert.key)) continue;

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { alertBody, alertText, causeOf, type SystemAlert } from '../../src/alerting/alert.ts';
 import { exampleAlert as failures } from '../helpers/alerts.ts';
 
-describe('an alert as it is sent', () => {
-  test('is the example of the contract, member by member', () => {
+describe('alertBody of a stream alert', () => {
+  test('has the fields of the documented example, in the same order', () => {
     assert.equal(
       JSON.stringify(alertBody(failures)),
       JSON.stringify({
@@ -22,14 +22,14 @@ describe('an alert as it is sent', () => {
     );
   });
 
-  test('says one failure in the singular, and leaves out what is not known', () => {
+  test('writes one failure in the singular, and omits unknown fields', () => {
     const unknown = { consecutive: undefined, lastError: undefined };
     const body = alertBody({ ...failures, ...unknown, newFailures: 1, total: 1 });
     assert.equal(body.text, 'crm: 1 new delivery failure (1 open)');
     assert.ok(!('consecutive_failures' in body) && !('last_error' in body));
   });
 
-  test('names the step of a limit in a member of its own', () => {
+  test('has the step of a limit in `percent`', () => {
     const body = alertBody({ ...failures, kind: 'threshold_near', percent: 70, total: 3600 });
     assert.equal(body.percent, 70);
     assert.equal(
@@ -39,7 +39,7 @@ describe('an alert as it is sent', () => {
     );
   });
 
-  test('tells of a disabling with the counters', () => {
+  test('the text of a disabling has the counters', () => {
     const text = alertText({ ...failures, kind: 'stream_disabled', consecutive: 500 });
     assert.equal(
       text,
@@ -49,7 +49,7 @@ describe('an alert as it is sent', () => {
   });
 });
 
-describe('an alert about a condition of a node, the store or a log', () => {
+describe('alertBody of a system alert', () => {
   const skew: SystemAlert = {
     kind: 'clock_skew',
     tenant: 'main',
@@ -59,7 +59,7 @@ describe('an alert about a condition of a node, the store or a log', () => {
     at: failures.at,
   };
 
-  test('has its sentence as text, its own fields, and no counters of failures', () => {
+  test('has its sentence as text, its own fields, and no failure counters', () => {
     assert.deepEqual(alertBody(skew), {
       text: 'The clock of node a-1 is 30 days ahead of the store.',
       alert: 'clock_skew',
@@ -70,7 +70,7 @@ describe('an alert about a condition of a node, the store or a log', () => {
     });
   });
 
-  test('names its stream in the text, made harmless, and in a field, letter by letter', () => {
+  test('has a harmless name of its stream in the text, and the exact name in `stream`', () => {
     const stream = { id: 'est_1', name: '<!channel>' };
     const body = alertBody({ ...skew, stream });
     assert.equal(body.text, '‹!channel›: The clock of node a-1 is 30 days ahead of the store.');
@@ -78,23 +78,23 @@ describe('an alert about a condition of a node, the store or a log', () => {
   });
 });
 
-describe('a name in the text', () => {
+describe('the name of a stream in the text', () => {
   const textOf = (name: string): string =>
     alertText({ ...failures, stream: { ...failures.stream, name } });
 
-  test('calls nobody and links to nothing', () => {
+  test('cannot contain mentions or links', () => {
     const text = textOf('<!channel> <https://evil.example|crm> @all');
     assert.ok(text.startsWith('‹!channel› ‹https://evil.example|crm› ＠all: 12 new'), text);
     const markdown = textOf('[crm](https://evil.example) ![](https://evil.example/seen.png)');
     assert.ok(!markdown.includes(']('), markdown);
   });
 
-  test('stays in its line and is cut where it has no end', () => {
+  test('has no line breaks and is cut at 128 characters', () => {
     assert.ok(textOf('a\r\nBcc: b@c.d').startsWith('a Bcc: b＠c.d: 12 new'));
     assert.ok(textOf('x'.repeat(5000)).startsWith(`${'x'.repeat(127)}…: 12 new`));
   });
 
-  test('never breaks the line, whatever it is', () => {
+  test('never contains control characters or marks of chat tools, for random names', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (name) => {
         assert.doesNotMatch(textOf(name), /[\p{C}\p{Zl}\p{Zp}<>@]/u);
@@ -102,14 +102,14 @@ describe('a name in the text', () => {
     );
   });
 
-  test('stands letter by letter in the member', () => {
+  test('is exact in `stream`', () => {
     const stream = { id: 'est_1', name: '<!channel>' };
     assert.deepEqual(alertBody({ ...failures, stream }).stream, stream);
   });
 });
 
-describe('the cause of an error', () => {
-  test('has nothing of what the receiver said', () => {
+describe('causeOf', () => {
+  test('removes text of the receiver', () => {
     for (const [error, cause] of [
       ['503 - busy: your token is t0ps3cret', '503'],
       ['dns: secret.internal', 'dns'],

@@ -41,8 +41,8 @@ function dispatcherOf(channels: readonly AlertChannel[], clock: Clock = systemCl
     clock,
     channels,
     settings,
-    report: (alert, place, reason = 'sent') => {
-      reports.push(`${alert.stream?.id} ${place}: ${reason}`);
+    report: (alert, name, reason = 'sent') => {
+      reports.push(`${alert.stream?.id} ${name}: ${reason}`);
     },
   });
   return { dispatcher, reports };
@@ -65,10 +65,10 @@ function streamIn(body: string): string {
 }
 
 const never = new AbortController().signal;
-const kept = (): Promise<boolean> => Promise.resolve(true);
+const save = (): Promise<boolean> => Promise.resolve(true);
 
-describe('a tour', () => {
-  test('leaves every alert at every place, each once', async (t) => {
+describe('a send run', () => {
+  test('sends every alert over every channel once', async (t) => {
     const endpoint = await receive(t);
     const mails = await startMailServer();
     t.after(() => mails.close());
@@ -78,7 +78,7 @@ describe('a tour', () => {
       createAlertMail({ smtpUrl, to: 'ops@example.com' }),
     ]);
     const outbox = { webhook: alertsOf(30), email: alertsOf(10) };
-    assert.deepEqual(await dispatcher.startRun(never).deliver(outbox, domain, kept), {});
+    assert.deepEqual(await dispatcher.startRun(never).deliver(outbox, domain, save), {});
     const posted = endpoint.arrivals.map(({ body }) => streamIn(body));
     assert.deepEqual(
       posted.toSorted(),
@@ -90,7 +90,7 @@ describe('a tour', () => {
     assert.equal(reports.filter((report) => report.endsWith(': sent')).length, 40);
   });
 
-  test('has never more under way than a handful, however many wait', async (t) => {
+  test('never has more alerts in flight than `concurrency`', async (t) => {
     let open = 0;
     let most = 0;
     const endpoint = await startEndpoint((response) => {
@@ -104,24 +104,24 @@ describe('a tour', () => {
     const { dispatcher } = dispatcherOf([webhookAt(endpoint.url)]);
     const left = await dispatcher
       .startRun(never)
-      .deliver({ webhook: alertsOf(2000) }, domain, kept);
+      .deliver({ webhook: alertsOf(2000) }, domain, save);
     assert.deepEqual([left, endpoint.arrivals.length], [{}, 2000]);
     assert.ok(most <= 4, `${most} at once`);
   });
 
-  test('puts what is refused behind the others, and these are sent', async (t) => {
+  test('sends the other alerts when some are rejected, and returns the rejected ones', async (t) => {
     const endpoint = await receive(t, ['est_0', 'est_3']);
     const { dispatcher, reports } = dispatcherOf([webhookAt(endpoint.url)]);
     const { webhook } = await dispatcher
       .startRun(never)
-      .deliver({ webhook: alertsOf(20) }, domain, kept);
+      .deliver({ webhook: alertsOf(20) }, domain, save);
     const left = webhook?.map(({ stream }) => stream?.id);
     assert.deepEqual(left?.toSorted(), ['est_0', 'est_3']);
     assert.ok(reports.includes('est_3 webhook: status 500'));
     assert.equal(endpoint.arrivals.length, 20);
   });
 
-  test('does not try all where nobody is, and goes on with the next tenant elsewhere', async (t) => {
+  test('skips a channel after 16 failures in a row, also for the next tenant, and uses the others', async (t) => {
     const mails = await startMailServer();
     t.after(() => mails.close());
     const { dispatcher, reports } = dispatcherOf([
@@ -129,25 +129,25 @@ describe('a tour', () => {
       createAlertMail({ smtpUrl: `smtp://127.0.0.1:${mails.port}`, to: 'ops@example.com' }),
     ]);
     const run = dispatcher.startRun(never);
-    const first = await run.deliver({ webhook: alertsOf(100) }, domain, kept);
+    const first = await run.deliver({ webhook: alertsOf(100) }, domain, save);
     const tried = reports.length;
     assert.ok(tried >= 16 && tried < 24, `${tried} tried`);
     assert.equal(first.webhook?.length, 100);
-    const second = await run.deliver({ webhook: alertsOf(1), email: alertsOf(1) }, domain, kept);
+    const second = await run.deliver({ webhook: alertsOf(1), email: alertsOf(1) }, domain, save);
     assert.deepEqual([second.webhook?.length, second.email], [1, undefined]);
     assert.deepEqual(reports.slice(tried), ['est_0 email: sent']);
-    const again = await dispatcher.startRun(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    const again = await dispatcher.startRun(never).deliver({ webhook: alertsOf(1) }, domain, save);
     assert.equal(again.webhook?.length, 1);
     assert.equal(reports.length, tried + 2);
   });
 
-  test('waits ten seconds for one alert, and for the next ones although looking took long', async (t) => {
+  test('the timeout of one alert is 10 s, also for later tenants after other work took long', async (t) => {
     const silent = await startEndpoint(() => undefined);
     t.after(() => silent.close());
     const clock = createManualClock();
     const { dispatcher, reports } = dispatcherOf([webhookAt(silent.url)], clock);
     const run = dispatcher.startRun(never);
-    const delivered = run.deliver({ webhook: alertsOf(5) }, domain, kept);
+    const delivered = run.deliver({ webhook: alertsOf(5) }, domain, save);
     await silent.arrival(4);
     await clock.advance(9_999);
     assert.equal(reports.length, 0);
@@ -157,10 +157,10 @@ describe('a tour', () => {
     await clock.advance(10_000);
     assert.equal((await delivered).webhook?.length, 5);
     assert.equal(reports.length, 5);
-    // Looking at the next tenant takes long; that was no sending.
+    // The check of the next tenant takes long; that is not counted as sending.
     await clock.advance(60_000);
     for (const count of [6, 7]) {
-      const more = run.deliver({ webhook: alertsOf(1) }, domain, kept);
+      const more = run.deliver({ webhook: alertsOf(1) }, domain, save);
       await silent.arrival(count);
       await clock.advance(20_000);
       assert.equal((await more).webhook?.length, 1);
@@ -168,7 +168,7 @@ describe('a tour', () => {
     assert.equal(clock.pending, 0);
   });
 
-  test('sends for a minute in all', async () => {
+  test('sends for one minute in total', async () => {
     const clock = createManualClock();
     const slow: AlertChannel = {
       name: 'webhook',
@@ -178,72 +178,72 @@ describe('a tour', () => {
     const run = dispatcher.startRun(never);
     const left: (number | undefined)[] = [];
     for (let tenant = 0; tenant < 3; tenant++) {
-      const delivered = run.deliver({ webhook: alertsOf(16) }, domain, kept);
+      const delivered = run.deliver({ webhook: alertsOf(16) }, domain, save);
       await clock.advance(10 * 60_000);
       left.push((await delivered).webhook?.length);
     }
-    // Four at once for nine seconds each: seven times four are begun in a minute.
+    // Four in flight for nine seconds each: seven times four are started in a minute.
     assert.deepEqual(left, [undefined, 4, 16]);
   });
 
-  test('takes a 2xx for sent although its answer never ends', async (t) => {
+  test('treats a 2xx as sent even if its response never ends', async (t) => {
     const endless = await startEndpoint((response) => {
       response.writeHead(200).write('ok');
     });
     t.after(() => endless.close());
     const clock = createManualClock();
-    const headCame = Promise.withResolvers<undefined>();
-    const sender = createAlertWebhook({
+    const headers = Promise.withResolvers<undefined>();
+    const channel = createAlertWebhook({
       fetch: async (url, init) => {
-        const answer = await fetch(url, init);
-        headCame.resolve(undefined);
-        return answer;
+        const response = await fetch(url, init);
+        headers.resolve(undefined);
+        return response;
       },
       url: endless.url,
       userAgent: 'Leat/1.2.3',
     });
-    const { dispatcher, reports } = dispatcherOf([sender], clock);
-    const delivered = dispatcher.startRun(never).deliver({ webhook: alertsOf(1) }, domain, kept);
-    await headCame.promise;
+    const { dispatcher, reports } = dispatcherOf([channel], clock);
+    const delivered = dispatcher.startRun(never).deliver({ webhook: alertsOf(1) }, domain, save);
+    await headers.promise;
     await clock.advance(10_000);
     assert.deepEqual(await delivered, {});
     assert.deepEqual(reports, ['est_0 webhook: sent']);
   });
 
-  test('leaves a sender behind that does not end when it is cut off', async () => {
+  test('does not wait for a channel that ignores the abort', async () => {
     const clock = createManualClock();
     const stuck: AlertChannel = { name: 'webhook', send: () => new Promise(() => undefined) };
     const { dispatcher, reports } = dispatcherOf([stuck], clock);
-    const delivered = dispatcher.startRun(never).deliver({ webhook: alertsOf(1) }, domain, kept);
+    const delivered = dispatcher.startRun(never).deliver({ webhook: alertsOf(1) }, domain, save);
     await clock.advance(11_000);
     assert.equal((await delivered).webhook?.length, 1);
     assert.deepEqual(reports, ['est_0 webhook: no response within 10 s']);
     assert.equal(clock.pending, 0);
   });
 
-  test('says what is left from time to time, and stops when nobody keeps it', async (t) => {
+  test('saves what is left from time to time, and stops when `save` returns false', async (t) => {
     const slow = await startEndpoint((response) => {
       void clock.advance(1000).then(() => response.writeHead(204).end());
     });
     t.after(() => slow.close());
     const clock = createManualClock();
     const { dispatcher, reports } = dispatcherOf([webhookAt(slow.url)], clock);
-    const heard: number[] = [];
+    const saved: number[] = [];
     const left = await dispatcher
       .startRun(never)
       .deliver({ webhook: alertsOf(100) }, domain, (so) => {
-        heard.push(so.webhook?.length ?? 0);
-        return Promise.resolve(heard.length < 3);
+        saved.push(so.webhook?.length ?? 0);
+        return Promise.resolve(saved.length < 3);
       });
-    assert.equal(heard.length, 3);
+    assert.equal(saved.length, 3);
     assert.deepEqual(
-      heard,
-      heard.toSorted((one, other) => other - one),
+      saved,
+      saved.toSorted((one, other) => other - one),
     );
-    assert.deepEqual([left.webhook?.length, 100 - reports.length], [heard[2], heard[2]]);
+    assert.deepEqual([left.webhook?.length, 100 - reports.length], [saved[2], saved[2]]);
   });
 
-  test('at the end of the program begins nothing and waits three seconds', async (t) => {
+  test('after an abort starts no alert and ends those in flight after 3 s', async (t) => {
     const silent = await startEndpoint(() => undefined);
     t.after(() => silent.close());
     const clock = createManualClock();
@@ -251,7 +251,7 @@ describe('a tour', () => {
     const { dispatcher, reports } = dispatcherOf([webhookAt(silent.url)], clock);
     const delivered = dispatcher
       .startRun(end.signal)
-      .deliver({ webhook: alertsOf(9) }, domain, kept);
+      .deliver({ webhook: alertsOf(9) }, domain, save);
     await silent.arrival(4);
     end.abort();
     await clock.advance(3000);
@@ -264,12 +264,12 @@ describe('a tour', () => {
   });
 });
 
-test('an alert without a place is a log entry of level error, told in one sentence', async () => {
+test('the log channel writes an alert as one log entry of level error', async () => {
   const entries: [fields: object, message: string][] = [];
-  const sender = createAlertLog({ error: (...entry) => entries.push(entry) }, systemClock);
-  const { dispatcher } = dispatcherOf([sender]);
+  const channel = createAlertLog({ error: (...entry) => entries.push(entry) }, systemClock);
+  const { dispatcher } = dispatcherOf([channel]);
   assert.deepEqual(
-    await dispatcher.startRun(never).deliver({ log: alertsOf(1) }, domain, kept),
+    await dispatcher.startRun(never).deliver({ log: alertsOf(1) }, domain, save),
     {},
   );
   assert.deepEqual(entries, [

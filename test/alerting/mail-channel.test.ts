@@ -4,26 +4,28 @@ import { createAlertMail } from '../../src/alerting/mail-channel.ts';
 import { AlertNotSent } from '../../src/alerting/channel.ts';
 import { exampleAlert as alert } from '../helpers/alerts.ts';
 import { startRawEndpoint } from '../helpers/endpoint.ts';
-import { type MailServer, type MailServerWish, startMailServer } from '../helpers/smtp.ts';
+import { type MailServer, startMailServer } from '../helpers/smtp.ts';
 import { freePort } from '../helpers/leat.ts';
 
-const letter = { alert, domain: 'leat.example.com:8443' };
+const message = { alert, domain: 'leat.example.com:8443' };
 const login = { user: 'alerts@mail.example', pass: 'p@ss:w/rd 100%' };
 const userInfo = `${encodeURIComponent(login.user)}:${encodeURIComponent(login.pass)}@`;
 const to = 'ops@example.com';
 const never = new AbortController().signal;
 
-async function serve(t: TestContext, wish: MailServerWish = {}): Promise<MailServer> {
-  const server = await startMailServer(wish);
+type MailServerOptions = Parameters<typeof startMailServer>[0];
+
+async function serve(t: TestContext, options: MailServerOptions = {}): Promise<MailServer> {
+  const server = await startMailServer(options);
   t.after(() => server.close());
   return server;
 }
 
-describe('a mailed alert', () => {
-  test('has the sentence as its subject and all that is known in its text', async (t) => {
+describe('the mail of an alert', () => {
+  test('has the sentence as its subject and all fields in its text', async (t) => {
     const server = await serve(t);
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${server.port}`, to });
-    await mail.send(letter, never);
+    await mail.send(message, never);
     assert.equal(server.mails.length, 1);
     const [{ parsed, ...envelope } = await server.mail(1)] = server.mails;
     assert.deepEqual(
@@ -44,23 +46,23 @@ describe('a mailed alert', () => {
     assert.ok(envelope.source.includes('Auto-Submitted: auto-generated'));
   });
 
-  test('sent again is the same message to a mail system', async (t) => {
+  test('has the same Message-ID when it is sent again', async (t) => {
     const server = await serve(t);
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${server.port}`, to });
-    await mail.send(letter, never);
-    await mail.send(letter, never);
-    await mail.send({ ...letter, alert: { ...alert, at: alert.at + 1 } }, never);
+    await mail.send(message, never);
+    await mail.send(message, never);
+    await mail.send({ ...message, alert: { ...alert, at: alert.at + 1 } }, never);
     const [first, second, third] = server.mails.map(({ parsed }) => parsed.messageId);
     assert.equal(first, second);
     assert.notEqual(first, third);
   });
 
-  test('gets no header and no recipient from a name', async (t) => {
+  test('has no header or recipient from the name of a stream', async (t) => {
     const server = await serve(t);
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${server.port}`, to });
     const name =
       'x\r\nBcc: evil@example.net\r\n\r\n.\r\nRCPT TO:<evil@example.net>\nSubject: y\u0000é';
-    await mail.send({ ...letter, alert: { ...alert, stream: { ...alert.stream, name } } }, never);
+    await mail.send({ ...message, alert: { ...alert, stream: { ...alert.stream, name } } }, never);
     const { parsed, to: recipients, source } = await server.mail(1);
     assert.deepEqual(recipients, [to]);
     assert.deepEqual(parsed.bcc ?? [], []);
@@ -69,10 +71,10 @@ describe('a mailed alert', () => {
     assert.equal(source.match(/^Subject:/gm)?.length, 1);
   });
 
-  test('comes from the account where there is one, else from the tenant', async (t) => {
+  test('comes from the account of the URL, else from the domain of the tenant', async (t) => {
     const server = await serve(t, { login });
     const url = `smtp://${userInfo}127.0.0.1:${server.port}`;
-    await createAlertMail({ smtpUrl: url, to }).send(letter, never);
+    await createAlertMail({ smtpUrl: url, to }).send(message, never);
     const open = await serve(t);
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${open.port}`, to });
     for (const domain of ['[::1]:8080', '127.0.0.1:8080', 'localhost:8080']) {
@@ -87,76 +89,76 @@ describe('a mailed alert', () => {
 });
 
 describe('a mail server', () => {
-  test('gets the login of the URL, decoded', async (t) => {
+  test('receives the decoded login of the URL', async (t) => {
     const server = await serve(t, { login });
     const url = `smtp://${userInfo}127.0.0.1:${server.port}`;
-    await createAlertMail({ smtpUrl: url, to }).send(letter, never);
+    await createAlertMail({ smtpUrl: url, to }).send(message, never);
     assert.equal(server.mails[0]?.user, login.user);
   });
 
-  test('that offers STARTTLS is spoken to over TLS', async (t) => {
+  test('with STARTTLS: the mail is sent over TLS', async (t) => {
     const server = await serve(t, { tls: 'starttls', login });
     const url = `smtp://${userInfo}localhost:${server.port}`;
-    await createAlertMail({ smtpUrl: url, to }).send(letter, never);
+    await createAlertMail({ smtpUrl: url, to }).send(message, never);
     assert.deepEqual([server.mails[0]?.secure, server.mails[0]?.user], [true, login.user]);
   });
 
-  test('of smtps:// is spoken to over TLS from the start, on the machine with any certificate', async (t) => {
+  test('of smtps://: the mail is sent over TLS, on this machine with any certificate', async (t) => {
     const server = await serve(t, { tls: 'smtps', selfSigned: true });
     const url = `smtps://localhost:${server.port}`;
-    await createAlertMail({ smtpUrl: url, to }).send(letter, never);
+    await createAlertMail({ smtpUrl: url, to }).send(message, never);
     assert.equal(server.mails[0]?.secure, true);
   });
 
-  // An address of this machine that is not taken for one, so that the rules of others hold.
+  // An address of this machine that is not treated as loopback, so that the rules for other machines apply.
   const other = '[::ffff:127.0.0.1]';
 
-  test('elsewhere gets no password without TLS', async (t) => {
+  test('on another machine receives no password without TLS', async (t) => {
     const server = await serve(t, { login });
     const url = `smtp://${userInfo}${other}:${server.port}`;
-    await assert.rejects(createAlertMail({ smtpUrl: url, to }).send(letter, never), {
-      message: 'no TLS with the server (ETLS), answer 500',
+    await assert.rejects(createAlertMail({ smtpUrl: url, to }).send(message, never), {
+      message: 'no TLS with the server (ETLS), response 500',
     });
     const open = await serve(t);
-    await createAlertMail({ smtpUrl: `smtp://${other}:${open.port}`, to }).send(letter, never);
+    await createAlertMail({ smtpUrl: `smtp://${other}:${open.port}`, to }).send(message, never);
     assert.deepEqual([server.mails.length, open.mails.length], [0, 1]);
   });
 
-  test('elsewhere has to have a certificate that holds', async (t) => {
+  test('on another machine must have a valid certificate', async (t) => {
     for (const tls of ['smtps', 'starttls'] as const) {
       const server = await serve(t, { tls, selfSigned: true });
       const scheme = tls === 'smtps' ? 'smtps' : 'smtp';
       const mail = createAlertMail({ smtpUrl: `${scheme}://${other}:${server.port}`, to });
-      await assert.rejects(mail.send(letter, never), /^AlertNotSent: (no TLS|[A-Z_]+$)/);
+      await assert.rejects(mail.send(message, never), /^AlertNotSent: (no TLS|[A-Z_]+$)/);
       assert.equal(server.mails.length, 0);
     }
   });
 
-  test('that refuses is told in a few words, without its own and without the password', async (t) => {
+  test('rejecting a mail: the reason has neither its text nor the password', async (t) => {
     const server = await serve(t, { login });
     const wrong = `smtp://someone:wrong-secret@127.0.0.1:${server.port}`;
-    const refused = createAlertMail({ smtpUrl: wrong, to }).send(letter, never);
-    await assert.rejects(refused, {
+    const rejected = createAlertMail({ smtpUrl: wrong, to }).send(message, never);
+    await assert.rejects(rejected, {
       name: 'AlertNotSent',
-      message: 'the server refuses the login (EAUTH), answer 535',
+      message: 'the server rejects the login (EAUTH), response 535',
     });
     const right = createAlertMail({ smtpUrl: `smtp://${userInfo}127.0.0.1:${server.port}`, to });
     server.refuse({ code: 451, text: `try later, ${login.pass}` });
-    await assert.rejects(right.send(letter, never), {
+    await assert.rejects(right.send(message, never), {
       name: 'AlertNotSent',
-      message: 'EMESSAGE, answer 451',
+      message: 'EMESSAGE, response 451',
     });
     server.refuse(undefined);
-    await right.send(letter, never);
+    await right.send(message, never);
     assert.equal(server.mails.length, 1);
   });
 
-  test('that is not there is told by its error', async () => {
+  test('not running: the reason is the error code', async () => {
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${await freePort()}`, to });
-    await assert.rejects(mail.send(letter, never), { message: 'ECONNREFUSED' });
+    await assert.rejects(mail.send(message, never), { message: 'ECONNREFUSED' });
   });
 
-  test('that says nothing is left when aborted, and its connection is closed', async (t) => {
+  test('without a response: an abort ends the send and closes the connection', async (t) => {
     const closed = Promise.withResolvers<void>();
     const opened = Promise.withResolvers<void>();
     const { createServer } = await import('node:net');
@@ -169,7 +171,7 @@ describe('a mail server', () => {
     const { port } = server.address() as { port: number };
     const cut = new AbortController();
     const sent = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${port}`, to }).send(
-      letter,
+      message,
       cut.signal,
     );
     const refused = assert.rejects(sent, AlertNotSent);
@@ -178,12 +180,12 @@ describe('a mail server', () => {
     await Promise.all([refused, closed.promise]);
   });
 
-  test('that is none is not waited for', async (t) => {
+  test('that does not use SMTP: an abort ends the send', async (t) => {
     const raw = await startRawEndpoint((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
     t.after(() => raw.close());
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${raw.port}`, to });
     const cut = new AbortController();
-    const sent = mail.send(letter, cut.signal);
+    const sent = mail.send(message, cut.signal);
     const ended = assert.rejects(sent, AlertNotSent);
     cut.abort();
     await ended;

@@ -17,22 +17,22 @@ function alertOf(id: string, over: Partial<StreamAlert> = {}): StreamAlert {
   };
 }
 
-describe('what waits to be sent', () => {
-  test('waits for every place, the longest wait first', () => {
+describe('addToOutbox', () => {
+  test('queues an alert for every channel, oldest first', () => {
     const first = addToOutbox({}, [alertOf('a')], ['webhook', 'email']).outbox;
     const { outbox } = addToOutbox(first, [alertOf('b')], ['webhook', 'email']);
     const both = [alertOf('a'), alertOf('b')];
     assert.deepEqual(outbox, { webhook: both, email: both });
   });
 
-  test('is one alert for the failures of a stream, with their sum and the newest counters', () => {
+  test('merges the failures of a stream into one alert, with their sum and the newest counters', () => {
     const older = { webhook: [alertOf('a', { newFailures: 3, total: 3, at: 1 }), alertOf('b')] };
     const newer = alertOf('a', { newFailures: 2, total: 5, lastError: '500', at: 2 });
     const { outbox } = addToOutbox(older, [newer], ['webhook']);
     assert.deepEqual(outbox.webhook, [alertOf('b'), { ...newer, newFailures: 5 }]);
   });
 
-  test('is each automatic disabling, and the last step of a limit', () => {
+  test('keeps each automatic disabling, and only the last step of a limit', () => {
     const disabled = (at: number): StreamAlert => alertOf('a', { kind: 'stream_disabled', at });
     const near = (percent: number): StreamAlert =>
       alertOf('a', { kind: 'threshold_near', percent });
@@ -41,7 +41,7 @@ describe('what waits to be sent', () => {
     assert.deepEqual(outbox.log, [disabled(1), disabled(2), near(90)]);
   });
 
-  test('is bounded: the oldest are dropped and counted', () => {
+  test('drops and counts the oldest beyond the limit', () => {
     const alerts = Array.from({ length: outboxMax + 2 }, (_, index) => alertOf(String(index)));
     const { outbox, dropped } = addToOutbox({}, alerts, ['webhook']);
     assert.equal(dropped, 2);
@@ -49,20 +49,20 @@ describe('what waits to be sent', () => {
     assert.deepEqual(outbox.webhook[0], alertOf('2'));
   });
 
-  test('is dropped and counted where its place is no longer set', () => {
+  test('drops and counts the queue of a channel that is no longer set', () => {
     const outbox: Outbox = { webhook: [alertOf('a')], email: [alertOf('b')] };
-    const answer = addToOutbox(outbox, [], ['email']);
-    assert.deepEqual(answer, { outbox: { email: [alertOf('b')] }, dropped: 1 });
+    const result = addToOutbox(outbox, [], ['email']);
+    assert.deepEqual(result, { outbox: { email: [alertOf('b')] }, dropped: 1 });
   });
 
-  test('never loses a failure from the count, however looks and streams mix', () => {
+  test('keeps the sum of failures, for random checks and streams', () => {
     const streams = fc.constantFrom('a', 'b', 'c');
-    const alertState = fc.array(fc.array(fc.record({ id: streams, newFailures: fc.nat(9) })));
+    const checks = fc.array(fc.array(fc.record({ id: streams, newFailures: fc.nat(9) })));
     fc.assert(
-      fc.property(alertState, (history) => {
+      fc.property(checks, (history) => {
         let outbox: Outbox = {};
-        for (const look of history) {
-          const alerts = look.map(({ id, newFailures }) => alertOf(id, { newFailures }));
+        for (const check of history) {
+          const alerts = check.map(({ id, newFailures }) => alertOf(id, { newFailures }));
           ({ outbox } = addToOutbox(outbox, alerts, ['webhook']));
         }
         const queue = (outbox.webhook ?? []).filter(isStreamAlert);
@@ -73,7 +73,7 @@ describe('what waits to be sent', () => {
   });
 });
 
-test('a condition that waits to be sent is replaced by a later alert with the same key', () => {
+test('a queued condition is replaced by a later alert with the same key', () => {
   const skewOf = (key: string, at: number): SystemAlert => ({
     kind: 'clock_skew',
     tenant: 'main',

@@ -22,42 +22,41 @@ const calm: StreamHealth = {
   disabledAt: undefined,
 };
 
-/** What looks tell one after the other, in short. */
-function tell(...alertState: readonly (readonly Partial<StreamHealth>[])[]): string[][] {
+/** Evaluates one snapshot after the other; returns the alerts in short form. */
+function evaluateAll(...snapshots: readonly (readonly Partial<StreamHealth>[])[]): string[][] {
   let state = initialState;
-  return alertState.map((streams, index) => {
-    const look = lookAt(index, streams);
-    const decided = evaluate(state, look, limits);
-    // As it is kept.
-    state = JSON.parse(JSON.stringify(decided.state)) as NotifiedState;
-    return decided.alerts.map(brief);
+  return snapshots.map((streams, index) => {
+    const result = evaluate(state, snapshotAt(index, streams), limits);
+    // As it is stored.
+    state = JSON.parse(JSON.stringify(result.state)) as NotifiedState;
+    return result.alerts.map(brief);
   });
 }
 
-function lookAt(at: number, streams: readonly Partial<StreamHealth>[]): Snapshot {
+function snapshotAt(at: number, streams: readonly Partial<StreamHealth>[]): Snapshot {
   return { tenant: 'main', at, streams: streams.map((stream) => ({ ...calm, ...stream })) };
 }
 
 function brief({ kind, stream, newFailures, percent }: StreamAlert): string {
-  const told = kind === 'delivery_failures' ? newFailures : percent;
-  return [stream.id, kind, ...(told === undefined ? [] : [told])].join(' ');
+  const number = kind === 'delivery_failures' ? newFailures : percent;
+  return [stream.id, kind, ...(number === undefined ? [] : [number])].join(' ');
 }
 
-describe('new failures', () => {
-  test('are told once for each stream that has some', () => {
-    const told = tell([
+describe('an alert about new failures', () => {
+  test('is returned for each stream that has some', () => {
+    const alerts = evaluateAll([
       { id: 'est_1', newFailures: 12, total: 340, consecutive: 12 },
       { id: 'est_2', newFailures: 0, total: 7 },
       { id: 'est_3', newFailures: 1, total: 1 },
     ]);
-    assert.deepEqual(told, [['est_1 delivery_failures 12', 'est_3 delivery_failures 1']]);
+    assert.deepEqual(alerts, [['est_1 delivery_failures 12', 'est_3 delivery_failures 1']]);
   });
 
-  test('carry all that an alert says', () => {
-    const look = lookAt(5, [
+  test('has all fields of the stream', () => {
+    const snapshot = snapshotAt(5, [
       { newFailures: 12, total: 340, consecutive: 12, lastError: 'timeout' },
     ]);
-    assert.deepEqual(evaluate(initialState, look, limits).alerts, [
+    assert.deepEqual(evaluate(initialState, snapshot, limits).alerts, [
       {
         kind: 'delivery_failures',
         tenant: 'main',
@@ -72,16 +71,19 @@ describe('new failures', () => {
     ]);
   });
 
-  test('that were told before are not told again', () => {
-    const [first, second] = tell([{ newFailures: 2, total: 2 }], [{ total: 2, consecutive: 2 }]);
+  test('is not returned again without new ones', () => {
+    const [first, second] = evaluateAll(
+      [{ newFailures: 2, total: 2 }],
+      [{ total: 2, consecutive: 2 }],
+    );
     assert.deepEqual([first, second], [['est_1 delivery_failures 2'], []]);
   });
 });
 
-describe('an automatic disabling', () => {
-  test('is told once, and the next one again', () => {
+describe('an alert about an automatic disabling', () => {
+  test('is returned once for each disabling', () => {
     const disabled = { status: 'disabled', total: 7 } as const;
-    const told = tell(
+    const alerts = evaluateAll(
       [{ ...disabled, disabledAt: 100 }],
       [{ ...disabled, disabledAt: 100 }],
       [{ status: 'enabled', total: 7 }],
@@ -90,72 +92,76 @@ describe('an automatic disabling', () => {
       [{ ...disabled, disabledAt: 200 }],
     );
     const once = ['est_1 stream_disabled'];
-    assert.deepEqual(told, [once, [], [], once, [], []]);
+    assert.deepEqual(alerts, [once, [], [], once, [], []]);
   });
 });
 
-describe('a limit that comes near', () => {
+describe('an alert about a limit that is near', () => {
   const near = (percent: number): string[] => [`est_1 threshold_near ${percent}`];
 
-  test('is told at 50, 70 and 90 percent, once each', () => {
+  test('is returned once at 50, 70 and 90 percent each', () => {
     const totals = [2499, 2500, 2600, 3499, 3500, 4499, 4500, 4999, 5000];
-    const told = tell(...totals.map((total) => [{ total }]));
-    assert.deepEqual(told, [[], near(50), [], [], near(70), [], near(90), [], []]);
+    const alerts = evaluateAll(...totals.map((total) => [{ total }]));
+    assert.deepEqual(alerts, [[], near(50), [], [], near(70), [], near(90), [], []]);
   });
 
-  test('is told by the highest step when several are passed in one look', () => {
-    assert.deepEqual(tell([{ total: 4700 }], [{ total: 4800 }]), [near(90), []]);
-    assert.deepEqual(tell([{ consecutive: 350, total: 2500 }]), [near(70)]);
+  test('has the highest step when several are passed at one check', () => {
+    assert.deepEqual(evaluateAll([{ total: 4700 }], [{ total: 4800 }]), [near(90), []]);
+    assert.deepEqual(evaluateAll([{ consecutive: 350, total: 2500 }]), [near(70)]);
   });
 
-  test('is told for each of the two counters', () => {
-    const told = tell(
+  test('is returned for each of the two counters', () => {
+    const alerts = evaluateAll(
       [{ consecutive: 250 }],
       [{ consecutive: 250, total: 2500 }],
       [{ consecutive: 450, total: 2500 }],
     );
-    assert.deepEqual(told, [near(50), near(50), near(90)]);
+    assert.deepEqual(alerts, [near(50), near(50), near(90)]);
   });
 
-  test('is told again after the counter fell back, also when it was out of trouble', () => {
-    assert.deepEqual(tell([{ consecutive: 300 }], [{ consecutive: 0 }], [{ consecutive: 300 }]), [
+  test('is returned again after the counter fell, also when the stream was healthy', () => {
+    assert.deepEqual(
+      evaluateAll([{ consecutive: 300 }], [{ consecutive: 0 }], [{ consecutive: 300 }]),
+      [near(50), [], near(50)],
+    );
+    assert.deepEqual(evaluateAll([{ consecutive: 300 }], [], [{ consecutive: 300 }]), [
       near(50),
       [],
       near(50),
     ]);
-    assert.deepEqual(tell([{ consecutive: 300 }], [], [{ consecutive: 300 }]), [
-      near(50),
-      [],
-      near(50),
-    ]);
-    const told = tell([{ total: 4600 }], [{ total: 3300 }], [{ total: 3600 }], [{ total: 4500 }]);
-    // 3300 is 66 percent: not clearly under 70 percent, so that step stays told.
-    assert.deepEqual(told, [near(90), [], [], near(90)]);
+    const alerts = evaluateAll(
+      [{ total: 4600 }],
+      [{ total: 3300 }],
+      [{ total: 3600 }],
+      [{ total: 4500 }],
+    );
+    // 3300 is 66 percent: not clearly below 70 percent, so that step stays reported.
+    assert.deepEqual(alerts, [near(90), [], [], near(90)]);
   });
 
-  test('is told once while the counter goes up and down around a step', () => {
+  test('is returned once while the counter goes up and down around a step', () => {
     const totals = [2500, 2499, 2500, 2400, 2501, 2251, 2520];
-    const told = tell(...totals.map((total) => [{ total }]));
-    assert.deepEqual(told.flat(), near(50));
-    assert.deepEqual(tell([{ total: 2500 }], [{ total: 2249 }], [{ total: 2500 }]).flat(), [
+    const alerts = evaluateAll(...totals.map((total) => [{ total }]));
+    assert.deepEqual(alerts.flat(), near(50));
+    assert.deepEqual(evaluateAll([{ total: 2500 }], [{ total: 2249 }], [{ total: 2500 }]).flat(), [
       ...near(50),
       ...near(50),
     ]);
   });
 
-  test('is forgotten neither nor told where the counter cannot be seen', () => {
-    const told = tell(
+  test('is unchanged while the counter is unknown', () => {
+    const alerts = evaluateAll(
       [{ consecutive: 300 }],
       [{ consecutive: undefined, total: 1 }],
       [{ consecutive: 300 }],
     );
-    assert.deepEqual(told, [near(50), [], []]);
+    assert.deepEqual(alerts, [near(50), [], []]);
   });
 });
 
-describe('whatever a stream goes through', () => {
+describe('evaluate with random snapshots', () => {
   const counter = fc.nat(12);
-  const alertState = fc.array(
+  const checks = fc.array(
     fc.uniqueArray(
       fc.record({
         id: fc.constantFrom('est_1', 'est_2', 'est_3'),
@@ -170,39 +176,39 @@ describe('whatever a stream goes through', () => {
   );
   const small = { consecutive: 10, total: 10 };
 
-  /** Each look with what it told and what was kept after it. */
+  /** Returns each snapshot with its alerts and the states before and after it. */
   function play(history: readonly (readonly Partial<StreamHealth>[])[]) {
     let state = initialState;
     return history.map((streams, at) => {
       const before = state;
-      const look = lookAt(at, streams);
-      const { alerts, state: after } = evaluate(state, look, small);
+      const snapshot = snapshotAt(at, streams);
+      const { alerts, state: after } = evaluate(state, snapshot, small);
       state = after;
-      return { before, look, alerts, after };
+      return { before, snapshot, alerts, after };
     });
   }
 
-  test('a look tells each kind once for a stream, and of streams in trouble only', () => {
+  test('returns each kind once for a stream, and only for streams of the snapshot', () => {
     fc.assert(
-      fc.property(alertState, (history) => {
-        for (const { look, alerts } of play(history)) {
+      fc.property(checks, (history) => {
+        for (const { snapshot, alerts } of play(history)) {
           const keys = alerts.map(({ kind, stream }) => `${kind} ${stream.id}`);
           assert.equal(new Set(keys).size, keys.length);
-          const seen = new Set(look.streams.map(({ id }) => id));
+          const seen = new Set(snapshot.streams.map(({ id }) => id));
           assert.ok(alerts.every(({ stream }) => seen.has(stream.id)));
         }
       }),
     );
   });
 
-  test('new failures are told exactly where there are some, and with their number', () => {
+  test('returns new failures with their number, for exactly the streams that have some', () => {
     fc.assert(
-      fc.property(alertState, (history) => {
-        for (const { look, alerts } of play(history)) {
-          const told = alerts.filter(({ kind }) => kind === 'delivery_failures').map(brief);
-          const wanted = look.streams.filter(({ newFailures }) => newFailures > 0);
+      fc.property(checks, (history) => {
+        for (const { snapshot, alerts } of play(history)) {
+          const found = alerts.filter(({ kind }) => kind === 'delivery_failures').map(brief);
+          const wanted = snapshot.streams.filter(({ newFailures }) => newFailures > 0);
           assert.deepEqual(
-            told,
+            found,
             wanted.map(({ id, newFailures }) => `${id} delivery_failures ${newFailures}`),
           );
         }
@@ -210,11 +216,11 @@ describe('whatever a stream goes through', () => {
     );
   });
 
-  test('a look that finds the same once more tells nothing of limits and disablings', () => {
+  test('returns no limits and disablings for the same snapshot again', () => {
     fc.assert(
-      fc.property(alertState, (history) => {
-        for (const { look, after } of play(history)) {
-          const again = evaluate(after, look, small);
+      fc.property(checks, (history) => {
+        for (const { snapshot, after } of play(history)) {
+          const again = evaluate(after, snapshot, small);
           assert.deepEqual(
             again.alerts.filter(({ kind }) => kind !== 'delivery_failures'),
             [],
@@ -225,33 +231,38 @@ describe('whatever a stream goes through', () => {
     );
   });
 
-  test('between two alerts of one step the counter was clearly under it', () => {
+  test('between two alerts of one step the counter was clearly below it', () => {
     const totals = fc.array(fc.nat(1100), { maxLength: 60 });
     fc.assert(
       fc.property(totals, (history) => {
         let state = initialState;
-        /** By step, the lowest value since the step was told last. */
+        /** By step, the lowest value since the step was reported last. */
         const lowest = new Map<number, number>();
         for (const total of history) {
-          const look = lookAt(0, [{ total }]);
-          const decided = evaluate(state, look, { consecutive: 1, total: 1000 });
+          const result = evaluate(state, snapshotAt(0, [{ total }]), {
+            consecutive: 1,
+            total: 1000,
+          });
           for (const [step, low] of lowest) lowest.set(step, Math.min(low, total));
-          const percent = decided.alerts[0]?.percent;
+          const percent = result.alerts[0]?.percent;
           if (percent !== undefined) {
-            assert.ok(total >= percent * 10, `${total} told as ${percent}`);
+            assert.ok(total >= percent * 10, `${total} reported as ${percent}`);
             const low = lowest.get(percent) ?? -1;
-            assert.ok(low < (percent - 5) * 10, `${percent} told twice, but never under ${low}`);
+            assert.ok(
+              low < (percent - 5) * 10,
+              `${percent} reported twice, but never below ${low}`,
+            );
             lowest.set(percent, total);
           }
-          state = decided.state;
+          state = result.state;
         }
       }),
     );
   });
 
-  test('what is kept of a stream without trouble is nothing', () => {
+  test('remembers nothing of a healthy stream', () => {
     fc.assert(
-      fc.property(alertState, (history) => {
+      fc.property(checks, (history) => {
         const quiet = [...history, []];
         assert.deepEqual(play(quiet).at(-1)?.after, initialState);
       }),

@@ -19,15 +19,15 @@ function alertOf(key: string, over: Partial<RaisedAlert> = {}): RaisedAlert {
 describe('createSystemAlerts', () => {
   test('queues an alert for its tenant, or for the first one when it has none', () => {
     const alerts = createSystemAlerts();
-    alerts.raise(alertOf('of all'));
-    alerts.raise(alertOf('of one', { tenant: 2 }));
+    alerts.raise(alertOf('for all'));
+    alerts.raise(alertOf('for one', { tenant: 2 }));
     const keysOf = (list: readonly RaisedAlert[]): string[] => list.map(({ key }) => key);
-    assert.deepEqual(keysOf(alerts.queued(main, true)), ['of all']);
-    assert.deepEqual(keysOf(alerts.queued(other, false)), ['of one']);
-    assert.deepEqual(keysOf(alerts.queued(other, true)), ['of all', 'of one']);
+    assert.deepEqual(keysOf(alerts.queued(main, true)), ['for all']);
+    assert.deepEqual(keysOf(alerts.queued(other, false)), ['for one']);
+    assert.deepEqual(keysOf(alerts.queued(other, true)), ['for all', 'for one']);
   });
 
-  test('keeps an alert until that very alert is in the store', () => {
+  test('keeps an alert until exactly this alert is in the store', () => {
     const alerts = createSystemAlerts();
     alerts.raise(alertOf('a', { fields: { seconds: 1 } }));
     const before = alerts.queued(main, true);
@@ -38,7 +38,7 @@ describe('createSystemAlerts', () => {
     assert.deepEqual(alerts.queued(main, true), []);
   });
 
-  test('says of an alert that it is in the store, also when a newer one has replaced it', () => {
+  test('calls `onStored` once an alert is in the store, also when a newer one has replaced it', () => {
     const alerts = createSystemAlerts();
     const stored: string[] = [];
     alerts.raise(alertOf('a'), () => stored.push('older'));
@@ -58,7 +58,7 @@ describe('createSystemAlerts', () => {
     assert.deepEqual([queued.length, queued[0]?.key], [1000, '2']);
   });
 
-  test('wait: ends with the next alert, after the delay, when aborted, and at once when it missed one', async () => {
+  test('wait: ends with the next alert, after the delay, when aborted, and at once when one was raised before', async () => {
     const clock = createManualClock();
     const alerts = createSystemAlerts();
     const raised = alerts.wait(clock, hour, alerts.raised, never);
@@ -79,7 +79,7 @@ describe('createSystemAlerts', () => {
 });
 
 describe('withoutRepeats', () => {
-  test('reports a condition again only an hour later, whichever way the clock was set', () => {
+  test('reports a condition again only an hour later, also when the clock was set forward or back', () => {
     const first = withoutRepeats([alertOf('a'), alertOf('b')], {}, { name: 'main', at: hour });
     assert.deepEqual(
       first.alerts.map(({ key, tenant, at }) => [key, tenant, at]),

@@ -25,7 +25,7 @@ const alert: Alert = {
   percent: 50,
   at: Date.parse('2026-03-01T09:35:00.000Z'),
 };
-const letter = { alert, domain: 'leat.example.com' };
+const message = { alert, domain: 'leat.example.com' };
 const never = new AbortController().signal;
 const path = '/services/T0/B0/secret-of-the-channel';
 
@@ -39,10 +39,10 @@ function hookAt(origin: string) {
   return createAlertWebhook({ fetch, url: `${origin}${path}`, userAgent: 'Leat/1.2.3' });
 }
 
-describe('a posted alert', () => {
-  test('is the JSON of the contract', async (t) => {
+describe('the request of an alert', () => {
+  test('has the documented JSON body', async (t) => {
     const receiver = await receive(t, reply(200, 'ok'));
-    await hookAt(receiver.origin).send(letter, never);
+    await hookAt(receiver.origin).send(message, never);
     assert.equal(receiver.requests.length, 1);
     const [request] = receiver.requests;
     assert.deepEqual([request?.method, request?.path], ['POST', path]);
@@ -63,17 +63,17 @@ describe('a posted alert', () => {
     });
   });
 
-  test('is sent with any 2xx, and with an answer that has no end', async (t) => {
+  test('succeeds with any 2xx, also when the response body never ends', async (t) => {
     for (const status of [200, 201, 202, 204]) {
-      await hookAt((await receive(t, reply(status))).origin).send(letter, never);
+      await hookAt((await receive(t, reply(status))).origin).send(message, never);
     }
     const endless = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
     const receiver = await receive(t, flood(endless, `3e8\r\n${'x'.repeat(1000)}\r\n`));
-    await hookAt(receiver.origin).send(letter, never);
+    await hookAt(receiver.origin).send(message, never);
     assert.equal(receiver.requests.length, 1);
   });
 
-  test('is not sent with any other answer, and no redirect is followed', async (t) => {
+  test('fails with any other status, and follows no redirect', async (t) => {
     const elsewhere = await receive(t, reply(200));
     for (const [answer, status] of [
       [redirect(302, elsewhere.origin), 302],
@@ -83,17 +83,20 @@ describe('a posted alert', () => {
       [reply(500, 'the secret is secret-of-the-channel'), 500],
     ] as const) {
       const { origin } = await receive(t, answer);
-      const message = `status ${status}`;
-      await assert.rejects(hookAt(origin).send(letter, never), { name: 'AlertNotSent', message });
+      const reason = `status ${status}`;
+      await assert.rejects(hookAt(origin).send(message, never), {
+        name: 'AlertNotSent',
+        message: reason,
+      });
     }
     assert.equal(elsewhere.requests.length, 0);
   });
 
-  test('that meets nobody, or no HTTP, says so without the address', async (t) => {
+  test('fails without the address in its reason when nothing listens, or nothing that uses HTTP', async (t) => {
     const origin = `http://127.0.0.1:${await freePort()}`;
-    await assert.rejects(hookAt(origin).send(letter, never), { message: 'ECONNREFUSED' });
+    await assert.rejects(hookAt(origin).send(message, never), { message: 'ECONNREFUSED' });
     const noHttp = await receive(t, raw('220 mail.example ESMTP\r\n'));
-    await assert.rejects(hookAt(noHttp.origin).send(letter, never), (error: Error) => {
+    await assert.rejects(hookAt(noHttp.origin).send(message, never), (error: Error) => {
       assert.match(error.message, /^(it failed|[A-Z_]+)$/);
       return error.name === 'AlertNotSent';
     });
@@ -103,7 +106,7 @@ describe('a posted alert', () => {
     const receiver = await receive(t, hang);
     const cut = new AbortController();
     receiver.answer = () => cut.abort();
-    await assert.rejects(hookAt(receiver.origin).send(letter, cut.signal), {
+    await assert.rejects(hookAt(receiver.origin).send(message, cut.signal), {
       name: 'AlertNotSent',
     });
   });
