@@ -7,18 +7,18 @@ import {
   delivered,
   failed,
   newEvent,
-  sceneOf,
+  fixtureOf,
   start,
-  type Scene,
+  type Fixture,
 } from '../store/contract/fixture.ts';
 import { openSite, type Received, type Site } from './fixture.ts';
 
 let site: Site;
-let scene: Scene;
+let scene: Fixture;
 
 before(async () => {
   site = await openSite();
-  scene = sceneOf(site.house.store, site.house.tenant.id, site.house.time);
+  scene = fixtureOf(site.house.store, site.house.tenant.id, site.house.time);
 });
 after(() => site.close());
 

@@ -7,18 +7,18 @@ import {
   claimDue,
   delivered,
   raiseOf,
-  sceneOf,
+  fixtureOf,
   type LoggedEvent,
-  type Scene,
+  type Fixture,
 } from '../store/contract/fixture.ts';
 import { allScopesBut, openSite, type Received, type Site } from './fixture.ts';
 
 let site: Site;
-let scene: Scene;
+let scene: Fixture;
 
 before(async () => {
   site = await openSite();
-  scene = sceneOf(site.house.store, site.house.tenant.id, site.house.time);
+  scene = fixtureOf(site.house.store, site.house.tenant.id, site.house.time);
 });
 after(() => site.close());
 
@@ -370,7 +370,7 @@ describe('start_from of a new stream', () => {
   test('before the log is its oldest event', async () => {
     const pruning = await openSite();
     try {
-      const own = sceneOf(pruning.house.store, pruning.house.tenant.id, pruning.house.time);
+      const own = fixtureOf(pruning.house.store, pruning.house.tenant.id, pruning.house.time);
       await own.publish('a.b', 'a.b', 'a.b');
       await own.store.log.prune(own.tenant, { olderThanMs: -1, take: 2 });
       for (const startFrom of [formatOffset(0), formatOffset(1), '1970-01-01T00:00:00Z']) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { formatTime } from '../../src/core/date.ts';
-import { failed, sceneOf } from '../store/contract/fixture.ts';
+import { failed, fixtureOf } from '../store/contract/fixture.ts';
 import { openSite, type Received, type Site } from './fixture.ts';
 
 let site: Site;
@@ -413,7 +413,7 @@ describe('update', () => {
 
   test('does not enable a stream with too many failures, nor apply the rest', async () => {
     const { id } = await create({ subscriptions: [{ event_type: 'a.b' }] });
-    const scene = sceneOf(site.house.store, site.house.tenant.id, site.house.time);
+    const scene = fixtureOf(site.house.store, site.house.tenant.id, site.house.time);
     const stream = await site.house.store.streams.get(1, id);
     assert.ok(stream);
     const events = await scene.publish('a.b', 'a.b', 'a.b');

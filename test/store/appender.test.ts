@@ -17,7 +17,7 @@ function createGate(given: Partial<AppenderDeps> = {}) {
     write: async (tenant, events) => {
       writes.push({ tenant, ids: events.map(({ id }) => id) });
       await new Promise<void>((resolve) => release.push(resolve));
-      return answer(events);
+      return result(events);
     },
     ...given,
   });
@@ -48,7 +48,7 @@ const settled = async () => {
   for (let turn = 0; turn < 6; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 };
 
-const answer = (events: readonly NewEvent[]): Appended[] =>
+const result = (events: readonly NewEvent[]): Appended[] =>
   events.map(({ id }, index) => ({ id, offset: index + 1, repeated: false }));
 
 const event = (id: string, body = '{}') => newEvent({ id, body });
@@ -154,15 +154,15 @@ describe('group commit', () => {
         const bad = events.find(({ id }) => id === 'bad');
         if (bad !== undefined) throw new StoreContentRefused('bad');
         written.push(...events.map(({ id }) => id));
-        return answer(events);
+        return result(events);
       },
     });
-    const answers = Promise.allSettled(
+    const results = Promise.allSettled(
       ['a', 'bad', 'b'].map((id) => appender.append(1, [event(id)])),
     );
     await turn();
     assert.deepEqual(
-      (await answers).map(({ status }) => status),
+      (await results).map(({ status }) => status),
       ['fulfilled', 'rejected', 'fulfilled'],
     );
     assert.deepEqual(written, ['a', 'b']);
@@ -174,12 +174,12 @@ describe('group commit', () => {
       write: (_tenant, events) => {
         failures += 1;
         if (failures === 1) throw new StoreUnavailable('disk full');
-        return answer(events);
+        return result(events);
       },
     });
-    const answers = Promise.allSettled(['a', 'b'].map((id) => appender.append(1, [event(id)])));
+    const results = Promise.allSettled(['a', 'b'].map((id) => appender.append(1, [event(id)])));
     await turn();
-    for (const one of await answers) {
+    for (const one of await results) {
       assert.ok(one.status === 'rejected' && one.reason instanceof StoreUnavailable);
     }
     const next = appender.append(1, [event('c')]);

@@ -40,7 +40,7 @@ import {
   parked,
   raiseOf,
   retry,
-  sceneOf,
+  fixtureOf,
   start,
 } from './contract/fixture.ts';
 
@@ -51,43 +51,43 @@ const hardTexts = ['null', '', '{"a":"\\"b\\\\"}', "o'clock, {x,y}", 'Zoë 🦊\
 
 describe('a move to PostgreSQL', { concurrency: 2 }, () => {
   test('carries every table, and the store works there', async (t) => {
-    const place = await filledPlace(t);
-    const moved = await run(place);
+    const databases = await filledDatabases(t);
+    const moved = await run(databases);
     assert.equal(moved.wasComplete, false);
     for (const table of migratedTables) {
       const rows = moved.tables.find(({ name }) => name === table.name)?.rows ?? 0;
       assert.ok(rows > 0, `${table.name} has rows to carry`);
-      assert.equal(await countOf(place.url, table.name), rows, table.name);
+      assert.equal(await countOf(databases.url, table.name), rows, table.name);
     }
-    assert.equal(await countOf(place.url, 'log_days'), 5, 'the days of the log are listed');
-    const before = await withSource(place, seenOf);
-    const store = await openTarget(t, place);
+    assert.equal(await countOf(databases.url, 'log_days'), 5, 'the days of the log are listed');
+    const before = await withSource(databases, seenOf);
+    const store = await openTarget(t, databases);
     assert.deepEqual(await seenOf(store), before);
     await assertWorks(store);
   });
 
   test('a replay in its midst goes on where it was', async (t) => {
-    const place = await filledPlace(t);
-    await run(place);
-    const store = await openTarget(t, place);
-    const scene = sceneOf(store, 1);
+    const databases = await filledDatabases(t);
+    await run(databases);
+    const store = await openTarget(t, databases);
+    const fixture = fixtureOf(store, 1);
     const stream = await store.streams.get(1, 'est_kept');
     assert.ok(stream);
-    const owned = await scene.own(stream);
-    const { rows: waiting } = await claimDue(scene, owned);
+    const owned = await fixture.own(stream);
+    const { rows: waiting } = await claimDue(fixture, owned);
     assert.deepEqual(
       waiting.map(({ kind }) => kind),
       ['first', 'first', 'replay'],
     );
     const outcomesOf = (rows: typeof waiting) =>
       rows.map(({ event, kind }) => delivered(event, { kind, hasRow: true }));
-    await scene.settle(owned, { outcomes: outcomesOf(waiting) });
+    await fixture.settle(owned, { outcomes: outcomesOf(waiting) });
     const ask = { ...raiseOf(owned), replay: 'rpl_kept', take: 9, waitingMax: 9 };
     assert.equal((await store.replays.materialize(ask)).materialized, 3);
-    const { rows } = await claimDue(scene, owned);
+    const { rows } = await claimDue(fixture, owned);
     const offsets = rows.map(({ event }) => event.offset);
     assert.deepEqual(offsets, [3, 5, 6]);
-    await scene.settle(owned, { outcomes: outcomesOf(rows) });
+    await fixture.settle(owned, { outcomes: outcomesOf(rows) });
     assert.equal((await store.replays.materialize(ask)).result, 'over');
     const over = await store.replays.get(1, stream.id, 'rpl_kept');
     assert.deepEqual([over?.status, over?.matched, over?.sent, over?.failed], ['done', 4, 4, 0]);
@@ -117,51 +117,51 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
   });
 
   test('leaves the source as it was, and no file beside it', async (t) => {
-    const place = await filledPlace(t);
-    const before = checksumOf(place.file);
-    await run(place);
-    assert.equal(checksumOf(place.file), before);
-    assert.equal(existsSync(`${place.file}-wal`), false);
-    assert.equal(existsSync(`${place.file}-shm`), false);
+    const databases = await filledDatabases(t);
+    const before = checksumOf(databases.file);
+    await run(databases);
+    assert.equal(checksumOf(databases.file), before);
+    assert.equal(existsSync(`${databases.file}-wal`), false);
+    assert.equal(existsSync(`${databases.file}-shm`), false);
   });
 
   test('reads what a crash left in the WAL, and leaves that too', async (t) => {
-    const place = await filledPlace(t);
-    const store = await openSource(place.file);
-    const scene = sceneOf(store, 1);
-    await scene.publish('user.created', 'user.created');
+    const databases = await filledDatabases(t);
+    const store = await openSource(databases.file);
+    const fixture = fixtureOf(store, 1);
+    await fixture.publish('user.created', 'user.created');
     const head = await store.log.head(1);
-    const file = join(place.folder, 'crashed.db');
-    for (const end of ['', '-wal']) copyFileSync(`${place.file}${end}`, `${file}${end}`);
+    const file = join(databases.folder, 'crashed.db');
+    for (const end of ['', '-wal']) copyFileSync(`${databases.file}${end}`, `${file}${end}`);
     await store.close();
     const before = ['', '-wal'].map((end) => checksumOf(`${file}${end}`));
-    await run({ ...place, file });
+    await run({ ...databases, file });
     assert.deepEqual(
       ['', '-wal'].map((end) => checksumOf(`${file}${end}`)),
       before,
     );
-    const target = await openTarget(t, place);
+    const target = await openTarget(t, databases);
     assert.equal(await target.log.head(1), head);
   });
 
   test('leaves out what an append that did not end wrote above the head', async (t) => {
-    const place = await filledPlace(t);
-    const db = new DatabaseSync(place.file);
+    const databases = await filledDatabases(t);
+    const db = new DatabaseSync(databases.file);
     db.exec(`
       insert into events (tenant, offset, id, type, time, published_at, body)
       select id, head + 1, 'evt_unended', 'user.created', 0, 0, '{}' from tenants where id = 1`);
     db.close();
-    const moved = await run(place);
+    const moved = await run(databases);
     const events = moved.tables.find(({ name }) => name === 'events')?.rows;
-    assert.equal(await countOf(place.url, 'events'), events);
-    const target = await openTarget(t, place);
+    assert.equal(await countOf(databases.url, 'events'), events);
+    const target = await openTarget(t, databases);
     const head = await target.log.head(1);
     const [next] = await target.log.append(1, [newEvent()]);
     assert.equal(next?.offset, head + 1);
   });
 
   test('goes on where it was cut off, after any batch', async (t) => {
-    const place = await filledPlace(t);
+    const databases = await filledDatabases(t);
     const steps: string[] = [];
     let carried = 0;
     while (!steps.includes('comparing')) {
@@ -171,25 +171,25 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
         carried = done;
         throw new Error('cut off');
       };
-      await assert.rejects(run(place, { show, end: () => {} }), /cut off/);
+      await assert.rejects(run(databases, { show, end: () => {} }), /cut off/);
     }
     assert.ok(steps.length > migratedTables.length);
-    const moved = await run(place);
+    const moved = await run(databases);
     assert.equal(moved.copied, 0);
-    assert.equal((await run(place)).wasComplete, true);
+    assert.equal((await run(databases)).wasComplete, true);
   });
 
   test('keeps servers away until it has come to its end', async (t) => {
-    const place = await filledPlace(t);
-    const db = createDatabase({ hosts: createHosts(place.url, 'test'), connectionsMax: 1 });
+    const databases = await filledDatabases(t);
+    const db = createDatabase({ hosts: createHosts(databases.url, 'test'), connectionsMax: 1 });
     t.after(() => db.close());
     await refuseHalfMigrated(db, 'the database');
-    await cutAtComparison(place);
+    await cutAtComparison(databases);
     await assert.rejects(refuseHalfMigrated(db, 'the database'), {
       name: 'StartRefused',
       message: /^LEAT_STORE: the database holds a store that has not come as a whole/,
     });
-    await run(place);
+    await run(databases);
     await refuseHalfMigrated(db, 'the database');
   });
 
@@ -204,11 +204,11 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     ],
   ] as const) {
     test(`notices a difference in ${table}`, async (t) => {
-      const place = await filledPlace(t);
-      await cutAtComparison(place);
-      await query(place.url, planted);
+      const databases = await filledDatabases(t);
+      await cutAtComparison(databases);
+      await query(databases.url, planted);
       for (let round = 0; round < 2; round += 1) {
-        await assert.rejects(run(place), {
+        await assert.rejects(run(databases), {
           name: 'StartRefused',
           message: new RegExp(
             `^--to: ${table} in postgres://\\S+ is not what the source has, first`,
@@ -221,56 +221,56 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
 
 describe('a move is refused', { concurrency: 2 }, () => {
   test('with a key that does not fit the source', async (t) => {
-    const place = await filledPlace(t);
-    await assert.rejects(run(place, silent, Buffer.alloc(32, 8)), {
+    const databases = await filledDatabases(t);
+    await assert.rejects(run(databases, silent, Buffer.alloc(32, 8)), {
       name: 'StartRefused',
       message: /^LEAT_SECRET_KEY: does not fit the secrets in \S+leat\.db, set the key/,
     });
-    assert.deepEqual(await tablesOf(place.url), []);
+    assert.deepEqual(await tablesOf(databases.url), []);
   });
 
   test('with a key that does not fit the target', async (t) => {
-    const place = await filledPlace(t);
-    const other = await openAt(place.url, Buffer.alloc(32, 8));
+    const databases = await filledDatabases(t);
+    const other = await openAt(databases.url, Buffer.alloc(32, 8));
     await other.close();
-    await assert.rejects(run(place), {
+    await assert.rejects(run(databases), {
       message: /^LEAT_SECRET_KEY: does not fit the secrets in postgres:/,
     });
   });
 
   test('into a store that others work with', async (t) => {
-    const place = await filledPlace(t);
-    const other = await openAt(place.url, secretKey);
+    const databases = await filledDatabases(t);
+    const other = await openAt(databases.url, secretKey);
     await addTenant(other, 'foreign');
     await other.close();
-    await assert.rejects(run(place), {
+    await assert.rejects(run(databases), {
       name: 'StartRefused',
       message: /^--to: postgres:\S+ is the store of others already: name an empty database$/,
     });
-    assert.equal(await countOf(place.url, 'tenants'), 1);
+    assert.equal(await countOf(databases.url, 'tenants'), 1);
   });
 
   test('into a part of another store', async (t) => {
-    const [place, other] = [await filledPlace(t), await filledPlace(t)];
-    await cutAtComparison(place);
-    await assert.rejects(run({ ...other, url: place.url }), {
+    const [databases, other] = [await filledDatabases(t), await filledDatabases(t)];
+    await cutAtComparison(databases);
+    await assert.rejects(run({ ...other, url: databases.url }), {
       message: /^--to: \S+ holds a part of another store: end that move/,
     });
   });
 
   for (const name of ['tenants', 'events']) {
     test(`while another one writes the same ${name}`, async (t) => {
-      const place = await filledPlace(t);
+      const databases = await filledDatabases(t);
       const table = migratedTables.find((moved) => moved.name === name);
       assert.ok(table);
-      const source = openMigrationSource(place.file);
+      const source = openMigrationSource(databases.file);
       t.after(() => source.close());
       const rows = source.read(table, undefined, { rows: 100, characters: 1_000_000 });
       assert.ok(rows.length > 1);
       const deps = { seal: createSeal(secretKey, systemRandom), keyProof: source.keyCheck };
       const targets = [
-        await openMigrationTarget(place.url, deps),
-        await openMigrationTarget(place.url, deps),
+        await openMigrationTarget(databases.url, deps),
+        await openMigrationTarget(databases.url, deps),
       ];
       const ends = await Promise.allSettled(targets.map((target) => target.write(table, rows)));
       await Promise.all(targets.map((target) => target.close()));
@@ -278,15 +278,15 @@ describe('a move is refused', { concurrency: 2 }, () => {
       assert.deepEqual(more, []);
       assert.ok(refused?.reason instanceof StartRefused);
       assert.match(refused.reason.message, /^--to: another move to postgres:\S+ is under way$/);
-      assert.equal(await countOf(place.url, name), rows.length);
+      assert.equal(await countOf(databases.url, name), rows.length);
     });
   }
 
   test('while a server runs on the source', async (t) => {
-    const place = await filledPlace(t);
-    const running = await openSource(place.file);
+    const databases = await filledDatabases(t);
+    const running = await openSource(databases.file);
     t.after(() => running.close());
-    await assert.rejects(run(place), {
+    await assert.rejects(run(databases), {
       name: 'StartRefused',
       message:
         /^--from: \S+leat\.db is in use by another process, stop that one and run this again$/,
@@ -294,15 +294,15 @@ describe('a move is refused', { concurrency: 2 }, () => {
   });
 
   test('from a file that is not there, or not a store', async (t) => {
-    const place = await filledPlace(t);
-    const missing = join(place.folder, 'missing.db');
-    await assert.rejects(run({ ...place, file: missing }), {
+    const databases = await filledDatabases(t);
+    const missing = join(databases.folder, 'missing.db');
+    await assert.rejects(run({ ...databases, file: missing }), {
       message: `--from: ${missing} does not exist`,
     });
     assert.equal(existsSync(missing), false);
-    const strange = join(place.folder, 'strange.db');
+    const strange = join(databases.folder, 'strange.db');
     new DatabaseSync(strange).exec('create table notes (text)');
-    await assert.rejects(run({ ...place, file: strange }), {
+    await assert.rejects(run({ ...databases, file: strange }), {
       message: `--from: ${strange} is not a store of Leat`,
     });
   });
@@ -325,35 +325,35 @@ describe('a move is refused', { concurrency: 2 }, () => {
     ],
   ] as const) {
     test(`from a store of ${what} version`, async (t) => {
-      const place = await filledPlace(t);
-      change(place.file, made);
-      const before = checksumOf(place.file);
-      await assert.rejects(run(place), ({ name, message }: Error) => {
+      const databases = await filledDatabases(t);
+      change(databases.file, made);
+      const before = checksumOf(databases.file);
+      await assert.rejects(run(databases), ({ name, message }: Error) => {
         assert.equal(name, 'StartRefused');
-        assert.ok(message.startsWith(`--from: ${place.file} was `), message);
+        assert.ok(message.startsWith(`--from: ${databases.file} was `), message);
         assert.match(message, reason);
         return true;
       });
-      assert.equal(checksumOf(place.file), before);
-      assert.deepEqual(await tablesOf(place.url), []);
+      assert.equal(checksumOf(databases.file), before);
+      assert.deepEqual(await tablesOf(databases.url), []);
     });
   }
 
   test('for a text that PostgreSQL cannot hold, by table and key', async (t) => {
-    const place = await filledPlace(t);
-    change(place.file, `update users set profile = 'a' || char(0) || 'b' where id = 'user 3'`);
-    await assert.rejects(run(place), {
+    const databases = await filledDatabases(t);
+    change(databases.file, `update users set profile = 'a' || char(0) || 'b' where id = 'user 3'`);
+    await assert.rejects(run(databases), {
       name: 'StartRefused',
       message: /^--from: users \(tenant 1, id "user 3"\) has U\+0000 in profile, which/,
     });
-    change(place.file, `update users set profile = '{}' where id = 'user 3'`);
-    assert.equal((await run(place)).wasComplete, false);
+    change(databases.file, `update users set profile = '{}' where id = 'user 3'`);
+    assert.equal((await run(databases)).wasComplete, false);
   });
 
   test('for a number that PostgreSQL cannot hold, by table and key', async (t) => {
-    const place = await filledPlace(t);
-    change(place.file, `update clients set version = 3000000000 where id = 'client 2'`);
-    await assert.rejects(run(place), {
+    const databases = await filledDatabases(t);
+    change(databases.file, `update clients set version = 3000000000 where id = 'client 2'`);
+    await assert.rejects(run(databases), {
       name: 'StartRefused',
       message: /^--from: clients \(tenant 1, id "client 2"\) is refused by PostgreSQL: /,
     });
@@ -362,13 +362,13 @@ describe('a move is refused', { concurrency: 2 }, () => {
 
 describe('leat migrate-store', () => {
   test('moves what a server made, after kill -9 too, and the next one serves it', async (t) => {
-    const place = await makePlace();
-    t.after(() => place.remove());
+    const files = await makePlace();
+    t.after(() => files.remove());
     const url = await databaseFor(t);
-    const words = ['migrate-store', '--from', `sqlite:${place.file}`, '--to', url];
+    const words = ['migrate-store', '--from', `sqlite:${files.file}`, '--to', url];
     const env = { LEAT_SECRET_KEY: programKey.toString('base64') };
 
-    const first = await startLeat(place);
+    const first = await startLeat(files);
     const made = await first.send('POST', '/api/v2/users', {
       email: 'ada@example.com',
       password: 'correct-horse-battery',
@@ -380,8 +380,8 @@ describe('leat migrate-store', () => {
     assert.match(refused.output, /^--from: \S+ is in use by another process, stop that one/);
     assert.equal(await first.stop(), 0);
 
-    fillLog(place.file, 30_000);
-    const before = checksumOf(place.file);
+    fillLog(files.file, 30_000);
+    const before = checksumOf(files.file);
     const { child, output } = spawnLeat(words, env);
     while (!/copying events/.test(output())) {
       await Promise.race([once(child.stderr ?? child, 'data'), once(child, 'close')]);
@@ -395,7 +395,7 @@ describe('leat migrate-store', () => {
     assert.match(text, /copying events: [\d,]+ of [\d,]+ rows, \d+ s left/);
     assert.match(text, /events +30,00\d  [0-9a-f]{16}/);
     assert.match(text, /Next: set LEAT_STORE to the database, then leat start\./);
-    assert.equal(checksumOf(place.file), before);
+    assert.equal(checksumOf(files.file), before);
     const again = await runLeat(words, env);
     assert.equal(again.code, 0);
     assert.match(
@@ -404,7 +404,7 @@ describe('leat migrate-store', () => {
     );
     assert.doesNotMatch(again.output, /Next:/);
 
-    const second = await startLeat(place, settings);
+    const second = await startLeat(files, settings);
     const found = await second.send('GET', '/api/v2/users-by-email?email=ada@example.com');
     assert.equal(found.status, 200);
     assert.equal(((await found.json()) as unknown[]).length, 1);
@@ -412,15 +412,15 @@ describe('leat migrate-store', () => {
   });
 
   test('finds the key that was kept beside the source, and makes none', async (t) => {
-    const place = await makePlace();
-    t.after(() => place.remove());
-    const words = ['migrate-store', '--from', `sqlite:${place.file}`, '--to', await databaseFor(t)];
-    const store = await openAt(`sqlite:${place.file}`, secretKey);
+    const files = await makePlace();
+    t.after(() => files.remove());
+    const words = ['migrate-store', '--from', `sqlite:${files.file}`, '--to', await databaseFor(t)];
+    const store = await openAt(`sqlite:${files.file}`, secretKey);
     await store.close();
-    const refused = await runLeat(words, {}, { cwd: place.folder });
+    const refused = await runLeat(words, {}, { cwd: files.folder });
     assert.equal(refused.code, 1);
     assert.match(refused.output, /^LEAT_SECRET_KEY: is not set and \S+ has no secret\.key/);
-    assert.equal(existsSync(join(place.folder, 'secret.key')), false);
+    assert.equal(existsSync(join(files.folder, 'secret.key')), false);
   });
 
   test('names the option that is wrong', async () => {
@@ -507,14 +507,14 @@ describe('the progress of a move', () => {
   });
 });
 
-interface MovePlace {
+interface Databases {
   readonly folder: string;
   readonly file: string;
   readonly url: string;
 }
 
 function run(
-  { file, url }: MovePlace,
+  { file, url }: Databases,
   progress: MigrateProgressView = silent,
   key: Uint8Array = secretKey,
 ): Promise<MigratedStore> {
@@ -529,15 +529,15 @@ function run(
 }
 
 /** Everything is copied and nothing is compared yet. */
-async function cutAtComparison(place: MovePlace): Promise<void> {
+async function cutAtComparison(databases: Databases): Promise<void> {
   const show: MigrateProgressView['show'] = ({ step }) => {
     if (step === 'comparing') throw new Error('cut off');
   };
-  await assert.rejects(run(place, { show, end: () => {} }), /cut off/);
+  await assert.rejects(run(databases, { show, end: () => {} }), /cut off/);
 }
 
 /** A closed store with something in every table, and an empty database. */
-async function filledPlace(t: TestContext): Promise<MovePlace> {
+async function filledDatabases(t: TestContext): Promise<Databases> {
   const folder = folderFor(t);
   const file = join(folder, 'leat.db');
   const store = await openSource(file);
@@ -558,22 +558,22 @@ function folderFor(t: TestContext): string {
 async function fillStreams(store: Store): Promise<void> {
   const tenant = await addTenant(store, 'main');
   await addTenant(store, 'second');
-  const scene = sceneOf(store, tenant.id);
-  const former = await scene.addStream();
-  await scene.publish('user.created');
-  const formerOwned = await scene.own(former);
-  const [first] = await scene.publish('user.created');
+  const fixture = fixtureOf(store, tenant.id);
+  const former = await fixture.addStream();
+  await fixture.publish('user.created');
+  const formerOwned = await fixture.own(former);
+  const [first] = await fixture.publish('user.created');
   assert.ok(first);
-  await scene.settle(formerOwned, { cursor: 2, outcomes: [delivered(first)] });
+  await fixture.settle(formerOwned, { cursor: 2, outcomes: [delivered(first)] });
   await store.log.prune(tenant.id, { olderThanMs: -1, take: 1 });
   await store.streams.delete(tenant.id, former.id);
 
-  const stream = await scene.addStream({ name: 'kept', id: 'est_kept' });
-  const events = await scene.publish(...Array.from({ length: 5 }, () => 'user.created'));
-  const owned = await scene.own(stream);
+  const stream = await fixture.addStream({ name: 'kept', id: 'est_kept' });
+  const events = await fixture.publish(...Array.from({ length: 5 }, () => 'user.created'));
+  const owned = await fixture.own(stream);
   const [one, two, three, four] = events;
   assert.ok(one && two && three && four);
-  await scene.settle(owned, {
+  await fixture.settle(owned, {
     cursor: four.offset,
     outcomes: [
       delivered(one, { agoMs: -1 }),
@@ -589,7 +589,7 @@ async function fillStreams(store: Store): Promise<void> {
   await store.replays.create({ ...asked, id: 'rpl_kept', to: four.offset });
   const ask = { ...raiseOf(owned), cursor: four.offset, replay: 'rpl_kept', waitingMax: 9 };
   await store.replays.materialize({ ...ask, take: 1 });
-  await scene.settle(owned, {
+  await fixture.settle(owned, {
     cursor: four.offset,
     outcomes: [delivered(one, { kind: 'replay', hasRow: true })],
   });
@@ -663,7 +663,7 @@ async function seenOf(store: Store): Promise<unknown> {
     tenants,
     stream,
     health: await store.streams.health(1, stream.id),
-    failures: await failuresOf(sceneOf(store, 1), stream),
+    failures: await failuresOf(fixtureOf(store, 1), stream),
     replays: [
       await store.replays.get(1, stream.id, 'rpl_over'),
       await store.replays.get(1, stream.id, 'rpl_kept'),
@@ -676,26 +676,26 @@ async function seenOf(store: Store): Promise<unknown> {
 
 /** New numbers follow those of the source, and the stream goes on. */
 async function assertWorks(store: Store): Promise<void> {
-  const scene = sceneOf(store, 1);
-  scene.now = start + 10 * 86_400_000;
+  const fixture = fixtureOf(store, 1);
+  fixture.now = start + 10 * 86_400_000;
   const head = await store.log.head(1);
-  const [event] = await scene.publish('user.created');
+  const [event] = await fixture.publish('user.created');
   assert.equal(event?.offset, head + 1);
   assert.equal((await addTenant(store, 'third')).id, 3);
   const stream = await store.streams.get(1, 'est_kept');
   assert.ok(stream && event);
-  await scene.addStream({ name: 'newer' });
-  const owned = await scene.own(stream);
-  await scene.settle(owned, { cursor: event.offset, outcomes: [failed(event)] });
-  assert.equal((await failuresOf(scene, stream)).length, 2);
+  await fixture.addStream({ name: 'newer' });
+  const owned = await fixture.own(stream);
+  await fixture.settle(owned, { cursor: event.offset, outcomes: [failed(event)] });
+  assert.equal((await failuresOf(fixture, stream)).length, 2);
 }
 
 function openSource(file: string): Promise<Store> {
   return openAt(`sqlite:${file}`, secretKey);
 }
 
-async function withSource<T>(place: MovePlace, work: (store: Store) => Promise<T>): Promise<T> {
-  const store = await openSource(place.file);
+async function withSource<T>(databases: Databases, work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openSource(databases.file);
   try {
     return await work(store);
   } finally {
@@ -703,8 +703,8 @@ async function withSource<T>(place: MovePlace, work: (store: Store) => Promise<T
   }
 }
 
-async function openTarget(t: TestContext, place: MovePlace): Promise<Store> {
-  const store = await openAt(place.url, secretKey);
+async function openTarget(t: TestContext, databases: Databases): Promise<Store> {
+  const store = await openAt(databases.url, secretKey);
   t.after(() => store.close());
   return store;
 }

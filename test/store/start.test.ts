@@ -262,10 +262,10 @@ describe('a store that does not fit', () => {
 test('a disk that fills up while running: no acknowledged event is lost', async (t) => {
   const file = join(placeFor(t), 'leat.db');
   const keeper = await opened(t, file, 'open, 0 events', { fileBlocksMax: 4096 });
-  const answer = /^StoreUnavailable: disk I\/O error after (\d+)$/;
-  const head = answer.exec(await keeper.say('fill'))?.[1];
+  const failure = /^StoreUnavailable: disk I\/O error after (\d+)$/;
+  const head = failure.exec(await keeper.say('fill'))?.[1];
   assert.ok(Number(head) > 10, `${head} events`);
-  assert.match(await keeper.say('fill'), answer, 'it answers on');
+  assert.match(await keeper.say('fill'), failure, 'it still responds');
   await keeper.kill();
   const next = await opened(t, file, `open, ${head} events`);
   assert.equal(await next.say('append'), `appended ${Number(head) + 1}`);
@@ -273,7 +273,7 @@ test('a disk that fills up while running: no acknowledged event is lost', async 
   assert.deepEqual(integrityOf(file), 'ok');
 });
 
-interface Given {
+interface StartOptions {
   readonly location?: string | undefined;
   readonly keyByte?: number | undefined;
   /** Become this user after loading. */
@@ -287,17 +287,17 @@ async function assertRefused(
   t: TestContext,
   file: string,
   message: string,
-  given: Given = {},
+  options: StartOptions = {},
 ): Promise<void> {
   const before = snapshot(file);
-  const { code, lines } = await refused(t, file, given);
+  const { code, lines } = await refused(t, file, options);
   assert.deepEqual(lines, [message]);
   assert.equal(code, 1);
   assert.deepEqual(snapshot(file), before);
 }
 
-async function refused(t: TestContext, file: string, given: Given) {
-  const keeper = start(t, file, given);
+async function refused(t: TestContext, file: string, options: StartOptions) {
+  const keeper = start(t, file, options);
   assert.equal(await keeper.line(), 'opening');
   const lines = await keeper.rest();
   return { code: await keeper.close(), lines };
@@ -307,9 +307,9 @@ async function opened(
   t: TestContext,
   file: string,
   says = 'open, 0 events',
-  given: Given = {},
+  options: StartOptions = {},
 ): Promise<Keeper> {
-  const keeper = start(t, file, given);
+  const keeper = start(t, file, options);
   assert.equal(await keeper.line(), 'opening');
   assert.equal(await keeper.line(), says);
   return keeper;
@@ -317,8 +317,8 @@ async function opened(
 
 type Keeper = ReturnType<typeof start>;
 
-function start(t: TestContext, file: string, given: Given = {}) {
-  const { location = file, keyByte = 1, uid, fileBlocksMax = 'unlimited' } = given;
+function start(t: TestContext, file: string, options: StartOptions = {}) {
+  const { location = file, keyByte = 1, uid, fileBlocksMax = 'unlimited' } = options;
   const words = [process.execPath, program, `sqlite:${location}`, keyByte, uid ?? []];
   const shell = ['-c', 'ulimit -f "$0" && exec "$@"', fileBlocksMax, ...words.flat()];
   const child = spawn('/bin/sh', shell.map(String), {
@@ -398,9 +398,9 @@ function change(file: string, sql: string): void {
 
 function integrityOf(file: string): unknown {
   const connection = new DatabaseSync(file);
-  const answer = connection.prepare('pragma integrity_check').get()?.['integrity_check'];
+  const result = connection.prepare('pragma integrity_check').get()?.['integrity_check'];
   connection.close();
-  return answer;
+  return result;
 }
 
 function snapshot(file: string): unknown {

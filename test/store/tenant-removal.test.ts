@@ -17,7 +17,7 @@ import {
   delivered,
   failed,
   newEvent,
-  sceneOf,
+  fixtureOf,
   start,
   dueRules,
 } from './contract/fixture.ts';
@@ -87,14 +87,14 @@ function remove(store: Store, tenant: number): Promise<number> {
 
 /** Something of everything that a tenant can have. */
 async function fill(store: Store, tenant: number): Promise<void> {
-  const scene = sceneOf(store, tenant);
-  const owned = await scene.own(await scene.addStream());
+  const fixture = fixtureOf(store, tenant);
+  const owned = await fixture.own(await fixture.addStream());
   const { id: stream } = owned.stream;
-  const events = await scene.publish('user.created', 'user.created', 'order.paid');
+  const events = await fixture.publish('user.created', 'user.created', 'order.paid');
   const [first, second] = events;
   assert.ok(first && second);
   const outcomes = [delivered(first), failed(second)];
-  await scene.settle(owned, { cursor: second.offset, outcomes });
+  await fixture.settle(owned, { cursor: second.offset, outcomes });
   const { id, type, time, body } = newEvent();
   await store.deliveries.addTest(tenant, stream, { id, type, time, body });
   const [due] = await store.deliveries.claimDue(
@@ -103,7 +103,7 @@ async function fill(store: Store, tenant: number): Promise<void> {
   );
   const [row] = due?.rows ?? [];
   assert.ok(row);
-  await scene.settle(owned, {
+  await fixture.settle(owned, {
     cursor: second.offset,
     outcomes: [delivered(row.event, { kind: 'test', hasRow: true })],
   });

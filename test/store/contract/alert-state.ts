@@ -4,11 +4,11 @@ import type { Stream } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
 import {
   addTenant,
-  createScene,
+  createFixture,
   delivered,
   failed,
   start,
-  type Scene,
+  type Fixture,
   waitRule,
 } from './fixture.ts';
 
@@ -23,7 +23,7 @@ export function looksContract(engine: Engine): void {
 
 function recordContract(engine: Engine): void {
   test('a look is read as it was left, each tenant its own', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     const look = { at: start, state: '{"told": "ä𝄞"}' };
     assert.equal(await store.alertState.last(tenant), undefined);
@@ -33,7 +33,7 @@ function recordContract(engine: Engine): void {
   });
 
   test('of several that saw the same look one alone goes on', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     for (const [after, at] of [
       [undefined, start],
       [start, start + 1],
@@ -50,7 +50,7 @@ function recordContract(engine: Engine): void {
   });
 
   test('what another has gone on from is out of date', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     await store.alertState.record(tenant, undefined, { at: start, state: 'one' }, true);
     await store.alertState.record(tenant, start, { at: start + 1, state: 'two' }, true);
     assert.equal(
@@ -69,15 +69,15 @@ function standingsContract(engine: Engine): void {
   const quiet = { last: undefined, mayBeFailing: false };
 
   test('standings: each tenant has its own look and its own trouble, in the order asked for', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
     const other = await addTenant(store, 'other');
-    const stream = await scene.addStream();
+    const stream = await fixture.addStream();
     const asked = [other.id, 999, tenant];
     assert.deepEqual(await store.alertState.standings(asked), [quiet, quiet, quiet]);
     const look = { at: start, state: '{"told": 1}' };
     await store.alertState.record(other.id, undefined, look, false);
-    await end(scene, stream, 'failed');
+    await end(fixture, stream, 'failed');
     assert.deepEqual(await store.alertState.standings(asked), [
       { last: look, mayBeFailing: false },
       quiet,
@@ -87,20 +87,20 @@ function standingsContract(engine: Engine): void {
   });
 
   test('standings: a stream that was disabled by a limit is trouble, also once it is enabled', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
-    const stream = await scene.addStream();
-    scene.limits = { consecutive: 1, total: 100 };
-    await end(scene, stream, 'failed');
-    await change(scene, stream, { status: 'enabled' });
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const stream = await fixture.addStream();
+    fixture.limits = { consecutive: 1, total: 100 };
+    await end(fixture, stream, 'failed');
+    await change(fixture, stream, { status: 'enabled' });
     const [failure] = (await store.deliveries.listFailures(tenant, stream.id, firstPage)).items;
     assert.ok(failure);
     await store.deliveries.redeliver(tenant, stream.id, failure.event.id);
-    const owned = await ownedOf(scene, stream);
-    await scene.settle(owned, {
+    const owned = await ownedOf(fixture, stream);
+    await fixture.settle(owned, {
       outcomes: [delivered(failure.event, { kind: 'redelivery', hasRow: true })],
     });
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
     assert.deepEqual(await store.alertState.standings([tenant]), [
       { last: undefined, mayBeFailing: true },
     ]);
@@ -109,22 +109,22 @@ function standingsContract(engine: Engine): void {
 
 function troubledContract(engine: Engine): void {
   test('a stream without trouble is not named', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    await end(scene, stream, 'delivered');
-    assert.deepEqual(await scene.store.alertState.failingStreams(scene.tenant, always), []);
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    await end(fixture, stream, 'delivered');
+    assert.deepEqual(await fixture.store.alertState.failingStreams(fixture.tenant, always), []);
   });
 
   test('counters are told, and whether there are failures of the window', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream({ name: 'crm' });
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream({ name: 'crm' });
     for (const seconds of [0, 1, 2, 3]) {
-      scene.now = start + seconds * 1000;
-      await end(scene, stream, 'failed');
+      fixture.now = start + seconds * 1000;
+      await end(fixture, stream, 'failed');
     }
-    await end(scene, stream, 'delivered');
+    await end(fixture, stream, 'delivered');
     const window = { since: start, upTo: start + 2000 };
-    assert.deepEqual(await scene.store.alertState.failingStreams(scene.tenant, window), [
+    assert.deepEqual(await fixture.store.alertState.failingStreams(fixture.tenant, window), [
       {
         id: stream.id,
         name: 'crm',
@@ -138,7 +138,7 @@ function troubledContract(engine: Engine): void {
       { since: start - 2, upTo: start - 1 },
       { since: start + 3000, upTo: Number.MAX_SAFE_INTEGER },
     ]) {
-      const found = await scene.store.alertState.failingStreams(scene.tenant, empty);
+      const found = await fixture.store.alertState.failingStreams(fixture.tenant, empty);
       assert.deepEqual(
         found.map(({ failedWithin }) => failedWithin),
         [false],
@@ -147,53 +147,53 @@ function troubledContract(engine: Engine): void {
   });
 
   test('another tenant is not told of', async (t) => {
-    const scene = await createScene(engine, t);
-    const other = await addTenant(scene.store, 'other');
-    await end(scene, await scene.addStream(), 'failed');
-    assert.deepEqual(await scene.store.alertState.failingStreams(other.id, always), []);
+    const fixture = await createFixture(engine, t);
+    const other = await addTenant(fixture.store, 'other');
+    await end(fixture, await fixture.addStream(), 'failed');
+    assert.deepEqual(await fixture.store.alertState.failingStreams(other.id, always), []);
   });
 
   test('a stream that a limit disabled says when, also after somebody has enabled it', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    scene.limits = { consecutive: 1, total: 100 };
-    await end(scene, stream, 'failed');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    fixture.limits = { consecutive: 1, total: 100 };
+    await end(fixture, stream, 'failed');
     const disabledAt = async () => {
-      const [found] = await scene.store.alertState.failingStreams(scene.tenant, always);
+      const [found] = await fixture.store.alertState.failingStreams(fixture.tenant, always);
       return found?.disabledAt;
     };
     assert.equal(await disabledAt(), start);
-    await change(scene, stream, { name: 'renamed' });
+    await change(fixture, stream, { name: 'renamed' });
     assert.equal(await disabledAt(), start);
-    await change(scene, stream, { status: 'enabled' });
+    await change(fixture, stream, { status: 'enabled' });
     assert.equal(await disabledAt(), start);
-    await change(scene, stream, { status: 'disabled' });
+    await change(fixture, stream, { status: 'disabled' });
     assert.equal(await disabledAt(), start);
   });
 }
 
 /** One event of the stream ends so. */
-async function end(scene: Scene, stream: Stream, how: 'delivered' | 'failed'): Promise<void> {
-  const [event] = await scene.publish('user.created');
+async function end(fixture: Fixture, stream: Stream, how: 'delivered' | 'failed'): Promise<void> {
+  const [event] = await fixture.publish('user.created');
   assert.ok(event);
-  const { epoch, run, cursor } = await ownedOf(scene, stream);
+  const { epoch, run, cursor } = await ownedOf(fixture, stream);
   const { tenant, id, version } = stream;
   const outcomes = [how === 'failed' ? failed(event) : delivered(event)];
   const settlement = { tenant, stream: id, epoch, run, version, cursor, outcomes };
-  const [settled] = await scene.settleMany([settlement]);
+  const [settled] = await fixture.settleMany([settlement]);
   assert.equal(settled?.result, 'recorded');
 }
 
-async function ownedOf(scene: Scene, stream: Stream) {
+async function ownedOf(fixture: Fixture, stream: Stream) {
   const ref = { tenant: stream.tenant, stream: stream.id };
-  const node = await scene.node();
-  const [owned] = await scene.store.ownership.owned(node, [ref], waitRule);
-  return owned ?? scene.own(stream);
+  const node = await fixture.node();
+  const [owned] = await fixture.store.ownership.owned(node, [ref], waitRule);
+  return owned ?? fixture.own(stream);
 }
 
-async function change(scene: Scene, stream: Stream, to: Partial<Stream>): Promise<void> {
-  const answer = await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+async function change(fixture: Fixture, stream: Stream, to: Partial<Stream>): Promise<void> {
+  const result = await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
     after: { ...before, ...to },
   }));
-  assert.ok('updated' in answer);
+  assert.ok('updated' in result);
 }

@@ -3,12 +3,12 @@ import { describe, test } from 'node:test';
 import type { Api } from '../../../src/core/types.ts';
 import { newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, start } from './fixture.ts';
+import { addTenant, createFixture, start } from './fixture.ts';
 
 export function apisContract(engine: Engine): void {
   describe(`${engine.name}: APIs`, () => {
     test('get: by id and by identifier, what went in', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       const api = newApi(tenant, 'api_1', {
         identifier: 'https://messages.example/ü?q="1"',
         scopes: [
@@ -26,7 +26,7 @@ export function apisContract(engine: Engine): void {
     });
 
     test('create: an identifier is given once per tenant', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       const identifier = 'https://messages.example';
       await store.apis.create(newApi(tenant, 'api_1', { identifier, name: 'ours' }));
@@ -39,33 +39,33 @@ export function apisContract(engine: Engine): void {
     });
 
     test('create: an identifier that is the id of an API would hide behind it', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       await store.apis.create(newApi(tenant, 'api_1'));
       const hidden = newApi(tenant, 'api_2', { identifier: 'api_1' });
       assert.deepEqual(await store.apis.create(hidden), { refused: 'identifier_taken' });
     });
 
     test('create: of concurrent calls for one identifier one wins', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       const calls = ['a', 'b', 'c', 'd'].map((id) =>
         store.apis.create(newApi(tenant, id, { identifier: 'https://one.example' })),
       );
-      const answers = await Promise.all(calls);
-      assert.equal(answers.filter((answer) => 'created' in answer).length, 1);
+      const results = await Promise.all(calls);
+      assert.equal(results.filter((result) => 'created' in result).length, 1);
     });
 
     test('list: pages in the order of creation, with the total of this tenant', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       await store.apis.create(newApi(other.id, 'theirs'));
       for (const [index, id] of ['b', 'c', 'a'].entries()) {
         await store.apis.create(newApi(tenant, id, { createdAt: start + index }));
       }
       const page = async (number: number) => {
-        const answer = await store.apis.list(tenant, { page: number, perPage: 2 });
-        assert.ok('items' in answer);
-        assert.equal(answer.total, 3);
-        return answer.items.map((api) => api.id);
+        const result = await store.apis.list(tenant, { page: number, perPage: 2 });
+        assert.ok('items' in result);
+        assert.equal(result.total, 3);
+        return result.items.map((api) => api.id);
       };
       assert.deepEqual(await page(0), ['b', 'c']);
       assert.deepEqual(await page(1), ['a']);
@@ -73,21 +73,21 @@ export function apisContract(engine: Engine): void {
     });
 
     test('update: changes all but id, identifier and age', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       const api = newApi(tenant, 'api_1');
       await store.apis.create(api);
       const scopes = [{ value: 'read:all', description: 'all' }];
-      const answer = await store.apis.update(tenant, 'api_1', (before) => {
+      const result = await store.apis.update(tenant, 'api_1', (before) => {
         assert.deepEqual(before, api);
         return { ...newApi(tenant + 1, 'moved'), name: 'new', scopes, enforcePolicies: true };
       });
       const after = { ...api, name: 'new', scopes, enforcePolicies: true };
-      assert.deepEqual(answer, { updated: after });
+      assert.deepEqual(result, { updated: after });
       assert.deepEqual(await store.apis.get(tenant, 'api_1'), after);
     });
 
     test('update: goes by the id alone, within the tenant', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       const api = newApi(tenant, 'api_1');
       await store.apis.create(api);
@@ -98,7 +98,7 @@ export function apisContract(engine: Engine): void {
     });
 
     test('delete: takes the grants for this API along, and no others', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       await store.clients.create(newClient(tenant, 'robot'));
       for (const id of ['api_1', 'api_2']) {
         await store.apis.create(newApi(tenant, id));
@@ -113,7 +113,7 @@ export function apisContract(engine: Engine): void {
     });
 
     test("delete: leaves another tenant's API and the grants of the management API", async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       await store.apis.create(newApi(tenant, 'api_1'));
       await store.clients.create(newClient(tenant, 'robot'));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { managementApiId, type Client } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, start, type Scene } from './fixture.ts';
+import { addTenant, createFixture, start, type Fixture } from './fixture.ts';
 
 export function clientsContract(engine: Engine): void {
   describe(`${engine.name}: clients`, () => storedContract(engine));
@@ -12,7 +12,7 @@ export function clientsContract(engine: Engine): void {
 
 function storedContract(engine: Engine): void {
   test('create: what comes back is what went in, at version 1', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const given = newClient(tenant, 'robot', {
       name: 'Zoë 🤖 "quoted" \\ \n',
       global: true,
@@ -24,7 +24,7 @@ function storedContract(engine: Engine): void {
   });
 
   test('create: a client of an external issuer has neither secret nor keys', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'guest', { issuer: 'https://idp.example/' }));
     const guest = await store.clients.get(tenant, 'guest');
     assert.equal(guest?.issuer, 'https://idp.example/');
@@ -33,19 +33,19 @@ function storedContract(engine: Engine): void {
   });
 
   test('create: an id is given once, and the refused one changes nothing', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot', { name: 'first' }));
-    const answers = await Promise.all(
+    const results = await Promise.all(
       [1, 2, 3].map((count) =>
         store.clients.create(newClient(tenant, 'robot', { name: `${count}` })),
       ),
     );
-    assert.ok(answers.every((answer) => 'refused' in answer && answer.refused === 'id_taken'));
+    assert.ok(results.every((result) => 'refused' in result && result.refused === 'id_taken'));
     assert.equal((await store.clients.get(tenant, 'robot'))?.name, 'first');
   });
 
   test("get: never answers another tenant's client", async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     await store.clients.create(newClient(tenant, 'robot', { name: 'ours' }));
     assert.equal(await store.clients.get(other.id, 'robot'), undefined);
@@ -55,7 +55,7 @@ function storedContract(engine: Engine): void {
   });
 
   test('get: an id is compared to the letter', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'Robot'));
     for (const id of ['robot', 'Robot ', '', '%', "Robot' or 1=1 --", 'x'.repeat(100_000)]) {
       assert.equal(await store.clients.get(tenant, id), undefined, JSON.stringify(id.slice(0, 20)));
@@ -63,7 +63,7 @@ function storedContract(engine: Engine): void {
   });
 
   test('list: pages in the order of creation, empty after the last', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     for (const [index, id] of ['c', 'a', 'b', 'e', 'd'].entries()) {
       await store.clients.create(newClient(tenant, id, { createdAt: start + Math.min(index, 3) }));
     }
@@ -80,7 +80,7 @@ function storedContract(engine: Engine): void {
   });
 
   test('list: a page of none answers the total', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot'));
     const page = await store.clients.list(tenant, { page: 0, perPage: 0 });
     assert.deepEqual(page, { items: [], total: 1 });
@@ -89,10 +89,10 @@ function storedContract(engine: Engine): void {
 
 function changedContract(engine: Engine): void {
   test('update: decides on the client and its grants, and raises the version', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
-    const { created } = await withGrant(scene, 'robot');
-    const answer = await store.clients.update(tenant, 'robot', (before, grants) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { created } = await withGrant(fixture, 'robot');
+    const result = await store.clients.update(tenant, 'robot', (before, grants) => {
       assert.deepEqual(before, created);
       assert.deepEqual(
         grants.map((grant) => [grant.api, grant.scope]),
@@ -101,34 +101,34 @@ function changedContract(engine: Engine): void {
       return { after: { ...before, name: 'renamed', global: true, jwks: undefined } };
     });
     const after = { ...created, name: 'renamed', global: true, jwks: undefined, version: 2 };
-    assert.deepEqual(answer, { updated: after });
+    assert.deepEqual(result, { updated: after });
     assert.deepEqual(await store.clients.get(tenant, 'robot'), after);
   });
 
   test('update: neither id nor tenant nor version nor age can be chosen', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     await store.clients.create(newClient(tenant, 'robot'));
-    const answer = await store.clients.update(tenant, 'robot', (before) => ({
+    const result = await store.clients.update(tenant, 'robot', (before) => ({
       after: { ...before, tenant: other.id, id: 'king', version: 99, createdAt: 1 },
     }));
     const expected = { ...newClient(tenant, 'robot'), version: 2 };
-    assert.deepEqual(answer, { updated: expected });
+    assert.deepEqual(result, { updated: expected });
     assert.deepEqual(await store.clients.get(tenant, 'robot'), expected);
     assert.equal(await store.clients.get(other.id, 'king'), undefined);
   });
 
   test('update: hands a refusal through and writes nothing', async (t) => {
-    const { store, tenant, hints } = await createScene(engine, t);
+    const { store, tenant, hints } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot'));
-    const answer = await store.clients.update(tenant, 'robot', () => ({ refused: 'too_much' }));
-    assert.deepEqual(answer, { refused: 'too_much' });
+    const result = await store.clients.update(tenant, 'robot', () => ({ refused: 'too_much' }));
+    assert.deepEqual(result, { refused: 'too_much' });
     assert.equal((await store.clients.get(tenant, 'robot'))?.version, 1);
     assert.equal(hints.length, 1, 'of its creation only');
   });
 
   test('update: a decision that throws writes nothing and holds nobody up', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot'));
     const bug = new Error('bug');
     const decide = () => {
@@ -141,7 +141,7 @@ function changedContract(engine: Engine): void {
   });
 
   test("update: does not decide on an unknown or another tenant's client", async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     await store.clients.create(newClient(tenant, 'robot'));
     const decide = () => assert.fail('decided');
@@ -151,7 +151,7 @@ function changedContract(engine: Engine): void {
   });
 
   test('update: concurrent changes each see the one before', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot', { name: '' }));
     const longer = (before: Client) => ({ after: { ...before, name: `${before.name}x` } });
     await Promise.all([1, 2, 3, 4].map(() => store.clients.update(tenant, 'robot', longer)));
@@ -161,11 +161,11 @@ function changedContract(engine: Engine): void {
   });
 
   test('delete: takes the grants of this client along, and no others', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
-    const other = { ...scene, tenant: (await addTenant(store, 'other')).id };
-    await withGrant(scene, 'robot');
-    await withGrant(scene, 'neighbour');
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const other = { ...fixture, tenant: (await addTenant(store, 'other')).id };
+    await withGrant(fixture, 'robot');
+    await withGrant(fixture, 'neighbour');
     await withGrant(other, 'robot');
     assert.equal(await store.clients.delete(tenant, 'robot'), true);
     assert.equal(await store.clients.get(tenant, 'robot'), undefined);
@@ -176,15 +176,18 @@ function changedContract(engine: Engine): void {
   });
 
   test('delete: a client of the same id made afterwards has no grant', async (t) => {
-    const scene = await createScene(engine, t);
-    await withGrant(scene, 'robot');
-    await scene.store.clients.delete(scene.tenant, 'robot');
-    await scene.store.clients.create(newClient(scene.tenant, 'robot'));
-    assert.equal(await scene.store.grants.of(scene.tenant, 'robot', managementApiId), undefined);
+    const fixture = await createFixture(engine, t);
+    await withGrant(fixture, 'robot');
+    await fixture.store.clients.delete(fixture.tenant, 'robot');
+    await fixture.store.clients.create(newClient(fixture.tenant, 'robot'));
+    assert.equal(
+      await fixture.store.grants.of(fixture.tenant, 'robot', managementApiId),
+      undefined,
+    );
   });
 
   test('watch: hears of a creation, of a change and of a deletion', async (t) => {
-    const { store, tenant, hints } = await createScene(engine, t);
+    const { store, tenant, hints } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot'));
     await store.clients.create(newClient(tenant, 'robot'));
     const hint = { kind: 'client', tenant, client: 'robot' };
@@ -199,7 +202,7 @@ function changedContract(engine: Engine): void {
 
 function assertionContract(engine: Engine): void {
   test('a jti is used once, by each client of each tenant', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const use = (owner: number, client: string, jti: string) =>
       store.clients.useAssertion(owner, client, jti, start + 1000);
     assert.equal(await use(tenant, 'robot', 'once'), true);
@@ -210,19 +213,19 @@ function assertionContract(engine: Engine): void {
   });
 
   test('of concurrent uses one wins', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const uses = Array.from({ length: 16 }, () =>
       store.clients.useAssertion(tenant, 'robot', 'once', start + 1000),
     );
-    const answers = await Promise.all(uses);
-    assert.equal(answers.filter(Boolean).length, 1);
+    const results = await Promise.all(uses);
+    assert.equal(results.filter(Boolean).length, 1);
   });
 
   test('a jti may come again a minute after its end, and counts once again', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
     const use = (now: number) => {
-      scene.now = now;
+      fixture.now = now;
       return store.clients.useAssertion(tenant, 'robot', 'once', now + 1000);
     };
     assert.equal(await use(start), true);
@@ -233,10 +236,10 @@ function assertionContract(engine: Engine): void {
   });
 
   test('many that expired together stand in nobody’s way', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
     const use = (jti: string, now: number) => {
-      scene.now = now;
+      fixture.now = now;
       return store.clients.useAssertion(tenant, 'robot', jti, now + 1000);
     };
     for (let count = 0; count < 250; count++) await use(`jti-${count}`, start + (count % 7));
@@ -261,10 +264,10 @@ function rename(name: string) {
   return (before: Client) => ({ after: { ...before, name } });
 }
 
-async function withGrant({ store, tenant }: Scene, id: string): Promise<{ created: Client }> {
-  const answer = await store.clients.create(newClient(tenant, id));
-  assert.ok('created' in answer);
+async function withGrant({ store, tenant }: Fixture, id: string): Promise<{ created: Client }> {
+  const result = await store.clients.create(newClient(tenant, id));
+  assert.ok('created' in result);
   const grant = { tenant, id: `grant of ${id}`, client: id, api: managementApiId };
   assert.ok('created' in (await store.grants.create({ ...grant, scope: ['read:users'] })));
-  return answer;
+  return result;
 }

@@ -16,7 +16,15 @@ import {
   nextClaim,
   start,
 } from './fixture.ts';
-import { anyPick, anyStream, chance, type Step, step, streamOf, type World } from './model-run.ts';
+import {
+  anyPick,
+  anyStream,
+  chance,
+  type Step,
+  step,
+  streamOf,
+  type ModelRun,
+} from './model-run.ts';
 
 /** Random commands do to the store what they do to the model. */
 export function modelContract(engine: Engine, runs: number): void {
@@ -26,10 +34,10 @@ export function modelContract(engine: Engine, runs: number): void {
       const property = fc.asyncProperty(scripts, async (script) => {
         const opened = await engine.open();
         try {
-          const world = await createWorld(opened);
+          const modelRun = await createWorld(opened);
           for (const one of script) {
-            await one.run(world);
-            await compare(world);
+            await one.run(modelRun);
+            await compare(modelRun);
           }
         } finally {
           await opened.close();
@@ -49,11 +57,11 @@ const types: ReadonlyMap<string, string> = new Map([
   ['est_2', 'b.b'],
 ]);
 
-async function createWorld({ store, time }: OpenedStore): Promise<World> {
+async function createWorld({ store, time }: OpenedStore): Promise<ModelRun> {
   const { id: tenant } = await addTenant(store, 'main');
   const node = await store.ownership.join('node-a', nodeLeaseMs);
   const shared = { store, tenant, node, model: model.createModel(), owned: new Map() };
-  const world: World = {
+  const modelRun: ModelRun = {
     ...shared,
     batch: 0,
     tests: 0,
@@ -65,36 +73,36 @@ async function createWorld({ store, time }: OpenedStore): Promise<World> {
       time.at = to;
     },
   };
-  for (const id of types.keys()) await create(world, id);
-  return world;
+  for (const id of types.keys()) await create(modelRun, id);
+  return modelRun;
 }
 
-async function create(world: World, id: string): Promise<void> {
-  const given = newStream(world.tenant, world.now, { id, types: [types.get(id) ?? ''] });
-  assert.ok('created' in (await world.store.streams.create(given, { streamsMax: 10 })));
-  world.model.streams.set(id, model.newModelStream(world.model, types.get(id) ?? ''));
-  await claim(world);
+async function create(modelRun: ModelRun, id: string): Promise<void> {
+  const args = newStream(modelRun.tenant, modelRun.now, { id, types: [types.get(id) ?? ''] });
+  assert.ok('created' in (await modelRun.store.streams.create(args, { streamsMax: 10 })));
+  modelRun.model.streams.set(id, model.newModelStream(modelRun.model, types.get(id) ?? ''));
+  await claim(modelRun);
 }
 
 /** Claims what is free, as a dispatcher does whenever it hears of a stream. */
-async function claim(world: World): Promise<void> {
-  for (const [id, expected] of world.model.streams) {
-    if (!world.owned.has(id)) model.claim(expected, world.now);
+async function claim(modelRun: ModelRun): Promise<void> {
+  for (const [id, expected] of modelRun.model.streams) {
+    if (!modelRun.owned.has(id)) model.claim(expected, modelRun.now);
   }
-  for (const owned of await world.store.ownership.claim(world.node, {
+  for (const owned of await modelRun.store.ownership.claim(modelRun.node, {
     claim: nextClaim(),
     take: 10,
     ...rules,
   })) {
-    assert.equal(world.owned.has(owned.stream.id), false, 'it was free');
-    world.owned.set(owned.stream.id, owned);
+    assert.equal(modelRun.owned.has(owned.stream.id), false, 'it was free');
+    modelRun.owned.set(owned.stream.id, owned);
   }
 }
 
 /** An event that the stream has a row for, or one of the log. */
-function eventOf(world: World, id: string, pick: number): DeliveredEvent | undefined {
-  const rows = [...streamOf(world, id).rows.values()];
-  const logged = world.model.log.filter(({ type }) => type === types.get(id));
+function eventOf(modelRun: ModelRun, id: string, pick: number): DeliveredEvent | undefined {
+  const rows = [...streamOf(modelRun, id).rows.values()];
+  const logged = modelRun.model.log.filter(({ type }) => type === types.get(id));
   const choices = [
     ...rows.map(({ eventId, offset }) => ({ eventId, offset })),
     ...logged.map(({ id: eventId, offset }) => ({ eventId, offset })),
@@ -118,13 +126,15 @@ const bodyOf = (eventId: string): string => JSON.stringify({ id: eventId });
 const append = step(
   'append',
   fc.array(fc.tuple(fc.nat({ max: 300 }), fc.constantFrom('a.a', 'b.b', 'c.c')), { maxLength: 4 }),
-  async (world, given) => {
-    const events = given.map(([number, type]) => {
+  async (modelRun, args) => {
+    const events = args.map(([number, type]) => {
       const id = `evt_${number}`;
       return newEvent({ id, type, chosen: true, time: start, body: bodyOf(id) });
     });
-    const expected = events.map(({ id, type }) => model.append(world.model, id, type, world.now));
-    assert.deepEqual(await world.store.log.append(world.tenant, events), expected);
+    const expected = events.map(({ id, type }) =>
+      model.append(modelRun.model, id, type, modelRun.now),
+    );
+    assert.deepEqual(await modelRun.store.log.append(modelRun.tenant, events), expected);
   },
 );
 
@@ -142,31 +152,31 @@ const settle = step(
     formerRun: chance(10),
     repeat: chance(5),
   }),
-  async (world, given) => {
-    const owned = world.owned.get(given.stream);
-    const event = eventOf(world, given.stream, given.pick);
+  async (modelRun, args) => {
+    const owned = modelRun.owned.get(args.stream);
+    const event = eventOf(modelRun, args.stream, args.pick);
     if (owned === undefined || event === undefined) return;
-    const expected = streamOf(world, given.stream);
+    const expected = streamOf(modelRun, args.stream);
     const row = expected.rows.get(event.id);
     const outcome: Outcome = {
       event,
       kind: row?.kind ?? 'first',
-      attempt: given.attempt,
-      hasRow: (row !== undefined) !== given.wrongAboutRow,
-      result: given.result,
+      attempt: args.attempt,
+      hasRow: (row !== undefined) !== args.wrongAboutRow,
+      result: args.result,
       agoMs: 0,
       durationMs: 1,
-      status: given.result === 'delivered' ? 200 : 503,
+      status: args.result === 'delivered' ? 200 : 503,
       error: '503',
-      delayMs: given.waitMs,
-      leaseMs: given.waitMs,
+      delayMs: args.waitMs,
+      leaseMs: args.waitMs,
     };
-    const cursor = given.raise ? world.model.head : 0;
-    const run = given.formerRun ? expected.run - 1 : expected.run;
-    world.batch += 1;
+    const cursor = args.raise ? modelRun.model.head : 0;
+    const run = args.formerRun ? expected.run - 1 : expected.run;
+    modelRun.batch += 1;
     const settlement = {
-      tenant: world.tenant,
-      stream: given.stream,
+      tenant: modelRun.tenant,
+      stream: args.stream,
       epoch: expected.epoch,
       run,
       version: expected.version,
@@ -174,43 +184,48 @@ const settle = step(
       outcomes: [outcome],
     };
     const sendBatch = () =>
-      world.store.deliveries.settle(world.node, world.batch, [settlement], limits);
-    const answer = model.settle(expected, outcome, { cursor, run, now: world.now, limits });
-    assert.deepEqual(await sendBatch(), [answer]);
-    if (given.repeat) await sendBatch();
+      modelRun.store.deliveries.settle(modelRun.node, modelRun.batch, [settlement], limits);
+    const result = model.settle(expected, outcome, { cursor, run, now: modelRun.now, limits });
+    assert.deepEqual(await sendBatch(), [result]);
+    if (args.repeat) await sendBatch();
   },
 );
 
 const redeliver = step(
   'redeliver',
   fc.record({ stream: anyStream, pick: anyPick }),
-  async (world, given) => {
-    const event = eventOf(world, given.stream, given.pick);
+  async (modelRun, args) => {
+    const event = eventOf(modelRun, args.stream, args.pick);
     const id = event?.id ?? 'evt_unknown';
-    const expected = model.redeliver(world.model, streamOf(world, given.stream), id, world.now);
-    const answer = await world.store.deliveries.redeliver(world.tenant, given.stream, id);
-    assert.equal(answer, expected);
-    await claim(world);
+    const expected = model.redeliver(
+      modelRun.model,
+      streamOf(modelRun, args.stream),
+      id,
+      modelRun.now,
+    );
+    const result = await modelRun.store.deliveries.redeliver(modelRun.tenant, args.stream, id);
+    assert.equal(result, expected);
+    await claim(modelRun);
   },
 );
 
-const redeliverMany = step('redeliverMany', anyStream, async (world, id) => {
-  const expected = streamOf(world, id);
+const redeliverMany = step('redeliverMany', anyStream, async (modelRun, id) => {
+  const expected = streamOf(modelRun, id);
   const failed = [...expected.rows.values()].filter((row) => row.state === 'failed');
-  for (const row of failed) model.redeliver(world.model, expected, row.eventId, world.now);
-  const count = await world.store.deliveries.redeliverMany(world.tenant, id, {});
+  for (const row of failed) model.redeliver(modelRun.model, expected, row.eventId, modelRun.now);
+  const count = await modelRun.store.deliveries.redeliverMany(modelRun.tenant, id, {});
   assert.equal(count, failed.length);
-  await claim(world);
+  await claim(modelRun);
 });
 
-const addTest = step('addTest', anyStream, async (world, id) => {
-  world.tests += 1;
-  const eventId = `test_${world.tests}`;
+const addTest = step('addTest', anyStream, async (modelRun, id) => {
+  modelRun.tests += 1;
+  const eventId = `test_${modelRun.tests}`;
   const event = { id: eventId, type: types.get(id) ?? '', time: start, body: bodyOf(eventId) };
-  const answer = await world.store.deliveries.addTest(world.tenant, id, event);
-  const { enabled, rows } = streamOf(world, id);
-  assert.equal(answer, enabled ? 'accepted' : 'disabled');
-  if (enabled) rows.set(eventId, { ...untried, eventId, dueAt: world.now });
+  const result = await modelRun.store.deliveries.addTest(modelRun.tenant, id, event);
+  const { enabled, rows } = streamOf(modelRun, id);
+  assert.equal(result, enabled ? 'accepted' : 'disabled');
+  if (enabled) rows.set(eventId, { ...untried, eventId, dueAt: modelRun.now });
 });
 
 const untried = {
@@ -224,91 +239,91 @@ const untried = {
 const claimDue = step(
   'claimDue',
   fc.record({ stream: anyStream, take: fc.integer({ min: 1, max: 4 }) }),
-  async (world, given) => {
-    if (!world.owned.has(given.stream)) return;
-    const { store, tenant, now } = world;
-    const one = streamOf(world, given.stream);
-    const ask = { tenant, stream: given.stream, epoch: one.epoch, take: given.take };
-    const [answer] = await store.deliveries.claimDue([ask], rules);
-    const expected = model.claimDue(one, now, rules, given.take);
+  async (modelRun, args) => {
+    if (!modelRun.owned.has(args.stream)) return;
+    const { store, tenant, now } = modelRun;
+    const one = streamOf(modelRun, args.stream);
+    const ask = { tenant, stream: args.stream, epoch: one.epoch, take: args.take };
+    const [result] = await store.deliveries.claimDue([ask], rules);
+    const expected = model.claimDue(one, now, rules, args.take);
     assert.deepEqual(
-      { taken: answer?.rows.map(({ event }) => event.id), nextDueInMs: answer?.nextDueInMs },
+      { taken: result?.rows.map(({ event }) => event.id), nextDueInMs: result?.nextDueInMs },
       expected,
     );
-    for (const { event, attempt, kind } of answer?.rows ?? []) {
+    for (const { event, attempt, kind } of result?.rows ?? []) {
       const row = one.rows.get(event.id);
       assert.deepEqual([event.body, attempt, kind], [bodyOf(event.id), row?.attempt, row?.kind]);
     }
   },
 );
 
-const disable = step('disable', anyStream, async (world, id) => {
-  const expected = streamOf(world, id);
+const disable = step('disable', anyStream, async (modelRun, id) => {
+  const expected = streamOf(modelRun, id);
   if (!expected.enabled) return;
-  model.disable(expected, world.now);
-  await switchTo(world, id, 'disabled', undefined);
+  model.disable(expected, modelRun.now);
+  await switchTo(modelRun, id, 'disabled', undefined);
 });
 
 const enable = step(
   'enable',
   fc.record({ stream: anyStream, resume: fc.constantFrom('latest', 'held') }),
-  async (world, given) => {
-    const expected = streamOf(world, given.stream);
+  async (modelRun, args) => {
+    const expected = streamOf(modelRun, args.stream);
     if (expected.enabled || model.healthOf(expected).total >= limits.total) return;
-    const skipped = model.enable(world.model, expected, given.resume);
-    assert.equal(await switchTo(world, given.stream, 'enabled', given.resume), skipped);
-    await claim(world);
+    const skipped = model.enable(modelRun.model, expected, args.resume);
+    assert.equal(await switchTo(modelRun, args.stream, 'enabled', args.resume), skipped);
+    await claim(modelRun);
   },
 );
 
 async function switchTo(
-  world: World,
+  modelRun: ModelRun,
   id: string,
   status: 'enabled' | 'disabled',
   resume: 'latest' | 'held' | undefined,
 ): Promise<number> {
-  const answer = await world.store.streams.update(world.tenant, id, (before) => ({
+  const result = await modelRun.store.streams.update(modelRun.tenant, id, (before) => ({
     after: { ...before, status },
     resume,
   }));
-  assert.ok('updated' in answer);
-  return answer.skipped;
+  assert.ok('updated' in result);
+  return result.skipped;
 }
 
-const recreate = step('recreate', anyStream, async (world, id) => {
-  assert.equal(await world.store.streams.delete(world.tenant, id), true);
-  world.owned.delete(id);
-  await create(world, id);
+const recreate = step('recreate', anyStream, async (modelRun, id) => {
+  assert.equal(await modelRun.store.streams.delete(modelRun.tenant, id), true);
+  modelRun.owned.delete(id);
+  await create(modelRun, id);
 });
 
 /** The node's process ends and another takes its place. */
-const restart = step('restart', fc.constant(undefined), async (world) => {
-  world.node = await world.store.ownership.join('node-a', nodeLeaseMs);
-  world.batch = 0;
-  world.owned.clear();
-  await claim(world);
+const restart = step('restart', fc.constant(undefined), async (modelRun) => {
+  modelRun.node = await modelRun.store.ownership.join('node-a', nodeLeaseMs);
+  modelRun.batch = 0;
+  modelRun.owned.clear();
+  await claim(modelRun);
 });
 
 const prune = step(
   'prune',
   fc.record({ take: fc.integer({ min: 1, max: 20 }), agoMs: fc.nat({ max: 5000 }) }),
-  async (world, { take, agoMs }) => {
+  async (modelRun, { take, agoMs }) => {
     // Ages are those at the newest event, or now when the clock was set back behind it.
-    const newest = world.model.log.at(-1)?.publishedAt ?? 0;
-    const before = Math.min(world.now, newest) - agoMs;
-    const expected = model.prune(world.model, before, take);
+    const newest = modelRun.model.log.at(-1)?.publishedAt ?? 0;
+    const before = Math.min(modelRun.now, newest) - agoMs;
+    const expected = model.prune(modelRun.model, before, take);
     const query = { olderThanMs: agoMs, take };
-    assert.equal(await world.store.log.prune(world.tenant, query), expected);
+    assert.equal(await modelRun.store.log.prune(modelRun.tenant, query), expected);
   },
 );
 
-const wait = step('wait', fc.integer({ min: 1, max: 3000 }), async (world, ms) => {
-  world.now += ms;
+const wait = step('wait', fc.integer({ min: 1, max: 3000 }), async (modelRun, ms) => {
+  modelRun.now += ms;
 });
 
 /** The clock of the store was ahead, and is right again. */
-const setBack = step('setBack', fc.integer({ min: 1, max: 60_000 }), async (world, ms) => {
-  world.now -= ms;
+const setBack = step('setBack', fc.integer({ min: 1, max: 60_000 }), async (modelRun, ms) => {
+  modelRun.now -= ms;
 });
 
 const command: fc.Arbitrary<Step> = fc.oneof(
@@ -330,19 +345,19 @@ const command: fc.Arbitrary<Step> = fc.oneof(
 
 // What can be seen from outside
 
-async function compare(world: World): Promise<void> {
-  const { store, tenant } = world;
-  assert.equal(await store.log.head(tenant), world.model.head);
+async function compare(modelRun: ModelRun): Promise<void> {
+  const { store, tenant } = modelRun;
+  assert.equal(await store.log.head(tenant), modelRun.model.head);
   const page = await store.log.page(tenant, { after: 0, take: 10_000, bytesMax: Infinity });
   assert.deepEqual(
     page.events.map(({ id, type, offset, publishedAt }) => ({ id, type, offset, publishedAt })),
-    world.model.log,
+    modelRun.model.log,
   );
-  for (const [id, expected] of world.model.streams) await compareStream(world, id, expected);
+  for (const [id, expected] of modelRun.model.streams) await compareStream(modelRun, id, expected);
 }
 
 async function compareStream(
-  { store, tenant, node, owned, now }: World,
+  { store, tenant, node, owned, now }: ModelRun,
   id: string,
   expected: model.ModelStream,
 ): Promise<void> {

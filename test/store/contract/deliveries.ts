@@ -6,7 +6,7 @@ import type { Engine } from './engine.ts';
 import {
   addTenant,
   claimDue,
-  createScene,
+  createFixture,
   delivered,
   failed,
   failuresOf,
@@ -15,7 +15,7 @@ import {
   retry,
   start,
   type LoggedEvent,
-  type Scene,
+  type Fixture,
   dueRules,
   newEvent,
   waitRule,
@@ -35,13 +35,13 @@ const later = start + 60_000;
 const again = { kind: 'redelivery', hasRow: true } as const;
 
 /** A stream whose `count` events failed, one millisecond after the other. */
-async function withFailures(scene: Scene, count: number, type = 'user.created') {
-  const stream = await scene.addStream({ types: [type] });
-  const owned = await scene.own(stream);
-  const events = await scene.publish(...Array.from({ length: count }, () => type));
+async function withFailures(fixture: Fixture, count: number, type = 'user.created') {
+  const stream = await fixture.addStream({ types: [type] });
+  const owned = await fixture.own(stream);
+  const events = await fixture.publish(...Array.from({ length: count }, () => type));
   for (const event of events) {
-    await scene.settle(owned, { outcomes: [failed(event)] });
-    scene.now += 1;
+    await fixture.settle(owned, { outcomes: [failed(event)] });
+    fixture.now += 1;
   }
   return { stream, owned, events };
 }
@@ -50,30 +50,30 @@ const ids = (items: readonly { event: { id: string } }[]) => items.map(({ event 
 
 const idsOf = (events: readonly LoggedEvent[]) => events.map((event) => event.id);
 
-async function disable(scene: Scene, stream: Stream): Promise<void> {
-  await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+async function disable(fixture: Fixture, stream: Stream): Promise<void> {
+  await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
     after: { ...before, status: 'disabled' },
   }));
 }
 
 function listContract(engine: Engine): void {
   test('the newest failure comes first', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events } = await withFailures(scene, 3);
-    assert.deepEqual(ids(await failuresOf(scene, stream)), idsOf(events).toReversed());
+    const fixture = await createFixture(engine, t);
+    const { stream, events } = await withFailures(fixture, 3);
+    assert.deepEqual(ids(await failuresOf(fixture, stream)), idsOf(events).toReversed());
   });
 
   test('pages cover all failures once, also those of one instant', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const events = await scene.publish(...Array.from({ length: 25 }, () => 'user.created'));
-    await scene.settle(owned, { outcomes: events.map((event) => failed(event)) });
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const events = await fixture.publish(...Array.from({ length: 25 }, () => 'user.created'));
+    await fixture.settle(owned, { outcomes: events.map((event) => failed(event)) });
     const seen: string[] = [];
     let after: string | undefined;
     do {
       const query = { after, take: 10 };
-      const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+      const page = await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query);
       seen.push(...ids(page.items));
       after = page.next;
     } while (after !== undefined);
@@ -82,17 +82,17 @@ function listContract(engine: Engine): void {
   });
 
   test('a page that ends at the last failure has no next', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream } = await withFailures(scene, 2);
+    const fixture = await createFixture(engine, t);
+    const { stream } = await withFailures(fixture, 2);
     const query = { after: undefined, take: 2 };
-    const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+    const page = await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query);
     assert.deepEqual([page.items.length, page.next], [2, undefined]);
   });
 
   test('records that come, go and are redelivered between two pages move no other', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
-    const { stream, owned, events } = await withFailures(scene, 6);
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await withFailures(fixture, 6);
     const [e1, e2, e3, e4, e5, e6] = idsOf(events);
     assert.ok(e1 && e2 && e3 && e4 && e5 && e6);
     const first = await store.deliveries.listFailures(tenant, stream.id, {
@@ -104,10 +104,10 @@ function listContract(engine: Engine): void {
     for (const id of [e5, e2]) await store.deliveries.redeliver(tenant, stream.id, id);
     const [, second, , , fifth] = events;
     assert.ok(second && fifth);
-    await scene.settle(owned, { outcomes: [delivered(fifth, again), failed(second, again)] });
-    const [fresh] = await scene.publish('user.created');
+    await fixture.settle(owned, { outcomes: [delivered(fifth, again), failed(second, again)] });
+    const [fresh] = await fixture.publish('user.created');
     assert.ok(fresh);
-    await scene.settle(owned, { outcomes: [failed(fresh)] });
+    await fixture.settle(owned, { outcomes: [failed(fresh)] });
     const rest = await store.deliveries.listFailures(tenant, stream.id, {
       after: first.next,
       take: 10,
@@ -116,13 +116,13 @@ function listContract(engine: Engine): void {
   });
 
   test('lists those alone that were recorded after an instant, where that is asked for', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events } = await withFailures(scene, 6);
+    const fixture = await createFixture(engine, t);
+    const { stream, events } = await withFailures(fixture, 6);
     const found: string[] = [];
     let after: string | undefined;
     do {
       const query = { after, take: 2, failedAfter: start + 2 };
-      const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+      const page = await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query);
       found.push(...ids(page.items));
       after = page.next;
     } while (after !== undefined);
@@ -132,25 +132,25 @@ function listContract(engine: Engine): void {
       [start + 5, 0],
     ] as const) {
       const query = { after: undefined, take: 10, failedAfter };
-      const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+      const page = await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query);
       assert.deepEqual([page.items.length, page.next], [count, undefined]);
     }
   });
 
   test('filters by type and by the time of the event, from inclusive, to exclusive', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
     const events: LoggedEvent[] = [];
     for (const [index, type] of ['a.a', 'b.b', 'a.a', 'c.c'].entries()) {
-      scene.now = start + index * 1000;
-      events.push(...(await scene.publish(type)));
+      fixture.now = start + index * 1000;
+      events.push(...(await fixture.publish(type)));
     }
-    await scene.settle(owned, { outcomes: events.map((event) => failed(event)) });
+    await fixture.settle(owned, { outcomes: events.map((event) => failed(event)) });
     const [a1, b2, a3, c4] = idsOf(events);
     const list = async (filter: FailureFilter) => {
       const query = { ...filter, after: undefined, take: 100 };
-      const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+      const page = await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query);
       return ids(page.items).toSorted();
     };
     assert.deepEqual(await list({ types: ['a.a', 'c.c'] }), [a1, a3, c4]);
@@ -162,50 +162,52 @@ function listContract(engine: Engine): void {
   });
 
   test('a page key that was never given out answers an empty page', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream } = await withFailures(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream } = await withFailures(fixture, 1);
     for (const after of ['', 'x', '1', '-1.evt', "1.'; drop table deliveries", '1.\u0000']) {
       const query = { after, take: 10 };
-      const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+      const page = await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query);
       assert.deepEqual(page, { items: [], next: undefined }, after);
     }
   });
 
   test('waiting retries and attempts under way are no failures', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [one, two] = await scene.publish('user.created', 'user.created');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [one, two] = await fixture.publish('user.created', 'user.created');
     assert.ok(one && two);
-    await scene.settle(owned, { outcomes: [retry(one), parked(two)] });
-    assert.deepEqual(await failuresOf(scene, stream), []);
+    await fixture.settle(owned, { outcomes: [retry(one), parked(two)] });
+    assert.deepEqual(await failuresOf(fixture, stream), []);
   });
 
   test('other streams and tenants have failures of their own', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events } = await withFailures(scene, 1);
-    const quiet = await scene.addStream();
-    const other = await addTenant(scene.store, 'other');
-    assert.deepEqual(await failuresOf(scene, quiet), []);
+    const fixture = await createFixture(engine, t);
+    const { stream, events } = await withFailures(fixture, 1);
+    const quiet = await fixture.addStream();
+    const other = await addTenant(fixture.store, 'other');
+    assert.deepEqual(await failuresOf(fixture, quiet), []);
     const query = { after: undefined, take: 10 };
-    const there = await scene.store.deliveries.listFailures(other.id, stream.id, query);
+    const there = await fixture.store.deliveries.listFailures(other.id, stream.id, query);
     assert.deepEqual(there.items, []);
     const id = events[0]?.id ?? '';
-    assert.equal(await scene.store.deliveries.failure(other.id, stream.id, id), undefined);
-    assert.equal(await scene.store.deliveries.redeliver(other.id, stream.id, id), 'unknown');
+    assert.equal(await fixture.store.deliveries.failure(other.id, stream.id, id), undefined);
+    assert.equal(await fixture.store.deliveries.redeliver(other.id, stream.id, id), 'unknown');
   });
 
   test('of a long history the newest hundred entries are shown, oldest first', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withFailures(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withFailures(fixture, 1);
     const [event] = events;
     assert.ok(event);
     const outcomes = Array.from({ length: 130 }, (_, index) =>
       retry(event, { agoMs: -index, error: `error ${index}` }),
     );
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
-    await scene.settle(owned, { outcomes: outcomes.map((outcome) => ({ ...outcome, ...again })) });
-    const [failure] = await failuresOf(scene, stream);
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, event.id);
+    await fixture.settle(owned, {
+      outcomes: outcomes.map((outcome) => ({ ...outcome, ...again })),
+    });
+    const [failure] = await failuresOf(fixture, stream);
     const errors = failure?.attempts.map(({ error }) => error);
     assert.deepEqual(
       errors,
@@ -216,39 +218,48 @@ function listContract(engine: Engine): void {
 
 function failureContract(engine: Engine): void {
   test('one record is the same as in the list', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream } = await withFailures(scene, 2);
-    for (const listed of await failuresOf(scene, stream)) {
-      const one = await scene.store.deliveries.failure(scene.tenant, stream.id, listed.event.id);
+    const fixture = await createFixture(engine, t);
+    const { stream } = await withFailures(fixture, 2);
+    for (const listed of await failuresOf(fixture, stream)) {
+      const one = await fixture.store.deliveries.failure(
+        fixture.tenant,
+        stream.id,
+        listed.event.id,
+      );
       assert.deepEqual(one, listed);
     }
   });
 
   test('what is not an open failure is not there', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [one, two] = await scene.publish('user.created', 'user.created');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [one, two] = await fixture.publish('user.created', 'user.created');
     assert.ok(one && two);
-    await scene.settle(owned, { outcomes: [retry(one), delivered(two)] });
+    await fixture.settle(owned, { outcomes: [retry(one), delivered(two)] });
     for (const id of [one.id, two.id, 'evt_unknown', '']) {
-      assert.equal(await scene.store.deliveries.failure(scene.tenant, stream.id, id), undefined);
+      assert.equal(
+        await fixture.store.deliveries.failure(fixture.tenant, stream.id, id),
+        undefined,
+      );
     }
   });
 }
 
 function redeliverContract(engine: Engine): void {
   test('a failure is due now again, from attempt 1, and stays on the list', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withFailures(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withFailures(fixture, 1);
     const [event] = events;
     assert.ok(event);
-    scene.now = later;
-    scene.hints.length = 0;
-    const { redeliver } = scene.store.deliveries;
-    assert.equal(await redeliver(scene.tenant, stream.id, event.id), 'accepted');
-    assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
-    const [failure] = await failuresOf(scene, stream);
+    fixture.now = later;
+    fixture.hints.length = 0;
+    const { redeliver } = fixture.store.deliveries;
+    assert.equal(await redeliver(fixture.tenant, stream.id, event.id), 'accepted');
+    assert.deepEqual(fixture.hints, [
+      { kind: 'stream', tenant: fixture.tenant, stream: stream.id },
+    ]);
+    const [failure] = await failuresOf(fixture, stream);
     assert.deepEqual(failure?.attempts.at(-1), {
       at: later,
       durationMs: 0,
@@ -256,140 +267,144 @@ function redeliverContract(engine: Engine): void {
       status: undefined,
       error: undefined,
     });
-    const { rows } = await claimDue(scene, owned);
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(rows, [{ event, kind: 'redelivery', state: 'parked', attempt: 1 }]);
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
   });
 
   test('while a cycle is under way the answer is retrying, and nothing changes', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withFailures(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withFailures(fixture, 1);
     const [event] = events;
     assert.ok(event);
-    const { redeliver } = scene.store.deliveries;
-    await redeliver(scene.tenant, stream.id, event.id);
-    scene.hints.length = 0;
-    assert.equal(await redeliver(scene.tenant, stream.id, event.id), 'retrying');
-    await claimDue(scene, owned);
-    assert.equal(await redeliver(scene.tenant, stream.id, event.id), 'retrying');
-    await scene.settle(owned, { outcomes: [retry(event, { ...again, delayMs: later - start })] });
-    assert.equal(await redeliver(scene.tenant, stream.id, event.id), 'retrying');
-    assert.deepEqual(scene.hints, []);
-    const [failure] = await failuresOf(scene, stream);
+    const { redeliver } = fixture.store.deliveries;
+    await redeliver(fixture.tenant, stream.id, event.id);
+    fixture.hints.length = 0;
+    assert.equal(await redeliver(fixture.tenant, stream.id, event.id), 'retrying');
+    await claimDue(fixture, owned);
+    assert.equal(await redeliver(fixture.tenant, stream.id, event.id), 'retrying');
+    await fixture.settle(owned, { outcomes: [retry(event, { ...again, delayMs: later - start })] });
+    assert.equal(await redeliver(fixture.tenant, stream.id, event.id), 'retrying');
+    assert.deepEqual(fixture.hints, []);
+    const [failure] = await failuresOf(fixture, stream);
     assert.equal(failure?.attempts.filter((one) => one.outcome === 'redelivered').length, 1);
   });
 
   test('a first cycle under way is retrying too', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [one, two] = await scene.publish('user.created', 'user.created');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [one, two] = await fixture.publish('user.created', 'user.created');
     assert.ok(one && two);
-    await scene.settle(owned, { outcomes: [retry(one), parked(two)] });
-    const { redeliver } = scene.store.deliveries;
-    assert.equal(await redeliver(scene.tenant, stream.id, one.id), 'retrying');
-    assert.equal(await redeliver(scene.tenant, stream.id, two.id), 'retrying');
+    await fixture.settle(owned, { outcomes: [retry(one), parked(two)] });
+    const { redeliver } = fixture.store.deliveries;
+    assert.equal(await redeliver(fixture.tenant, stream.id, one.id), 'retrying');
+    assert.equal(await redeliver(fixture.tenant, stream.id, two.id), 'retrying');
   });
 
   test('a success is known, of an event and of a test', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
-    const { stream, owned, events } = await withFailures(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await withFailures(fixture, 1);
     const [event] = events;
     assert.ok(event);
     await store.deliveries.redeliver(tenant, stream.id, event.id);
-    await scene.settle(owned, { outcomes: [delivered(event, again)] });
+    await fixture.settle(owned, { outcomes: [delivered(event, again)] });
     assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id), 'delivered');
     const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{}' };
     await store.deliveries.addTest(tenant, stream.id, testEvent);
-    const [due] = (await claimDue(scene, owned)).rows;
+    const [due] = (await claimDue(fixture, owned)).rows;
     assert.ok(due);
-    await scene.settle(owned, { outcomes: [delivered(due.event, { kind: 'test', hasRow: true })] });
+    await fixture.settle(owned, {
+      outcomes: [delivered(due.event, { kind: 'test', hasRow: true })],
+    });
     assert.equal(await store.deliveries.redeliver(tenant, stream.id, 'evt_test'), 'delivered');
   });
 
   test('anything else is unknown', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events } = await withFailures(scene, 1);
-    const quiet = await scene.addStream();
-    const { redeliver } = scene.store.deliveries;
+    const fixture = await createFixture(engine, t);
+    const { stream, events } = await withFailures(fixture, 1);
+    const quiet = await fixture.addStream();
+    const { redeliver } = fixture.store.deliveries;
     const id = events[0]?.id ?? '';
-    assert.equal(await redeliver(scene.tenant, quiet.id, id), 'unknown');
-    assert.equal(await redeliver(scene.tenant, stream.id, 'evt_unknown'), 'unknown');
-    assert.equal(await redeliver(scene.tenant, 'est_unknown', id), 'unknown');
+    assert.equal(await redeliver(fixture.tenant, quiet.id, id), 'unknown');
+    assert.equal(await redeliver(fixture.tenant, stream.id, 'evt_unknown'), 'unknown');
+    assert.equal(await redeliver(fixture.tenant, 'est_unknown', id), 'unknown');
   });
 
   test('of concurrent requests for one failure exactly one is accepted', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events } = await withFailures(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events } = await withFailures(fixture, 1);
     const id = events[0]?.id ?? '';
-    const answers = await Promise.all(
+    const results = await Promise.all(
       Array.from({ length: 5 }, () =>
-        scene.store.deliveries.redeliver(scene.tenant, stream.id, id),
+        fixture.store.deliveries.redeliver(fixture.tenant, stream.id, id),
       ),
     );
-    assert.deepEqual(answers.toSorted(), ['accepted', ...Array(4).fill('retrying')]);
+    assert.deepEqual(results.toSorted(), ['accepted', ...Array(4).fill('retrying')]);
   });
 }
 
 function redeliverManyContract(engine: Engine): void {
   test('every failure that matches starts a new cycle, each with its mark', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withFailures(scene, 4);
-    const { redeliver, redeliverMany } = scene.store.deliveries;
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withFailures(fixture, 4);
+    const { redeliver, redeliverMany } = fixture.store.deliveries;
     const [first] = events;
     assert.ok(first);
-    await redeliver(scene.tenant, stream.id, first.id);
-    scene.hints.length = 0;
-    assert.equal(await redeliverMany(scene.tenant, stream.id, {}), 3);
-    assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
-    assert.equal((await claimDue(scene, owned)).rows.length, 4);
-    for (const { attempts } of await failuresOf(scene, stream)) {
+    await redeliver(fixture.tenant, stream.id, first.id);
+    fixture.hints.length = 0;
+    assert.equal(await redeliverMany(fixture.tenant, stream.id, {}), 3);
+    assert.deepEqual(fixture.hints, [
+      { kind: 'stream', tenant: fixture.tenant, stream: stream.id },
+    ]);
+    assert.equal((await claimDue(fixture, owned)).rows.length, 4);
+    for (const { attempts } of await failuresOf(fixture, stream)) {
       assert.deepEqual(
         attempts.map(({ outcome }) => outcome),
         ['failed', 'redelivered'],
       );
     }
-    assert.equal(await redeliverMany(scene.tenant, stream.id, {}), 0);
+    assert.equal(await redeliverMany(fixture.tenant, stream.id, {}), 0);
   });
 
   test('filters by type and time', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [a1, b1] = await scene.publish('a.a', 'b.b');
-    scene.now = later;
-    const [a2] = await scene.publish('a.a');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [a1, b1] = await fixture.publish('a.a', 'b.b');
+    fixture.now = later;
+    const [a2] = await fixture.publish('a.a');
     assert.ok(a1 && b1 && a2);
-    await scene.settle(owned, { outcomes: [failed(a1), failed(b1), failed(a2)] });
+    await fixture.settle(owned, { outcomes: [failed(a1), failed(b1), failed(a2)] });
     const filter = { types: ['a.a'], from: start + 1, to: later + 1 };
-    const { redeliverMany } = scene.store.deliveries;
-    assert.equal(await redeliverMany(scene.tenant, stream.id, filter), 1);
-    assert.deepEqual(ids((await claimDue(scene, owned)).rows), [a2.id]);
-    assert.equal(await redeliverMany(scene.tenant, stream.id, { to: start }), 0);
-    assert.equal(await redeliverMany(scene.tenant, stream.id, { types: [] }), 0);
+    const { redeliverMany } = fixture.store.deliveries;
+    assert.equal(await redeliverMany(fixture.tenant, stream.id, filter), 1);
+    assert.deepEqual(ids((await claimDue(fixture, owned)).rows), [a2.id]);
+    assert.equal(await redeliverMany(fixture.tenant, stream.id, { to: start }), 0);
+    assert.equal(await redeliverMany(fixture.tenant, stream.id, { types: [] }), 0);
   });
 
   test('waiting retries are left alone, and nobody is woken for nothing', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [event] = await scene.publish('user.created');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [event] = await fixture.publish('user.created');
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [retry(event, { delayMs: later - start })] });
-    scene.hints.length = 0;
-    assert.equal(await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {}), 0);
-    assert.deepEqual(scene.hints, []);
-    assert.equal((await claimDue(scene, owned)).nextDueInMs, later - start);
+    await fixture.settle(owned, { outcomes: [retry(event, { delayMs: later - start })] });
+    fixture.hints.length = 0;
+    assert.equal(await fixture.store.deliveries.redeliverMany(fixture.tenant, stream.id, {}), 0);
+    assert.deepEqual(fixture.hints, []);
+    assert.equal((await claimDue(fixture, owned)).nextDueInMs, later - start);
   });
 
   test('a disabled stream’s failures are redelivered', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await withFailures(scene, 3);
-    await disable(scene, stream);
-    const { redeliverMany } = scene.store.deliveries;
-    assert.equal(await redeliverMany(scene.tenant, stream.id, {}), 3);
-    assert.equal((await claimDue(scene, owned)).rows.length, 3);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withFailures(fixture, 3);
+    await disable(fixture, stream);
+    const { redeliverMany } = fixture.store.deliveries;
+    assert.equal(await redeliverMany(fixture.tenant, stream.id, {}), 3);
+    assert.equal((await claimDue(fixture, owned)).rows.length, 3);
   });
 }
 
@@ -398,67 +413,69 @@ function testContract(engine: Engine): void {
   const asDelivered = { ...testEvent, offset: undefined };
 
   test('a test is due now and never enters the log', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream({ types: ['a.a'] });
-    const owned = await scene.own(stream);
-    scene.hints.length = 0;
-    const { addTest } = scene.store.deliveries;
-    assert.equal(await addTest(scene.tenant, stream.id, testEvent), 'accepted');
-    assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
-    assert.equal(await scene.store.log.head(scene.tenant), 0);
-    const { rows } = await claimDue(scene, owned);
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream({ types: ['a.a'] });
+    const owned = await fixture.own(stream);
+    fixture.hints.length = 0;
+    const { addTest } = fixture.store.deliveries;
+    assert.equal(await addTest(fixture.tenant, stream.id, testEvent), 'accepted');
+    assert.deepEqual(fixture.hints, [
+      { kind: 'stream', tenant: fixture.tenant, stream: stream.id },
+    ]);
+    assert.equal(await fixture.store.log.head(fixture.tenant), 0);
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(rows, [{ event: asDelivered, kind: 'test', state: 'parked', attempt: 1 }]);
   });
 
   test('a test that fails is a failure like any, and is redelivered', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent);
-    await claimDue(scene, owned);
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    await fixture.store.deliveries.addTest(fixture.tenant, stream.id, testEvent);
+    await claimDue(fixture, owned);
     const ofTest = { kind: 'test', hasRow: true } as const;
-    await scene.settle(owned, {
+    await fixture.settle(owned, {
       outcomes: [retry(asDelivered, { ...ofTest, delayMs: later - start })],
     });
-    await scene.settle(owned, { outcomes: [failed(asDelivered, { ...ofTest, attempt: 2 })] });
-    const [failure] = await failuresOf(scene, stream);
+    await fixture.settle(owned, { outcomes: [failed(asDelivered, { ...ofTest, attempt: 2 })] });
+    const [failure] = await failuresOf(fixture, stream);
     assert.deepEqual(failure?.event, asDelivered);
     assert.equal(failure?.attempts.length, 2);
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, testEvent.id);
-    const { rows } = await claimDue(scene, owned);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, testEvent.id);
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(rows[0]?.event, asDelivered);
-    await scene.settle(owned, { outcomes: [delivered(asDelivered, again)] });
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+    await fixture.settle(owned, { outcomes: [delivered(asDelivered, again)] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
   });
 
   test('a disabled stream takes no test, an unknown one neither', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream({ status: 'disabled' });
-    const { addTest } = scene.store.deliveries;
-    assert.equal(await addTest(scene.tenant, stream.id, testEvent), 'disabled');
-    assert.equal(await addTest(scene.tenant, 'est_unknown', testEvent), 'unknown');
-    assert.deepEqual(await failuresOf(scene, stream), []);
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream({ status: 'disabled' });
+    const { addTest } = fixture.store.deliveries;
+    assert.equal(await addTest(fixture.tenant, stream.id, testEvent), 'disabled');
+    assert.equal(await addTest(fixture.tenant, 'est_unknown', testEvent), 'unknown');
+    assert.deepEqual(await failuresOf(fixture, stream), []);
   });
 
   test('the id of a test is free in the log', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent);
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    await fixture.store.deliveries.addTest(fixture.tenant, stream.id, testEvent);
     const events = [{ ...testEvent, chosen: true }];
-    const [appended] = await scene.store.log.append(scene.tenant, events);
+    const [appended] = await fixture.store.log.append(fixture.tenant, events);
     assert.deepEqual(appended, { id: testEvent.id, offset: 1, repeated: false });
   });
 }
 
 function claimContract(engine: Engine): void {
   test('the oldest due come first, at most as many as asked, and the next is said', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [one, two, three, four] = await scene.publish(...Array(4).fill('user.created'));
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [one, two, three, four] = await fixture.publish(...Array(4).fill('user.created'));
     assert.ok(one && two && three && four);
-    await scene.settle(owned, {
+    await fixture.settle(owned, {
       outcomes: [
         retry(one, { delayMs: 3000 }),
         retry(two, { delayMs: 1000 }),
@@ -466,32 +483,32 @@ function claimContract(engine: Engine): void {
         retry(four, { delayMs: 9000 }),
       ],
     });
-    scene.now = start + 3000;
-    const first = await claimDue(scene, owned, 2);
+    fixture.now = start + 3000;
+    const first = await claimDue(fixture, owned, 2);
     assert.deepEqual([ids(first.rows), first.nextDueInMs], [[two.id, three.id], 0]);
-    const second = await claimDue(scene, owned, 2);
+    const second = await claimDue(fixture, owned, 2);
     assert.deepEqual([ids(second.rows), second.nextDueInMs], [[one.id], 6000]);
   });
 
   test('a row that is due later than anything may wait is due now, whatever kind it is', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [ahead, inFlight, waits] = await scene.publish(...Array(3).fill('user.created'));
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [ahead, inFlight, waits] = await fixture.publish(...Array(3).fill('user.created'));
     assert.ok(ahead && inFlight && waits);
     // The clock of the store was ahead by more than anything waits, and is right again.
     const longestWaitMs = 20_000;
-    scene.now = start + 3_600_000;
-    await scene.settle(owned, { outcomes: [retry(ahead), parked(inFlight)] });
+    fixture.now = start + 3_600_000;
+    await fixture.settle(owned, { outcomes: [retry(ahead), parked(inFlight)] });
     const tested = newEvent();
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, tested);
-    scene.now = start;
-    await scene.settle(owned, { outcomes: [retry(waits)] });
-    const { claimDue: claimRows } = scene.store.deliveries;
-    const ask = { tenant: scene.tenant, stream: stream.id, epoch: owned.epoch, take: 2 };
-    const refs = [{ tenant: scene.tenant, stream: stream.id }];
-    const node = await scene.node();
-    const [seen] = await scene.store.ownership.owned(node, refs, { longestWaitMs });
+    await fixture.store.deliveries.addTest(fixture.tenant, stream.id, tested);
+    fixture.now = start;
+    await fixture.settle(owned, { outcomes: [retry(waits)] });
+    const { claimDue: claimRows } = fixture.store.deliveries;
+    const ask = { tenant: fixture.tenant, stream: stream.id, epoch: owned.epoch, take: 2 };
+    const refs = [{ tenant: fixture.tenant, stream: stream.id }];
+    const node = await fixture.node();
+    const [seen] = await fixture.store.ownership.owned(node, refs, { longestWaitMs });
     assert.equal(seen?.nextDueInMs, 0);
     const [first] = await claimRows([ask], { leaseMs: 15_000, longestWaitMs });
     const [second] = await claimRows([ask], { leaseMs: 15_000, longestWaitMs });
@@ -502,34 +519,34 @@ function claimContract(engine: Engine): void {
   });
 
   test('rows that are due too late are found however many others wait', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const events = await scene.publish(...Array(20).fill('user.created'));
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const events = await fixture.publish(...Array(20).fill('user.created'));
     const [ahead, ...others] = events;
     assert.ok(ahead);
-    scene.now = start + 3_600_000;
-    await scene.settle(owned, { outcomes: [retry(ahead)] });
-    scene.now = start;
-    await scene.settle(owned, { outcomes: others.map((event) => retry(event)) });
-    const ask = { tenant: scene.tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
+    fixture.now = start + 3_600_000;
+    await fixture.settle(owned, { outcomes: [retry(ahead)] });
+    fixture.now = start;
+    await fixture.settle(owned, { outcomes: others.map((event) => retry(event)) });
+    const ask = { tenant: fixture.tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
     const rules = { leaseMs: 15_000, longestWaitMs: 20_000 };
-    const [answer] = await scene.store.deliveries.claimDue([ask], rules);
-    assert.deepEqual([ids(answer?.rows ?? []), answer?.nextDueInMs], [[ahead.id], 1000]);
+    const [result] = await fixture.store.deliveries.claimDue([ask], rules);
+    assert.deepEqual([ids(result?.rows ?? []), result?.nextDueInMs], [[ahead.id], 1000]);
   });
 
   test('a row that was taken comes again when its lease has ended, the same attempt', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [event] = await scene.publish('user.created');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [event] = await fixture.publish('user.created');
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [retry(event, { delayMs: 0 })] });
-    assert.equal((await claimDue(scene, owned)).rows.length, 1);
-    const meanwhile = await claimDue(scene, owned);
+    await fixture.settle(owned, { outcomes: [retry(event, { delayMs: 0 })] });
+    assert.equal((await claimDue(fixture, owned)).rows.length, 1);
+    const meanwhile = await claimDue(fixture, owned);
     assert.deepEqual([meanwhile.rows, meanwhile.nextDueInMs], [[], 15_000]);
-    scene.now = start + 15_000;
-    const { rows } = await claimDue(scene, owned);
+    fixture.now = start + 15_000;
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(
       rows.map(({ attempt, kind }) => [attempt, kind]),
       [[2, 'first']],
@@ -537,33 +554,33 @@ function claimContract(engine: Engine): void {
   });
 
   test('who does not own the stream, or no longer, gets nothing', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await withFailures(scene, 1);
-    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withFailures(fixture, 1);
+    await fixture.store.deliveries.redeliverMany(fixture.tenant, stream.id, {});
     const { epoch } = owned;
     for (const other of [epoch - 1, epoch + 1]) {
-      assert.deepEqual((await claimDue(scene, { ...owned, epoch: other })).rows, []);
+      assert.deepEqual((await claimDue(fixture, { ...owned, epoch: other })).rows, []);
     }
-    await scene.store.ownership.release(await scene.node(), [raiseOf(owned)]);
-    assert.deepEqual((await claimDue(scene, owned)).rows, []);
+    await fixture.store.ownership.release(await fixture.node(), [raiseOf(owned)]);
+    assert.deepEqual((await claimDue(fixture, owned)).rows, []);
   });
 
   test('each asked stream gets its own answer, in the order asked', async (t) => {
-    const scene = await createScene(engine, t);
-    const one = await withFailures(scene, 2);
-    const two = await withFailures(scene, 1, 'b.b');
+    const fixture = await createFixture(engine, t);
+    const one = await withFailures(fixture, 2);
+    const two = await withFailures(fixture, 1, 'b.b');
     for (const { stream } of [one, two]) {
-      await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
+      await fixture.store.deliveries.redeliverMany(fixture.tenant, stream.id, {});
     }
     const asks = [two, one].map(({ stream, owned }) => ({
-      tenant: scene.tenant,
+      tenant: fixture.tenant,
       stream: stream.id,
       epoch: owned.epoch,
       take: 10,
     }));
-    const answers = await scene.store.deliveries.claimDue(asks, dueRules);
+    const results = await fixture.store.deliveries.claimDue(asks, dueRules);
     assert.deepEqual(
-      answers.map((answer) => [answer.stream, answer.rows.length]),
+      results.map((result) => [result.stream, result.rows.length]),
       [
         [two.stream.id, 1],
         [one.stream.id, 2],
@@ -572,163 +589,172 @@ function claimContract(engine: Engine): void {
   });
 
   test('of a disabled stream redeliveries alone are handed out', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withFailures(scene, 1);
-    const [inFlight] = await scene.publish('user.created');
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withFailures(fixture, 1);
+    const [inFlight] = await fixture.publish('user.created');
     assert.ok(inFlight);
-    await scene.settle(owned, { outcomes: [parked(inFlight)] });
-    await disable(scene, stream);
-    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
-    scene.now = later;
-    const { rows, nextDueInMs } = await claimDue(scene, owned);
+    await fixture.settle(owned, { outcomes: [parked(inFlight)] });
+    await disable(fixture, stream);
+    await fixture.store.deliveries.redeliverMany(fixture.tenant, stream.id, {});
+    fixture.now = later;
+    const { rows, nextDueInMs } = await claimDue(fixture, owned);
     assert.deepEqual([ids(rows), nextDueInMs], [idsOf(events), undefined]);
   });
 }
 
 function pruneContract(engine: Engine): void {
-  const redeliver = (scene: Scene, stream: Stream, event: LoggedEvent) =>
-    scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
+  const redeliver = (fixture: Fixture, stream: Stream, event: LoggedEvent) =>
+    fixture.store.deliveries.redeliver(fixture.tenant, stream.id, event.id);
 
   const dayMs = 86_400_000;
   /** Two days after `start`. */
   const daysLater = start + 2 * dayMs;
 
   /** Calls steps until they do nothing, after an event from which ages are measured. */
-  const prune = async (scene: Scene, olderThanMs = dayMs, take = 10): Promise<void> => {
-    scene.now = daysLater;
-    await scene.publish('a.a');
-    while ((await scene.store.deliveries.pruneAttempts({ olderThanMs, take })) > 0);
+  const prune = async (fixture: Fixture, olderThanMs = dayMs, take = 10): Promise<void> => {
+    fixture.now = daysLater;
+    await fixture.publish('a.a');
+    while ((await fixture.store.deliveries.pruneAttempts({ olderThanMs, take })) > 0);
   };
-  const release = async (scene: Scene): Promise<void> => {
-    while ((await scene.store.upkeep.releaseKept({ take: 100 })) > 0);
+  const release = async (fixture: Fixture): Promise<void> => {
+    while ((await fixture.store.upkeep.releaseKept({ take: 100 })) > 0);
   };
 
   test('attempts of delivered events leave when their day is old', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const events = await scene.publish('user.created', 'user.created', 'user.created');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const events = await fixture.publish('user.created', 'user.created', 'user.created');
     const [first, , young] = events;
     assert.ok(first && young);
     const outcomes = events.map((event) =>
       delivered(event, event === young ? { agoMs: start - daysLater } : {}),
     );
-    await scene.settle(owned, { outcomes });
-    await prune(scene, 3 * dayMs);
-    assert.equal(await redeliver(scene, stream, first), 'delivered');
-    await prune(scene);
-    assert.equal(await redeliver(scene, stream, young), 'delivered');
-    assert.equal(await redeliver(scene, stream, first), 'unknown');
+    await fixture.settle(owned, { outcomes });
+    await prune(fixture, 3 * dayMs);
+    assert.equal(await redeliver(fixture, stream, first), 'delivered');
+    await prune(fixture);
+    assert.equal(await redeliver(fixture, stream, young), 'delivered');
+    assert.equal(await redeliver(fixture, stream, first), 'unknown');
   });
 
   test('attempts stay until the whole of their day is old', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [event] = await scene.publish('user.created');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [event] = await fixture.publish('user.created');
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [delivered(event)] });
+    await fixture.settle(owned, { outcomes: [delivered(event)] });
     const hourMs = dayMs / 24;
-    await prune(scene, daysLater - start - hourMs);
-    assert.equal(await redeliver(scene, stream, event), 'delivered');
-    await prune(scene, daysLater - start - dayMs);
-    assert.equal(await redeliver(scene, stream, event), 'unknown');
+    await prune(fixture, daysLater - start - hourMs);
+    assert.equal(await redeliver(fixture, stream, event), 'delivered');
+    await prune(fixture, daysLater - start - dayMs);
+    assert.equal(await redeliver(fixture, stream, event), 'unknown');
   });
 
   test('a clock that is ahead removes nothing that the newest event leaves young', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [event] = await scene.publish('user.created');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [event] = await fixture.publish('user.created');
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [delivered(event)], cursor: event.offset });
+    await fixture.settle(owned, { outcomes: [delivered(event)], cursor: event.offset });
     // By the clock all of it is months old.
     const query = { olderThanMs: dayMs, take: 10 };
-    assert.equal(await scene.store.log.prune(scene.tenant, query), 0);
-    while ((await scene.store.deliveries.pruneAttempts(query)) > 0);
-    assert.equal(await redeliver(scene, stream, event), 'delivered');
+    assert.equal(await fixture.store.log.prune(fixture.tenant, query), 0);
+    while ((await fixture.store.deliveries.pruneAttempts(query)) > 0);
+    assert.equal(await redeliver(fixture, stream, event), 'delivered');
   });
 
   test('open failures keep theirs, also when the log has lost their events', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withFailures(scene, 2);
-    await scene.settle(owned, { cursor: 2 });
-    await prune(scene);
-    await scene.settle(owned, { cursor: 3 });
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: dayMs, take: 10 }), 2);
-    while ((await scene.store.upkeep.dropEvents({ olderThanMs: dayMs, take: 1 })) > 0);
-    await release(scene);
-    for (const failure of await failuresOf(scene, stream)) {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withFailures(fixture, 2);
+    await fixture.settle(owned, { cursor: 2 });
+    await prune(fixture);
+    await fixture.settle(owned, { cursor: 3 });
+    assert.equal(
+      await fixture.store.log.prune(fixture.tenant, { olderThanMs: dayMs, take: 10 }),
+      2,
+    );
+    while ((await fixture.store.upkeep.dropEvents({ olderThanMs: dayMs, take: 1 })) > 0);
+    await release(fixture);
+    for (const failure of await failuresOf(fixture, stream)) {
       assert.equal(failure.attempts.length, 1);
       assert.ok(events.some(({ body }) => body === failure.event.body));
     }
     const [event] = events;
     assert.ok(event);
-    await redeliver(scene, stream, event);
+    await redeliver(fixture, stream, event);
     assert.deepEqual(
-      (await claimDue(scene, owned)).rows.map((row) => row.event.body),
+      (await claimDue(fixture, owned)).rows.map((row) => row.event.body),
       [event.body],
     );
-    await scene.settle(owned, { outcomes: [delivered(event, again)] });
-    assert.equal(await redeliver(scene, stream, event), 'unknown', 'the log does not know it');
-    await release(scene);
-    const [other] = await failuresOf(scene, stream);
+    await fixture.settle(owned, { outcomes: [delivered(event, again)] });
+    assert.equal(await redeliver(fixture, stream, event), 'unknown', 'the log does not know it');
+    await release(fixture);
+    const [other] = await failuresOf(fixture, stream);
     assert.equal(other?.attempts.length, 1, 'what the other failure needs stays');
   });
 
   test('an event that many streams need is kept until the last of them has it', async (t) => {
-    const scene = await createScene(engine, t);
-    const streams = [await scene.addStream(), await scene.addStream({ id: 'est_2', name: 'two' })];
-    const [event] = await scene.publish('user.created');
+    const fixture = await createFixture(engine, t);
+    const streams = [
+      await fixture.addStream(),
+      await fixture.addStream({ id: 'est_2', name: 'two' }),
+    ];
+    const [event] = await fixture.publish('user.created');
     assert.ok(event);
     const [stream] = streams;
     assert.ok(stream);
-    await scene.own(stream);
-    const others = await scene.store.ownership.owned(
-      await scene.node(),
+    await fixture.own(stream);
+    const others = await fixture.store.ownership.owned(
+      await fixture.node(),
       streams.map(({ tenant, id }) => ({ tenant, stream: id })),
       waitRule,
     );
-    for (const own of others) await scene.settle(own, { cursor: 1, outcomes: [failed(event)] });
-    await prune(scene);
-    for (const own of others) await scene.settle(own, { cursor: 2 });
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: dayMs, take: 10 }), 1);
-    while ((await scene.store.upkeep.dropEvents({ olderThanMs: dayMs, take: 10 })) > 0);
+    for (const own of others) await fixture.settle(own, { cursor: 1, outcomes: [failed(event)] });
+    await prune(fixture);
+    for (const own of others) await fixture.settle(own, { cursor: 2 });
+    assert.equal(
+      await fixture.store.log.prune(fixture.tenant, { olderThanMs: dayMs, take: 10 }),
+      1,
+    );
+    while ((await fixture.store.upkeep.dropEvents({ olderThanMs: dayMs, take: 10 })) > 0);
     for (const own of others) {
-      await release(scene);
-      await scene.store.deliveries.redeliver(scene.tenant, own.stream.id, event.id);
-      const { rows } = await claimDue(scene, own);
+      await release(fixture);
+      await fixture.store.deliveries.redeliver(fixture.tenant, own.stream.id, event.id);
+      const { rows } = await claimDue(fixture, own);
       assert.deepEqual(
         rows.map((row) => row.event.body),
         [event.body],
       );
-      await scene.settle(own, { outcomes: [delivered(event, again)] });
+      await fixture.settle(own, { outcomes: [delivered(event, again)] });
     }
-    await release(scene);
-    const [repeated] = await scene.store.log.append(scene.tenant, [{ ...event, chosen: true }]);
+    await release(fixture);
+    const [repeated] = await fixture.store.log.append(fixture.tenant, [{ ...event, chosen: true }]);
     assert.equal(repeated?.repeated, false, 'its id is free again');
   });
 
   test('a failed test keeps its attempts', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
     const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{}' };
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, testEvent);
-    await disable(scene, stream);
-    await prune(scene);
-    await release(scene);
-    assert.equal((await failuresOf(scene, stream))[0]?.attempts.length, 1);
+    await fixture.store.deliveries.addTest(fixture.tenant, stream.id, testEvent);
+    await disable(fixture, stream);
+    await prune(fixture);
+    await release(fixture);
+    assert.equal((await failuresOf(fixture, stream))[0]?.attempts.length, 1);
   });
 
   test('old attempts behind many that must stay are reached', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await withFailures(scene, 30);
-    const [event] = await scene.publish('user.created');
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withFailures(fixture, 30);
+    const [event] = await fixture.publish('user.created');
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [delivered(event)] });
-    await prune(scene, dayMs, 2);
-    assert.equal(await redeliver(scene, stream, event), 'unknown');
-    const failures = await failuresOf(scene, stream);
+    await fixture.settle(owned, { outcomes: [delivered(event)] });
+    await prune(fixture, dayMs, 2);
+    assert.equal(await redeliver(fixture, stream, event), 'unknown');
+    const failures = await failuresOf(fixture, stream);
     assert.deepEqual(new Set(failures.map(({ attempts }) => attempts.length)), new Set([1]));
   });
 }

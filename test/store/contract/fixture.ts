@@ -41,7 +41,7 @@ export function nextClaim(): number {
 }
 
 /** A store with one tenant, and short words for what the tests do to it. */
-export interface Scene {
+export interface Fixture {
   readonly store: Store;
   readonly tenant: number;
   /** The time of the store. */
@@ -50,42 +50,42 @@ export interface Scene {
   readonly hints: Hint[];
   /** Appends one event of each type; answers them as a delivery sees them. */
   publish(...types: string[]): Promise<LoggedEvent[]>;
-  addStream(given?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
-  /** Makes this scene's node the owner of every free stream and answers the one asked for. */
+  addStream(options?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
+  /** Makes this fixture's node the owner of every free stream and answers the one asked for. */
   own(stream: Stream): Promise<OwnedStream>;
-  /** Ends the lease of this scene's node: nobody waits for it to see a change. */
+  /** Ends the lease of this fixture's node: nobody waits for it to see a change. */
   retire(): Promise<void>;
   /** Settles outcomes of one owned stream, in a batch of their own. */
-  settle(owned: OwnedStream, settlement: SettleGiven): Promise<SettledStream>;
+  settle(owned: OwnedStream, settlement: SettleOptions): Promise<SettledStream>;
   settleMany(settlements: readonly Settlement[], batch?: number): Promise<readonly SettledStream[]>;
   health(stream: Stream): Promise<Health>;
   node(): Promise<Node>;
 }
 
-export type SettleGiven = Partial<Settlement> & { outcomes?: readonly Outcome[] };
+export type SettleOptions = Partial<Settlement> & { outcomes?: readonly Outcome[] };
 
 export type LoggedEvent = DeliveredEvent & { readonly offset: Offset };
 
-export async function createScene(engine: Engine, t: TestContext): Promise<Scene> {
+export async function createFixture(engine: Engine, t: TestContext): Promise<Fixture> {
   const opened = await engine.open();
   t.after(() => opened.close());
   const tenant = await addTenant(opened.store, 'main');
-  return sceneOf(opened.store, tenant.id, opened.time);
+  return fixtureOf(opened.store, tenant.id, opened.time);
 }
 
 export async function addTenant(store: Store, name: string): Promise<Tenant> {
-  const answer = await store.tenants.create({ name, domain: `${name}.example.com` }, start);
-  assert.ok('created' in answer);
-  return answer.created;
+  const result = await store.tenants.create({ name, domain: `${name}.example.com` }, start);
+  assert.ok('created' in result);
+  return result.created;
 }
 
 /** The same over a store that has the tenant already. */
-export function sceneOf(store: Store, tenant: number, time: TestTime = { at: start }): Scene {
+export function fixtureOf(store: Store, tenant: number, time: TestTime = { at: start }): Fixture {
   const hints: Hint[] = [];
   store.watch((hint) => hints.push(hint));
   let joined: Promise<Node> | undefined;
   let batches = 0;
-  const scene: Scene = {
+  const fixture: Fixture = {
     store,
     tenant,
     get now() {
@@ -97,20 +97,20 @@ export function sceneOf(store: Store, tenant: number, time: TestTime = { at: sta
     limits: noLimits,
     hints,
     publish: async (...types) => {
-      const events = types.map((type) => newEvent({ type, time: scene.now }));
+      const events = types.map((type) => newEvent({ type, time: fixture.now }));
       const appended = await store.log.append(tenant, events);
       return events.map((event, index) => logged(event, appended[index]));
     },
-    addStream: async (given = {}) => {
-      const answer = await store.streams.create(newStream(tenant, scene.now, given), {
+    addStream: async (options = {}) => {
+      const result = await store.streams.create(newStream(tenant, fixture.now, options), {
         streamsMax: 1000,
       });
-      assert.ok('created' in answer);
-      return answer.created;
+      assert.ok('created' in result);
+      return result.created;
     },
     own: async (stream) => {
-      await store.ownership.heartbeat(await scene.node(), leaseMs);
-      const claimed = await store.ownership.claim(await scene.node(), {
+      await store.ownership.heartbeat(await fixture.node(), leaseMs);
+      const claimed = await store.ownership.claim(await fixture.node(), {
         claim: nextClaim(),
         take: 1000,
         ...waitRule,
@@ -120,17 +120,17 @@ export function sceneOf(store: Store, tenant: number, time: TestTime = { at: sta
       return owned;
     },
     retire: async () => {
-      await store.ownership.heartbeat(await scene.node(), 0);
+      await store.ownership.heartbeat(await fixture.node(), 0);
     },
-    settle: async (owned, given) => {
-      const [settled] = await scene.settleMany([settlementOf(owned, given)]);
+    settle: async (owned, options) => {
+      const [settled] = await fixture.settleMany([settlementOf(owned, options)]);
       assert.ok(settled);
       return settled;
     },
     settleMany: async (settlements, batch) => {
       batches = batch ?? batches + 1;
-      const node = await scene.node();
-      const { limits } = scene;
+      const node = await fixture.node();
+      const { limits } = fixture;
       return store.deliveries.settle(node, batches, settlements, limits);
     },
     health: async (stream) => {
@@ -140,7 +140,7 @@ export function sceneOf(store: Store, tenant: number, time: TestTime = { at: sta
     },
     node: () => (joined ??= store.ownership.join('node-a', leaseMs)),
   };
-  return scene;
+  return fixture;
 }
 
 function logged(event: NewEvent, appended: Appended | undefined): LoggedEvent {
@@ -149,11 +149,11 @@ function logged(event: NewEvent, appended: Appended | undefined): LoggedEvent {
   return { id, type, time, body, offset: appended.offset };
 }
 
-/** A settlement of an owned stream; its cursor stays where it was unless given. */
-export function settlementOf(owned: OwnedStream, given: SettleGiven = {}): Settlement {
+/** A settlement of an owned stream; its cursor stays where it was unless options. */
+export function settlementOf(owned: OwnedStream, options: SettleOptions = {}): Settlement {
   const { stream, epoch, run, cursor } = owned;
   const { tenant, id, version } = stream;
-  return { tenant, stream: id, epoch, run, version, cursor, outcomes: [], ...given };
+  return { tenant, stream: id, epoch, run, version, cursor, outcomes: [], ...options };
 }
 
 /** How an owner gives a stream up, or writes its cursor. */
@@ -170,19 +170,19 @@ export function newId(prefix: 'evt' | 'est' | 'rpl'): string {
   return `${prefix}_${String(made).padStart(22, '0')}`;
 }
 
-export function newEvent(given: Partial<NewEvent> = {}): NewEvent {
-  const id = given.id ?? newId('evt');
-  const type = given.type ?? 'user.created';
+export function newEvent(options: Partial<NewEvent> = {}): NewEvent {
+  const id = options.id ?? newId('evt');
+  const type = options.type ?? 'user.created';
   const body = JSON.stringify({ id, type, data: {} });
-  return { id, chosen: false, type, time: start, body, ...given };
+  return { id, chosen: false, type, time: start, body, ...options };
 }
 
 export function newStream(
   tenant: number,
   now: number,
-  given: Partial<Stream> & { types?: readonly string[] } = {},
+  options: Partial<Stream> & { types?: readonly string[] } = {},
 ): Parameters<Store['streams']['create']>[0] {
-  const id = given.id ?? newId('est');
+  const id = options.id ?? newId('est');
   return {
     tenant,
     id,
@@ -197,13 +197,13 @@ export function newStream(
     signingSecrets: [{ secret: 'whsec_AAEC', createdAt: now, expiresAt: undefined }],
     createdAt: now,
     updatedAt: now,
-    ...given,
+    ...options,
   };
 }
 
 // Outcomes
 
-type Given = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow'>> & {
+type OutcomeOptions = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow'>> & {
   /** How long ago the attempt began. */
   agoMs?: number;
   error?: string;
@@ -215,36 +215,39 @@ type Given = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow'>> & {
 const attempted = { agoMs: 0, durationMs: 35.25, status: 503 };
 const firstAttempt = { kind: 'first', attempt: 1, hasRow: false } as const;
 
-export function delivered(event: DeliveredEvent, given: Omit<Given, 'status'> = {}): Outcome {
-  return { ...firstAttempt, ...attempted, status: 200, ...given, event, result: 'delivered' };
+export function delivered(
+  event: DeliveredEvent,
+  options: Omit<OutcomeOptions, 'status'> = {},
+): Outcome {
+  return { ...firstAttempt, ...attempted, status: 200, ...options, event, result: 'delivered' };
 }
 
-export function failed(event: DeliveredEvent, given: Given = {}): Outcome {
+export function failed(event: DeliveredEvent, options: OutcomeOptions = {}): Outcome {
   const error = '503 - busy';
-  return { ...firstAttempt, ...attempted, error, ...given, event, result: 'failed' };
+  return { ...firstAttempt, ...attempted, error, ...options, event, result: 'failed' };
 }
 
-export function retry(event: DeliveredEvent, given: Given = {}): Outcome {
+export function retry(event: DeliveredEvent, options: OutcomeOptions = {}): Outcome {
   const error = '503 - busy';
   const delayMs = 1000;
-  return { ...firstAttempt, ...attempted, error, delayMs, ...given, event, result: 'retry' };
+  return { ...firstAttempt, ...attempted, error, delayMs, ...options, event, result: 'retry' };
 }
 
-export function parked(event: DeliveredEvent, given: Given = {}): Outcome {
-  return { ...firstAttempt, leaseMs: 15_000, ...given, event, result: 'parked' };
+export function parked(event: DeliveredEvent, options: OutcomeOptions = {}): Outcome {
+  return { ...firstAttempt, leaseMs: 15_000, ...options, event, result: 'parked' };
 }
 
 /** Deliveries that the store hands out as due now. */
-export async function claimDue(scene: Scene, owned: OwnedStream, take = 100) {
+export async function claimDue(fixture: Fixture, owned: OwnedStream, take = 100) {
   const { stream, epoch } = owned;
   const ask = { tenant: stream.tenant, stream: stream.id, epoch, take };
-  const [answer] = await scene.store.deliveries.claimDue([ask], dueRules);
-  assert.ok(answer);
-  return answer;
+  const [result] = await fixture.store.deliveries.claimDue([ask], dueRules);
+  assert.ok(result);
+  return result;
 }
 
-export async function failuresOf(scene: Scene, stream: Stream) {
+export async function failuresOf(fixture: Fixture, stream: Stream) {
   const query = { after: undefined, take: 1000 };
-  const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+  const page = await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query);
   return page.items;
 }

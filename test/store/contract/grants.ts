@@ -4,7 +4,7 @@ import { managementApiId, type Grant } from '../../../src/core/types.ts';
 import { newApi } from './apis.ts';
 import { newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, type Scene } from './fixture.ts';
+import { addTenant, createFixture, type Fixture } from './fixture.ts';
 
 export function grantsContract(engine: Engine): void {
   describe(`${engine.name}: grants`, () => {
@@ -27,9 +27,9 @@ export function grantsContract(engine: Engine): void {
     test('create: a client has one grant for an API', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       const calls = ['a', 'b', 'c'].map((id) => store.grants.create(newGrant(tenant, id)));
-      const answers = await Promise.all(calls);
-      assert.equal(answers.filter((answer) => 'created' in answer).length, 1);
-      const refused = answers.filter((answer) => 'refused' in answer);
+      const results = await Promise.all(calls);
+      assert.equal(results.filter((result) => 'created' in result).length, 1);
+      const refused = results.filter((result) => 'refused' in result);
       assert.deepEqual(refused, [{ refused: 'exists' }, { refused: 'exists' }]);
       assert.equal((await list(store, tenant)).length, 1);
     });
@@ -121,11 +121,11 @@ export function grantsContract(engine: Engine): void {
 }
 
 /** A store with the client `robot` and the API `api_1`. */
-async function prepared(engine: Engine, t: TestContext): Promise<Scene> {
-  const scene = await createScene(engine, t);
-  await scene.store.clients.create(newClient(scene.tenant, 'robot'));
-  await scene.store.apis.create(newApi(scene.tenant, 'api_1'));
-  return scene;
+async function prepared(engine: Engine, t: TestContext): Promise<Fixture> {
+  const fixture = await createFixture(engine, t);
+  await fixture.store.clients.create(newClient(fixture.tenant, 'robot'));
+  await fixture.store.apis.create(newApi(fixture.tenant, 'api_1'));
+  return fixture;
 }
 
 function newGrant(tenant: number, id: string, given: Partial<Grant> = {}): Grant {
@@ -133,7 +133,7 @@ function newGrant(tenant: number, id: string, given: Partial<Grant> = {}): Grant
 }
 
 async function list(
-  store: Scene['store'],
+  store: Fixture['store'],
   tenant: number,
   filter: { client?: string; api?: string } = {},
 ): Promise<readonly Grant[]> {

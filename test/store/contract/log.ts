@@ -6,13 +6,13 @@ import { blockOf } from '../../../src/core/tenant-blocks.ts';
 import type { Engine } from './engine.ts';
 import {
   addTenant,
-  createScene,
+  createFixture,
   failed,
   newEvent,
   newId,
   retry,
   start,
-  type Scene,
+  type Fixture,
   dueRules,
 } from './fixture.ts';
 
@@ -33,7 +33,7 @@ const broken = { ...newEvent(), type: null as unknown as string };
 
 function appendContract(engine: Engine): void {
   test('offsets are 1, 2, 3, … in the order of the events', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const events = [newEvent(), newEvent(), newEvent()];
     const appended = await store.log.append(tenant, events);
     assert.deepEqual(
@@ -44,7 +44,7 @@ function appendContract(engine: Engine): void {
   });
 
   test('what was appended is read as it was written', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const body = JSON.stringify({ text: 'ä𝄞  "\\ 1.10' });
     const event = newEvent({ type: 'order.paid', time: start - 5000, body });
     await store.log.append(tenant, [event]);
@@ -55,7 +55,7 @@ function appendContract(engine: Engine): void {
   });
 
   test('the trace of an event is told of and read with it', async (t) => {
-    const { store, tenant, hints } = await createScene(engine, t);
+    const { store, tenant, hints } = await createFixture(engine, t);
     const events = [newEvent(), newEvent({ trace }), newEvent()];
     await store.log.append(tenant, events);
     const { events: read } = await store.log.page(tenant, everything);
@@ -70,7 +70,7 @@ function appendContract(engine: Engine): void {
   });
 
   test('each tenant has its own offsets', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     await store.log.append(tenant, [newEvent(), newEvent()]);
     const [first] = await store.log.append(other.id, [newEvent()]);
@@ -86,7 +86,7 @@ function appendContract(engine: Engine): void {
   });
 
   test('headMarks: names each block of tenants, and changes with any of its heads', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const before = await store.log.headMarks();
     assert.deepEqual([...before.keys()], [blockOf(tenant)]);
     assert.deepEqual(await store.log.headMarks(), before);
@@ -99,7 +99,7 @@ function appendContract(engine: Engine): void {
   });
 
   test('headMarks: a tenant that leaves does not hide what another one appends', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const leaving = await addTenant(store, 'leaving');
     assert.equal(blockOf(leaving.id), blockOf(tenant));
     await store.log.append(leaving.id, [newEvent()]);
@@ -113,16 +113,16 @@ function appendContract(engine: Engine): void {
   });
 
   test('an empty log has the head 0, and so has a tenant that is unknown', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     assert.equal(await store.log.head(tenant), 0);
     assert.equal(await store.log.head(99), 0);
   });
 
   test('the time of acceptance never falls along the log', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
     for (const now of [start, start - 60_000, start + 1]) {
-      scene.now = now;
+      fixture.now = now;
       await store.log.append(tenant, [newEvent()]);
     }
     const { events } = await store.log.page(tenant, everything);
@@ -133,13 +133,13 @@ function appendContract(engine: Engine): void {
   });
 
   test('appending nothing changes nothing', async (t) => {
-    const scene = await createScene(engine, t);
-    assert.deepEqual(await scene.store.log.append(scene.tenant, []), []);
-    assert.deepEqual(scene.hints, []);
+    const fixture = await createFixture(engine, t);
+    assert.deepEqual(await fixture.store.log.append(fixture.tenant, []), []);
+    assert.deepEqual(fixture.hints, []);
   });
 
   test('a refused append leaves nothing behind and gives its offsets back', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     await assert.rejects(
       store.log.append(tenant, [newEvent(), newEvent(), broken]),
       StoreContentRefused,
@@ -150,7 +150,7 @@ function appendContract(engine: Engine): void {
   });
 
   test('an id that Leat made and that is there already refuses the append', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const event = newEvent();
     await store.log.append(tenant, [event]);
     await assert.rejects(store.log.append(tenant, [event]), StoreContentRefused);
@@ -158,16 +158,16 @@ function appendContract(engine: Engine): void {
   });
 
   test('an append to a tenant that is unknown is refused', async (t) => {
-    const { store } = await createScene(engine, t);
+    const { store } = await createFixture(engine, t);
     await assert.rejects(store.log.append(99, [newEvent()]), StoreContentRefused);
   });
 
   test('concurrent appends each get a stretch of offsets of their own, without gaps', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
-    const answers = await Promise.all(
+    const { store, tenant } = await createFixture(engine, t);
+    const results = await Promise.all(
       Array.from({ length: 50 }, () => store.log.append(tenant, [newEvent(), newEvent()])),
     );
-    const offsets = answers.map((appended) => appended.map((one) => one.offset));
+    const offsets = results.map((appended) => appended.map((one) => one.offset));
     for (const [one, other] of offsets) assert.equal(other, (one ?? 0) + 1);
     const sorted = offsets.flat().toSorted((one, other) => one - other);
     assert.deepEqual(
@@ -177,56 +177,56 @@ function appendContract(engine: Engine): void {
   });
 
   test('an append at fault does not hurt those it came together with', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
-    const answers = await Promise.allSettled([
+    const { store, tenant } = await createFixture(engine, t);
+    const results = await Promise.allSettled([
       store.log.append(tenant, [newEvent()]),
       store.log.append(tenant, [newEvent(), broken]),
       store.log.append(tenant, [newEvent()]),
     ]);
     assert.deepEqual(
-      answers.map((answer) => answer.status),
+      results.map((result) => result.status),
       ['fulfilled', 'rejected', 'fulfilled'],
     );
     assert.equal(await store.log.head(tenant), 2);
   });
 
   test('watchers get the events of each commit once, in offset order', async (t) => {
-    const scene = await createScene(engine, t);
-    await Promise.all([1, 2, 3].map(() => scene.publish('user.created', 'user.deleted')));
-    const heard = scene.hints.flatMap((hint) => (hint.kind === 'appended' ? hint.events : []));
-    assert.deepEqual(heard, (await scene.store.log.page(scene.tenant, everything)).events);
+    const fixture = await createFixture(engine, t);
+    await Promise.all([1, 2, 3].map(() => fixture.publish('user.created', 'user.deleted')));
+    const heard = fixture.hints.flatMap((hint) => (hint.kind === 'appended' ? hint.events : []));
+    assert.deepEqual(heard, (await fixture.store.log.page(fixture.tenant, everything)).events);
   });
 
   test('a hint comes before the answer', async (t) => {
-    const scene = await createScene(engine, t);
+    const fixture = await createFixture(engine, t);
     const order: string[] = [];
-    scene.store.watch(() => order.push('hint'));
-    await scene.store.log.append(scene.tenant, [newEvent()]).then(() => order.push('answer'));
-    assert.deepEqual(order, ['hint', 'answer']);
+    fixture.store.watch(() => order.push('hint'));
+    await fixture.store.log.append(fixture.tenant, [newEvent()]).then(() => order.push('result'));
+    assert.deepEqual(order, ['hint', 'result']);
   });
 
   test('a repeat alone is no news', async (t) => {
-    const scene = await createScene(engine, t);
+    const fixture = await createFixture(engine, t);
     const event = newEvent({ chosen: true });
-    await scene.store.log.append(scene.tenant, [event]);
-    scene.hints.length = 0;
-    await scene.store.log.append(scene.tenant, [event]);
-    assert.deepEqual(scene.hints, []);
+    await fixture.store.log.append(fixture.tenant, [event]);
+    fixture.hints.length = 0;
+    await fixture.store.log.append(fixture.tenant, [event]);
+    assert.deepEqual(fixture.hints, []);
   });
 
   test('who stopped watching hears nothing', async (t) => {
-    const scene = await createScene(engine, t);
+    const fixture = await createFixture(engine, t);
     let heard = 0;
-    const stop = scene.store.watch(() => (heard += 1));
+    const stop = fixture.store.watch(() => (heard += 1));
     stop();
-    await scene.publish('user.created');
+    await fixture.publish('user.created');
     assert.equal(heard, 0);
   });
 }
 
 function chosenContract(engine: Engine): void {
   test('a repeat is answered with the first offset and writes nothing', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const event = newEvent({ chosen: true });
     await store.log.append(tenant, [newEvent(), event]);
     const changed = { ...event, type: 'other.type', body: '{"other":1}' };
@@ -238,7 +238,7 @@ function chosenContract(engine: Engine): void {
   });
 
   test('a repeat within one append takes no offset', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const [event, other] = [newEvent({ chosen: true }), newEvent()];
     const appended = await store.log.append(tenant, [event, event, other, event]);
     assert.deepEqual(
@@ -261,18 +261,18 @@ function chosenContract(engine: Engine): void {
   });
 
   test('of concurrent appends of one id exactly one is the first', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const event = newEvent({ chosen: true });
-    const answers = await Promise.all(
+    const results = await Promise.all(
       Array.from({ length: 10 }, () => store.log.append(tenant, [event])),
     );
-    const all = answers.flat();
+    const all = results.flat();
     assert.deepEqual([...new Set(all.map((one) => one.offset))], [1]);
     assert.equal(all.filter((one) => !one.repeated).length, 1);
   });
 
   test('the same id in two tenants is two events', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     const event = newEvent({ chosen: true });
     await store.log.append(tenant, [event]);
@@ -281,26 +281,26 @@ function chosenContract(engine: Engine): void {
   });
 
   test('the id of a pruned event with an open failure is still known', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
-    const stream = await scene.addStream();
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const stream = await fixture.addStream();
     const event = newEvent({ chosen: true });
     await store.log.append(tenant, [newEvent(), event]);
-    const owned = await scene.own(stream);
+    const owned = await fixture.own(stream);
     const inLog = { ...event, offset: 2 };
-    await scene.settle(owned, { cursor: 2, outcomes: [failed(inLog)] });
+    await fixture.settle(owned, { cursor: 2, outcomes: [failed(inLog)] });
     assert.equal(await store.log.prune(tenant, { olderThanMs: -1, take: 10 }), 2);
     const [repeat] = await store.log.append(tenant, [event]);
     assert.deepEqual(repeat, { id: event.id, offset: 2, repeated: true });
   });
 
   test('the id of a pruned event that nothing needs is free again', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
     const event = newEvent({ chosen: true });
     await store.log.append(tenant, [event]);
     await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
-    scene.now = start + 5;
+    fixture.now = start + 5;
     const [again] = await store.log.append(tenant, [event]);
     assert.deepEqual(again, { id: event.id, offset: 2, repeated: false });
   });
@@ -310,28 +310,28 @@ function pageContract(engine: Engine): void {
   const offsets = (events: readonly LogEvent[]) => events.map((event) => event.offset);
 
   test('events come oldest first, from after the offset on', async (t) => {
-    const scene = await createScene(engine, t);
-    await scene.publish('a.a', 'b.b', 'a.a', 'c.c');
-    const page = await scene.store.log.page(scene.tenant, { ...everything, after: 1 });
+    const fixture = await createFixture(engine, t);
+    await fixture.publish('a.a', 'b.b', 'a.a', 'c.c');
+    const page = await fixture.store.log.page(fixture.tenant, { ...everything, after: 1 });
     assert.deepEqual(offsets(page.events), [2, 3, 4]);
     assert.equal(page.scannedTo, 4);
   });
 
   test('wanted types alone are answered, and the rest is said to be looked at', async (t) => {
-    const scene = await createScene(engine, t);
-    await scene.publish('a.a', 'b.b', 'a.a', 'c.c');
+    const fixture = await createFixture(engine, t);
+    await fixture.publish('a.a', 'b.b', 'a.a', 'c.c');
     const query = { ...everything, types: ['a.a', 'b.b', 'a.a'] };
-    const page = await scene.store.log.page(scene.tenant, query);
+    const page = await fixture.store.log.page(fixture.tenant, query);
     assert.deepEqual(offsets(page.events), [1, 2, 3]);
     assert.equal(page.scannedTo, 4);
-    const none = await scene.store.log.page(scene.tenant, { ...everything, types: [] });
+    const none = await fixture.store.log.page(fixture.tenant, { ...everything, types: [] });
     assert.deepEqual([none.events, none.scannedTo], [[], 4]);
   });
 
   test('a full page says how far it came', async (t) => {
-    const scene = await createScene(engine, t);
-    await scene.publish('a.a', 'b.b', 'a.a', 'a.a');
-    const page = await scene.store.log.page(scene.tenant, {
+    const fixture = await createFixture(engine, t);
+    await fixture.publish('a.a', 'b.b', 'a.a', 'a.a');
+    const page = await fixture.store.log.page(fixture.tenant, {
       ...everything,
       types: ['a.a'],
       take: 2,
@@ -341,42 +341,46 @@ function pageContract(engine: Engine): void {
   });
 
   test('bodies are bounded, but one event always fits', async (t) => {
-    const scene = await createScene(engine, t);
+    const fixture = await createFixture(engine, t);
     const bodies = [10, 10, 10, 50].map((length) => newEvent({ body: 'x'.repeat(length) }));
-    await scene.store.log.append(scene.tenant, bodies);
-    const page = await scene.store.log.page(scene.tenant, { ...everything, bytesMax: 25 });
+    await fixture.store.log.append(fixture.tenant, bodies);
+    const page = await fixture.store.log.page(fixture.tenant, { ...everything, bytesMax: 25 });
     assert.deepEqual([offsets(page.events), page.scannedTo], [[1, 2], 2]);
-    const big = await scene.store.log.page(scene.tenant, { ...everything, after: 3, bytesMax: 25 });
+    const big = await fixture.store.log.page(fixture.tenant, {
+      ...everything,
+      after: 3,
+      bytesMax: 25,
+    });
     assert.deepEqual([offsets(big.events), big.scannedTo], [[4], 4]);
   });
 
   test('nothing beyond the last offset asked for is answered', async (t) => {
-    const scene = await createScene(engine, t);
-    await scene.publish('a.a', 'a.a', 'a.a');
-    const page = await scene.store.log.page(scene.tenant, { ...everything, upTo: 2 });
+    const fixture = await createFixture(engine, t);
+    await fixture.publish('a.a', 'a.a', 'a.a');
+    const page = await fixture.store.log.page(fixture.tenant, { ...everything, upTo: 2 });
     assert.deepEqual([offsets(page.events), page.scannedTo], [[1, 2], 2]);
-    const past = await scene.store.log.page(scene.tenant, { ...everything, after: 2, upTo: 1 });
+    const past = await fixture.store.log.page(fixture.tenant, { ...everything, after: 2, upTo: 1 });
     assert.deepEqual([past.events, past.scannedTo], [[], 2]);
   });
 
   test('at and beyond the head there is nothing, and the position stays', async (t) => {
-    const scene = await createScene(engine, t);
-    await scene.publish('a.a');
+    const fixture = await createFixture(engine, t);
+    await fixture.publish('a.a');
     for (const after of [1, 7]) {
-      const page = await scene.store.log.page(scene.tenant, { ...everything, after });
+      const page = await fixture.store.log.page(fixture.tenant, { ...everything, after });
       assert.deepEqual([page.events, page.scannedTo], [[], after]);
     }
   });
 
   test('a type that hardly ever comes is found page by page, each bounded', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
     const many = Array.from({ length: 5000 }, () => newEvent({ type: 'a.a' }));
     for (let round = 0; round < 5; round += 1) {
       const events = many.map((event) => ({ ...event, id: newId('evt') }));
       await store.log.append(tenant, events);
     }
-    await scene.publish('rare.type');
+    await fixture.publish('rare.type');
     let after = 0;
     let found: readonly LogEvent[] = [];
     let pages = 0;
@@ -392,22 +396,22 @@ function pageContract(engine: Engine): void {
   });
 
   test('a cursor before the oldest retained event goes on at that one', async (t) => {
-    const scene = await createScene(engine, t);
-    await scene.publish('a.a', 'a.a');
-    await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 10 });
-    scene.now += 1000;
-    await scene.publish('a.a');
-    const page = await scene.store.log.page(scene.tenant, everything);
+    const fixture = await createFixture(engine, t);
+    await fixture.publish('a.a', 'a.a');
+    await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 10 });
+    fixture.now += 1000;
+    await fixture.publish('a.a');
+    const page = await fixture.store.log.page(fixture.tenant, everything);
     assert.deepEqual([offsets(page.events), page.scannedTo], [[3], 3]);
   });
 }
 
 function firstSinceContract(engine: Engine): void {
   test('the oldest event accepted at or after an instant is found, wherever it lies', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
     for (const seconds of [0, 1, 1, 5, 5, 5, 9]) {
-      scene.now = start + seconds * 1000;
+      fixture.now = start + seconds * 1000;
       await store.log.append(tenant, [newEvent()]);
     }
     const asked = [-1, 0, 0.5, 1, 2, 5, 6, 9, 10];
@@ -416,10 +420,10 @@ function firstSinceContract(engine: Engine): void {
   });
 
   test('what was pruned is not found any more', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
     for (const seconds of [0, 1, 2, 3]) {
-      scene.now = start + seconds * 1000;
+      fixture.now = start + seconds * 1000;
       await store.log.append(tenant, [newEvent()]);
     }
     await store.log.prune(tenant, { olderThanMs: 1000, take: 10 });
@@ -429,7 +433,7 @@ function firstSinceContract(engine: Engine): void {
   });
 
   test('in a log without events it is the next offset', async (t) => {
-    const { store, tenant } = await createScene(engine, t);
+    const { store, tenant } = await createFixture(engine, t);
     assert.equal(await store.log.firstSince(tenant, 0), 1);
     await store.log.append(tenant, [newEvent(), newEvent()]);
     await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
@@ -441,68 +445,68 @@ function firstSinceContract(engine: Engine): void {
 function pruneContract(engine: Engine): void {
   const later = start + 60_000;
 
-  const retained = async ({ store, tenant }: Scene): Promise<number[]> => {
+  const retained = async ({ store, tenant }: Fixture): Promise<number[]> => {
     const page = await store.log.page(tenant, everything);
     return page.events.map((event) => event.offset);
   };
 
   test('the oldest events leave, at most as many as asked', async (t) => {
-    const scene = await createScene(engine, t);
-    await scene.publish('a.a', 'a.a', 'a.a');
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 2 }), 2);
-    assert.deepEqual(await retained(scene), [3]);
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 2 }), 1);
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 2 }), 0);
+    const fixture = await createFixture(engine, t);
+    await fixture.publish('a.a', 'a.a', 'a.a');
+    assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 2 }), 2);
+    assert.deepEqual(await retained(fixture), [3]);
+    assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 2 }), 1);
+    assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 2 }), 0);
   });
 
   test('an event that is not old enough stays', async (t) => {
-    const scene = await createScene(engine, t);
-    await scene.publish('a.a');
-    scene.now = later;
-    await scene.publish('a.a');
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: 0, take: 10 }), 1);
-    assert.deepEqual(await retained(scene), [2]);
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: 0, take: 10 }), 0);
+    const fixture = await createFixture(engine, t);
+    await fixture.publish('a.a');
+    fixture.now = later;
+    await fixture.publish('a.a');
+    assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: 0, take: 10 }), 1);
+    assert.deepEqual(await retained(fixture), [2]);
+    assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: 0, take: 10 }), 0);
   });
 
   test('an event that an enabled stream has not passed stays', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const events = await scene.publish('user.created', 'user.created', 'user.created');
-    const owned = await scene.own(stream);
-    await scene.settle(owned, { cursor: events[0]?.offset ?? 0 });
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 10 }), 1);
-    assert.deepEqual(await retained(scene), [2, 3]);
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const events = await fixture.publish('user.created', 'user.created', 'user.created');
+    const owned = await fixture.own(stream);
+    await fixture.settle(owned, { cursor: events[0]?.offset ?? 0 });
+    assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 10 }), 1);
+    assert.deepEqual(await retained(fixture), [2, 3]);
   });
 
   test('a disabled stream keeps nothing', async (t) => {
-    const scene = await createScene(engine, t);
-    await scene.addStream({ status: 'disabled' });
-    await scene.publish('user.created');
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 10 }), 1);
+    const fixture = await createFixture(engine, t);
+    await fixture.addStream({ status: 'disabled' });
+    await fixture.publish('user.created');
+    assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 10 }), 1);
   });
 
   test('another tenant keeps what it has', async (t) => {
-    const scene = await createScene(engine, t);
-    const other = await addTenant(scene.store, 'other');
-    await scene.store.log.append(other.id, [newEvent()]);
-    await scene.publish('a.a');
-    await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 10 });
-    assert.equal((await scene.store.log.page(other.id, everything)).events.length, 1);
+    const fixture = await createFixture(engine, t);
+    const other = await addTenant(fixture.store, 'other');
+    await fixture.store.log.append(other.id, [newEvent()]);
+    await fixture.publish('a.a');
+    await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 10 });
+    assert.equal((await fixture.store.log.page(other.id, everything)).events.length, 1);
   });
 
   test('an open failure and a waiting retry keep their events', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
-    const stream = await scene.addStream();
-    const [first, second] = await scene.publish('user.created', 'user.created');
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const stream = await fixture.addStream();
+    const [first, second] = await fixture.publish('user.created', 'user.created');
     assert.ok(first && second);
-    const owned = await scene.own(stream);
-    await scene.settle(owned, { cursor: 2, outcomes: [failed(first), retry(second)] });
+    const owned = await fixture.own(stream);
+    await fixture.settle(owned, { cursor: 2, outcomes: [failed(first), retry(second)] });
     assert.equal(await store.log.prune(tenant, { olderThanMs: -1, take: 10 }), 2);
     const failure = await store.deliveries.failure(tenant, stream.id, first.id);
     assert.deepEqual(failure?.event, first);
-    scene.now = later;
+    fixture.now = later;
     const ask = { tenant, stream: stream.id, epoch: owned.epoch, take: 10 };
     const [due] = await store.deliveries.claimDue([ask], dueRules);
     assert.deepEqual(
@@ -512,18 +516,18 @@ function pruneContract(engine: Engine): void {
   });
 
   test('what waits for a retry keeps its trace, before and after its event was pruned', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
-    const stream = await scene.addStream();
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const stream = await fixture.addStream();
     const events = [newEvent({ trace }), newEvent({ trace })];
     await store.log.append(tenant, events);
     const [first, second] = (await store.log.page(tenant, everything)).events;
     assert.ok(first && second);
-    const owned = await scene.own(stream);
+    const owned = await fixture.own(stream);
     const outcomes = [retry(first, { delayMs: 0 }), retry(second, { delayMs: 0 })];
-    await scene.settle(owned, { cursor: 2, outcomes });
+    await fixture.settle(owned, { cursor: 2, outcomes });
     const ask = { tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
-    scene.now = later;
+    fixture.now = later;
     const [before] = await store.deliveries.claimDue([ask], dueRules);
     await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
     const [after] = await store.deliveries.claimDue([ask], dueRules);
@@ -537,17 +541,17 @@ function pruneContract(engine: Engine): void {
   });
 
   test('an attempt that ends after its event was pruned keeps the event', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
-    const stream = await scene.addStream();
-    const [event] = await scene.publish('user.created');
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const stream = await fixture.addStream();
+    const [event] = await fixture.publish('user.created');
     assert.ok(event);
-    const owned = await scene.own(stream);
+    const owned = await fixture.own(stream);
     await store.streams.update(tenant, stream.id, (before) => ({
       after: { ...before, status: 'disabled' },
     }));
     assert.equal(await store.log.prune(tenant, { olderThanMs: -1, take: 10 }), 1);
-    await scene.settle(owned, { outcomes: [failed(event)] });
+    await fixture.settle(owned, { outcomes: [failed(event)] });
     const failure = await store.deliveries.failure(tenant, stream.id, event.id);
     assert.deepEqual(failure?.event, event);
   });

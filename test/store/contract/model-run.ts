@@ -6,7 +6,7 @@ import type { Store } from '../../../src/store/port/store.ts';
 import type { Model, ModelStream } from './model.ts';
 
 /** The store and the model side by side. */
-export interface World {
+export interface ModelRun {
   readonly store: Store;
   readonly tenant: number;
   readonly model: Model;
@@ -19,26 +19,26 @@ export interface World {
   now: number;
 }
 
-export function streamOf(world: World, id: string): ModelStream {
-  const found = world.model.streams.get(id);
+export function streamOf(modelRun: ModelRun, id: string): ModelStream {
+  const found = modelRun.model.streams.get(id);
   assert.ok(found);
   return found;
 }
 
 /** A command; `toString` is what a failing script shows. */
 export interface Step {
-  run(world: World): Promise<void>;
+  run(modelRun: ModelRun): Promise<void>;
   toString(): string;
 }
 
 export function step<Args>(
   name: string,
-  args: fc.Arbitrary<Args>,
-  run: (world: World, args: Args) => Promise<void>,
+  anyArgs: fc.Arbitrary<Args>,
+  run: (modelRun: ModelRun, args: Args) => Promise<void>,
 ): fc.Arbitrary<Step> {
-  return args.map((given) => ({
-    run: (world) => run(world, given),
-    [fc.toStringMethod]: () => `${name} ${JSON.stringify(given)}`,
+  return anyArgs.map((args) => ({
+    run: (modelRun) => run(modelRun, args),
+    [fc.toStringMethod]: () => `${name} ${JSON.stringify(args)}`,
   }));
 }
 

@@ -4,7 +4,7 @@ import type { Page } from '../../../src/store/port/page.ts';
 import { newApi } from './apis.ts';
 import { newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
-import { createScene, failed, newEvent, type Scene, start } from './fixture.ts';
+import { createFixture, failed, newEvent, type Fixture, start } from './fixture.ts';
 import { newUser } from './users.ts';
 
 const KIB = 1024;
@@ -19,24 +19,24 @@ type Bounds = { after: string | undefined; take: number; bytesMax?: number };
 export function pagesContract(engine: Engine): void {
   describe(`${engine.name}: a page that is bounded in bytes`, () => {
     test('streams: ends before the one that is too much', async (t) => {
-      const scene = await createScene(engine, t);
-      for (const id of ids) await scene.addStream({ id, types: [long] });
+      const fixture = await createFixture(engine, t);
+      for (const id of ids) await fixture.addStream({ id, types: [long] });
       await assertCut(
-        (page) => scene.store.streams.list(scene.tenant, page),
+        (page) => fixture.store.streams.list(fixture.tenant, page),
         ({ id }) => id,
         ids,
       );
     });
 
     test('users: ends before the one that is too much', async (t) => {
-      const scene = await createScene(engine, t);
-      const users = await addUsers(scene);
-      const list = (page: Bounds) => scene.store.users.listFrom(scene.tenant, page);
+      const fixture = await createFixture(engine, t);
+      const users = await addUsers(fixture);
+      const list = (page: Bounds) => fixture.store.users.listFrom(fixture.tenant, page);
       await assertCut(list, ({ id }) => id, users);
     });
 
     test('users: a page of many large ones is read whole', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       const profile = { user_metadata: { long: '€'.repeat(100_000) } };
       const many = Array.from({ length: 9 }, (_, index) =>
         newUser(tenant, `${index}`, { profile }),
@@ -51,10 +51,10 @@ export function pagesContract(engine: Engine): void {
       );
       assert.equal(page.next, undefined);
       const byNumber = { page: 0, perPage: 9, counted: false };
-      const answer = await store.users.list(tenant, { ...byNumber, bytesMax: bounds.bytesMax });
-      assert.ok('items' in answer);
+      const result = await store.users.list(tenant, { ...byNumber, bytesMax: bounds.bytesMax });
+      assert.ok('items' in result);
       assert.deepEqual(
-        answer.items.map(({ id }) => id),
+        result.items.map(({ id }) => id),
         expected,
       );
       const cut = await store.users.listFrom(tenant, {
@@ -70,8 +70,8 @@ export function pagesContract(engine: Engine): void {
     });
 
     test('grants: ends before the one that is too much', async (t) => {
-      const scene = await createScene(engine, t);
-      const { store, tenant } = scene;
+      const fixture = await createFixture(engine, t);
+      const { store, tenant } = fixture;
       await store.clients.create(newClient(tenant, 'robot'));
       for (const id of ids) {
         await store.apis.create(newApi(tenant, id));
@@ -85,37 +85,37 @@ export function pagesContract(engine: Engine): void {
     });
 
     test('failures: ends before the one that is too much', async (t) => {
-      const scene = await createScene(engine, t);
-      const stream = await scene.addStream();
-      const owned = await scene.own(stream);
+      const fixture = await createFixture(engine, t);
+      const stream = await fixture.addStream();
+      const owned = await fixture.own(stream);
       const events = ids.map(() => newEvent({ body: JSON.stringify({ data: { long } }) }));
-      const appended = await scene.store.log.append(scene.tenant, events);
+      const appended = await fixture.store.log.append(fixture.tenant, events);
       for (const [index, { id, type, time, body }] of events.entries()) {
         const event = { id, type, time, body, offset: appended[index]?.offset ?? 0 };
-        await scene.settle(owned, { outcomes: [failed(event)] });
-        scene.now += 1;
+        await fixture.settle(owned, { outcomes: [failed(event)] });
+        fixture.now += 1;
       }
       const list = (page: Bounds) =>
-        scene.store.deliveries.listFailures(scene.tenant, stream.id, page);
+        fixture.store.deliveries.listFailures(fixture.tenant, stream.id, page);
       const newestFirst = events.map(({ id }) => id).toReversed();
       await assertCut(list, ({ event }) => event.id, newestFirst);
     });
 
     test('failures: a page of many large ones is read whole, with turns for others', async (t) => {
-      const scene = await createScene(engine, t);
-      const stream = await scene.addStream();
-      const owned = await scene.own(stream);
+      const fixture = await createFixture(engine, t);
+      const stream = await fixture.addStream();
+      const owned = await fixture.own(stream);
       const text = 'x'.repeat(200 * KIB);
       const events = Array.from({ length: 9 }, () => newEvent({ body: JSON.stringify({ text }) }));
-      const appended = await scene.store.log.append(scene.tenant, events);
+      const appended = await fixture.store.log.append(fixture.tenant, events);
       for (const [index, { id, type, time, body }] of events.entries()) {
         const event = { id, type, time, body, offset: appended[index]?.offset ?? 0 };
-        await scene.settle(owned, { outcomes: [failed(event)] });
+        await fixture.settle(owned, { outcomes: [failed(event)] });
         // Pairs of the same instant.
-        scene.now += index % 2;
+        fixture.now += index % 2;
       }
       const list = (take: number, after?: string) =>
-        scene.store.deliveries.listFailures(scene.tenant, stream.id, {
+        fixture.store.deliveries.listFailures(fixture.tenant, stream.id, {
           take,
           after,
           bytesMax: 8 * KIB * KIB,
@@ -141,14 +141,14 @@ export function pagesContract(engine: Engine): void {
     });
 
     test('users by number: is refused when it is too large, in every order', async (t) => {
-      const scene = await createScene(engine, t);
-      const users = await addUsers(scene);
+      const fixture = await createFixture(engine, t);
+      const users = await addUsers(fixture);
       for (const field of ['user_id', 'created_at', 'updated_at', 'email', 'username']) {
         for (const descending of [false, true]) {
           const max = { users: 100, bytes: 1 };
           const sort = { field, descending, max };
           const page = (perPage: number, bytes: number | undefined) =>
-            scene.store.users.list(scene.tenant, {
+            fixture.store.users.list(fixture.tenant, {
               page: 0,
               perPage,
               bytesMax: bytes,
@@ -173,7 +173,7 @@ export function pagesContract(engine: Engine): void {
     });
 
     test('APIs by number: is refused when it is too large', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       for (const [index, id] of ids.entries()) {
         const scopes = [{ value: 'read', description: long }];
         await store.apis.create(newApi(tenant, id, { scopes, createdAt: start + index }));
@@ -181,10 +181,10 @@ export function pagesContract(engine: Engine): void {
       assert.deepEqual(await store.apis.list(tenant, { page: 0, perPage: 3, bytesMax }), {
         refused: 'too_large',
       });
-      const answer = await store.apis.list(tenant, { page: 1, perPage: 2, bytesMax });
-      assert.ok('items' in answer);
+      const result = await store.apis.list(tenant, { page: 1, perPage: 2, bytesMax });
+      assert.ok('items' in result);
       assert.deepEqual(
-        answer.items.map(({ id }) => id),
+        result.items.map(({ id }) => id),
         ['item-2', 'item-3'],
       );
     });
@@ -192,7 +192,7 @@ export function pagesContract(engine: Engine): void {
 }
 
 /** Ids of users whose profiles are long, in the order of every field. */
-async function addUsers({ store, tenant }: Scene): Promise<string[]> {
+async function addUsers({ store, tenant }: Fixture): Promise<string[]> {
   for (const [index, id] of ids.entries()) {
     const at = start + index;
     const times = { createdAt: at, updatedAt: at, username: id };

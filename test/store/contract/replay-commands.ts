@@ -13,24 +13,24 @@ const startReplay = step(
     upToHead: fc.boolean(),
     types: fc.constantFrom(undefined, ['a.a'], ['b.b', 'a.a']),
   }),
-  async (world, given) => {
-    world.replays += 1;
-    const { head } = world.model;
+  async (modelRun, args) => {
+    modelRun.replays += 1;
+    const { head } = modelRun.model;
     const asked = {
-      tenant: world.tenant,
-      stream: given.stream,
-      id: `rpl_${world.replays}`,
-      from: given.from % (head + 1),
-      to: given.upToHead ? head : given.from % (2 * head + 1),
-      types: given.types,
+      tenant: modelRun.tenant,
+      stream: args.stream,
+      id: `rpl_${modelRun.replays}`,
+      from: args.from % (head + 1),
+      to: args.upToHead ? head : args.from % (2 * head + 1),
+      types: args.types,
     };
     const to = Math.min(asked.to, head);
-    const one = streamOf(world, given.stream);
-    const expected = model.createReplay(world.model, one, { ...asked, to }, world.now);
-    const answer = await world.store.replays.create({ ...asked, to });
-    if ('refused' in expected) return assert.deepEqual(answer, expected);
-    assert.ok('created' in answer);
-    assert.equal(answer.created.status, expected.status);
+    const one = streamOf(modelRun, args.stream);
+    const expected = model.createReplay(modelRun.model, one, { ...asked, to }, modelRun.now);
+    const result = await modelRun.store.replays.create({ ...asked, to });
+    if ('refused' in expected) return assert.deepEqual(result, expected);
+    assert.ok('created' in result);
+    assert.equal(result.created.status, expected.status);
   },
 );
 
@@ -43,39 +43,39 @@ const feed = step(
     raise: fc.boolean(),
     former: chance(10),
   }),
-  async (world, given) => {
-    if (!world.owned.has(given.stream)) return;
-    const one = streamOf(world, given.stream);
+  async (modelRun, args) => {
+    if (!modelRun.owned.has(args.stream)) return;
+    const one = streamOf(modelRun, args.stream);
     const replay = model.runningOf(one)?.id ?? 'rpl_none';
-    const { take, waitingMax } = given;
-    const cursor = given.raise ? world.model.head : one.cursor;
+    const { take, waitingMax } = args;
+    const cursor = args.raise ? modelRun.model.head : one.cursor;
     const { epoch, run, version } = one;
-    const ref = { tenant: world.tenant, stream: given.stream };
+    const ref = { tenant: modelRun.tenant, stream: args.stream };
     const ask = { ...ref, epoch, run, version, cursor, replay, take, waitingMax };
-    if (given.former) {
+    if (args.former) {
       const late = { ...ask, epoch: epoch - 1 };
       const lost = { result: 'lost', cursor: 0, materialized: 0, more: false };
-      assert.deepEqual(await world.store.replays.materialize(late), lost);
+      assert.deepEqual(await modelRun.store.replays.materialize(late), lost);
       return;
     }
     const firstAt = (offset: number) => one.firstAt.get(offset);
     const asked = { cursor, take, waitingMax, wanted: [one.type], firstAt };
-    const { ids, ...expected } = model.feed(world.model, one, asked, world.now);
+    const { ids, ...expected } = model.feed(modelRun.model, one, asked, modelRun.now);
     assert.equal(ids.length, expected.materialized);
-    assert.deepEqual(await world.store.replays.materialize(ask), expected);
+    assert.deepEqual(await modelRun.store.replays.materialize(ask), expected);
   },
 );
 
 const cancelReplay = step(
   'cancelReplay',
   fc.record({ stream: anyStream, pick: anyPick }),
-  async (world, given) => {
-    const one = streamOf(world, given.stream);
+  async (modelRun, args) => {
+    const one = streamOf(modelRun, args.stream);
     const ids = [...one.replays.keys(), 'rpl_unknown'];
-    const id = model.runningOf(one)?.id ?? ids[given.pick % ids.length] ?? '';
-    const expected = model.cancelReplay(one, id, world.now);
-    const answer = await world.store.replays.cancel(world.tenant, given.stream, id);
-    assert.equal(answer, expected);
+    const id = model.runningOf(one)?.id ?? ids[args.pick % ids.length] ?? '';
+    const expected = model.cancelReplay(one, id, modelRun.now);
+    const result = await modelRun.store.replays.cancel(modelRun.tenant, args.stream, id);
+    assert.equal(result, expected);
   },
 );
 

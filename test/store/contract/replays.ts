@@ -10,7 +10,7 @@ import type {
 import type { Engine } from './engine.ts';
 import {
   claimDue,
-  createScene,
+  createFixture,
   delivered,
   failed,
   failuresOf,
@@ -21,7 +21,7 @@ import {
   retry,
   settlementOf,
   start,
-  type Scene,
+  type Fixture,
   waitRule,
 } from './fixture.ts';
 
@@ -39,12 +39,12 @@ const again = { kind: 'replay', hasRow: true } as const;
 const muchLater = start + 60_000;
 
 /** A stream that was sent `count` events, and stands behind them. */
-async function withPast(scene: Scene, count: number) {
-  const stream = await scene.addStream();
-  const owned = await scene.own(stream);
-  const events = await scene.publish(...Array.from({ length: count }, () => 'user.created'));
+async function withPast(fixture: Fixture, count: number) {
+  const stream = await fixture.addStream();
+  const owned = await fixture.own(stream);
+  const events = await fixture.publish(...Array.from({ length: count }, () => 'user.created'));
   const cursor = events.at(-1)?.offset ?? 0;
-  await scene.settle(owned, { cursor, outcomes: events.map((event) => delivered(event)) });
+  await fixture.settle(owned, { cursor, outcomes: events.map((event) => delivered(event)) });
   return { stream, owned: { ...owned, cursor }, events };
 }
 
@@ -60,28 +60,28 @@ const ask = (stream: Stream, given: Partial<NewReplay> = {}): NewReplay => ({
 
 /** Accepts a replay up to the head of the log unless told otherwise. */
 async function begin(
-  scene: Scene,
+  fixture: Fixture,
   stream: Stream,
   given: Partial<NewReplay> = {},
 ): Promise<Replay> {
-  const to = await scene.store.log.head(scene.tenant);
-  const answer = await scene.store.replays.create(ask(stream, { to, ...given }));
-  assert.ok('created' in answer);
-  return answer.created;
+  const to = await fixture.store.log.head(fixture.tenant);
+  const result = await fixture.store.replays.create(ask(stream, { to, ...given }));
+  assert.ok('created' in result);
+  return result.created;
 }
 
 function feed(
-  scene: Scene,
+  fixture: Fixture,
   owned: OwnedStream,
   replay: Replay,
   given: Partial<MaterializeRequest> = {},
 ): Promise<MaterializeResult> {
   const asked = { ...raiseOf(owned), replay: replay.id, take: 100, waitingMax: 100, ...given };
-  return scene.store.replays.materialize(asked);
+  return fixture.store.replays.materialize(asked);
 }
 
-async function progress(scene: Scene, { stream, id }: Replay) {
-  const replay = await scene.store.replays.get(scene.tenant, stream, id);
+async function progress(fixture: Fixture, { stream, id }: Replay) {
+  const replay = await fixture.store.replays.get(fixture.tenant, stream, id);
   assert.ok(replay);
   const { status, matched, sent, failed: failures, finishedAt } = replay;
   return { status, matched, sent, failed: failures, finishedAt };
@@ -89,26 +89,26 @@ async function progress(scene: Scene, { stream, id }: Replay) {
 
 const idsOf = (events: readonly { readonly id: string }[]) => events.map(({ id }) => id);
 
-async function claimedIds(scene: Scene, owned: OwnedStream, take?: number): Promise<string[]> {
-  const { rows } = await claimDue(scene, owned, take);
+async function claimedIds(fixture: Fixture, owned: OwnedStream, take?: number): Promise<string[]> {
+  const { rows } = await claimDue(fixture, owned, take);
   return rows.map(({ event }) => event.id);
 }
 
-async function disable(scene: Scene, stream: Stream, status: Stream['status'] = 'disabled') {
-  const answer = await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+async function disable(fixture: Fixture, stream: Stream, status: Stream['status'] = 'disabled') {
+  const result = await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
     after: { ...before, status },
   }));
-  assert.ok('updated' in answer);
+  assert.ok('updated' in result);
 }
 
 function createContract(engine: Engine): void {
   test('accepts a replay that runs, tells of it, and the owner finds it', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream } = await withPast(scene, 3);
-    scene.hints.length = 0;
-    const replay = await begin(scene, stream, { from: 1 });
+    const fixture = await createFixture(engine, t);
+    const { stream } = await withPast(fixture, 3);
+    fixture.hints.length = 0;
+    const replay = await begin(fixture, stream, { from: 1 });
     assert.deepEqual(replay, {
-      tenant: scene.tenant,
+      tenant: fixture.tenant,
       stream: stream.id,
       id: replay.id,
       status: 'running',
@@ -119,280 +119,282 @@ function createContract(engine: Engine): void {
       createdAt: start,
       finishedAt: undefined,
     });
-    assert.deepEqual(await scene.store.replays.get(scene.tenant, stream.id, replay.id), replay);
-    assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
-    const ref = { tenant: scene.tenant, stream: stream.id };
-    assert.equal(await scene.store.ownership.hasSeen(ref), false);
-    const [owned] = await scene.store.ownership.owned(await scene.node(), [ref], waitRule);
+    assert.deepEqual(await fixture.store.replays.get(fixture.tenant, stream.id, replay.id), replay);
+    assert.deepEqual(fixture.hints, [
+      { kind: 'stream', tenant: fixture.tenant, stream: stream.id },
+    ]);
+    const ref = { tenant: fixture.tenant, stream: stream.id };
+    assert.equal(await fixture.store.ownership.hasSeen(ref), false);
+    const [owned] = await fixture.store.ownership.owned(await fixture.node(), [ref], waitRule);
     assert.equal(owned?.replay, replay.id);
   });
 
   test('refuses a second one, a disabled stream, and one that is not there', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream } = await withPast(scene, 3);
-    const { create } = scene.store.replays;
+    const fixture = await createFixture(engine, t);
+    const { stream } = await withPast(fixture, 3);
+    const { create } = fixture.store.replays;
     const unknown = { ...stream, id: newId('est') };
     assert.deepEqual(await create(ask(unknown, { to: 3 })), { refused: 'unknown' });
-    await begin(scene, stream);
+    await begin(fixture, stream);
     assert.deepEqual(await create(ask(stream, { to: 3 })), { refused: 'running' });
-    await disable(scene, stream);
+    await disable(fixture, stream);
     assert.deepEqual(await create(ask(stream, { to: 3 })), { refused: 'disabled' });
-    await disable(scene, stream, 'enabled');
+    await disable(fixture, stream, 'enabled');
     assert.deepEqual(await create(ask(stream, { to: 3 })), { refused: 'running' });
   });
 
   test('one stream may replay while another does', async (t) => {
-    const scene = await createScene(engine, t);
-    const one = await withPast(scene, 1);
-    const other = await withPast(scene, 1);
-    await begin(scene, one.stream);
-    assert.equal((await begin(scene, other.stream)).status, 'running');
-    const foreign = scene.store.replays.get(scene.tenant, one.stream.id, newId('rpl'));
+    const fixture = await createFixture(engine, t);
+    const one = await withPast(fixture, 1);
+    const other = await withPast(fixture, 1);
+    await begin(fixture, one.stream);
+    assert.equal((await begin(fixture, other.stream)).status, 'running');
+    const foreign = fixture.store.replays.get(fixture.tenant, one.stream.id, newId('rpl'));
     assert.equal(await foreign, undefined);
   });
 
   test('an empty range is done at once, and the next may begin', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream } = await withPast(scene, 3);
+    const fixture = await createFixture(engine, t);
+    const { stream } = await withPast(fixture, 3);
     for (const given of [{ from: 3 }, { from: 2, to: 2 }, { from: 0, to: 0 }, { from: 3, to: 1 }]) {
-      const replay = await begin(scene, stream, given);
+      const replay = await begin(fixture, stream, given);
       assert.deepEqual([replay.status, replay.finishedAt], ['done', start], JSON.stringify(given));
     }
   });
 
   test('begins behind what was pruned', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 3);
-    await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 2 });
-    const replay = await begin(scene, stream);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 3);
+    await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 2 });
+    const replay = await begin(fixture, stream);
     assert.equal(replay.from, 2);
-    assert.equal((await feed(scene, owned, replay)).materialized, 1);
-    assert.deepEqual(await claimedIds(scene, owned), idsOf(events.slice(2)));
+    assert.equal((await feed(fixture, owned, replay)).materialized, 1);
+    assert.deepEqual(await claimedIds(fixture, owned), idsOf(events.slice(2)));
   });
 
   test('ends at the head of a log that has gone back since its end was chosen', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await withPast(scene, 3);
-    const replay = await begin(scene, stream, { from: 2, to: 7 });
-    assert.equal((await feed(scene, owned, replay)).materialized, 1);
-    await scene.store.replays.cancel(scene.tenant, stream.id, replay.id);
-    assert.equal((await begin(scene, stream, { from: 3, to: 7 })).status, 'done');
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withPast(fixture, 3);
+    const replay = await begin(fixture, stream, { from: 2, to: 7 });
+    assert.equal((await feed(fixture, owned, replay)).materialized, 1);
+    await fixture.store.replays.cancel(fixture.tenant, stream.id, replay.id);
+    assert.equal((await begin(fixture, stream, { from: 3, to: 7 })).status, 'done');
   });
 
   test('goes with its stream', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await withPast(scene, 3);
-    const replay = await begin(scene, stream);
-    await feed(scene, owned, replay);
-    await scene.store.streams.delete(scene.tenant, stream.id);
-    assert.equal(await scene.store.replays.get(scene.tenant, stream.id, replay.id), undefined);
-    assert.equal((await feed(scene, owned, replay)).result, 'lost');
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withPast(fixture, 3);
+    const replay = await begin(fixture, stream);
+    await feed(fixture, owned, replay);
+    await fixture.store.streams.delete(fixture.tenant, stream.id);
+    assert.equal(await fixture.store.replays.get(fixture.tenant, stream.id, replay.id), undefined);
+    assert.equal((await feed(fixture, owned, replay)).result, 'lost');
   });
 }
 
 function feedContract(engine: Engine): void {
   test('turns the events of the range into rows, their bodies those of the log', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 5);
-    const replay = await begin(scene, stream, { from: 1, to: 4 });
-    const answer = await feed(scene, owned, replay);
-    assert.deepEqual(answer, { result: 'running', cursor: 5, materialized: 3, more: false });
-    const { rows } = await claimDue(scene, owned);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 5);
+    const replay = await begin(fixture, stream, { from: 1, to: 4 });
+    const result = await feed(fixture, owned, replay);
+    assert.deepEqual(result, { result: 'running', cursor: 5, materialized: 3, more: false });
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(
       rows.map(({ event, kind, state, attempt }) => ({ event, kind, state, attempt })),
       events.slice(1, 4).map((event) => ({ event, kind: 'replay', state: 'parked', attempt: 1 })),
     );
     const expected = { status: 'running', matched: 3, sent: 0, failed: 0, finishedAt: undefined };
-    assert.deepEqual(await progress(scene, replay), expected);
+    assert.deepEqual(await progress(fixture, replay), expected);
   });
 
   test('adds no more than asked for, and no more than may wait', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 6);
-    const replay = await begin(scene, stream);
-    assert.equal((await feed(scene, owned, replay, { take: 2 })).materialized, 2);
-    assert.deepEqual(await claimedIds(scene, owned), idsOf(events.slice(0, 2)));
-    assert.equal((await feed(scene, owned, replay, { waitingMax: 3 })).materialized, 1);
-    assert.equal((await feed(scene, owned, replay, { waitingMax: 3 })).materialized, 0);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 6);
+    const replay = await begin(fixture, stream);
+    assert.equal((await feed(fixture, owned, replay, { take: 2 })).materialized, 2);
+    assert.deepEqual(await claimedIds(fixture, owned), idsOf(events.slice(0, 2)));
+    assert.equal((await feed(fixture, owned, replay, { waitingMax: 3 })).materialized, 1);
+    assert.equal((await feed(fixture, owned, replay, { waitingMax: 3 })).materialized, 0);
     const [first] = events;
     assert.ok(first);
-    await scene.settle(owned, { outcomes: [delivered(first, again)] });
-    assert.equal((await feed(scene, owned, replay, { waitingMax: 3 })).materialized, 1);
-    assert.deepEqual(await claimedIds(scene, owned), idsOf(events.slice(2, 4)));
+    await fixture.settle(owned, { outcomes: [delivered(first, again)] });
+    assert.equal((await feed(fixture, owned, replay, { waitingMax: 3 })).materialized, 1);
+    assert.deepEqual(await claimedIds(fixture, owned), idsOf(events.slice(2, 4)));
   });
 
   test('takes what the stream wants now and the replay asks for', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream({ types: ['a.a'] });
-    const owned = await scene.own(stream);
-    const events = await scene.publish('a.a', 'b.b', 'c.c', 'a.a', 'b.b');
-    await scene.store.streams.update(scene.tenant, stream.id, (before, { head }) => ({
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream({ types: ['a.a'] });
+    const owned = await fixture.own(stream);
+    const events = await fixture.publish('a.a', 'b.b', 'c.c', 'a.a', 'b.b');
+    await fixture.store.streams.update(fixture.tenant, stream.id, (before, { head }) => ({
       after: { ...before, subscriptions: [{ after: head, types: ['b.b', 'c.c', 'b.b'] }] },
     }));
     const now = { ...owned, cursor: 5, stream: { ...stream, version: 2 } };
-    const replay = await begin(scene, stream, { types: ['b.b', 'a.a'] });
-    assert.equal((await feed(scene, now, replay)).materialized, 2);
+    const replay = await begin(fixture, stream, { types: ['b.b', 'a.a'] });
+    assert.equal((await feed(fixture, now, replay)).materialized, 2);
     const wanted = events.filter(({ type }) => type === 'b.b');
-    assert.deepEqual(await claimedIds(scene, now), idsOf(wanted));
+    assert.deepEqual(await claimedIds(fixture, now), idsOf(wanted));
   });
 
   test('passes events that have an open failure, or any other row', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 1);
-    const [fails, waits, redelivered, goes] = await scene.publish(...fourTimes);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 1);
+    const [fails, waits, redelivered, goes] = await fixture.publish(...fourTimes);
     assert.ok(fails && waits && redelivered && goes);
     const outcomes = [failed(fails), retry(waits), failed(redelivered), delivered(goes)];
-    await scene.settle(owned, { cursor: 5, outcomes });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, redelivered.id);
-    await claimDue(scene, owned);
-    const replay = await begin(scene, stream);
-    const answer = await feed(scene, owned, replay);
-    assert.deepEqual([answer.materialized, answer.cursor], [2, 5]);
-    assert.deepEqual(await claimedIds(scene, owned), [...idsOf(events), goes.id]);
+    await fixture.settle(owned, { cursor: 5, outcomes });
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, redelivered.id);
+    await claimDue(fixture, owned);
+    const replay = await begin(fixture, stream);
+    const result = await feed(fixture, owned, replay);
+    assert.deepEqual([result.materialized, result.cursor], [2, 5]);
+    assert.deepEqual(await claimedIds(fixture, owned), [...idsOf(events), goes.id]);
   });
 
   test('stays behind the cursor, which it raises as far as the owner says', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await withPast(scene, 2);
-    await scene.publish('other.made', 'other.made');
-    const replay = await begin(scene, stream);
-    assert.deepEqual(await feed(scene, owned, replay), {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withPast(fixture, 2);
+    await fixture.publish('other.made', 'other.made');
+    const replay = await begin(fixture, stream);
+    assert.deepEqual(await feed(fixture, owned, replay), {
       result: 'running',
       cursor: 2,
       materialized: 2,
       more: false,
     });
-    const answer = await feed(scene, { ...owned, cursor: 4 }, replay);
-    assert.deepEqual(answer, { result: 'running', cursor: 4, materialized: 0, more: false });
+    const result = await feed(fixture, { ...owned, cursor: 4 }, replay);
+    assert.deepEqual(result, { result: 'running', cursor: 4, materialized: 0, more: false });
   });
 
   test('sends what was sent just before it was accepted, though the cursor was behind', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const [slow, sent] = await scene.publish('user.created', 'user.created');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [slow, sent] = await fixture.publish('user.created', 'user.created');
     assert.ok(slow && sent);
-    const replay = await begin(scene, stream);
-    scene.now = muchLater;
+    const replay = await begin(fixture, stream);
+    fixture.now = muchLater;
     const outcomes = [
       delivered(sent, { agoMs: muchLater - start - 5 }),
       delivered(slow, { agoMs: muchLater - start - 10 }),
     ];
-    await scene.settle(owned, { cursor: 2, outcomes });
-    assert.equal((await feed(scene, { ...owned, cursor: 2 }, replay)).materialized, 2);
+    await fixture.settle(owned, { cursor: 2, outcomes });
+    assert.equal((await feed(fixture, { ...owned, cursor: 2 }, replay)).materialized, 2);
   });
 
   test('does not send again what was sent for the first time after it was accepted', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 1);
-    const waiting = await scene.publish('user.created', 'user.created');
-    const replay = await begin(scene, stream);
-    scene.now = muchLater;
-    await scene.settle(owned, {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 1);
+    const waiting = await fixture.publish('user.created', 'user.created');
+    const replay = await begin(fixture, stream);
+    fixture.now = muchLater;
+    await fixture.settle(owned, {
       cursor: 3,
       outcomes: waiting.map((event) => delivered(event)),
     });
-    assert.equal((await feed(scene, owned, replay)).materialized, 1);
-    assert.deepEqual(await claimedIds(scene, owned), idsOf(events));
+    assert.equal((await feed(fixture, owned, replay)).materialized, 1);
+    assert.deepEqual(await claimedIds(fixture, owned), idsOf(events));
     const [event] = events;
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [delivered(event, again)] });
-    assert.equal((await feed(scene, owned, replay)).result, 'over');
-    assert.equal((await progress(scene, replay)).matched, 1);
+    await fixture.settle(owned, { outcomes: [delivered(event, again)] });
+    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    assert.equal((await progress(fixture, replay)).matched, 1);
   });
 
   test('looks at a long stretch without a match in steps', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await withPast(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withPast(fixture, 1);
     for (let part = 0; part < 11; part += 1) {
-      await scene.publish(...Array.from({ length: 1000 }, () => 'other.made'));
+      await fixture.publish(...Array.from({ length: 1000 }, () => 'other.made'));
     }
-    const [last] = await scene.publish('user.created');
+    const [last] = await fixture.publish('user.created');
     assert.ok(last);
-    await scene.settle(owned, { cursor: last.offset, outcomes: [delivered(last)] });
-    const replay = await begin(scene, stream, { from: 1 });
-    const answer = await feed(scene, owned, replay);
-    assert.deepEqual([answer.materialized, answer.more], [0, true]);
-    const next = await feed(scene, owned, replay);
+    await fixture.settle(owned, { cursor: last.offset, outcomes: [delivered(last)] });
+    const replay = await begin(fixture, stream, { from: 1 });
+    const result = await feed(fixture, owned, replay);
+    assert.deepEqual([result.materialized, result.more], [0, true]);
+    const next = await feed(fixture, owned, replay);
     assert.deepEqual([next.materialized, next.more], [1, false]);
   });
 
   test('a stream that wants nothing is over at once', async (t) => {
-    const scene = await createScene(engine, t);
-    const stream = await scene.addStream({ types: [] });
-    const owned = { ...(await scene.own(stream)), cursor: 2 };
-    await scene.publish('a.a', 'b.b');
-    const replay = await begin(scene, stream);
-    assert.equal((await feed(scene, owned, replay)).result, 'over');
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream({ types: [] });
+    const owned = { ...(await fixture.own(stream)), cursor: 2 };
+    await fixture.publish('a.a', 'b.b');
+    const replay = await begin(fixture, stream);
+    assert.equal((await feed(fixture, owned, replay)).result, 'over');
     const expected = { status: 'done', matched: 0, sent: 0, failed: 0, finishedAt: start };
-    assert.deepEqual(await progress(scene, replay), expected);
+    assert.deepEqual(await progress(fixture, replay), expected);
   });
 
   test('a former owner adds nothing and moves nothing', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await withPast(scene, 3);
-    const replay = await begin(scene, stream);
-    const node = await scene.node();
-    await scene.store.ownership.release(node, [raiseOf(owned)]);
-    const [next] = await scene.store.ownership.claim(node, {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withPast(fixture, 3);
+    const replay = await begin(fixture, stream);
+    const node = await fixture.node();
+    await fixture.store.ownership.release(node, [raiseOf(owned)]);
+    const [next] = await fixture.store.ownership.claim(node, {
       claim: nextClaim(),
       take: 10,
       ...waitRule,
     });
     assert.equal(next?.replay, replay.id);
     const lost = { result: 'lost', cursor: 0, materialized: 0, more: false };
-    assert.deepEqual(await feed(scene, owned, replay), lost);
-    assert.equal((await feed(scene, next, replay)).materialized, 3);
+    assert.deepEqual(await feed(fixture, owned, replay), lost);
+    assert.equal((await feed(fixture, next, replay)).materialized, 3);
   });
 
   test('what was asked of a replay that is over adds nothing', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await withPast(scene, 3);
-    const former = await begin(scene, stream);
-    await scene.store.replays.cancel(scene.tenant, stream.id, former.id);
-    await begin(scene, stream);
-    const answer = await feed(scene, owned, former);
-    assert.deepEqual([answer.result, answer.materialized], ['over', 0]);
-    assert.deepEqual(await claimedIds(scene, owned), []);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withPast(fixture, 3);
+    const former = await begin(fixture, stream);
+    await fixture.store.replays.cancel(fixture.tenant, stream.id, former.id);
+    await begin(fixture, stream);
+    const result = await feed(fixture, owned, former);
+    assert.deepEqual([result.result, result.materialized], ['over', 0]);
+    assert.deepEqual(await claimedIds(fixture, owned), []);
   });
 
   test('goes on behind what is pruned ahead of it, with what the log still has', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 6);
-    const replay = await begin(scene, stream);
-    assert.equal((await feed(scene, owned, replay, { take: 1 })).materialized, 1);
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 4 }), 4);
-    assert.equal((await feed(scene, owned, replay)).materialized, 2);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 6);
+    const replay = await begin(fixture, stream);
+    assert.equal((await feed(fixture, owned, replay, { take: 1 })).materialized, 1);
+    assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 4 }), 4);
+    assert.equal((await feed(fixture, owned, replay)).materialized, 2);
     const left = [events[0], ...events.slice(4)].flatMap((event) => event ?? []);
-    const { rows } = await claimDue(scene, owned);
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(
       rows.map(({ event }) => event.body),
       left.map(({ body }) => body),
     );
-    await scene.settle(owned, { outcomes: left.map((event) => delivered(event, again)) });
-    assert.equal((await feed(scene, owned, replay)).result, 'over');
-    const expected = { status: 'done', matched: 3, sent: 3, failed: 0, finishedAt: scene.now };
-    assert.deepEqual(await progress(scene, replay), expected);
+    await fixture.settle(owned, { outcomes: left.map((event) => delivered(event, again)) });
+    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    const expected = { status: 'done', matched: 3, sent: 3, failed: 0, finishedAt: fixture.now };
+    assert.deepEqual(await progress(fixture, replay), expected);
   });
 
   test('fails once the rest of the range was pruned, after what it has begun', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 5);
-    const replay = await begin(scene, stream);
-    assert.equal((await feed(scene, owned, replay, { take: 2 })).materialized, 2);
-    assert.equal(await scene.store.log.prune(scene.tenant, { olderThanMs: -1, take: 5 }), 5);
-    assert.deepEqual([(await feed(scene, owned, replay)).result], ['running']);
-    const { rows } = await claimDue(scene, owned);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 5);
+    const replay = await begin(fixture, stream);
+    assert.equal((await feed(fixture, owned, replay, { take: 2 })).materialized, 2);
+    assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 5 }), 5);
+    assert.deepEqual([(await feed(fixture, owned, replay)).result], ['running']);
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(
       rows.map(({ event }) => event.body),
       events.slice(0, 2).map(({ body }) => body),
     );
     const outcomes = events.slice(0, 2).map((event) => delivered(event, again));
-    await scene.settle(owned, { outcomes });
-    scene.now += 1000;
-    assert.equal((await feed(scene, owned, replay)).result, 'over');
-    const finishedAt = scene.now;
-    assert.deepEqual(await progress(scene, replay), {
+    await fixture.settle(owned, { outcomes });
+    fixture.now += 1000;
+    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    const finishedAt = fixture.now;
+    assert.deepEqual(await progress(fixture, replay), {
       status: 'failed',
       matched: 2,
       sent: 2,
@@ -405,43 +407,43 @@ function feedContract(engine: Engine): void {
 const fourTimes = Array.from({ length: 4 }, () => 'user.created');
 
 function deliveryContract(engine: Engine): void {
-  async function replaying(scene: Scene, count: number) {
-    const past = await withPast(scene, count);
-    const replay = await begin(scene, past.stream);
-    assert.equal((await feed(scene, past.owned, replay)).materialized, count);
+  async function replaying(fixture: Fixture, count: number) {
+    const past = await withPast(fixture, count);
+    const replay = await begin(fixture, past.stream);
+    assert.equal((await feed(fixture, past.owned, replay)).materialized, count);
     return { ...past, replay };
   }
 
   test('end in the counters, the list and the progress', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events, replay } = await replaying(scene, 3);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events, replay } = await replaying(fixture, 3);
     const [one, two, three] = events;
     assert.ok(one && two && three);
-    await claimDue(scene, owned);
-    await scene.settle(owned, {
+    await claimDue(fixture, owned);
+    await fixture.settle(owned, {
       outcomes: [failed(one, again), delivered(two, again), retry(three, again)],
     });
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 1 });
-    assert.deepEqual(await progress(scene, replay), {
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 1 });
+    assert.deepEqual(await progress(fixture, replay), {
       status: 'running',
       matched: 3,
       sent: 1,
       failed: 1,
       finishedAt: undefined,
     });
-    const [failure] = await failuresOf(scene, stream);
+    const [failure] = await failuresOf(fixture, stream);
     assert.equal(failure?.event.id, one.id);
     assert.deepEqual(
       failure.attempts.map(({ outcome }) => outcome),
       ['delivered', 'failed'],
     );
-    scene.now = start + 1000;
-    const { rows } = await claimDue(scene, owned);
+    fixture.now = start + 1000;
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual([rows[0]?.event.id, rows[0]?.attempt], [three.id, 2]);
-    await scene.settle(owned, { outcomes: [failed(three, { ...again, attempt: 2 })] });
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 2 });
-    assert.equal((await feed(scene, owned, replay)).result, 'over');
-    assert.deepEqual(await progress(scene, replay), {
+    await fixture.settle(owned, { outcomes: [failed(three, { ...again, attempt: 2 })] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 2 });
+    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    assert.deepEqual(await progress(fixture, replay), {
       status: 'done',
       matched: 3,
       sent: 1,
@@ -451,71 +453,71 @@ function deliveryContract(engine: Engine): void {
   });
 
   test('are counted once, however often one is sent', async (t) => {
-    const scene = await createScene(engine, t);
-    const { owned, events, replay } = await replaying(scene, 2);
+    const fixture = await createFixture(engine, t);
+    const { owned, events, replay } = await replaying(fixture, 2);
     const [one, two] = events;
     assert.ok(one && two);
     const twice = [delivered(one, again), delivered(one, again), failed(one, again)];
-    await scene.settle(owned, { outcomes: twice });
-    await scene.settle(owned, { outcomes: [failed(two, again)] });
-    await scene.settle(owned, { outcomes: [failed(two, again), retry(two, again)] });
-    await scene.settle(owned, { outcomes: [delivered(two, again)] });
-    const { sent, failed: failures } = await progress(scene, replay);
+    await fixture.settle(owned, { outcomes: twice });
+    await fixture.settle(owned, { outcomes: [failed(two, again)] });
+    await fixture.settle(owned, { outcomes: [failed(two, again), retry(two, again)] });
+    await fixture.settle(owned, { outcomes: [delivered(two, again)] });
+    const { sent, failed: failures } = await progress(fixture, replay);
     assert.deepEqual([sent, failures], [1, 1]);
   });
 
   test('that failed are redelivered as any failure, apart from the replay', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events, replay } = await replaying(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events, replay } = await replaying(fixture, 1);
     const [event] = events;
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [failed(event, again)] });
-    assert.equal((await feed(scene, owned, replay)).result, 'over');
-    const { redeliver } = scene.store.deliveries;
-    assert.equal(await redeliver(scene.tenant, stream.id, event.id), 'accepted');
-    const { rows } = await claimDue(scene, owned);
+    await fixture.settle(owned, { outcomes: [failed(event, again)] });
+    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    const { redeliver } = fixture.store.deliveries;
+    assert.equal(await redeliver(fixture.tenant, stream.id, event.id), 'accepted');
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual([rows.length, rows[0]?.kind], [1, 'redelivery']);
-    await scene.settle(owned, {
+    await fixture.settle(owned, {
       outcomes: [delivered(event, { kind: 'redelivery', hasRow: true })],
     });
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
-    assert.equal((await progress(scene, replay)).sent, 0);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
+    assert.equal((await progress(fixture, replay)).sent, 0);
   });
 
   test('that failed may be redelivered while it runs, and each counts once', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events, replay } = await replaying(scene, 3);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events, replay } = await replaying(fixture, 3);
     const [one, two, three] = events;
     assert.ok(one && two && three);
-    await claimDue(scene, owned);
-    await scene.settle(owned, { outcomes: [failed(one, again), failed(two, again)] });
-    const { redeliverMany } = scene.store.deliveries;
+    await claimDue(fixture, owned);
+    await fixture.settle(owned, { outcomes: [failed(one, again), failed(two, again)] });
+    const { redeliverMany } = fixture.store.deliveries;
     const all = { types: undefined, from: undefined, to: undefined };
-    assert.equal(await redeliverMany(scene.tenant, stream.id, all), 2);
+    assert.equal(await redeliverMany(fixture.tenant, stream.id, all), 2);
     const redelivery = { kind: 'redelivery', hasRow: true } as const;
-    await scene.settle(owned, {
+    await fixture.settle(owned, {
       outcomes: [delivered(one, redelivery), failed(two, redelivery), delivered(three, again)],
     });
-    assert.equal((await feed(scene, owned, replay)).result, 'over');
+    assert.equal((await feed(fixture, owned, replay)).result, 'over');
     const expected = { status: 'done', matched: 3, sent: 1, failed: 2, finishedAt: start };
-    assert.deepEqual(await progress(scene, replay), expected);
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 1 });
-    const next = await begin(scene, stream);
-    assert.equal((await feed(scene, owned, next)).materialized, 2);
+    assert.deepEqual(await progress(fixture, replay), expected);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 1 });
+    const next = await begin(fixture, stream);
+    assert.equal((await feed(fixture, owned, next)).materialized, 2);
   });
 
   test('are claimed after everything else that is due', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await replaying(scene, 2);
-    scene.now += 1000;
-    const [waits, later] = await scene.publish('user.created', 'user.created');
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await replaying(fixture, 2);
+    fixture.now += 1000;
+    const [waits, later] = await fixture.publish('user.created', 'user.created');
     assert.ok(waits && later);
     const outcomes = [retry(waits, { delayMs: 0 }), retry(later, { delayMs: 3_600_000 })];
-    await scene.settle(owned, { cursor: 4, outcomes });
+    await fixture.settle(owned, { cursor: 4, outcomes });
     const [first, second, third] = [
-      await claimDue(scene, owned, 1),
-      await claimDue(scene, owned, 1),
-      await claimDue(scene, owned, 5),
+      await claimDue(fixture, owned, 1),
+      await claimDue(fixture, owned, 1),
+      await claimDue(fixture, owned, 5),
     ];
     assert.deepEqual(
       [first, second, third].map(({ rows }) => rows.map(({ event }) => event.id)),
@@ -526,43 +528,43 @@ function deliveryContract(engine: Engine): void {
       [0, 0],
     );
     assert.equal(third.nextDueInMs, 15_000);
-    assert.equal((await scene.store.streams.get(scene.tenant, stream.id))?.status, 'enabled');
+    assert.equal((await fixture.store.streams.get(fixture.tenant, stream.id))?.status, 'enabled');
   });
 
   test('do not count against fresh events, and stay below the cursor', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream } = await replaying(scene, 3);
-    const refs = [{ tenant: scene.tenant, stream: stream.id }];
-    const [owned] = await scene.store.ownership.owned(await scene.node(), refs, waitRule);
+    const fixture = await createFixture(engine, t);
+    const { stream } = await replaying(fixture, 3);
+    const refs = [{ tenant: fixture.tenant, stream: stream.id }];
+    const [owned] = await fixture.store.ownership.owned(await fixture.node(), refs, waitRule);
     assert.deepEqual([owned?.waiting, owned?.rowsAbove, owned?.nextDueInMs], [0, [], 0]);
   });
 
   test('go on with the next owner, those under way at once', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events, replay } = await replaying(scene, 3);
-    await claimDue(scene, owned, 2);
-    await scene.retire();
-    const node = await scene.store.ownership.join('node-b', leaseMs);
-    const [next] = await scene.store.ownership.claim(node, {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events, replay } = await replaying(fixture, 3);
+    await claimDue(fixture, owned, 2);
+    await fixture.retire();
+    const node = await fixture.store.ownership.join('node-b', leaseMs);
+    const [next] = await fixture.store.ownership.claim(node, {
       claim: nextClaim(),
       take: 10,
       ...waitRule,
     });
     assert.deepEqual([next?.stream.id, next?.replay, next?.nextDueInMs], [stream.id, replay.id, 0]);
     assert.ok(next);
-    assert.deepEqual(await claimedIds(scene, next), idsOf(events));
+    assert.deepEqual(await claimedIds(fixture, next), idsOf(events));
     const [event] = events;
     assert.ok(event);
-    const late = await scene.settle(owned, { outcomes: [delivered(event, again)] });
+    const late = await fixture.settle(owned, { outcomes: [delivered(event, again)] });
     assert.equal(late.result, 'lost');
-    assert.equal((await progress(scene, replay)).sent, 0);
+    assert.equal((await progress(fixture, replay)).sent, 0);
     const settlements = [
       settlementOf(next, { outcomes: events.map((one) => delivered(one, again)) }),
     ];
-    const { limits } = scene;
-    await scene.store.deliveries.settle(node, 1, settlements, limits);
-    assert.equal((await feed(scene, next, replay)).result, 'over');
-    assert.deepEqual(await progress(scene, replay), {
+    const { limits } = fixture;
+    await fixture.store.deliveries.settle(node, 1, settlements, limits);
+    assert.equal((await feed(fixture, next, replay)).result, 'over');
+    assert.deepEqual(await progress(fixture, replay), {
       status: 'done',
       matched: 3,
       sent: 3,
@@ -574,32 +576,32 @@ function deliveryContract(engine: Engine): void {
 
 function pauseContract(engine: Engine): void {
   test('keeps its deliveries, sends none of them, and nobody owns the stream for them', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 3);
-    const replay = await begin(scene, stream);
-    await feed(scene, owned, replay);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 3);
+    const replay = await begin(fixture, stream);
+    await feed(fixture, owned, replay);
     const [one, two] = events;
     assert.ok(one && two);
-    await claimDue(scene, owned, 2);
-    await disable(scene, stream);
+    await claimDue(fixture, owned, 2);
+    await disable(fixture, stream);
     // One attempt under way ends so that another would follow, one for good.
-    await scene.settle(owned, { outcomes: [retry(one, again), failed(two, again)] });
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
-    assert.deepEqual(await claimedIds(scene, owned), []);
-    assert.deepEqual(await feed(scene, owned, replay), {
+    await fixture.settle(owned, { outcomes: [retry(one, again), failed(two, again)] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
+    assert.deepEqual(await claimedIds(fixture, owned), []);
+    assert.deepEqual(await feed(fixture, owned, replay), {
       result: 'running',
       cursor: 3,
       materialized: 0,
       more: false,
     });
-    const node = await scene.node();
-    const refs = [{ tenant: scene.tenant, stream: stream.id }];
-    const [paused] = await scene.store.ownership.owned(node, refs, waitRule);
+    const node = await fixture.node();
+    const refs = [{ tenant: fixture.tenant, stream: stream.id }];
+    const [paused] = await fixture.store.ownership.owned(node, refs, waitRule);
     assert.deepEqual([paused?.nextDueInMs, paused?.replay], [undefined, replay.id]);
-    await scene.store.ownership.release(node, [raiseOf(owned)]);
+    await fixture.store.ownership.release(node, [raiseOf(owned)]);
     const claim = { claim: nextClaim(), take: 10, ...waitRule };
-    assert.deepEqual(await scene.store.ownership.claim(node, claim), []);
-    assert.deepEqual(await progress(scene, replay), {
+    assert.deepEqual(await fixture.store.ownership.claim(node, claim), []);
+    assert.deepEqual(await progress(fixture, replay), {
       status: 'running',
       matched: 3,
       sent: 0,
@@ -609,22 +611,22 @@ function pauseContract(engine: Engine): void {
   });
 
   test('goes on when the stream is enabled again', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 4);
-    const replay = await begin(scene, stream);
-    await feed(scene, owned, replay, { take: 2 });
-    await claimDue(scene, owned, 1);
-    await disable(scene, stream);
-    await scene.store.ownership.release(await scene.node(), [raiseOf(owned)]);
-    await scene.publish('user.created', 'user.created');
-    await disable(scene, stream, 'enabled');
-    const next = await scene.own(stream);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 4);
+    const replay = await begin(fixture, stream);
+    await feed(fixture, owned, replay, { take: 2 });
+    await claimDue(fixture, owned, 1);
+    await disable(fixture, stream);
+    await fixture.store.ownership.release(await fixture.node(), [raiseOf(owned)]);
+    await fixture.publish('user.created', 'user.created');
+    await disable(fixture, stream, 'enabled');
+    const next = await fixture.own(stream);
     assert.equal(next.replay, replay.id);
-    assert.equal((await feed(scene, next, replay)).materialized, 2);
-    assert.deepEqual(await claimedIds(scene, next), idsOf(events));
-    await scene.settle(next, { outcomes: events.map((event) => delivered(event, again)) });
-    assert.equal((await feed(scene, next, replay)).result, 'over');
-    assert.deepEqual(await progress(scene, replay), {
+    assert.equal((await feed(fixture, next, replay)).materialized, 2);
+    assert.deepEqual(await claimedIds(fixture, next), idsOf(events));
+    await fixture.settle(next, { outcomes: events.map((event) => delivered(event, again)) });
+    assert.equal((await feed(fixture, next, replay)).result, 'over');
+    assert.deepEqual(await progress(fixture, replay), {
       status: 'done',
       matched: 4,
       sent: 4,
@@ -634,22 +636,22 @@ function pauseContract(engine: Engine): void {
   });
 
   test('a threshold that its own failures reach pauses it too', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 4);
-    const replay = await begin(scene, stream);
-    await feed(scene, owned, replay);
-    const [fresh] = await scene.publish('user.created');
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 4);
+    const replay = await begin(fixture, stream);
+    await feed(fixture, owned, replay);
+    const [fresh] = await fixture.publish('user.created');
     assert.ok(fresh);
-    scene.limits = { consecutive: 2, total: 100 };
+    fixture.limits = { consecutive: 2, total: 100 };
     const [one, two, three] = events;
     assert.ok(one && two && three);
-    const settled = await scene.settle(owned, {
+    const settled = await fixture.settle(owned, {
       outcomes: [retry(fresh), failed(one, again), failed(two, again), retry(three, again)],
     });
     assert.equal(settled.disabled?.reason, 'consecutive');
     // What was retried along the log became a failure, what waited of the replay did not.
-    assert.deepEqual(await scene.health(stream), { consecutive: 3, total: 3 });
-    assert.deepEqual(await progress(scene, replay), {
+    assert.deepEqual(await fixture.health(stream), { consecutive: 3, total: 3 });
+    assert.deepEqual(await progress(fixture, replay), {
       status: 'running',
       matched: 4,
       sent: 0,
@@ -661,98 +663,108 @@ function pauseContract(engine: Engine): void {
 
 function cancelContract(engine: Engine): void {
   test('drops what waits, and what comes of attempts under way is history', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 4);
-    const replay = await begin(scene, stream);
-    await feed(scene, owned, replay);
-    await claimDue(scene, owned, 3);
-    scene.hints.length = 0;
-    scene.now += 1000;
-    const { cancel } = scene.store.replays;
-    assert.equal(await cancel(scene.tenant, stream.id, replay.id), true);
-    assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
-    const expected = { status: 'cancelled', matched: 4, sent: 0, failed: 0, finishedAt: scene.now };
-    assert.deepEqual(await progress(scene, replay), expected);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 4);
+    const replay = await begin(fixture, stream);
+    await feed(fixture, owned, replay);
+    await claimDue(fixture, owned, 3);
+    fixture.hints.length = 0;
+    fixture.now += 1000;
+    const { cancel } = fixture.store.replays;
+    assert.equal(await cancel(fixture.tenant, stream.id, replay.id), true);
+    assert.deepEqual(fixture.hints, [
+      { kind: 'stream', tenant: fixture.tenant, stream: stream.id },
+    ]);
+    const expected = {
+      status: 'cancelled',
+      matched: 4,
+      sent: 0,
+      failed: 0,
+      finishedAt: fixture.now,
+    };
+    assert.deepEqual(await progress(fixture, replay), expected);
     const [one, two, three] = events;
     assert.ok(one && two && three);
-    const [fresh] = await scene.publish('user.created');
+    const [fresh] = await fixture.publish('user.created');
     assert.ok(fresh);
-    await scene.settle(owned, { outcomes: [failed(fresh)] });
-    await scene.settle(owned, {
+    await fixture.settle(owned, { outcomes: [failed(fresh)] });
+    await fixture.settle(owned, {
       outcomes: [retry(one, again), failed(two, again), delivered(three, again)],
     });
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 1 });
-    scene.now = muchLater;
-    assert.deepEqual(await claimedIds(scene, owned), []);
-    assert.deepEqual(await progress(scene, replay), expected);
-    assert.equal((await failuresOf(scene, stream)).length, 1);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 1 });
+    fixture.now = muchLater;
+    assert.deepEqual(await claimedIds(fixture, owned), []);
+    assert.deepEqual(await progress(fixture, replay), expected);
+    assert.equal((await failuresOf(fixture, stream)).length, 1);
   });
 
   test('keeps failures, and leaves other deliveries alone', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned, events } = await withPast(scene, 2);
-    const replay = await begin(scene, stream);
-    await feed(scene, owned, replay);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 2);
+    const replay = await begin(fixture, stream);
+    await feed(fixture, owned, replay);
     const [one] = events;
-    const [waits] = await scene.publish('user.created');
+    const [waits] = await fixture.publish('user.created');
     assert.ok(one && waits);
-    await scene.settle(owned, { cursor: 3, outcomes: [failed(one, again), retry(waits)] });
-    await scene.store.replays.cancel(scene.tenant, stream.id, replay.id);
-    assert.deepEqual(idsOf((await failuresOf(scene, stream)).map(({ event }) => event)), [one.id]);
-    scene.now = muchLater;
-    assert.deepEqual(await claimedIds(scene, owned), [waits.id]);
+    await fixture.settle(owned, { cursor: 3, outcomes: [failed(one, again), retry(waits)] });
+    await fixture.store.replays.cancel(fixture.tenant, stream.id, replay.id);
+    assert.deepEqual(idsOf((await failuresOf(fixture, stream)).map(({ event }) => event)), [
+      one.id,
+    ]);
+    fixture.now = muchLater;
+    assert.deepEqual(await claimedIds(fixture, owned), [waits.id]);
   });
 
   test('changes nothing of one that is over, and finds none that is not there', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream } = await withPast(scene, 2);
-    const done = await begin(scene, stream, { to: 0 });
-    const cancelled = await begin(scene, stream);
-    const { cancel } = scene.store.replays;
-    await cancel(scene.tenant, stream.id, cancelled.id);
-    scene.hints.length = 0;
+    const fixture = await createFixture(engine, t);
+    const { stream } = await withPast(fixture, 2);
+    const done = await begin(fixture, stream, { to: 0 });
+    const cancelled = await begin(fixture, stream);
+    const { cancel } = fixture.store.replays;
+    await cancel(fixture.tenant, stream.id, cancelled.id);
+    fixture.hints.length = 0;
     for (const replay of [done, cancelled]) {
-      const before = await progress(scene, replay);
-      assert.equal(await cancel(scene.tenant, stream.id, replay.id), true);
-      assert.deepEqual(await progress(scene, replay), before);
+      const before = await progress(fixture, replay);
+      assert.equal(await cancel(fixture.tenant, stream.id, replay.id), true);
+      assert.deepEqual(await progress(fixture, replay), before);
     }
-    assert.equal(await cancel(scene.tenant, stream.id, newId('rpl')), false);
-    assert.equal(await cancel(scene.tenant, newId('est'), done.id), false);
-    assert.deepEqual(scene.hints, []);
+    assert.equal(await cancel(fixture.tenant, stream.id, newId('rpl')), false);
+    assert.equal(await cancel(fixture.tenant, newId('est'), done.id), false);
+    assert.deepEqual(fixture.hints, []);
   });
 
   test('works while the stream is disabled', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await withPast(scene, 2);
-    const replay = await begin(scene, stream);
-    await feed(scene, owned, replay);
-    await disable(scene, stream);
-    await scene.store.replays.cancel(scene.tenant, stream.id, replay.id);
-    await disable(scene, stream, 'enabled');
-    assert.deepEqual(await claimedIds(scene, owned), []);
-    assert.equal((await begin(scene, stream)).status, 'running');
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withPast(fixture, 2);
+    const replay = await begin(fixture, stream);
+    await feed(fixture, owned, replay);
+    await disable(fixture, stream);
+    await fixture.store.replays.cancel(fixture.tenant, stream.id, replay.id);
+    await disable(fixture, stream, 'enabled');
+    assert.deepEqual(await claimedIds(fixture, owned), []);
+    assert.equal((await begin(fixture, stream)).status, 'running');
   });
 }
 
 function pruneContract(engine: Engine): void {
   test('forgets replays that were over before an instant, a few at a time', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream } = await withPast(scene, 2);
+    const fixture = await createFixture(engine, t);
+    const { stream } = await withPast(fixture, 2);
     const over: Replay[] = [];
     for (let number = 0; number < 4; number += 1) {
-      over.push(await begin(scene, stream, { to: 0 }));
-      scene.now += 1000;
+      over.push(await begin(fixture, stream, { to: 0 }));
+      fixture.now += 1000;
     }
-    const running = await begin(scene, stream);
+    const running = await begin(fixture, stream);
     // The newest event of the store is of `start`.
     const olderThanMs = -3000;
-    const { prune, get } = scene.store.replays;
+    const { prune, get } = fixture.store.replays;
     assert.equal(await prune({ olderThanMs, take: 2 }), 2);
     assert.equal(await prune({ olderThanMs, take: 2 }), 1);
     assert.equal(await prune({ olderThanMs, take: 2 }), 0);
     const left = [];
     for (const { id } of [...over, running]) {
-      left.push((await get(scene.tenant, stream.id, id)) !== undefined);
+      left.push((await get(fixture.tenant, stream.id, id)) !== undefined);
     }
     assert.deepEqual(left, [false, false, false, true, true]);
   });

@@ -4,7 +4,7 @@ import { managementApiId, type Role } from '../../../src/core/types.ts';
 import { newApi } from './apis.ts';
 import { newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createScene, newEvent, type Scene } from './fixture.ts';
+import { addTenant, createFixture, newEvent, type Fixture } from './fixture.ts';
 
 const all = { page: 0, perPage: 100 };
 const from = (after?: string, take = 100) => ({ after, take });
@@ -42,10 +42,10 @@ export function rolesContract(engine: Engine): void {
       const { store, tenant } = await withRole(engine, t);
       await store.roles.create(newRole(tenant, 's', { name: 'second' }));
       const changed = { name: 'new', description: 'changed' };
-      const answer = await store.roles.update(tenant, 'r', (before) => {
+      const result = await store.roles.update(tenant, 'r', (before) => {
         return { ...before, ...changed, id: 'x', createdAt: 0 };
       });
-      assert.deepEqual(answer, { updated: newRole(tenant, 'r', changed) });
+      assert.deepEqual(result, { updated: newRole(tenant, 'r', changed) });
       assert.deepEqual(await store.roles.get(tenant, 'r'), newRole(tenant, 'r', changed));
       const rename = (before: Role): Role => ({ ...before, name: 'second' });
       assert.deepEqual(await store.roles.update(tenant, 'r', rename), { refused: 'name_taken' });
@@ -170,24 +170,24 @@ export function rolesContract(engine: Engine): void {
 }
 
 /** A store with the client `robot` and the API `api_1`. */
-async function prepared(engine: Engine, t: TestContext): Promise<Scene> {
-  const scene = await createScene(engine, t);
-  await scene.store.clients.create(newClient(scene.tenant, 'robot'));
-  await scene.store.apis.create(newApi(scene.tenant, 'api_1'));
-  return scene;
+async function prepared(engine: Engine, t: TestContext): Promise<Fixture> {
+  const fixture = await createFixture(engine, t);
+  await fixture.store.clients.create(newClient(fixture.tenant, 'robot'));
+  await fixture.store.apis.create(newApi(fixture.tenant, 'api_1'));
+  return fixture;
 }
 
-async function withRole(engine: Engine, t: TestContext): Promise<Scene> {
-  const scene = await prepared(engine, t);
-  await scene.store.roles.create(newRole(scene.tenant, 'r'));
-  return scene;
+async function withRole(engine: Engine, t: TestContext): Promise<Fixture> {
+  const fixture = await prepared(engine, t);
+  await fixture.store.roles.create(newRole(fixture.tenant, 'r'));
+  return fixture;
 }
 
 function newRole(tenant: number, id: string, given: Partial<Role> = {}): Role {
   return { tenant, id, name: 'first', description: 'the first', createdAt: 7, ...given };
 }
 
-async function addUser(store: Scene['store'], tenant: number, id: string): Promise<void> {
+async function addUser(store: Fixture['store'], tenant: number, id: string): Promise<void> {
   const user = {
     tenant,
     id,

@@ -4,7 +4,7 @@ import { StoreContentRefused } from '../../../src/core/errors.ts';
 import type { Engine } from './engine.ts';
 import {
   claimDue,
-  createScene,
+  createFixture,
   delivered,
   failed,
   failuresOf,
@@ -15,7 +15,7 @@ import {
   retry,
   settlementOf,
   start,
-  type Scene,
+  type Fixture,
   waitRule,
 } from './fixture.ts';
 
@@ -31,10 +31,10 @@ const hour = 3_600_000;
 const disabledMessage = 'The event stream is disabled';
 
 /** A stream, `count` events of its type, and the ownership of it. */
-async function given(scene: Scene, count: number) {
-  const stream = await scene.addStream();
-  const events = await scene.publish(...Array.from({ length: count }, () => 'user.created'));
-  const owned = await scene.own(stream);
+async function streamWithEvents(fixture: Fixture, count: number) {
+  const stream = await fixture.addStream();
+  const events = await fixture.publish(...Array.from({ length: count }, () => 'user.created'));
+  const owned = await fixture.own(stream);
   return { stream, events, owned };
 }
 
@@ -47,33 +47,36 @@ function at<T>(items: readonly T[], index: number): T {
 
 function outcomesContract(engine: Engine): void {
   test('a delivery leaves its success in the history and no row', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
-    const settled = await scene.settle(owned, { cursor: 1, outcomes: [delivered(at(events, 0))] });
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
+    const settled = await fixture.settle(owned, {
+      cursor: 1,
+      outcomes: [delivered(at(events, 0))],
+    });
     assert.deepEqual(settled, {
       result: 'recorded',
       version: 1,
       cursor: 1,
       disabled: undefined,
     });
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
-    assert.deepEqual(await failuresOf(scene, stream), []);
-    const { redeliver } = scene.store.deliveries;
-    const answer = await redeliver(scene.tenant, stream.id, at(events, 0).id);
-    assert.equal(answer, 'delivered');
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
+    assert.deepEqual(await failuresOf(fixture, stream), []);
+    const { redeliver } = fixture.store.deliveries;
+    const result = await redeliver(fixture.tenant, stream.id, at(events, 0).id);
+    assert.equal(result, 'delivered');
   });
 
   test('a failure is one open record with its history', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
-    scene.now = start + 7000;
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
+    fixture.now = start + 7000;
     const event = at(events, 0);
     const outcomes = [
       retry(event, { agoMs: 7000, error: 'timeout', status: undefined }),
       failed(event, { agoMs: 6000, attempt: 2, hasRow: true, error: '400 - no', status: 400 }),
     ];
-    await scene.settle(owned, { cursor: 1, outcomes });
-    assert.deepEqual(await failuresOf(scene, stream), [
+    await fixture.settle(owned, { cursor: 1, outcomes });
+    assert.deepEqual(await failuresOf(fixture, stream), [
       {
         event,
         failedAt: start + 7000,
@@ -89,18 +92,18 @@ function outcomesContract(engine: Engine): void {
         ],
       },
     ]);
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
   });
 
   test('a retry waits in a row for its next attempt and is no failure', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
-    await scene.settle(owned, { cursor: 1, outcomes: [retry(at(events, 0))] });
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
-    assert.deepEqual(await failuresOf(scene, stream), []);
-    assert.deepEqual((await claimDue(scene, owned)).rows, []);
-    scene.now = start + 1000;
-    const { rows } = await claimDue(scene, owned);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
+    await fixture.settle(owned, { cursor: 1, outcomes: [retry(at(events, 0))] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
+    assert.deepEqual(await failuresOf(fixture, stream), []);
+    assert.deepEqual((await claimDue(fixture, owned)).rows, []);
+    fixture.now = start + 1000;
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(rows, [
       {
         event: at(events, 0),
@@ -112,24 +115,24 @@ function outcomesContract(engine: Engine): void {
   });
 
   test('a parked attempt has a row and no history', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
-    await scene.settle(owned, { cursor: 1, outcomes: [parked(event)] });
-    await scene.settle(owned, { outcomes: [failed(event, { hasRow: true })] });
-    const [failure] = await failuresOf(scene, stream);
+    await fixture.settle(owned, { cursor: 1, outcomes: [parked(event)] });
+    await fixture.settle(owned, { outcomes: [failed(event, { hasRow: true })] });
+    const [failure] = await failuresOf(fixture, stream);
     assert.equal(failure?.attempts.length, 1);
   });
 
   test('a parked attempt that delivers takes its row with it', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
     const outcomes = [parked(event), delivered(event, { hasRow: true })];
-    await scene.settle(owned, { cursor: 1, outcomes });
-    scene.now = start + hour;
-    assert.deepEqual(await claimDue(scene, owned), {
-      tenant: scene.tenant,
+    await fixture.settle(owned, { cursor: 1, outcomes });
+    fixture.now = start + hour;
+    assert.deepEqual(await claimDue(fixture, owned), {
+      tenant: fixture.tenant,
       stream: stream.id,
       rows: [],
       nextDueInMs: undefined,
@@ -137,28 +140,28 @@ function outcomesContract(engine: Engine): void {
   });
 
   test('outcomes count in the order in which the attempts ended', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 4);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 4);
     const [one, two, three, four] = events;
     assert.ok(one && two && three && four);
     const outcomes = [failed(one), failed(two), delivered(three), failed(four)];
-    await scene.settle(owned, { outcomes });
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 3 });
-    await scene.settle(owned, { outcomes: [delivered(three)] });
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 3 });
+    await fixture.settle(owned, { outcomes });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 3 });
+    await fixture.settle(owned, { outcomes: [delivered(three)] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 3 });
   });
 
   test('a redelivery that fails keeps the one record, raises consecutive, leaves the total', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
-    await scene.settle(owned, { outcomes: [failed(event)] });
-    scene.now = start + 5000;
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
+    await fixture.settle(owned, { outcomes: [failed(event)] });
+    fixture.now = start + 5000;
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, event.id);
     const again = { kind: 'redelivery', hasRow: true } as const;
-    await scene.settle(owned, { outcomes: [failed(event, { ...again, agoMs: -5000 })] });
-    assert.deepEqual(await scene.health(stream), { consecutive: 2, total: 1 });
-    const [failure, ...more] = await failuresOf(scene, stream);
+    await fixture.settle(owned, { outcomes: [failed(event, { ...again, agoMs: -5000 })] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 1 });
+    const [failure, ...more] = await failuresOf(fixture, stream);
     assert.deepEqual(more, []);
     assert.equal(failure?.failedAt, start);
     assert.deepEqual(
@@ -168,15 +171,15 @@ function outcomesContract(engine: Engine): void {
   });
 
   test('a redelivery that succeeds removes the record and lowers the total by one', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 2);
-    await scene.settle(owned, { outcomes: events.map((event) => failed(event)) });
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 2);
+    await fixture.settle(owned, { outcomes: events.map((event) => failed(event)) });
     const event = at(events, 0);
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, event.id);
     const again = { kind: 'redelivery', hasRow: true } as const;
-    await scene.settle(owned, { outcomes: [delivered(event, again)] });
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 1 });
-    const left = await failuresOf(scene, stream);
+    await fixture.settle(owned, { outcomes: [delivered(event, again)] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 1 });
+    const left = await failuresOf(fixture, stream);
     assert.deepEqual(
       left.map((failure) => failure.event.id),
       [at(events, 1).id],
@@ -184,63 +187,68 @@ function outcomesContract(engine: Engine): void {
   });
 
   test('a redelivery keeps its place in the list while it waits for a retry', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
-    await scene.settle(owned, { outcomes: [failed(event)] });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
-    scene.now = start + 6000;
+    await fixture.settle(owned, { outcomes: [failed(event)] });
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, event.id);
+    fixture.now = start + 6000;
     const again = { kind: 'redelivery', hasRow: true } as const;
-    await scene.settle(owned, { outcomes: [parked(event, again), retry(event, again)] });
-    const [failure] = await failuresOf(scene, stream);
+    await fixture.settle(owned, { outcomes: [parked(event, again), retry(event, again)] });
+    const [failure] = await failuresOf(fixture, stream);
     assert.equal(failure?.failedAt, start);
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
   });
 
   test('the hour of the settling counts successes and exhausted cycles, not retries', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 4);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 4);
     const [one, two, three, four] = events;
     assert.ok(one && two && three && four);
-    await scene.settle(owned, { outcomes: [delivered(one), retry(two), parked(three)] });
-    scene.now = start + hour;
+    await fixture.settle(owned, { outcomes: [delivered(one), retry(two), parked(three)] });
+    fixture.now = start + hour;
     const afterRetry = { attempt: 2, hasRow: true };
-    await scene.settle(owned, { outcomes: [failed(two, afterRetry), delivered(four)] });
-    await scene.settle(owned, { outcomes: [failed(three, { hasRow: true })] });
+    await fixture.settle(owned, { outcomes: [failed(two, afterRetry), delivered(four)] });
+    await fixture.settle(owned, { outcomes: [failed(three, { hasRow: true })] });
     const window = { from: start - hour, to: start + 2 * hour };
-    assert.deepEqual(await scene.store.streams.stats(scene.tenant, stream.id, window), [
+    assert.deepEqual(await fixture.store.streams.stats(fixture.tenant, stream.id, window), [
       { hour: start - 1_800_000, delivered: 1, failed: 0 },
       { hour: start + 1_800_000, delivered: 1, failed: 2 },
     ]);
     const firstOnly = { from: start - hour, to: start };
-    assert.equal((await scene.store.streams.stats(scene.tenant, stream.id, firstOnly)).length, 1);
+    assert.equal(
+      (await fixture.store.streams.stats(fixture.tenant, stream.id, firstOnly)).length,
+      1,
+    );
   });
 
   test('hours are kept for 90 days', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const settleAt = (now: number) => {
-      scene.now = now;
-      return scene.settle(owned, { outcomes: [delivered(at(events, 0))] });
+      fixture.now = now;
+      return fixture.settle(owned, { outcomes: [delivered(at(events, 0))] });
     };
     const days90 = 90 * 24 * hour;
     await settleAt(start);
     await settleAt(start + hour);
     await settleAt(start + hour + days90);
     const window = { from: 0, to: start + 2 * days90 };
-    const stats = await scene.store.streams.stats(scene.tenant, stream.id, window);
+    const stats = await fixture.store.streams.stats(fixture.tenant, stream.id, window);
     assert.equal(stats.length, 2);
     assert.ok(stats.every((one) => one.hour > start));
   });
 
   test('a failed redelivery counts once more in the statistics', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
-    await scene.settle(owned, { outcomes: [failed(event)] });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
-    await scene.settle(owned, { outcomes: [failed(event, { kind: 'redelivery', hasRow: true })] });
-    const stats = await scene.store.streams.stats(scene.tenant, stream.id, {
+    await fixture.settle(owned, { outcomes: [failed(event)] });
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, event.id);
+    await fixture.settle(owned, {
+      outcomes: [failed(event, { kind: 'redelivery', hasRow: true })],
+    });
+    const stats = await fixture.store.streams.stats(fixture.tenant, stream.id, {
       from: 0,
       to: start + hour,
     });
@@ -251,175 +259,175 @@ function outcomesContract(engine: Engine): void {
   });
 
   test('a batch at fault records nothing of itself', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 2);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 2);
     const broken = failed(at(events, 1), { error: 7n as unknown as string, agoMs: 'x' as never });
     await assert.rejects(
-      scene.settle(owned, { cursor: 2, outcomes: [failed(at(events, 0)), broken] }),
+      fixture.settle(owned, { cursor: 2, outcomes: [failed(at(events, 0)), broken] }),
       StoreContentRefused,
     );
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
-    assert.deepEqual(await failuresOf(scene, stream), []);
-    const node = await scene.node();
-    const refs = [{ tenant: scene.tenant, stream: stream.id }];
-    const [now] = await scene.store.ownership.owned(node, refs, waitRule);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
+    assert.deepEqual(await failuresOf(fixture, stream), []);
+    const node = await fixture.node();
+    const refs = [{ tenant: fixture.tenant, stream: stream.id }];
+    const [now] = await fixture.store.ownership.owned(node, refs, waitRule);
     assert.equal(now?.cursor, 0);
   });
 
   test('texts from strangers come back as they are', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const error = `500 - '); drop table deliveries; -- ${'ä𝄞\n\t\u{10ffff}'.repeat(400)}`;
-    await scene.settle(owned, { outcomes: [failed(at(events, 0), { error })] });
-    const [failure] = await failuresOf(scene, stream);
+    await fixture.settle(owned, { outcomes: [failed(at(events, 0), { error })] });
+    const [failure] = await failuresOf(fixture, stream);
     assert.equal(failure?.attempts[0]?.error, error);
   });
 }
 
 function cursorContract(engine: Engine): void {
-  const cursorOf = async (scene: Scene, stream: string): Promise<number | undefined> => {
-    const refs = [{ tenant: scene.tenant, stream }];
-    const [owned] = await scene.store.ownership.owned(await scene.node(), refs, waitRule);
+  const cursorOf = async (fixture: Fixture, stream: string): Promise<number | undefined> => {
+    const refs = [{ tenant: fixture.tenant, stream }];
+    const [owned] = await fixture.store.ownership.owned(await fixture.node(), refs, waitRule);
     return owned?.cursor;
   };
 
   test('a settle raises it and never lowers it', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, owned } = await given(scene, 3);
-    await scene.settle(owned, { cursor: 2 });
-    assert.equal(await cursorOf(scene, stream.id), 2);
-    await scene.settle(owned, { cursor: 1 });
-    assert.equal(await cursorOf(scene, stream.id), 2);
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await streamWithEvents(fixture, 3);
+    await fixture.settle(owned, { cursor: 2 });
+    assert.equal(await cursorOf(fixture, stream.id), 2);
+    await fixture.settle(owned, { cursor: 1 });
+    assert.equal(await cursorOf(fixture, stream.id), 2);
   });
 
   test('results of a former run count but do not raise it', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 3);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 3);
     for (const status of ['disabled', 'enabled'] as const) {
-      await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+      await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
         after: { ...before, status },
         resume: 'held',
       }));
     }
-    const settled = await scene.settle(owned, { cursor: 3, outcomes: [failed(at(events, 0))] });
+    const settled = await fixture.settle(owned, { cursor: 3, outcomes: [failed(at(events, 0))] });
     assert.equal(settled.result, 'recorded');
-    assert.equal(await cursorOf(scene, stream.id), 0);
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
-    await scene.settle({ ...owned, run: owned.run + 1 }, { cursor: 3 });
-    assert.equal(await cursorOf(scene, stream.id), 3);
+    assert.equal(await cursorOf(fixture, stream.id), 0);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
+    await fixture.settle({ ...owned, run: owned.run + 1 }, { cursor: 3 });
+    assert.equal(await cursorOf(fixture, stream.id), 3);
   });
 
   test('a disabled stream’s last attempts still raise it', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 2);
-    await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 2);
+    await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
       after: { ...before, status: 'disabled' },
     }));
-    await scene.settle(owned, { cursor: 1, outcomes: [delivered(at(events, 0))] });
-    assert.equal(await cursorOf(scene, stream.id), 1);
+    await fixture.settle(owned, { cursor: 1, outcomes: [delivered(at(events, 0))] });
+    assert.equal(await cursorOf(fixture, stream.id), 1);
   });
 }
 
 function fencingContract(engine: Engine): void {
   test('a batch that is repeated changes nothing', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 2);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 2);
     const settlement = settlementOf(owned, { outcomes: [failed(at(events, 0))] });
-    await scene.settleMany([settlement], 1);
-    const settled = await scene.settleMany([settlement], 1);
+    await fixture.settleMany([settlement], 1);
+    const settled = await fixture.settleMany([settlement], 1);
     assert.deepEqual(settled, [{ result: 'recorded', version: 1, cursor: 0, disabled: undefined }]);
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
-    const [failure] = await failuresOf(scene, stream);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
+    const [failure] = await failuresOf(fixture, stream);
     assert.equal(failure?.attempts.length, 1);
-    await scene.settleMany([settlementOf(owned, { outcomes: [failed(at(events, 1))] })], 2);
-    assert.deepEqual(await scene.health(stream), { consecutive: 2, total: 2 });
+    await fixture.settleMany([settlementOf(owned, { outcomes: [failed(at(events, 1))] })], 2);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 2 });
   });
 
   test('a node that joins anew begins its batches at 1', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 2);
-    await scene.settleMany([settlementOf(owned, { outcomes: [failed(at(events, 0))] })], 9);
-    const node = await scene.store.ownership.join('node-a', leaseMs);
-    const [again] = await scene.store.ownership.claim(node, {
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 2);
+    await fixture.settleMany([settlementOf(owned, { outcomes: [failed(at(events, 0))] })], 9);
+    const node = await fixture.store.ownership.join('node-a', leaseMs);
+    const [again] = await fixture.store.ownership.claim(node, {
       claim: nextClaim(),
       take: 10,
       ...waitRule,
     });
     assert.ok(again);
     const settlements = [settlementOf(again, { outcomes: [failed(at(events, 1))] })];
-    const [settled] = await scene.store.deliveries.settle(node, 1, settlements, scene.limits);
+    const [settled] = await fixture.store.deliveries.settle(node, 1, settlements, fixture.limits);
     assert.equal(settled?.result, 'recorded');
-    assert.deepEqual(await scene.health(stream), { consecutive: 2, total: 2 });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 2 });
   });
 
   test('a former incarnation of a node records nothing', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
-    await scene.node();
-    await scene.store.ownership.join('node-a', leaseMs);
-    const settled = await scene.settle(owned, { cursor: 1, outcomes: [failed(at(events, 0))] });
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
+    await fixture.node();
+    await fixture.store.ownership.join('node-a', leaseMs);
+    const settled = await fixture.settle(owned, { cursor: 1, outcomes: [failed(at(events, 0))] });
     assert.deepEqual(settled, { result: 'lost', version: 0, cursor: 0, disabled: undefined });
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
   });
 
   test('a batch of a former incarnation uses up no number of the present one', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
-    const former = await scene.node();
-    const node = await scene.store.ownership.join(former.id, leaseMs);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
+    const former = await fixture.node();
+    const node = await fixture.store.ownership.join(former.id, leaseMs);
     const ask = { claim: nextClaim(), take: 10, ...waitRule };
-    const [again] = await scene.store.ownership.claim(node, ask);
+    const [again] = await fixture.store.ownership.claim(node, ask);
     assert.ok(again);
     const outcomes = [failed(at(events, 0))];
-    await scene.settleMany([settlementOf(owned, { outcomes })], 9);
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+    await fixture.settleMany([settlementOf(owned, { outcomes })], 9);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
     const settlements = [settlementOf(again, { outcomes })];
-    const [settled] = await scene.store.deliveries.settle(node, 1, settlements, scene.limits);
+    const [settled] = await fixture.store.deliveries.settle(node, 1, settlements, fixture.limits);
     assert.equal(settled?.result, 'recorded');
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
   });
 
   test('a stream that its node gave up and claimed again records no results from before', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
-    await scene.store.ownership.release(await scene.node(), [raiseOf(owned)]);
-    const again = await scene.own(stream);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
+    await fixture.store.ownership.release(await fixture.node(), [raiseOf(owned)]);
+    const again = await fixture.own(stream);
     assert.equal(again.epoch, owned.epoch + 1);
     const outcomes = [failed(at(events, 0))];
-    assert.equal((await scene.settle(owned, { cursor: 1, outcomes })).result, 'lost');
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
-    assert.equal((await scene.settle(again, { cursor: 1, outcomes })).result, 'recorded');
+    assert.equal((await fixture.settle(owned, { cursor: 1, outcomes })).result, 'lost');
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
+    assert.equal((await fixture.settle(again, { cursor: 1, outcomes })).result, 'recorded');
   });
 
   test('a node that never joined records nothing', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const node = { id: 'node-z', incarnation: 1 };
     const settlements = [settlementOf(owned, { outcomes: [failed(at(events, 0))] })];
-    const [settled] = await scene.store.deliveries.settle(node, 1, settlements, scene.limits);
+    const [settled] = await fixture.store.deliveries.settle(node, 1, settlements, fixture.limits);
     assert.equal(settled?.result, 'lost');
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
   });
 
   test('a stream whose epoch has risen records nothing, the others of the batch do', async (t) => {
-    const scene = await createScene(engine, t);
-    const lost = await scene.addStream();
-    const kept = await scene.addStream();
-    const [event] = await scene.publish('user.created');
+    const fixture = await createFixture(engine, t);
+    const lost = await fixture.addStream();
+    const kept = await fixture.addStream();
+    const [event] = await fixture.publish('user.created');
     assert.ok(event);
-    const ownedLost = await scene.own(lost);
-    const refs = [{ tenant: scene.tenant, stream: kept.id }];
-    const [ownedKept] = await scene.store.ownership.owned(await scene.node(), refs, waitRule);
+    const ownedLost = await fixture.own(lost);
+    const refs = [{ tenant: fixture.tenant, stream: kept.id }];
+    const [ownedKept] = await fixture.store.ownership.owned(await fixture.node(), refs, waitRule);
     assert.ok(ownedKept);
-    await scene.store.ownership.release(await scene.node(), [raiseOf(ownedLost)]);
-    const other = await scene.store.ownership.join('node-b', leaseMs);
+    await fixture.store.ownership.release(await fixture.node(), [raiseOf(ownedLost)]);
+    const other = await fixture.store.ownership.join('node-b', leaseMs);
     assert.equal(
-      (await scene.store.ownership.claim(other, { claim: nextClaim(), take: 10, ...waitRule }))
+      (await fixture.store.ownership.claim(other, { claim: nextClaim(), take: 10, ...waitRule }))
         .length,
       1,
     );
     const outcomes = [failed(event)];
-    const settled = await scene.settleMany([
+    const settled = await fixture.settleMany([
       settlementOf(ownedLost, { cursor: 1, outcomes }),
       settlementOf(ownedKept, { cursor: 1, outcomes }),
     ]);
@@ -427,83 +435,85 @@ function fencingContract(engine: Engine): void {
       settled.map(({ result }) => result),
       ['lost', 'recorded'],
     );
-    assert.deepEqual(await scene.health(lost), { consecutive: 0, total: 0 });
-    assert.deepEqual(await failuresOf(scene, lost), []);
-    assert.deepEqual(await scene.health(kept), { consecutive: 1, total: 1 });
+    assert.deepEqual(await fixture.health(lost), { consecutive: 0, total: 0 });
+    assert.deepEqual(await failuresOf(fixture, lost), []);
+    assert.deepEqual(await fixture.health(kept), { consecutive: 1, total: 1 });
   });
 
   test('a stream that was deleted records nothing', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
-    await scene.store.streams.delete(scene.tenant, stream.id);
-    const settled = await scene.settle(owned, { outcomes: [failed(at(events, 0))] });
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
+    await fixture.store.streams.delete(fixture.tenant, stream.id);
+    const settled = await fixture.settle(owned, { outcomes: [failed(at(events, 0))] });
     assert.equal(settled.result, 'lost');
   });
 
   test('a stream that was changed answers its new version', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
-    await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
+    await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
       after: { ...before, name: 'other' },
     }));
-    const settled = await scene.settle(owned, { outcomes: [delivered(at(events, 0))] });
+    const settled = await fixture.settle(owned, { outcomes: [delivered(at(events, 0))] });
     assert.deepEqual([settled.result, settled.version], ['recorded', 2]);
   });
 }
 
 function disablingContract(engine: Engine): void {
   test('one failure before the consecutive limit the stream is enabled, at it disabled', async (t) => {
-    const scene = await createScene(engine, t);
-    scene.limits = { consecutive: 3, total: 100 };
-    const { stream, events, owned } = await given(scene, 3);
-    const before = await scene.settle(owned, {
+    const fixture = await createFixture(engine, t);
+    fixture.limits = { consecutive: 3, total: 100 };
+    const { stream, events, owned } = await streamWithEvents(fixture, 3);
+    const before = await fixture.settle(owned, {
       outcomes: events.slice(0, 2).map((event) => failed(event)),
     });
     assert.equal(before.disabled, undefined);
-    scene.now = start + 4000;
-    scene.hints.length = 0;
-    const settled = await scene.settle(owned, { outcomes: [failed(at(events, 2))] });
+    fixture.now = start + 4000;
+    fixture.hints.length = 0;
+    const settled = await fixture.settle(owned, { outcomes: [failed(at(events, 2))] });
     assert.deepEqual(settled, {
       result: 'recorded',
       version: 2,
       cursor: 0,
       disabled: { consecutive: 3, total: 3, reason: 'consecutive' },
     });
-    const now = await scene.store.streams.get(scene.tenant, stream.id);
+    const now = await fixture.store.streams.get(fixture.tenant, stream.id);
     assert.equal(now?.status, 'disabled');
     assert.equal(now?.version, 2);
     assert.equal(now?.updatedAt, start + 4000);
-    assert.deepEqual(scene.hints, [{ kind: 'stream', tenant: scene.tenant, stream: stream.id }]);
+    assert.deepEqual(fixture.hints, [
+      { kind: 'stream', tenant: fixture.tenant, stream: stream.id },
+    ]);
   });
 
   test('a success between them keeps the stream enabled', async (t) => {
-    const scene = await createScene(engine, t);
-    scene.limits = { consecutive: 2, total: 100 };
-    const { events, owned } = await given(scene, 3);
+    const fixture = await createFixture(engine, t);
+    fixture.limits = { consecutive: 2, total: 100 };
+    const { events, owned } = await streamWithEvents(fixture, 3);
     const [one, two, three] = events;
     assert.ok(one && two && three);
     const outcomes = [failed(one), delivered(two), failed(three)];
-    assert.equal((await scene.settle(owned, { outcomes })).disabled, undefined);
+    assert.equal((await fixture.settle(owned, { outcomes })).disabled, undefined);
   });
 
   test('the total counts open records, whatever succeeds between them', async (t) => {
-    const scene = await createScene(engine, t);
-    scene.limits = { consecutive: 100, total: 3 };
-    const { events, owned } = await given(scene, 6);
+    const fixture = await createFixture(engine, t);
+    fixture.limits = { consecutive: 100, total: 3 };
+    const { events, owned } = await streamWithEvents(fixture, 6);
     const outcomes = events.slice(0, 5).map((event, index) => {
       return index % 2 === 0 ? failed(event) : delivered(event);
     });
-    const settled = await scene.settle(owned, { outcomes });
+    const settled = await fixture.settle(owned, { outcomes });
     assert.deepEqual(settled.disabled, { consecutive: 1, total: 3, reason: 'total' });
   });
 
   test('disabling in the middle of a batch: what waits fails, what ends later counts', async (t) => {
-    const scene = await createScene(engine, t);
-    scene.limits = { consecutive: 2, total: 100 };
-    const { stream, events, owned } = await given(scene, 6);
+    const fixture = await createFixture(engine, t);
+    fixture.limits = { consecutive: 2, total: 100 };
+    const { stream, events, owned } = await streamWithEvents(fixture, 6);
     const [waits, inFlight, one, two, late, last] = events;
     assert.ok(waits && inFlight && one && two && late && last);
-    const settled = await scene.settle(owned, {
+    const settled = await fixture.settle(owned, {
       cursor: 6,
       outcomes: [
         retry(waits),
@@ -516,7 +526,7 @@ function disablingContract(engine: Engine): void {
     });
     // Two failures, the waiting retry, the late retry; then a success.
     assert.deepEqual(settled.disabled, { consecutive: 0, total: 4, reason: 'consecutive' });
-    const failures = await failuresOf(scene, stream);
+    const failures = await failuresOf(fixture, stream);
     const errors = Object.fromEntries(
       failures.map(({ event, attempts }) => [event.id, attempts.map(({ error }) => error)]),
     );
@@ -526,33 +536,33 @@ function disablingContract(engine: Engine): void {
       [two.id]: ['503 - busy'],
       [late.id]: ['timeout'],
     });
-    const [now] = await scene.store.ownership.owned(
-      await scene.node(),
-      [{ tenant: scene.tenant, stream: stream.id }],
+    const [now] = await fixture.store.ownership.owned(
+      await fixture.node(),
+      [{ tenant: fixture.tenant, stream: stream.id }],
       waitRule,
     );
     assert.equal(now?.cursor, 6);
   });
 
   test('an untried test fails with its stream, a redelivery goes on', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
-    scene.limits = { consecutive: 3, total: 100 };
-    const { stream, events, owned } = await given(scene, 4);
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    fixture.limits = { consecutive: 3, total: 100 };
+    const { stream, events, owned } = await streamWithEvents(fixture, 4);
     const [open, one, two] = events;
     assert.ok(open && one && two);
-    await scene.settle(owned, { outcomes: [failed(open)] });
+    await fixture.settle(owned, { outcomes: [failed(open)] });
     await store.deliveries.redeliver(tenant, stream.id, open.id);
     const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{}' };
     await store.deliveries.addTest(tenant, stream.id, testEvent);
-    await scene.settle(owned, { outcomes: [failed(one), failed(two)] });
+    await fixture.settle(owned, { outcomes: [failed(one), failed(two)] });
     const failure = await store.deliveries.failure(tenant, stream.id, 'evt_test');
     assert.deepEqual(
       failure?.attempts.map(({ error }) => error),
       [disabledMessage],
     );
-    assert.deepEqual(await scene.health(stream), { consecutive: 4, total: 4 });
-    const { rows } = await claimDue(scene, owned);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 4, total: 4 });
+    const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(
       rows.map((row) => row.event.id),
       [open.id],
@@ -560,42 +570,42 @@ function disablingContract(engine: Engine): void {
   });
 
   test('a redelivery of a disabled stream is retried like any', async (t) => {
-    const scene = await createScene(engine, t);
-    scene.limits = { consecutive: 1, total: 100 };
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    fixture.limits = { consecutive: 1, total: 100 };
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
-    await scene.settle(owned, { outcomes: [failed(event)] });
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
+    await fixture.settle(owned, { outcomes: [failed(event)] });
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, event.id);
     const again = { kind: 'redelivery', hasRow: true } as const;
-    const settled = await scene.settle(owned, { outcomes: [retry(event, again)] });
+    const settled = await fixture.settle(owned, { outcomes: [retry(event, again)] });
     assert.equal(settled.disabled, undefined);
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
-    scene.now = start + 1000;
-    assert.equal((await claimDue(scene, owned)).rows[0]?.attempt, 2);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
+    fixture.now = start + 1000;
+    assert.equal((await claimDue(fixture, owned)).rows[0]?.attempt, 2);
   });
 
   test('what is disabled is not disabled again', async (t) => {
-    const scene = await createScene(engine, t);
-    scene.limits = { consecutive: 1, total: 100 };
-    const { stream, events, owned } = await given(scene, 2);
-    await scene.settle(owned, { outcomes: [failed(at(events, 0))] });
-    scene.now = start + 9000;
-    const settled = await scene.settle(owned, { outcomes: [failed(at(events, 1))] });
+    const fixture = await createFixture(engine, t);
+    fixture.limits = { consecutive: 1, total: 100 };
+    const { stream, events, owned } = await streamWithEvents(fixture, 2);
+    await fixture.settle(owned, { outcomes: [failed(at(events, 0))] });
+    fixture.now = start + 9000;
+    const settled = await fixture.settle(owned, { outcomes: [failed(at(events, 1))] });
     assert.deepEqual([settled.disabled, settled.version], [undefined, 2]);
-    const now = await scene.store.streams.get(scene.tenant, stream.id);
+    const now = await fixture.store.streams.get(fixture.tenant, stream.id);
     assert.equal(now?.updatedAt, start);
-    assert.deepEqual(await scene.health(stream), { consecutive: 2, total: 2 });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 2 });
   });
 
   test('each failure that disabling makes counts in the statistics', async (t) => {
-    const scene = await createScene(engine, t);
-    scene.limits = { consecutive: 1, total: 100 };
-    const { stream, events, owned } = await given(scene, 3);
+    const fixture = await createFixture(engine, t);
+    fixture.limits = { consecutive: 1, total: 100 };
+    const { stream, events, owned } = await streamWithEvents(fixture, 3);
     const [one, two, three] = events;
     assert.ok(one && two && three);
-    await scene.settle(owned, { outcomes: [retry(one), retry(two), failed(three)] });
+    await fixture.settle(owned, { outcomes: [retry(one), retry(two), failed(three)] });
     const window = { from: 0, to: start + hour };
-    const [stats] = await scene.store.streams.stats(scene.tenant, stream.id, window);
+    const [stats] = await fixture.store.streams.stats(fixture.tenant, stream.id, window);
     assert.deepEqual([stats?.delivered, stats?.failed], [0, 3]);
   });
 }
@@ -603,49 +613,49 @@ function disablingContract(engine: Engine): void {
 /** An attempt whose row was handed out again while it was under way: both end at some time. */
 function lateContract(engine: Engine): void {
   test('a failure after the other attempt delivered opens no record', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
     const withRow = { hasRow: true };
-    await scene.settle(owned, { outcomes: [parked(event), delivered(event, withRow)] });
-    await scene.settle(owned, { outcomes: [failed(event, withRow)] });
-    await scene.settle(owned, { outcomes: [retry(event, withRow)] });
-    await scene.settle(owned, { outcomes: [parked(event, withRow)] });
-    assert.deepEqual(await failuresOf(scene, stream), []);
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
-    scene.now = start + hour;
-    assert.deepEqual((await claimDue(scene, owned)).rows, []);
+    await fixture.settle(owned, { outcomes: [parked(event), delivered(event, withRow)] });
+    await fixture.settle(owned, { outcomes: [failed(event, withRow)] });
+    await fixture.settle(owned, { outcomes: [retry(event, withRow)] });
+    await fixture.settle(owned, { outcomes: [parked(event, withRow)] });
+    assert.deepEqual(await failuresOf(fixture, stream), []);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
+    fixture.now = start + hour;
+    assert.deepEqual((await claimDue(fixture, owned)).rows, []);
   });
 
   test('a second failure of one cycle is not counted twice', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
-    await scene.settle(owned, { outcomes: [failed(event)] });
-    await scene.settle(owned, { outcomes: [failed(event, { hasRow: true })] });
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
-    assert.equal((await failuresOf(scene, stream)).length, 1);
+    await fixture.settle(owned, { outcomes: [failed(event)] });
+    await fixture.settle(owned, { outcomes: [failed(event, { hasRow: true })] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
+    assert.equal((await failuresOf(fixture, stream)).length, 1);
   });
 
   test('a retry after the other attempt failed does not reopen the cycle', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
-    await scene.settle(owned, { outcomes: [parked(event), failed(event, { hasRow: true })] });
-    await scene.settle(owned, { outcomes: [retry(event, { hasRow: true })] });
-    scene.now = start + hour;
-    assert.deepEqual((await claimDue(scene, owned)).rows, []);
-    assert.equal((await failuresOf(scene, stream)).length, 1);
-    assert.deepEqual(await scene.health(stream), { consecutive: 1, total: 1 });
+    await fixture.settle(owned, { outcomes: [parked(event), failed(event, { hasRow: true })] });
+    await fixture.settle(owned, { outcomes: [retry(event, { hasRow: true })] });
+    fixture.now = start + hour;
+    assert.deepEqual((await claimDue(fixture, owned)).rows, []);
+    assert.equal((await failuresOf(fixture, stream)).length, 1);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
   });
 
   test('a success after the other attempt failed closes the record', async (t) => {
-    const scene = await createScene(engine, t);
-    const { stream, events, owned } = await given(scene, 1);
+    const fixture = await createFixture(engine, t);
+    const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
-    await scene.settle(owned, { outcomes: [parked(event), failed(event, { hasRow: true })] });
-    await scene.settle(owned, { outcomes: [delivered(event, { hasRow: true })] });
-    assert.deepEqual(await failuresOf(scene, stream), []);
-    assert.deepEqual(await scene.health(stream), { consecutive: 0, total: 0 });
+    await fixture.settle(owned, { outcomes: [parked(event), failed(event, { hasRow: true })] });
+    await fixture.settle(owned, { outcomes: [delivered(event, { hasRow: true })] });
+    assert.deepEqual(await failuresOf(fixture, stream), []);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
   });
 }

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Engine } from './engine.ts';
 import { StoreContentRefused } from '../../../src/core/errors.ts';
-import { addTenant, createScene, newEvent, sceneOf, start, waitRule } from './fixture.ts';
+import { addTenant, createFixture, newEvent, fixtureOf, start, waitRule } from './fixture.ts';
 
 export function tenantsContract(engine: Engine): void {
   describe(`${engine.name}: tenants`, () => {
     test('list: in the order of creation', async (t) => {
-      const { store } = await createScene(engine, t);
+      const { store } = await createFixture(engine, t);
       const second = await addTenant(store, 'b-second');
       const third = await addTenant(store, 'a-third');
       const list = await store.tenants.list();
@@ -16,7 +16,7 @@ export function tenantsContract(engine: Engine): void {
     });
 
     test('create: a name or a domain is given once, in whatever case the domain is', async (t) => {
-      const { store } = await createScene(engine, t);
+      const { store } = await createFixture(engine, t);
       const taken = { name: 'main', domain: 'other.example.com' };
       assert.deepEqual(await store.tenants.create(taken, start), { refused: 'name_taken' });
       const sameHost = { name: 'other', domain: 'MAIN.Example.COM' };
@@ -25,7 +25,7 @@ export function tenantsContract(engine: Engine): void {
     });
 
     test('list: is one and the same until a tenant is created, renamed or leaves', async (t) => {
-      const { store } = await createScene(engine, t);
+      const { store } = await createFixture(engine, t);
       const changes = [
         () => addTenant(store, 'other'),
         () => store.tenants.rename(2, { name: 'renamed', domain: 'other.example.com' }),
@@ -41,26 +41,26 @@ export function tenantsContract(engine: Engine): void {
     });
 
     test('create: of concurrent calls for one name one wins', async (t) => {
-      const { store } = await createScene(engine, t);
-      const answers = await Promise.all(
+      const { store } = await createFixture(engine, t);
+      const results = await Promise.all(
         Array.from({ length: 8 }, (_, index) =>
           store.tenants.create({ name: 'wanted', domain: `${index}.example.com` }, start),
         ),
       );
-      assert.equal(answers.filter((answer) => 'created' in answer).length, 1);
+      assert.equal(results.filter((result) => 'created' in result).length, 1);
       assert.equal((await store.tenants.list()).length, 2);
     });
 
     test('create: the domain is kept in lower case, with its port', async (t) => {
-      const { store } = await createScene(engine, t);
-      const answer = await store.tenants.create({ name: 'tls', domain: 'Host:8443' }, start);
-      assert.ok('created' in answer);
-      assert.equal(answer.created.domain, 'host:8443');
-      assert.deepEqual((await store.tenants.list())[1], answer.created);
+      const { store } = await createFixture(engine, t);
+      const result = await store.tenants.create({ name: 'tls', domain: 'Host:8443' }, start);
+      assert.ok('created' in result);
+      assert.equal(result.created.domain, 'host:8443');
+      assert.deepEqual((await store.tenants.list())[1], result.created);
     });
 
     test('rename: changes the names and nothing else', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       await store.log.append(tenant, [newEvent()]);
       const to = { name: 'renamed', domain: 'New.example.com' };
       assert.equal(await store.tenants.rename(tenant, to), 'renamed');
@@ -71,14 +71,14 @@ export function tenantsContract(engine: Engine): void {
     });
 
     test('rename: to the names it has already', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       const [own] = await store.tenants.list();
       assert.ok(own);
       assert.equal(await store.tenants.rename(tenant, own), 'renamed');
     });
 
     test("rename: refuses another tenant's names and an unknown tenant", async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       const rename = (name: string, domain: string) =>
         store.tenants.rename(tenant, { name, domain });
@@ -90,7 +90,7 @@ export function tenantsContract(engine: Engine): void {
     });
 
     test('leave: the tenant is unknown at once, and its log takes nothing', async (t) => {
-      const { store, hints } = await createScene(engine, t);
+      const { store, hints } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       await store.log.append(other.id, [newEvent()]);
       assert.equal(await store.tenants.leave(other.id), true);
@@ -110,39 +110,43 @@ export function tenantsContract(engine: Engine): void {
     });
 
     test('leave: appends at the same moment are kept whole or refused', async (t) => {
-      const { store } = await createScene(engine, t);
+      const { store } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       const appends = Array.from({ length: 20 }, () =>
         store.log.append(other.id, [newEvent(), newEvent()]),
       );
-      const [left, ...answers] = await Promise.allSettled([
+      const [left, ...results] = await Promise.allSettled([
         store.tenants.leave(other.id),
         ...appends,
       ]);
       assert.deepEqual(left, { status: 'fulfilled', value: true });
-      for (const answer of answers) {
-        if (answer.status === 'rejected') assert.ok(answer.reason instanceof StoreContentRefused);
-        else assert.equal(answer.value.length, 2);
+      for (const result of results) {
+        if (result.status === 'rejected') assert.ok(result.reason instanceof StoreContentRefused);
+        else assert.equal(result.value.length, 2);
       }
     });
 
     test('removeStep: streams go first, and their owner hears of it', async (t) => {
-      const { store } = await createScene(engine, t);
+      const { store } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
-      const scene = sceneOf(store, other.id);
-      const [first, second] = [await scene.addStream(), await scene.addStream()];
-      await scene.own(first);
+      const fixture = fixtureOf(store, other.id);
+      const [first, second] = [await fixture.addStream(), await fixture.addStream()];
+      await fixture.own(first);
       await store.tenants.leave(other.id);
       const step = await store.tenants.removeStep(other.id, 1);
       assert.deepEqual(step, { removed: 2, isDone: false });
-      assert.deepEqual(scene.hints.at(-1), { kind: 'stream', tenant: other.id, stream: first.id });
+      assert.deepEqual(fixture.hints.at(-1), {
+        kind: 'stream',
+        tenant: other.id,
+        stream: first.id,
+      });
       const refs = [first, second].map(({ id }) => ({ tenant: other.id, stream: id }));
-      const owned = await store.ownership.owned(await scene.node(), refs, waitRule);
+      const owned = await store.ownership.owned(await fixture.node(), refs, waitRule);
       assert.ok(!owned.some(({ stream }) => stream.id === first.id));
     });
 
     test('removeStep: of a tenant that is not leaving removes nothing', async (t) => {
-      const { store, tenant } = await createScene(engine, t);
+      const { store, tenant } = await createFixture(engine, t);
       await store.log.append(tenant, [newEvent()]);
       assert.deepEqual(await store.tenants.removeStep(tenant, 100), { removed: 0, isDone: true });
       assert.deepEqual(await store.tenants.removeStep(99, 100), { removed: 0, isDone: true });

@@ -4,7 +4,7 @@ import { StoreContentRefused, StoreTenantGone } from '../../../src/core/errors.t
 import type { NewEvent, User } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
 import { waitFor } from '../../helpers/wait.ts';
-import { addTenant, createScene, newEvent, start, type Scene } from './fixture.ts';
+import { addTenant, createFixture, newEvent, start, type Fixture } from './fixture.ts';
 
 export function usersContract(engine: Engine): void {
   describe(`${engine.name}: users`, () => storedContract(engine));
@@ -15,8 +15,8 @@ export function usersContract(engine: Engine): void {
 
 function storedContract(engine: Engine): void {
   test('create: what comes back is what went in', async (t) => {
-    const scene = await createScene(engine, t);
-    const user = newUser(scene.tenant, 'zoë', {
+    const fixture = await createFixture(engine, t);
+    const user = newUser(fixture.tenant, 'zoë', {
       username: 'ζωή "1" \\ 🧑‍🚀',
       profile: {
         name: 'Zoë',
@@ -29,53 +29,54 @@ function storedContract(engine: Engine): void {
         },
       },
     });
-    assert.deepEqual(await create(scene, user), { created: user });
-    assert.deepEqual(await scene.store.users.get(scene.tenant, user.id), user);
+    assert.deepEqual(await create(fixture, user), { created: user });
+    assert.deepEqual(await fixture.store.users.get(fixture.tenant, user.id), user);
   });
 
   test('create: refuses the e-mail, the username or the id of another user', async (t) => {
-    const scene = await createScene(engine, t);
-    await create(scene, newUser(scene.tenant, 'ada', { username: 'Ada' }));
+    const fixture = await createFixture(engine, t);
+    await create(fixture, newUser(fixture.tenant, 'ada', { username: 'Ada' }));
     const refused = { refused: 'duplicate' };
-    const attempt = (given: Partial<User>) => create(scene, newUser(scene.tenant, 'bob', given));
+    const attempt = (given: Partial<User>) =>
+      create(fixture, newUser(fixture.tenant, 'bob', given));
     assert.deepEqual(await attempt({ email: 'ada@example.com' }), refused);
     assert.deepEqual(await attempt({ username: 'Ada' }), refused);
     assert.deepEqual(await attempt({ id: 'leat|ada' }), refused);
-    assert.equal(await scene.store.log.head(scene.tenant), 1, 'no event of a refused user');
-    assert.deepEqual(await ids(scene), ['leat|ada']);
+    assert.equal(await fixture.store.log.head(fixture.tenant), 1, 'no event of a refused user');
+    assert.deepEqual(await ids(fixture), ['leat|ada']);
   });
 
   test('create: another connection may have the e-mail and the username, not the id', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada', { username: 'Ada' });
-    await create(scene, ada);
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada', { username: 'Ada' });
+    await create(fixture, ada);
     const elsewhere = { ...ada, connection: 'partners' };
-    assert.ok('created' in (await create(scene, { ...elsewhere, id: 'leat|second' })));
-    assert.deepEqual(await create(scene, elsewhere), { refused: 'duplicate' });
+    assert.ok('created' in (await create(fixture, { ...elsewhere, id: 'leat|second' })));
+    assert.deepEqual(await create(fixture, elsewhere), { refused: 'duplicate' });
   });
 
   test('create: users without a username do not clash', async (t) => {
-    const scene = await createScene(engine, t);
-    await create(scene, newUser(scene.tenant, 'ada'));
-    assert.ok('created' in (await create(scene, newUser(scene.tenant, 'bob'))));
+    const fixture = await createFixture(engine, t);
+    await create(fixture, newUser(fixture.tenant, 'ada'));
+    assert.ok('created' in (await create(fixture, newUser(fixture.tenant, 'bob'))));
   });
 
   test('create: of concurrent calls for one e-mail one wins, with one event', async (t) => {
-    const scene = await createScene(engine, t);
+    const fixture = await createFixture(engine, t);
     const calls = Array.from({ length: 10 }, (_, index) =>
-      create(scene, newUser(scene.tenant, `u${index}`, { email: 'one@example.com' })),
+      create(fixture, newUser(fixture.tenant, `u${index}`, { email: 'one@example.com' })),
     );
-    const answers = await Promise.all(calls);
-    assert.equal(answers.filter((answer) => 'created' in answer).length, 1);
-    assert.equal(await scene.store.log.head(scene.tenant), 1);
+    const results = await Promise.all(calls);
+    assert.equal(results.filter((result) => 'created' in result).length, 1);
+    assert.equal(await fixture.store.log.head(fixture.tenant), 1);
   });
 
   test("get, byEmail and the lists: another tenant's users are not there", async (t) => {
-    const scene = await createScene(engine, t);
-    const other = { ...scene, tenant: (await addTenant(scene.store, 'other')).id };
-    const user = newUser(scene.tenant, 'ada');
-    await create(scene, user);
-    const { users } = scene.store;
+    const fixture = await createFixture(engine, t);
+    const other = { ...fixture, tenant: (await addTenant(fixture.store, 'other')).id };
+    const user = newUser(fixture.tenant, 'ada');
+    await create(fixture, user);
+    const { users } = fixture.store;
     assert.equal(await users.get(other.tenant, user.id), undefined);
     assert.deepEqual(await users.byEmail(other.tenant, user.email), []);
     assert.deepEqual(await users.list(other.tenant, { page: 0, perPage: 9, counted: true }), {
@@ -87,23 +88,23 @@ function storedContract(engine: Engine): void {
   });
 
   test('byEmail: compares without regard to case, in every connection', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada');
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada');
     const partner = { ...ada, id: 'leat|a-partner', connection: 'partners' };
-    await create(scene, ada);
-    await create(scene, partner);
-    const { users } = scene.store;
-    assert.deepEqual(await users.byEmail(scene.tenant, 'ADA@Example.COM'), [partner, ada]);
-    assert.deepEqual(await users.byEmail(scene.tenant, 'ada'), []);
-    assert.deepEqual(await users.byEmail(scene.tenant, '%'), []);
+    await create(fixture, ada);
+    await create(fixture, partner);
+    const { users } = fixture.store;
+    assert.deepEqual(await users.byEmail(fixture.tenant, 'ADA@Example.COM'), [partner, ada]);
+    assert.deepEqual(await users.byEmail(fixture.tenant, 'ada'), []);
+    assert.deepEqual(await users.byEmail(fixture.tenant, '%'), []);
   });
 }
 
 function changedContract(engine: Engine): void {
   test('update: decides on the user as it is and answers it as it became', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada', { username: 'ada' });
-    await create(scene, ada);
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada', { username: 'ada' });
+    await create(fixture, ada);
     const changes = {
       email: 'countess@example.com',
       username: undefined,
@@ -111,88 +112,88 @@ function changedContract(engine: Engine): void {
       profileJson: '{"name":"Countess"}',
       updatedAt: start + 5,
     };
-    const answer = await update(scene, ada.id, (before) => {
+    const result = await update(fixture, ada.id, (before) => {
       assert.deepEqual(before, ada);
       return { ...before, ...changes };
     });
-    assert.deepEqual(answer, { updated: { ...ada, ...changes } });
-    assert.deepEqual(await scene.store.users.get(scene.tenant, ada.id), { ...ada, ...changes });
+    assert.deepEqual(result, { updated: { ...ada, ...changes } });
+    assert.deepEqual(await fixture.store.users.get(fixture.tenant, ada.id), { ...ada, ...changes });
   });
 
   test('update: never moves a user, nor makes it younger', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada');
-    await create(scene, ada);
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada');
+    await create(fixture, ada);
     const moved = { tenant: 99, id: 'leat|root', connection: 'partners', createdAt: 1 };
-    const answer = await update(scene, ada.id, (before) => ({ ...before, ...moved }));
-    assert.deepEqual(answer, { updated: ada });
-    assert.deepEqual(await ids(scene), [ada.id]);
+    const result = await update(fixture, ada.id, (before) => ({ ...before, ...moved }));
+    assert.deepEqual(result, { updated: ada });
+    assert.deepEqual(await ids(fixture), [ada.id]);
   });
 
   test("update: refuses another user's e-mail or username, and writes nothing", async (t) => {
-    const scene = await createScene(engine, t);
-    await create(scene, newUser(scene.tenant, 'ada', { username: 'ada' }));
-    const bob = newUser(scene.tenant, 'bob');
-    await create(scene, bob);
+    const fixture = await createFixture(engine, t);
+    await create(fixture, newUser(fixture.tenant, 'ada', { username: 'ada' }));
+    const bob = newUser(fixture.tenant, 'bob');
+    await create(fixture, bob);
     const refused = { refused: 'duplicate' };
     const change = (given: Partial<User>) =>
-      update(scene, bob.id, (before) => ({ ...before, ...given }));
+      update(fixture, bob.id, (before) => ({ ...before, ...given }));
     assert.deepEqual(await change({ email: 'ada@example.com' }), refused);
     assert.deepEqual(await change({ username: 'ada' }), refused);
-    assert.deepEqual(await scene.store.users.get(scene.tenant, bob.id), bob);
-    assert.equal(await scene.store.log.head(scene.tenant), 2);
+    assert.deepEqual(await fixture.store.users.get(fixture.tenant, bob.id), bob);
+    assert.equal(await fixture.store.log.head(fixture.tenant), 2);
   });
 
   test('update: a user may keep its own e-mail and username', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada', { username: 'ada' });
-    await create(scene, ada);
-    assert.deepEqual(await update(scene, ada.id, (before) => before), { updated: ada });
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada', { username: 'ada' });
+    await create(fixture, ada);
+    assert.deepEqual(await update(fixture, ada.id, (before) => before), { updated: ada });
   });
 
   test('update: hands a refusal through, without a write and without an event', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada');
-    await create(scene, ada);
-    scene.hints.length = 0;
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada');
+    await create(fixture, ada);
+    fixture.hints.length = 0;
     const refuse = () => ({ refused: 'connection_differs' as const });
-    const answer = await scene.store.users.update(scene.tenant, ada.id, refuse);
-    assert.deepEqual(answer, { refused: 'connection_differs' });
-    assert.deepEqual(await scene.store.users.get(scene.tenant, ada.id), ada);
-    assert.equal(await scene.store.log.head(scene.tenant), 1);
-    assert.deepEqual(scene.hints, []);
+    const result = await fixture.store.users.update(fixture.tenant, ada.id, refuse);
+    assert.deepEqual(result, { refused: 'connection_differs' });
+    assert.deepEqual(await fixture.store.users.get(fixture.tenant, ada.id), ada);
+    assert.equal(await fixture.store.log.head(fixture.tenant), 1);
+    assert.deepEqual(fixture.hints, []);
   });
 
   test("update and delete: never decide on an unknown or another tenant's user", async (t) => {
-    const scene = await createScene(engine, t);
-    const other = await addTenant(scene.store, 'other');
-    await create(scene, newUser(scene.tenant, 'ada'));
+    const fixture = await createFixture(engine, t);
+    const other = await addTenant(fixture.store, 'other');
+    await create(fixture, newUser(fixture.tenant, 'ada'));
     const decide = () => assert.fail('decided');
-    const { users } = scene.store;
-    for (const [tenant, id] of [[other.id, 'leat|ada'] as const, [scene.tenant, 'x'] as const]) {
+    const { users } = fixture.store;
+    for (const [tenant, id] of [[other.id, 'leat|ada'] as const, [fixture.tenant, 'x'] as const]) {
       assert.deepEqual(await users.update(tenant, id, decide), { refused: 'unknown' });
       assert.equal(await users.delete(tenant, id, decide), false);
     }
-    assert.equal(await scene.store.log.head(scene.tenant), 1);
-    assert.equal(await scene.store.log.head(other.id), 0);
+    assert.equal(await fixture.store.log.head(fixture.tenant), 1);
+    assert.equal(await fixture.store.log.head(other.id), 0);
   });
 
   test('update: concurrent changes each see the one before', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada', { profile: { count: 0 } });
-    await create(scene, ada);
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada', { profile: { count: 0 } });
+    await create(fixture, ada);
     const increment = (before: User) => ({
       ...before,
       profileJson: before.profileJson.replace(/\d+/, (count) => String(Number(count) + 1)),
     });
-    await Promise.all(Array.from({ length: 20 }, () => update(scene, ada.id, increment)));
-    const after = await scene.store.users.get(scene.tenant, ada.id);
+    await Promise.all(Array.from({ length: 20 }, () => update(fixture, ada.id, increment)));
+    const after = await fixture.store.users.get(fixture.tenant, ada.id);
     assert.equal(after?.profileJson, '{"count":20}');
-    assert.equal(await scene.store.log.head(scene.tenant), 21);
+    assert.equal(await fixture.store.log.head(fixture.tenant), 21);
   });
 
   test('create and update: are refused when the tenant leaves meanwhile', async (t) => {
-    const { store } = await createScene(engine, t);
+    const { store } = await createFixture(engine, t);
     const leaving = (await addTenant(store, 'leaving')).id;
     const ada = newUser(leaving, 'ada');
     await store.users.create(ada, newEvent());
@@ -205,10 +206,10 @@ function changedContract(engine: Engine): void {
   });
 
   test('update: nobody changes or deletes a user that is being decided on', async (t) => {
-    const scene = await createScene(engine, t);
-    const { store, tenant } = scene;
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
     const ada = newUser(tenant, 'ada', { profile: { count: 0 } });
-    await create(scene, ada);
+    await create(fixture, ada);
     const decided: string[] = [];
     let release = (): void => {};
     const released = new Promise<void>((resolve) => (release = resolve));
@@ -228,25 +229,25 @@ function changedContract(engine: Engine): void {
     release();
     assert.ok('updated' in (await first));
     // Either of the two may come first; what it sees is what the one before has left.
-    const answer = await second;
+    const result = await second;
     assert.equal(await deleted, true);
-    const after = 'updated' in answer ? ['{"count":1}', '{"count":2}'] : ['{"count":1}'];
+    const after = 'updated' in result ? ['{"count":1}', '{"count":2}'] : ['{"count":1}'];
     assert.deepEqual(decided.slice(1), after);
     assert.equal(await store.users.get(tenant, ada.id), undefined);
   });
 
   test('delete: emits with the last state, once; then all its names are free', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada', { username: 'ada' });
-    await create(scene, ada);
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada', { username: 'ada' });
+    await create(fixture, ada);
     const emit = (before: User) => newEvent({ body: JSON.stringify(before) });
-    const remove = () => scene.store.users.delete(scene.tenant, ada.id, emit);
+    const remove = () => fixture.store.users.delete(fixture.tenant, ada.id, emit);
     assert.deepEqual(new Set(await Promise.all([remove(), remove()])), new Set([true, false]));
-    assert.equal(await scene.store.users.get(scene.tenant, ada.id), undefined);
-    const events = await logOf(scene);
+    assert.equal(await fixture.store.users.get(fixture.tenant, ada.id), undefined);
+    const events = await logOf(fixture);
     assert.equal(events.length, 2);
     assert.deepEqual(JSON.parse(events[1]?.body ?? ''), JSON.parse(JSON.stringify(ada)));
-    assert.deepEqual(await create(scene, ada), { created: ada });
+    assert.deepEqual(await create(fixture, ada), { created: ada });
   });
 }
 
@@ -255,20 +256,20 @@ const broken = (): NewEvent => ({ ...newEvent(), type: null as unknown as string
 
 function eventContract(engine: Engine): void {
   test('each change is one event of the log, in the order of the changes', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada');
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada');
     const events = ['user.created', 'user.updated', 'user.deleted'].map((type) =>
       newEvent({ type }),
     );
     const [created, updated, deleted] = events;
     assert.ok(created && updated && deleted);
-    const { users } = scene.store;
+    const { users } = fixture.store;
     await users.create(ada, created);
-    scene.now = start + 1;
-    await users.update(scene.tenant, ada.id, (after) => ({ after, event: updated }));
-    scene.now = start + 2;
-    await users.delete(scene.tenant, ada.id, () => deleted);
-    const log = await logOf(scene);
+    fixture.now = start + 1;
+    await users.update(fixture.tenant, ada.id, (after) => ({ after, event: updated }));
+    fixture.now = start + 2;
+    await users.delete(fixture.tenant, ada.id, () => deleted);
+    const log = await logOf(fixture);
     assert.deepEqual(
       log.map(({ offset, id, type, publishedAt }) => [offset, id, type, publishedAt - start]),
       events.map(({ id, type }, index) => [index + 1, id, type, index]),
@@ -276,76 +277,79 @@ function eventContract(engine: Engine): void {
   });
 
   test('watch: hears of each event once its change can be read', async (t) => {
-    const scene = await createScene(engine, t);
+    const fixture = await createFixture(engine, t);
     const seen: string[] = [];
-    scene.store.watch((hint) => {
+    fixture.store.watch((hint) => {
       if (hint.kind !== 'appended') return;
       for (const { offset, type } of hint.events) seen.push(`${hint.tenant} ${offset} ${type}`);
     });
-    await create(scene, newUser(scene.tenant, 'ada'));
-    await create(scene, newUser(scene.tenant, 'ada'));
-    await update(scene, 'leat|ada', (before) => before);
-    assert.deepEqual(seen, [`${scene.tenant} 1 user.created`, `${scene.tenant} 2 user.created`]);
+    await create(fixture, newUser(fixture.tenant, 'ada'));
+    await create(fixture, newUser(fixture.tenant, 'ada'));
+    await update(fixture, 'leat|ada', (before) => before);
+    assert.deepEqual(seen, [
+      `${fixture.tenant} 1 user.created`,
+      `${fixture.tenant} 2 user.created`,
+    ]);
   });
 
   test('create: a user whose event is refused is not there', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada');
-    const refused = scene.store.users.create(ada, broken());
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada');
+    const refused = fixture.store.users.create(ada, broken());
     await assert.rejects(refused, StoreContentRefused);
-    assert.equal(await scene.store.users.get(scene.tenant, ada.id), undefined);
-    assert.equal(await scene.store.log.head(scene.tenant), 0);
-    assert.deepEqual(scene.hints, []);
-    assert.ok('created' in (await create(scene, ada)));
+    assert.equal(await fixture.store.users.get(fixture.tenant, ada.id), undefined);
+    assert.equal(await fixture.store.log.head(fixture.tenant), 0);
+    assert.deepEqual(fixture.hints, []);
+    assert.ok('created' in (await create(fixture, ada)));
   });
 
   test('update: a change whose event is refused did not happen', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada');
-    await create(scene, ada);
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada');
+    await create(fixture, ada);
     const decide = (before: User) => ({ after: { ...before, email: 'x@y.z' }, event: broken() });
-    const refused = scene.store.users.update(scene.tenant, ada.id, decide);
+    const refused = fixture.store.users.update(fixture.tenant, ada.id, decide);
     await assert.rejects(refused, StoreContentRefused);
-    assert.deepEqual(await scene.store.users.get(scene.tenant, ada.id), ada);
+    assert.deepEqual(await fixture.store.users.get(fixture.tenant, ada.id), ada);
   });
 
   test('delete: a user whose event is refused, or cannot be made, stays', async (t) => {
-    const scene = await createScene(engine, t);
-    const ada = newUser(scene.tenant, 'ada');
-    await create(scene, ada);
-    const { users } = scene.store;
-    await assert.rejects(users.delete(scene.tenant, ada.id, broken), StoreContentRefused);
+    const fixture = await createFixture(engine, t);
+    const ada = newUser(fixture.tenant, 'ada');
+    await create(fixture, ada);
+    const { users } = fixture.store;
+    await assert.rejects(users.delete(fixture.tenant, ada.id, broken), StoreContentRefused);
     const bug = new Error('bug');
     const emit = () => {
       throw bug;
     };
-    await assert.rejects(users.delete(scene.tenant, ada.id, emit), bug);
-    assert.deepEqual(await users.get(scene.tenant, ada.id), ada);
-    assert.equal(await scene.store.log.head(scene.tenant), 1);
+    await assert.rejects(users.delete(fixture.tenant, ada.id, emit), bug);
+    assert.deepEqual(await users.get(fixture.tenant, ada.id), ada);
+    assert.equal(await fixture.store.log.head(fixture.tenant), 1);
   });
 
   test('create: an event that the database cannot hold leaves no user behind', async (t) => {
-    const scene = await createScene(engine, t);
+    const fixture = await createFixture(engine, t);
     const taken = newEvent();
-    await scene.store.log.append(scene.tenant, [taken]);
-    const ada = newUser(scene.tenant, 'ada');
+    await fixture.store.log.append(fixture.tenant, [taken]);
+    const ada = newUser(fixture.tenant, 'ada');
     // The id is in the log already, and was not chosen by a client, so nobody looks it up.
-    const refused = scene.store.users.create(ada, newEvent({ id: taken.id }));
+    const refused = fixture.store.users.create(ada, newEvent({ id: taken.id }));
     await assert.rejects(refused, StoreContentRefused);
-    assert.equal(await scene.store.users.get(scene.tenant, ada.id), undefined);
-    assert.equal(await scene.store.log.head(scene.tenant), 1);
+    assert.equal(await fixture.store.users.get(fixture.tenant, ada.id), undefined);
+    assert.equal(await fixture.store.log.head(fixture.tenant), 1);
   });
 
   test('create: publishing and users take turns on one log without a gap', async (t) => {
-    const scene = await createScene(engine, t);
+    const fixture = await createFixture(engine, t);
     const users = Array.from({ length: 20 }, (_, index) =>
-      create(scene, newUser(scene.tenant, `u${index}`)),
+      create(fixture, newUser(fixture.tenant, `u${index}`)),
     );
     const published = Array.from({ length: 20 }, () =>
-      scene.store.log.append(scene.tenant, [newEvent(), newEvent()]),
+      fixture.store.log.append(fixture.tenant, [newEvent(), newEvent()]),
     );
     await Promise.all([...users, ...published]);
-    const offsets = (await logOf(scene)).map((event) => event.offset);
+    const offsets = (await logOf(fixture)).map((event) => event.offset);
     assert.deepEqual(
       offsets,
       Array.from({ length: 60 }, (_, index) => index + 1),
@@ -355,15 +359,15 @@ function eventContract(engine: Engine): void {
 
 function listContract(engine: Engine): void {
   test('list: by id, unless a field is asked for', async (t) => {
-    const scene = await createScene(engine, t);
-    await createThree(scene);
-    assert.deepEqual(await sortedBy(scene), ['a', 'b', 'c']);
-    assert.deepEqual(await sortedBy(scene, 'user_id', true), ['c', 'b', 'a']);
+    const fixture = await createFixture(engine, t);
+    await createThree(fixture);
+    assert.deepEqual(await sortedBy(fixture), ['a', 'b', 'c']);
+    assert.deepEqual(await sortedBy(fixture, 'user_id', true), ['c', 'b', 'a']);
   });
 
   test('list: sorts by columns, by members of the profile, both ways', async (t) => {
-    const scene = await createScene(engine, t);
-    await createThree(scene);
+    const fixture = await createFixture(engine, t);
+    await createThree(fixture);
     const expected: Record<string, string[]> = {
       created_at: ['b', 'c', 'a'],
       updated_at: ['c', 'a', 'b'],
@@ -373,32 +377,37 @@ function listContract(engine: Engine): void {
       logins: ['b', 'a', 'c'],
     };
     for (const [field, order] of Object.entries(expected)) {
-      assert.deepEqual(await sortedBy(scene, field), order, field);
-      assert.deepEqual(await sortedBy(scene, field, true), order.toReversed(), `${field}:-1`);
+      assert.deepEqual(await sortedBy(fixture, field), order, field);
+      assert.deepEqual(await sortedBy(fixture, field, true), order.toReversed(), `${field}:-1`);
     }
   });
 
   test('list: users of one value are in the order of their ids, both ways', async (t) => {
-    const scene = await createScene(engine, t);
-    for (const id of ['b', 'a', 'c']) await create(scene, newUser(scene.tenant, id));
+    const fixture = await createFixture(engine, t);
+    for (const id of ['b', 'a', 'c']) await create(fixture, newUser(fixture.tenant, id));
     for (const field of ['created_at', 'updated_at', 'username', 'name']) {
-      assert.deepEqual(await sortedBy(scene, field), ['a', 'b', 'c'], field);
+      assert.deepEqual(await sortedBy(fixture, field), ['a', 'b', 'c'], field);
     }
     for (const field of ['created_at', 'updated_at', 'username']) {
-      assert.deepEqual(await sortedBy(scene, field, true), ['c', 'b', 'a'], `${field}:-1`);
+      assert.deepEqual(await sortedBy(fixture, field, true), ['c', 'b', 'a'], `${field}:-1`);
     }
-    assert.deepEqual(await sortedBy(scene, 'name', true), ['a', 'b', 'c']);
+    assert.deepEqual(await sortedBy(fixture, 'name', true), ['a', 'b', 'c']);
   });
 
   test('list: refuses to sort many users, or large ones, by a field without an index', async (t) => {
-    const scene = await createScene(engine, t);
+    const fixture = await createFixture(engine, t);
     const name = 'x'.repeat(1000);
     for (const id of ['a', 'b', 'c']) {
-      await create(scene, newUser(scene.tenant, id, { profile: { name } }));
+      await create(fixture, newUser(fixture.tenant, id, { profile: { name } }));
     }
     const listed = (field: string, users: number, bytes: number) => {
       const sort = { field, descending: false, max: { users, bytes } };
-      return scene.store.users.list(scene.tenant, { page: 0, perPage: 9, sort, counted: false });
+      return fixture.store.users.list(fixture.tenant, {
+        page: 0,
+        perPage: 9,
+        sort,
+        counted: false,
+      });
     };
     const refused = { refused: 'too_many_to_sort' };
     assert.deepEqual(await listed('name', 2, 9000), refused);
@@ -410,8 +419,8 @@ function listContract(engine: Engine): void {
   });
 
   test('list: a field that nobody has sorts by id, whatever is in its name', async (t) => {
-    const scene = await createScene(engine, t);
-    await createThree(scene);
+    const fixture = await createFixture(engine, t);
+    await createThree(fixture);
     const hostile = [
       'nobody_has_it',
       'password_hash',
@@ -426,27 +435,27 @@ function listContract(engine: Engine): void {
       'x'.repeat(100_000),
     ];
     for (const field of hostile) {
-      assert.deepEqual(await sortedBy(scene, field, true), ['a', 'b', 'c'], field.slice(0, 40));
+      assert.deepEqual(await sortedBy(fixture, field, true), ['a', 'b', 'c'], field.slice(0, 40));
     }
   });
 
   test('list: a member that is an object or a list sorts without an error', async (t) => {
-    const scene = await createScene(engine, t);
+    const fixture = await createFixture(engine, t);
     for (const [id, value] of [['a', { x: 1 }] as const, ['b', [1]] as const, ['c', 2] as const]) {
-      await create(scene, newUser(scene.tenant, id, { profile: { user_metadata: value } }));
+      await create(fixture, newUser(fixture.tenant, id, { profile: { user_metadata: value } }));
     }
-    assert.equal((await sortedBy(scene, 'user_metadata')).length, 3);
+    assert.equal((await sortedBy(fixture, 'user_metadata')).length, 3);
   });
 
   test('list: pages with the total, empty after the last', async (t) => {
-    const scene = await createScene(engine, t);
-    await createThree(scene);
+    const fixture = await createFixture(engine, t);
+    await createThree(fixture);
     const page = async (number: number, perPage: number) => {
       const sort = { field: 'created_at', descending: true, max };
       const query = { page: number, perPage, sort, counted: true };
-      const answer = await scene.store.users.list(scene.tenant, query);
-      assert.ok(!('refused' in answer));
-      return [localIds(answer.items).join(), answer.total];
+      const result = await fixture.store.users.list(fixture.tenant, query);
+      assert.ok(!('refused' in result));
+      return [localIds(result.items).join(), result.total];
     };
     assert.deepEqual(await page(0, 2), ['a,c', 3]);
     assert.deepEqual(await page(1, 2), ['b', 3]);
@@ -455,15 +464,18 @@ function listContract(engine: Engine): void {
   });
 
   test('listFrom: each user once, although some come and go meanwhile', async (t) => {
-    const scene = await createScene(engine, t);
-    for (const id of ['a', 'b', 'c', 'd', 'e']) await create(scene, newUser(scene.tenant, id));
+    const fixture = await createFixture(engine, t);
+    for (const id of ['a', 'b', 'c', 'd', 'e']) await create(fixture, newUser(fixture.tenant, id));
     const page = async (after: string | undefined) => {
-      const { items, next } = await scene.store.users.listFrom(scene.tenant, { after, take: 2 });
+      const { items, next } = await fixture.store.users.listFrom(fixture.tenant, {
+        after,
+        take: 2,
+      });
       return [localIds(items).join(), next];
     };
     assert.deepEqual(await page(undefined), ['a,b', 'leat|b']);
-    await scene.store.users.delete(scene.tenant, 'leat|b', () => newEvent());
-    await create(scene, newUser(scene.tenant, 'aa'));
+    await fixture.store.users.delete(fixture.tenant, 'leat|b', () => newEvent());
+    await create(fixture, newUser(fixture.tenant, 'aa'));
     assert.deepEqual(await page('leat|b'), ['c,d', 'leat|d']);
     assert.deepEqual(await page('leat|d'), ['e', undefined]);
   });
@@ -489,20 +501,20 @@ export function newUser(
   };
 }
 
-function create(scene: Scene, user: User) {
-  return scene.store.users.create(user, newEvent());
+function create(fixture: Fixture, user: User) {
+  return fixture.store.users.create(user, newEvent());
 }
 
-function update(scene: Scene, id: string, change: (before: User) => User) {
+function update(fixture: Fixture, id: string, change: (before: User) => User) {
   const decide = (before: User) => ({ after: change(before), event: newEvent() });
-  return scene.store.users.update(scene.tenant, id, decide);
+  return fixture.store.users.update(fixture.tenant, id, decide);
 }
 
-async function logOf({ store, tenant }: Scene) {
+async function logOf({ store, tenant }: Fixture) {
   return (await store.log.page(tenant, { after: 0, take: 1000, bytesMax: Infinity })).events;
 }
 
-async function ids({ store, tenant }: Scene): Promise<string[]> {
+async function ids({ store, tenant }: Fixture): Promise<string[]> {
   const { items } = await store.users.listFrom(tenant, { after: undefined, take: 100 });
   return items.map((user) => user.id);
 }
@@ -512,7 +524,7 @@ function localIds(users: readonly Pick<User, 'id'>[]): string[] {
 }
 
 /** Three users whose fields come in six different orders. */
-async function createThree(scene: Scene): Promise<void> {
+async function createThree(fixture: Fixture): Promise<void> {
   const three = [
     { id: 'a', createdAt: start + 3, updatedAt: start + 12, email: 'm@x.y', username: 'A' },
     { id: 'b', createdAt: start + 1, updatedAt: start + 13, email: 'a@x.y', username: 'b' },
@@ -523,16 +535,16 @@ async function createThree(scene: Scene): Promise<void> {
   for (const { id, ...given } of three) {
     const key = id as keyof typeof names;
     const profile = { name: names[key], logins: logins[key] };
-    await create(scene, newUser(scene.tenant, id, { ...given, profile }));
+    await create(fixture, newUser(fixture.tenant, id, { ...given, profile }));
   }
 }
 
 const max = { users: 100, bytes: 1_000_000 };
 
-async function sortedBy(scene: Scene, field?: string, descending = false): Promise<string[]> {
+async function sortedBy(fixture: Fixture, field?: string, descending = false): Promise<string[]> {
   const sort = field === undefined ? undefined : { field, descending, max };
   const query = { page: 0, perPage: 50, sort, counted: false };
-  const answer = await scene.store.users.list(scene.tenant, query);
-  assert.ok(!('refused' in answer));
-  return localIds(answer.items);
+  const result = await fixture.store.users.list(fixture.tenant, query);
+  assert.ok(!('refused' in result));
+  return localIds(result.items);
 }

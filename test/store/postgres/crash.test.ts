@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startPostgres } from '../../helpers/postgres.ts';
-import { addTenant, failed, failuresOf, sceneOf } from '../contract/fixture.ts';
+import { addTenant, failed, failuresOf, fixtureOf } from '../contract/fixture.ts';
 import { openUrl } from '../engines.ts';
 
 /** So much later PostgreSQL writes a commit to the disk that nobody waits for: the crash is earlier. */
@@ -13,18 +13,18 @@ test('PostgreSQL: settlements are there after a crash of the server', async (t) 
   const url = await server.createDatabase();
   const store = await openUrl(url);
   const { id: tenant } = await addTenant(store, 'main');
-  const scene = sceneOf(store, tenant);
-  const stream = await scene.addStream();
-  const owned = await scene.own(stream);
-  const [event] = await scene.publish('user.created');
+  const fixture = fixtureOf(store, tenant);
+  const stream = await fixture.addStream();
+  const owned = await fixture.own(stream);
+  const [event] = await fixture.publish('user.created');
   assert.ok(event);
-  await scene.settle(owned, { cursor: event.offset, outcomes: [failed(event)] });
+  await fixture.settle(owned, { cursor: event.offset, outcomes: [failed(event)] });
   await server.kill();
   await store.close();
   await server.start();
   const after = await openUrl(url);
   t.after(() => after.close());
-  const failures = await failuresOf(sceneOf(after, tenant), stream);
+  const failures = await failuresOf(fixtureOf(after, tenant), stream);
   assert.deepEqual(
     failures.map(({ event: { id } }) => id),
     [event.id],

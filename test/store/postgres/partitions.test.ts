@@ -12,10 +12,10 @@ import {
   failuresOf,
   newEvent,
   newId,
-  type Scene,
+  type Fixture as StoreFixture,
   raiseOf,
   retry,
-  sceneOf,
+  fixtureOf,
   start,
 } from '../contract/fixture.ts';
 import { newDatabase, openUrl } from '../engines.ts';
@@ -28,7 +28,7 @@ const head = days * perDay;
 const page = { take: 100, bytesMax: 1e6 };
 
 interface Fixture {
-  readonly scene: Scene;
+  readonly storeFixture: StoreFixture;
   readonly store: Store;
   readonly tenant: number;
   rows<Row extends object = Record<string, unknown>>(sql: string): Promise<Row[]>;
@@ -55,7 +55,7 @@ async function openFixture(t: TestContext): Promise<Fixture> {
   });
   const tenant = (await addTenant(store, 'main')).id;
   const fixture: Fixture = {
-    scene: sceneOf(store, tenant),
+    storeFixture: fixtureOf(store, tenant),
     store,
     tenant,
     rows: (sql) => query(url, sql),
@@ -122,16 +122,19 @@ async function logDays({ rows }: Fixture): Promise<{ listed: unknown[]; found: u
 describe('PostgreSQL: a command opens the days that it needs', () => {
   test('at the head of the log none but the last', async (t) => {
     const fixture = await openFixture(t);
-    const { scene, store, tenant, rows } = fixture;
+    const { storeFixture, store, tenant, rows } = fixture;
     const last = days - 1;
-    const stream = await scene.addStream({ types: ['user.created'] });
-    const other = await scene.addStream({ types: ['user.created'], status: 'disabled' });
-    const published = await scene.publish('user.created', 'user.created', 'user.created');
+    const stream = await storeFixture.addStream({ types: ['user.created'] });
+    const other = await storeFixture.addStream({ types: ['user.created'], status: 'disabled' });
+    const published = await storeFixture.publish('user.created', 'user.created', 'user.created');
     const publishedAt = start + last * dayMs;
     const [first, second, third] = published.map((event) => ({ ...event, publishedAt }));
     assert.ok(first && second && third);
-    const owned = await scene.own(stream);
-    await scene.settle(owned, { outcomes: [failed(first), retry(second)], cursor: first.offset });
+    const owned = await storeFixture.own(stream);
+    await storeFixture.settle(owned, {
+      outcomes: [failed(first), retry(second)],
+      cursor: first.offset,
+    });
     // An attempt may have begun on the day before a replay was accepted.
     await fixture.lockDaysBut(last - 1, last);
 
@@ -148,10 +151,11 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
       page: () => store.log.page(tenant, { ...page, after: head - 1 }),
       'page of some types': () =>
         store.log.page(tenant, { ...page, after: head - 1, types: ['user.created'] }),
-      settle: () => scene.settle(owned, { outcomes: [delivered(third)], cursor: third.offset }),
+      settle: () =>
+        storeFixture.settle(owned, { outcomes: [delivered(third)], cursor: third.offset }),
       claimDue: async () => {
         await rows(`update deliveries set due_at = 1 where state = 'retrying'`);
-        assert.equal((await claimDue(scene, owned)).rows.length, 1);
+        assert.equal((await claimDue(storeFixture, owned)).rows.length, 1);
       },
       listFailures: async () => {
         const asked = { after: undefined, take: 10 };
@@ -229,15 +233,15 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
 
   test('failures and retries that lie far apart open no day between them', async (t) => {
     const fixture = await openFixture(t);
-    const { scene, store, tenant, rows } = fixture;
-    const stream = await scene.addStream({ types: ['user.created'] });
-    const owned = await scene.own(stream);
+    const { storeFixture, store, tenant, rows } = fixture;
+    const stream = await storeFixture.addStream({ types: ['user.created'] });
+    const owned = await storeFixture.own(stream);
     for (const day of [0, days - 1]) {
       await fixture.setDay(day);
       const { events } = await store.log.page(tenant, { ...page, after: day * perDay, take: 2 });
       const [one, two] = events;
       assert.ok(one && two);
-      await scene.settle(owned, { outcomes: [failed(one), retry(two)] });
+      await storeFixture.settle(owned, { outcomes: [failed(one), retry(two)] });
     }
     await fixture.lockDaysBut(0, days - 1);
     const asked = { after: undefined, take: 10 };
@@ -250,7 +254,7 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
       ],
     );
     await rows('update deliveries set due_at = "offset" where due_at is not null');
-    const claimed = await claimDue(scene, owned);
+    const claimed = await claimDue(storeFixture, owned);
     assert.deepEqual(
       claimed.rows.map(({ event }) => event.offset),
       [2, head - perDay + 2],
@@ -277,7 +281,7 @@ describe('PostgreSQL: a tenant that publishes now and then', () => {
   async function openQuiet(t: TestContext) {
     const fixture = await openFixture(t);
     const quiet = (await addTenant(fixture.store, 'quiet')).id;
-    await sceneOf(fixture.store, quiet).addStream({ types: ['user.created'] });
+    await fixtureOf(fixture.store, quiet).addStream({ types: ['user.created'] });
     await fixture.publishOn(0, 1, quiet);
     await fixture.publishOn(days - 1, 1, quiet);
     await fixture.rows(`update runs set cursor = 0 where tenant = ${quiet}`);
@@ -325,22 +329,22 @@ describe('PostgreSQL: a tenant that publishes now and then', () => {
 describe('PostgreSQL: the history of a delivery, whatever day its event has', () => {
   test('a failure shows attempts made after the clock was set back', async (t) => {
     const fixture = await openFixture(t);
-    const { scene, owned, attempts } = await openStream(fixture);
+    const { storeFixture, owned, attempts } = await openStream(fixture);
     await fixture.setDay(3);
-    await scene.publish('user.created');
+    await storeFixture.publish('user.created');
     const event = await eventAt(fixture, head + 1);
-    await scene.settle(owned, { outcomes: [failed(event)] });
+    await storeFixture.settle(owned, { outcomes: [failed(event)] });
     assert.deepEqual(await attempts(), [['failed', 3]]);
   });
 
   test('a failure shows attempts made before the clock was set back, and opens no other days', async (t) => {
     const fixture = await openFixture(t);
-    const { scene, owned, attempts } = await openStream(fixture);
+    const { storeFixture, owned, attempts } = await openStream(fixture);
     const event = await eventAt(fixture, 5 * perDay);
     await fixture.setDay(8);
-    await scene.settle(owned, { outcomes: [retry(event)] });
+    await storeFixture.settle(owned, { outcomes: [retry(event)] });
     await fixture.setDay(6);
-    await scene.settle(owned, { outcomes: [failed(event, { attempt: 2, hasRow: true })] });
+    await storeFixture.settle(owned, { outcomes: [failed(event, { attempt: 2, hasRow: true })] });
     await fixture.lockDaysBut(4, 5, 6, 7, 8);
     assert.deepEqual(await attempts(), [
       ['failed', 8],
@@ -350,15 +354,15 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
 
   test('a failure that is sent again opens the days of its attempts', async (t) => {
     const fixture = await openFixture(t);
-    const { scene, stream, owned, attempts } = await openStream(fixture);
+    const { storeFixture, stream, owned, attempts } = await openStream(fixture);
     const event = await eventAt(fixture, 2 * perDay + 1);
     await fixture.setDay(3);
-    await scene.settle(owned, { outcomes: [failed(event)] });
+    await storeFixture.settle(owned, { outcomes: [failed(event)] });
     await fixture.setDay(4);
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, event.id);
+    await storeFixture.store.deliveries.redeliver(storeFixture.tenant, stream.id, event.id);
     await fixture.setDay(5);
     const again = { kind: 'redelivery', hasRow: true } as const;
-    await scene.settle(owned, { outcomes: [failed(event, again)] });
+    await storeFixture.settle(owned, { outcomes: [failed(event, again)] });
     await fixture.lockDaysBut(2, 3, 4, 5);
     assert.deepEqual(await attempts(), [
       ['failed', 3],
@@ -369,11 +373,11 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
 
   test('failures sent again together show on which day they were', async (t) => {
     const fixture = await openFixture(t);
-    const { scene, stream, owned, attempts } = await openStream(fixture);
+    const { storeFixture, stream, owned, attempts } = await openStream(fixture);
     await fixture.setDay(3);
-    await scene.settle(owned, { outcomes: [failed(await eventAt(fixture, head))] });
+    await storeFixture.settle(owned, { outcomes: [failed(await eventAt(fixture, head))] });
     await fixture.setDay(1);
-    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
+    await storeFixture.store.deliveries.redeliverMany(storeFixture.tenant, stream.id, {});
     assert.deepEqual(await attempts(), [
       ['failed', 3],
       ['redelivered', 1],
@@ -382,12 +386,12 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
 
   test('a failure shows an attempt that ended after it', async (t) => {
     const fixture = await openFixture(t);
-    const { scene, owned, attempts } = await openStream(fixture);
+    const { storeFixture, owned, attempts } = await openStream(fixture);
     const event = await eventAt(fixture, 2 * perDay + 1);
     await fixture.setDay(3);
-    await scene.settle(owned, { outcomes: [failed(event)] });
+    await storeFixture.settle(owned, { outcomes: [failed(event)] });
     await fixture.setDay(9);
-    await scene.settle(owned, { outcomes: [failed(event, { hasRow: true })] });
+    await storeFixture.settle(owned, { outcomes: [failed(event, { hasRow: true })] });
     assert.deepEqual(await attempts(), [
       ['failed', 3],
       ['failed', 9],
@@ -400,15 +404,15 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
   ] as const) {
     test(`a failure shows that its stream was disabled ${how}, on a day before its attempts`, async (t) => {
       const fixture = await openFixture(t);
-      const { scene, stream, owned, attempts } = await openStream(fixture);
+      const { storeFixture, stream, owned, attempts } = await openStream(fixture);
       await fixture.setDay(8);
-      await scene.settle(owned, { outcomes: [retry(await eventAt(fixture, head))] });
+      await storeFixture.settle(owned, { outcomes: [retry(await eventAt(fixture, head))] });
       await fixture.setDay(2);
-      scene.limits = disable.limits ?? scene.limits;
+      storeFixture.limits = disable.limits ?? storeFixture.limits;
       const other = await eventAt(fixture, 1);
-      if (!disable.isDisabled) await scene.settle(owned, { outcomes: [failed(other)] });
+      if (!disable.isDisabled) await storeFixture.settle(owned, { outcomes: [failed(other)] });
       else {
-        await scene.store.streams.update(scene.tenant, stream.id, (before) => ({
+        await storeFixture.store.streams.update(storeFixture.tenant, stream.id, (before) => ({
           after: { ...before, status: 'disabled' },
         }));
       }
@@ -421,19 +425,19 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
 
   test('a failure of a replay shows attempts from before, of any day', async (t) => {
     const fixture = await openFixture(t);
-    const { scene, stream, owned, attempts } = await openStream(fixture);
+    const { storeFixture, stream, owned, attempts } = await openStream(fixture);
     const event = await eventAt(fixture, head);
     await fixture.setDay(3);
-    await scene.settle(owned, { outcomes: [delivered(event)], cursor: head });
+    await storeFixture.settle(owned, { outcomes: [delivered(event)], cursor: head });
     await fixture.setDay(11);
-    const { tenant, store } = scene;
+    const { tenant, store } = storeFixture;
     const range = { from: head - 1, to: head, types: undefined };
     const replay = { tenant, stream: stream.id, id: newId('rpl'), ...range };
     assert.ok('created' in (await store.replays.create(replay)));
     const ask = { ...raiseOf(owned), cursor: head, replay: replay.id, take: 9, waitingMax: 9 };
     assert.equal((await store.replays.materialize(ask)).materialized, 1);
     const again = { kind: 'replay', hasRow: true } as const;
-    await scene.settle(owned, { outcomes: [failed(event, again)] });
+    await storeFixture.settle(owned, { outcomes: [failed(event, again)] });
     assert.deepEqual(await attempts(), [
       ['delivered', 3],
       ['failed', 11],
@@ -442,38 +446,38 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
 
   test('a test event shows attempts made after the clock was set back', async (t) => {
     const fixture = await openFixture(t);
-    const { scene, stream, owned, attempts } = await openStream(fixture);
+    const { storeFixture, stream, owned, attempts } = await openStream(fixture);
     const { id, type, time, body } = newEvent();
     const event = { id, type, time, body };
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, event);
+    await storeFixture.store.deliveries.addTest(storeFixture.tenant, stream.id, event);
     await fixture.setDay(3);
     const outcome = failed({ ...event, offset: undefined }, { kind: 'test', hasRow: true });
-    await scene.settle(owned, { outcomes: [outcome] });
+    await storeFixture.settle(owned, { outcomes: [outcome] });
     assert.deepEqual(await attempts(), [['failed', 3]]);
   });
 
   test('an event delivered after the clock was set back is known to be', async (t) => {
     const fixture = await openFixture(t);
-    const { scene, stream, owned } = await openStream(fixture);
+    const { storeFixture, stream, owned } = await openStream(fixture);
     const event = await eventAt(fixture, head);
     await fixture.setDay(3);
-    await scene.settle(owned, { outcomes: [delivered(event)] });
-    const { deliveries } = scene.store;
-    assert.equal(await deliveries.redeliver(scene.tenant, stream.id, event.id), 'delivered');
+    await storeFixture.settle(owned, { outcomes: [delivered(event)] });
+    const { deliveries } = storeFixture.store;
+    assert.equal(await deliveries.redeliver(storeFixture.tenant, stream.id, event.id), 'delivered');
   });
 });
 
 /** A stream that is owned. */
-async function openStream({ scene }: Fixture) {
-  const stream = await scene.addStream({ types: ['user.created'] });
-  const owned = await scene.own(stream);
+async function openStream({ storeFixture }: Fixture) {
+  const stream = await storeFixture.addStream({ types: ['user.created'] });
+  const owned = await storeFixture.own(stream);
   return {
-    scene,
+    storeFixture,
     stream,
     owned,
     /** Outcomes and days of the attempts of a failure: of the only one, unless its offset is given. */
     attempts: async (offset?: Offset) => {
-      const failures = await failuresOf(scene, stream);
+      const failures = await failuresOf(storeFixture, stream);
       const found = failures.find(({ event }) => offset === undefined || event.offset === offset);
       return found?.attempts.map(({ outcome, at }) => [outcome, Math.floor(at / dayMs) - firstDay]);
     },
@@ -538,7 +542,7 @@ describe('PostgreSQL: the days of a log', () => {
     test(`every answer is the same where ${what} are missing`, async (t) => {
       const fixture = await openFixture(t);
       const { store, tenant } = fixture;
-      const answers = async () => {
+      const results = async () => {
         const firsts: Offset[] = [];
         for (let day = -1; day <= days; day += 1) {
           firsts.push(await store.log.firstSince(tenant, start + day * dayMs));
@@ -548,10 +552,10 @@ describe('PostgreSQL: the days of a log', () => {
         const some = await readAll(fixture, { types: ['user.created'], take: 7 });
         return { firsts, overview, all: all.events, some: some.events };
       };
-      const before = await answers();
+      const before = await results();
       assert.equal(before.all.length, head);
       await fixture.rows(`delete from log_days where ${missing}`);
-      assert.deepEqual(await answers(), before);
+      assert.deepEqual(await results(), before);
       const { id } = before.all[0] ?? newEvent();
       const [appended] = await store.log.append(tenant, [newEvent({ id, chosen: true })]);
       assert.deepEqual(appended, { id, offset: 1, repeated: true });

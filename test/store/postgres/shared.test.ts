@@ -81,10 +81,10 @@ describe('PostgreSQL: many processes on one database', () => {
     const { stores, tenant } = await openShared(t, 4);
     for (let round = 0; round < 20; round++) {
       const event = newEvent({ chosen: true });
-      const answers = await Promise.all(stores.map((store) => store.log.append(tenant, [event])));
-      const offsets = answers.map(([appended]) => appended?.offset);
+      const results = await Promise.all(stores.map((store) => store.log.append(tenant, [event])));
+      const offsets = results.map(([appended]) => appended?.offset);
       assert.deepEqual(new Set(offsets), new Set([round + 1]));
-      assert.equal(answers.filter(([appended]) => appended?.repeated === false).length, 1);
+      assert.equal(results.filter(([appended]) => appended?.repeated === false).length, 1);
     }
   });
 

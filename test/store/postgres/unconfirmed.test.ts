@@ -15,7 +15,7 @@ import { openUrl } from '../engines.ts';
  */
 describe('PostgreSQL: a commit that no synchronous standby has confirmed', () => {
   test('is not taken for done', async (t) => {
-    const { store, url, tenant } = await scene(t);
+    const { store, url, tenant } = await fixture(t);
     await loseStandby(url);
     const event = newEvent({ id: 'evt_unconfirmed', chosen: true });
     const stream = newStream(tenant, start);
@@ -27,7 +27,7 @@ describe('PostgreSQL: a commit that no synchronous standby has confirmed', () =>
   });
 
   test('is not taken for done by the same command once more, which finds its work done', async (t) => {
-    const { store, url, tenant } = await scene(t);
+    const { store, url, tenant } = await fixture(t);
     const stream = newStream(tenant, start);
     await store.streams.create(stream, { streamsMax: 9 });
     await store.clients.create(newClient(tenant, 'machine'));
@@ -61,7 +61,7 @@ test('PostgreSQL: a database that keeps warnings to itself is refused', async (t
 });
 
 /** A store on a server of its own, as the setting is the whole server's. */
-async function scene(t: TestContext): Promise<{ store: Store; url: string; tenant: number }> {
+async function fixture(t: TestContext): Promise<{ store: Store; url: string; tenant: number }> {
   const server = await startPostgres();
   t.after(() => server.close());
   const url = await server.createDatabase();
@@ -92,7 +92,7 @@ async function isCutShort(url: string, command: () => Promise<unknown>): Promise
   const done = command();
   // Also where it ends early, as success or not; which of them is looked at below.
   const early = done.then(
-    (answer) => assert.fail(`answered ${String(answer)}`),
+    (result) => assert.fail(`answered ${String(result)}`),
     () => undefined,
   );
   await Promise.race([early, endWait(url)]);

@@ -6,7 +6,7 @@ import { startDump } from '../../helpers/dump.ts';
 import { watchLocks } from '../../helpers/locks.ts';
 import { sharedPostgres } from '../../helpers/postgres.ts';
 import { waitFor } from '../../helpers/wait.ts';
-import { addTenant, failed, newEvent, newStream, sceneOf, start } from '../contract/fixture.ts';
+import { addTenant, failed, newEvent, newStream, fixtureOf, start } from '../contract/fixture.ts';
 import { newDatabase, openUrl } from '../engines.ts';
 
 const dayMs = 86_400_000;
@@ -185,8 +185,8 @@ describe('PostgreSQL: upkeep', () => {
   test('attempts of an open failure stay where its event has a later day than they', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant, rows, oldDays } = fixture;
-    const scene = sceneOf(store, tenant);
-    const stream = await scene.addStream({ types: ['user.created'] });
+    const storeFixture = fixtureOf(store, tenant);
+    const stream = await storeFixture.addStream({ types: ['user.created'] });
     // The clock was ahead for one publication, and the log has its day since.
     await rows(`update test_time set ms = ${start + 20 * dayMs}`);
     await store.log.append(tenant, [newEvent({ type: 'user.deleted' })]);
@@ -194,8 +194,8 @@ describe('PostgreSQL: upkeep', () => {
     await store.log.append(tenant, [newEvent()]);
     const { events } = await store.log.page(tenant, { after: 1, take: 1, bytesMax: 1e6 });
     assert.ok(events[0]);
-    const owned = await scene.own(stream);
-    await scene.settle(owned, { outcomes: [failed(events[0])], cursor: 2 });
+    const owned = await storeFixture.own(stream);
+    await storeFixture.settle(owned, { outcomes: [failed(events[0])], cursor: 2 });
     assert.deepEqual(await oldDays(), [`attempts_d${firstDay}`]);
     await rows(`update test_time set ms = ${start + 20 * dayMs}`);
     while ((await store.deliveries.pruneAttempts(query)) > 0);

@@ -49,9 +49,9 @@ async function keep(store: Store): Promise<void> {
 }
 
 async function addTenant(store: Store): Promise<number> {
-  const answer = await store.tenants.create({ name: 'main', domain: 'localhost' }, 1);
-  if ('refused' in answer) throw new Error(answer.refused);
-  return answer.created.id;
+  const result = await store.tenants.create({ name: 'main', domain: 'localhost' }, 1);
+  if ('refused' in result) throw new Error(result.refused);
+  return result.created.id;
 }
 
 async function append(store: Store, tenant: number): Promise<string> {

@@ -9,7 +9,7 @@ import type { Hint } from '../../../src/store/port/hints.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
 import { createWalSync } from '../../../src/store/sqlite/wal-sync.ts';
 import { waitFor } from '../../helpers/leat.ts';
-import { addTenant, newEvent, sceneOf, start } from '../contract/fixture.ts';
+import { addTenant, newEvent, fixtureOf, start } from '../contract/fixture.ts';
 import { newFolder, openWith, storeDeps } from './file.ts';
 
 const all = { after: 0, take: 1000, bytesMax: Infinity };
@@ -21,16 +21,16 @@ describe('an append on SQLite', () => {
   test('is answered, shown and told of once it is on the disk', async (t) => {
     const { store, tenant, disk, hints } = await openOn(t);
     disk.isHeld = true;
-    const answer = store.log.append(tenant, [newEvent()]);
+    const result = store.log.append(tenant, [newEvent()]);
     await waitFor('the sync', () => disk.held.length > 0);
-    assert.equal(await isSettled(answer), false);
+    assert.equal(await isSettled(result), false);
     assert.equal(await store.log.head(tenant), 0);
     assert.deepEqual(await store.log.heads([tenant]), [0]);
     const marks = await store.log.headMarks();
     assert.deepEqual(await store.log.page(tenant, all), { events: [], scannedTo: 0 });
     assert.deepEqual(hints, []);
     disk.release();
-    await answer;
+    await result;
     assert.equal(await store.log.head(tenant), 1);
     assert.deepEqual(await store.log.heads([tenant]), [1]);
     assert.notDeepEqual(await store.log.headMarks(), marks, 'or a poll would not look');
@@ -41,11 +41,11 @@ describe('an append on SQLite', () => {
   test('is covered by a durable commit, and told of before what that has appended', async (t) => {
     const { store, tenant, disk, hints } = await openOn(t);
     disk.isHeld = true;
-    const answer = store.log.append(tenant, [newEvent(), newEvent()]);
+    const result = store.log.append(tenant, [newEvent(), newEvent()]);
     await waitFor('the sync', () => disk.held.length > 0);
     await store.users.create(newUser(tenant), newEvent());
     assert.deepEqual(offsetsOf(hints), [1, 2, 3]);
-    assert.equal((await answer).length, 2);
+    assert.equal((await result).length, 2);
     disk.release();
   });
 
@@ -111,11 +111,11 @@ describe('an append on SQLite', () => {
   test('is passed over by nobody who asks by time before it is on the disk', async (t) => {
     const { store, tenant, disk } = await openOn(t);
     disk.isHeld = true;
-    const answer = store.log.append(tenant, [newEvent()]);
+    const result = store.log.append(tenant, [newEvent()]);
     await waitFor('the sync', () => disk.held.length > 0);
     assert.equal(await store.log.firstSince(tenant, Number.MAX_SAFE_INTEGER), 1);
     disk.release();
-    await answer;
+    await result;
     assert.equal(await store.log.firstSince(tenant, Number.MAX_SAFE_INTEGER), 2);
   });
 
@@ -142,13 +142,13 @@ describe('an append on SQLite', () => {
     await store.log.append(tenant, [newEvent({ id: 'evt_before' })]);
     const events = ['a', 'b', 'c'].map((text) => ({ ...large(text), chosen: true }));
     disk.isHeld = true;
-    const answer = store.log.append(tenant, events);
+    const result = store.log.append(tenant, events);
     await waitFor('the sync of a part', () => disk.held.length > 0);
     const copy = join(folder, 'copy.db');
     copyFileSync(file, copy);
     copyFileSync(`${file}-wal`, `${copy}-wal`);
     disk.release();
-    await answer;
+    await result;
 
     const reopened = await openSqliteStore({ path: copy, file: copy }, storeDeps);
     t.after(() => reopened.close());
@@ -180,7 +180,7 @@ describe('an append on SQLite', () => {
     test(`that another change of its tenant overtakes at part ${part} follows it`, async (t) => {
       const { store, tenant, disk, hints } = await openOn(t);
       disk.isHeld = true;
-      const answer = store.log.append(tenant, ['a', 'b', 'c'].map(large));
+      const result = store.log.append(tenant, ['a', 'b', 'c'].map(large));
       for (let before = 1; before < part; before += 1) {
         await waitFor('the sync of a part', () => disk.held.length > 0);
         disk.releaseOne();
@@ -188,7 +188,7 @@ describe('an append on SQLite', () => {
       await waitFor('the sync of that part', () => disk.held.length > 0);
       await store.users.create(newUser(tenant), newEvent());
       disk.release();
-      const offsets = (await answer).map(({ offset }) => offset);
+      const offsets = (await result).map(({ offset }) => offset);
       assert.deepEqual(offsets, [2, 3, 4]);
       assert.deepEqual(offsetsOf(hints), [1, 2, 3, 4]);
       const { events } = await store.log.page(tenant, all);
@@ -212,9 +212,9 @@ describe('an append on SQLite', () => {
 
   test('of which a part is left is no lag of a stream', async (t) => {
     const { store, tenant } = await openOn(t);
-    const scene = sceneOf(store, tenant);
+    const fixture = fixtureOf(store, tenant);
     const { id: other } = await addTenant(store, 'other');
-    await scene.addStream();
+    await fixture.addStream();
     const events = ['a', 'b', 'c'].map(large);
     const clash = { ...large('d'), id: events[0]?.id ?? '' };
     await assert.rejects(store.log.append(tenant, [...events, clash]), StoreContentRefused);
@@ -231,8 +231,8 @@ describe('an append on SQLite', () => {
     test(`whose tenant is removed at part ${part} is refused and leaves nothing`, async (t) => {
       const { store, tenant, disk, read } = await openOn(t);
       disk.isHeld = true;
-      const answer = store.log.append(tenant, ['a', 'b', 'c'].map(large));
-      answer.catch(() => undefined);
+      const result = store.log.append(tenant, ['a', 'b', 'c'].map(large));
+      result.catch(() => undefined);
       for (let before = 1; before < part; before += 1) {
         await waitFor('the sync of a part', () => disk.held.length > 0);
         disk.releaseOne();
@@ -241,7 +241,7 @@ describe('an append on SQLite', () => {
       await store.tenants.leave(tenant);
       while (!(await store.tenants.removeStep(tenant, 100)).isDone);
       disk.release();
-      await assert.rejects(answer, StoreContentRefused);
+      await assert.rejects(result, StoreContentRefused);
       assert.equal(read('select count(*) as count from events'), 0);
     });
   }
@@ -249,9 +249,9 @@ describe('an append on SQLite', () => {
   test('answers repeats within its parts', async (t) => {
     const { store, tenant } = await openOn(t);
     const events = ['a', 'b', 'c'].map((text) => ({ ...large(text), chosen: true }));
-    const answer = await store.log.append(tenant, [...events, ...events]);
+    const result = await store.log.append(tenant, [...events, ...events]);
     assert.deepEqual(
-      answer.map(({ offset, repeated }) => [offset, repeated]),
+      result.map(({ offset, repeated }) => [offset, repeated]),
       [
         [1, false],
         [2, false],

@@ -13,7 +13,7 @@ import {
   failed,
   type LoggedEvent,
   newEvent,
-  sceneOf,
+  fixtureOf,
   start,
 } from '../contract/fixture.ts';
 
@@ -174,11 +174,13 @@ describe('SQLite: upkeep', () => {
 
   test('what is kept and needed by nobody goes in one pass, whatever is needed before it', async (t) => {
     const { store, time, reopen } = await openFile(t);
-    const scene = sceneOf(store(), (await addTenant(store(), 'main')).id, time);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
-    const events = await scene.publish(...Array.from({ length: 120 }, () => 'user.created'));
-    await scene.settle(owned, { outcomes: events.map((event) => failed(event, { status: 500 })) });
+    const fixture = fixtureOf(store(), (await addTenant(store(), 'main')).id, time);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const events = await fixture.publish(...Array.from({ length: 120 }, () => 'user.created'));
+    await fixture.settle(owned, {
+      outcomes: events.map((event) => failed(event, { status: 500 })),
+    });
     await reopen((db) =>
       db.exec(`
         insert into kept_events (tenant, offset, id, body)
@@ -199,28 +201,28 @@ describe('SQLite: upkeep', () => {
 
   test('history is pruned and kept in its order, also after the table of it was empty', async (t) => {
     const { store, pass, time, reopen } = await openFile(t);
-    const scene = sceneOf(store(), (await addTenant(store(), 'main')).id, time);
-    const stream = await scene.addStream();
-    const owned = await scene.own(stream);
+    const fixture = fixtureOf(store(), (await addTenant(store(), 'main')).id, time);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
     const upkeep = async (): Promise<void> => {
       const query = { olderThanMs: 3 * dayMs, take: 1000 };
       for (let step = 0; step < 20; step += 1) await store().deliveries.pruneAttempts(query);
     };
     const failOnce = async (event: LoggedEvent, status: number, again = {}): Promise<void> => {
       const outcomes = [failed(event, { status, ...again })];
-      await scene.settle(owned, { outcomes, cursor: event.offset });
+      await fixture.settle(owned, { outcomes, cursor: event.offset });
     };
     const statusesOf = async ({ id }: LoggedEvent) => {
-      const failure = await store().deliveries.failure(scene.tenant, stream.id, id);
+      const failure = await store().deliveries.failure(fixture.tenant, stream.id, id);
       return failure?.attempts.map(({ status }) => status);
     };
     const days = async (count: number): Promise<void> => {
       pass(count * dayMs);
-      await scene.publish('other');
+      await fixture.publish('other');
       await upkeep();
     };
 
-    const [first, second] = await scene.publish('user.created', 'user.created');
+    const [first, second] = await fixture.publish('user.created', 'user.created');
     assert.ok(first && second);
     await failOnce(first, 500);
     await days(5);
@@ -234,7 +236,7 @@ describe('SQLite: upkeep', () => {
     await days(5);
     await store().upkeep.releaseKept({ take: 1000 });
     assert.deepEqual(await statusesOf(second), [501]);
-    await store().streams.delete(scene.tenant, stream.id);
+    await store().streams.delete(fixture.tenant, stream.id);
     await store().upkeep.releaseKept({ take: 1000 });
     await reopen((db) => assert.deepEqual(keptIn(db), { bodies: 0, attempts: 0 }));
   });

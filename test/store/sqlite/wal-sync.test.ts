@@ -15,7 +15,7 @@ import {
 import type { Store } from '../../../src/store/port/store.ts';
 import { createManualClock } from '../../helpers/clock.ts';
 import { waitFor } from '../../helpers/leat.ts';
-import { addTenant, delivered, sceneOf, start } from '../contract/fixture.ts';
+import { addTenant, delivered, fixtureOf, start } from '../contract/fixture.ts';
 import { newFolder, openWith, storeDeps } from './file.ts';
 
 describe('the sync of the WAL', () => {
@@ -262,12 +262,12 @@ function syncOn() {
 /** A stream that this process owns, and a way to record deliveries of it. */
 async function readyStream(store: Store) {
   const tenant = (await addTenant(store, 'main')).id;
-  const scene = sceneOf(store, tenant);
-  const owned = await scene.own(await scene.addStream());
+  const fixture = fixtureOf(store, tenant);
+  const owned = await fixture.own(await fixture.addStream());
   const settle = async (count: number): Promise<void> => {
-    const events = await scene.publish(...Array.from({ length: count }, () => 'user.created'));
+    const events = await fixture.publish(...Array.from({ length: count }, () => 'user.created'));
     const outcomes = events.map((event) => delivered(event));
-    await scene.settle(owned, { cursor: events.at(-1)?.offset ?? 0, outcomes });
+    await fixture.settle(owned, { cursor: events.at(-1)?.offset ?? 0, outcomes });
   };
   return { tenant, stream: owned.stream.id, settle };
 }
