@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { authority, expired, ofAnotherHost, selfSigned, trusted } from '../helpers/certificates.ts';
-import { startEndpoint, startRawEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
+import { startEndpoint, startRawEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import {
   freePort,
   makePlace,
@@ -17,7 +16,6 @@ import {
 import {
   answered,
   createStream,
-  failuresOf,
   freshType,
   publish,
   readStream,
@@ -158,17 +156,6 @@ describe('an endpoint', { concurrency: 8 }, () => {
 });
 
 describe('a header that nobody expects', { concurrency: 4 }, () => {
-  const epoch = 'Thu, 01 Jan 1970 00:00:00 GMT';
-  for (const value of ['0', '-1', '', 'soon', '1e9', '0x10', 'NaN', epoch, 'Someday, 99 Foo']) {
-    test(`such as Retry-After: ${value} holds no retry up`, async (t) => {
-      const endpoint = await startEndpoint((response) => {
-        response.writeHead(503, { 'retry-after': value }).end();
-      });
-      t.after(() => endpoint.close());
-      assert.match(await errorOf(t, endpoint.url, 2), /^503\b/);
-    });
-  }
-
   test('such as a token beyond ASCII is sent as UTF-8, or is a failure', async (t) => {
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
@@ -191,69 +178,7 @@ describe('a header that nobody expects', { concurrency: 4 }, () => {
   });
 });
 
-describe('an endpoint that answers without end', { concurrency: 4 }, () => {
-  test('is a success when it says 200, and is dropped early', async (t) => {
-    const flood = await startFlood(`${ok}Content-Length: 1073741824\r\n\r\n`);
-    t.after(() => flood.close());
-    const type = freshType();
-    const stream = await createStream(leat, flood.url, { types: [type] });
-    await publish(leat, type);
-    await waitForStats(leat, stream.id, { delivered: 1 });
-    await waitFor('the connection to be dropped', () => flood.dropped());
-    assert.ok(flood.written() < 64 << 20, `${flood.written()} bytes were taken`);
-    assert.deepEqual(await failuresOf(leat, stream.id), []);
-  });
-
-  test('is a failure when it says 503, with the first 2 KiB', async (t) => {
-    const flood = await startFlood(
-      'HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n',
-      `8000\r\n${'f'.repeat(0x8000)}\r\n`,
-    );
-    t.after(() => flood.close());
-    assert.equal(await errorOf(t, flood.url, 2), `503 - ${'f'.repeat(2048)}`);
-    assert.ok(flood.written() < 64 << 20, `${flood.written()} bytes were taken`);
-  });
-
-  test('needs no length to be understood when it ends by hanging up', async (t) => {
-    const old = await startRawEndpoint((socket) => socket.end('HTTP/1.0 200 OK\r\n\r\nfine'));
-    t.after(() => old.close());
-    const type = freshType();
-    const stream = await createStream(leat, old.url, { types: [type] });
-    await publish(leat, type);
-    await waitForStats(leat, stream.id, { delivered: 1 });
-    assert.deepEqual(await failuresOf(leat, stream.id), []);
-  });
-
-  test('may send informational answers first', async (t) => {
-    const polite = await startRawEndpoint((socket) =>
-      socket.end(`${informational}${ok}Content-Length: 0\r\n\r\n`),
-    );
-    t.after(() => polite.close());
-    const type = freshType();
-    const stream = await createStream(leat, polite.url, { types: [type] });
-    await publish(leat, type);
-    await waitForStats(leat, stream.id, { delivered: 1 });
-    assert.deepEqual(await failuresOf(leat, stream.id), []);
-  });
-});
-
 describe('the text of an answer', { concurrency: 4 }, () => {
-  test('is cut at 2 KiB, of bytes', async (t) => {
-    const endpoint = await startEndpoint(text(400, 'ä'.repeat(5000)));
-    t.after(() => endpoint.close());
-    assert.equal(await errorOf(t, endpoint.url, 1), `400 - ${'ä'.repeat(1024)}`);
-  });
-
-  test('loses NUL and broken UTF-8, and nothing else breaks', async (t) => {
-    const endpoint = await startEndpoint((response) => {
-      response.writeHead(400);
-      response.end(Buffer.concat([Buffer.from('a\0b"\\\r\n<script>'), Buffer.from([0xff, 0xc3])]));
-    });
-    t.after(() => endpoint.close());
-    const message = await errorOf(t, endpoint.url, 1);
-    assert.equal(message, '400 - ab"\\\r\n<script>\uFFFD\uFFFD');
-  });
-
   test('never shows the secrets of the stream', async (t) => {
     const authorizations = [
       { method: 'bearer', token: 'the-bearer-token' },
@@ -362,28 +287,4 @@ function repeat(socket: Socket, what: string | (() => string)): void {
     socket.write(typeof what === 'string' ? what : what());
   }, 100);
   socket.on('close', () => clearInterval(timer));
-}
-
-/** An endpoint that writes as fast as it is read, and counts. */
-async function startFlood(
-  head: string,
-  chunk = 'x'.repeat(1 << 16),
-): Promise<{ url: string; written(): number; dropped(): boolean; close(): Promise<void> }> {
-  let written = 0;
-  let dropped = false;
-  const pour = async (socket: Socket): Promise<void> => {
-    socket.write(head);
-    while (!socket.destroyed && written < 1 << 30) {
-      written += chunk.length;
-      if (!socket.write(chunk)) await Promise.race([once(socket, 'drain'), once(socket, 'close')]);
-    }
-  };
-  const raw = await startRawEndpoint((socket) => {
-    socket.on('close', () => {
-      dropped = true;
-    });
-    // A reset while it waits is how a flood is meant to end.
-    pour(socket).catch(() => undefined);
-  });
-  return { ...raw, written: () => written, dropped: () => dropped };
 }

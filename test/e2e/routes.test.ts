@@ -1,32 +1,18 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import { exchange, requestText } from '../helpers/exchange.ts';
+import { exchange } from '../helpers/exchange.ts';
 import { makePlace, startLeat, type Place, type Running } from '../helpers/leat.ts';
-import {
-  answered,
-  bearer,
-  createStream,
-  narrowToken,
-  streamBody,
-  type ProblemBody,
-  type StreamBody,
-} from '../helpers/api-client.ts';
+import { answered, bearer, narrowToken } from '../helpers/api-client.ts';
 
 let place: Place;
 let leat: Running;
-let endpoint: Endpoint;
-let stream: StreamBody;
 
 before(async () => {
   place = await makePlace();
   leat = await startLeat(place);
-  endpoint = await startEndpoint();
-  stream = await createStream(leat, endpoint.url);
 });
 after(async () => {
   await leat.kill();
-  await endpoint.close();
   await place.remove();
 });
 
@@ -77,8 +63,6 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['DELETE', '/client-grants/none', ['delete:client_grants']],
 ];
 
-const paths = [...new Set(operations.map(([, path]) => path))];
-
 describe('every operation', () => {
   for (const [method, path, scopes] of operations) {
     test(`${method} ${path} asks for a token, then for its scope`, async () => {
@@ -110,228 +94,6 @@ describe('every operation', () => {
       }
     });
   }
-
-  test('answers with the common headers, whatever it answers', async () => {
-    const answers = await Promise.all([
-      leat.send('GET', '/api/v2/event-streams'),
-      leat.send('POST', '/api/v2/event-streams', streamBody(endpoint.url)),
-      leat.send('POST', '/api/v2/event-streams', '{'),
-      leat.send('DELETE', `/api/v2/event-streams/${noStream}`),
-      leat.send('GET', `/api/v2/event-streams/${noStream}`),
-      leat.send('GET', '/api/v2/event-streams', undefined, { authorization: '' }),
-      leat.send('GET', '/api/v2/nowhere'),
-      leat.send('PUT', '/api/v2/event-streams'),
-      leat.send('POST', '/api/v2/event-streams', 'x', { 'content-type': 'text/plain' }),
-      leat.send('POST', '/api/v2/event-streams', 'x'.repeat(2 << 20)),
-      leat.send('GET', '/api/v2/event-streams/%ff'),
-      leat.send('HEAD', '/api/v2/event-streams'),
-    ]);
-    for (const { status, headers } of answers) {
-      assert.equal(headers.get('cache-control'), 'no-store', String(status));
-      assert.equal(headers.get('x-content-type-options'), 'nosniff', String(status));
-      const type = status === 204 ? null : 'application/json; charset=utf-8';
-      assert.equal(headers.get('content-type'), type, String(status));
-      for (const name of ['limit', 'remaining', 'reset']) {
-        assert.match(headers.get(`x-ratelimit-${name}`) ?? '', /^[0-9]+$/, `${name} of ${status}`);
-      }
-      for (const name of ['access-control-allow-origin', 'x-powered-by', 'server']) {
-        assert.equal(headers.get(name), null);
-      }
-    }
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [200, 201, 400, 204, 404, 401, 404, 405, 415, 413, 400, 200],
-    );
-  });
-
-  test('answers HEAD as GET without a body', async () => {
-    for (const path of [`/event-streams/${stream.id}`, `/event-streams/${noStream}`]) {
-      const [get, head] = await Promise.all([
-        leat.send('GET', `/api/v2${path}`),
-        leat.send('HEAD', `/api/v2${path}`),
-      ]);
-      assert.equal(head.status, get.status);
-      assert.equal(await head.text(), '');
-      assert.equal(head.headers.get('content-length'), get.headers.get('content-length'));
-      assert.equal(head.headers.get('content-type'), get.headers.get('content-type'));
-    }
-  });
-});
-
-describe('a path that is known', () => {
-  for (const path of paths) {
-    test(`${path} answers 405 to other methods, before any token`, async () => {
-      const own = operations.filter(([, at]) => at === path).map(([method]) => method);
-      const others = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'];
-      for (const method of others.filter((each) => !own.includes(each))) {
-        // GET /events is the pull.
-        if (path === '/events' && method === 'GET') continue;
-        const request = requestText(`${method} /api/v2${path}`, ['Content-Length: 0']);
-        const answer = await exchange(leat.port, request);
-        assert.equal(answer.status, 405, `${method}: ${answer.body}`);
-        const allowed = (answer.headers['allow'] ?? '').split(/, ?/);
-        for (const each of own) assert.ok(allowed.includes(each), `Allow: ${allowed.join()}`);
-        assert.ok(!allowed.includes(method));
-        assert.deepEqual(JSON.parse(answer.body), {
-          statusCode: 405,
-          error: 'Method Not Allowed',
-          message: 'Method Not Allowed',
-        });
-      }
-    });
-  }
-});
-
-describe('a path that is not known', () => {
-  const unknown = [
-    '/',
-    '/api',
-    '/api/v2',
-    '/api/v2/',
-    '/api/v1/event-streams',
-    '/api/v2//event-streams',
-    '/API/v2/event-streams',
-    '/api/v2/Event-Streams',
-    '/api/v2/event-streams;x=1',
-    '/api/v2/event-streamsx',
-    `/api/v2/event-streams/${noStream}/`,
-    `/api/v2/event-streams/${noStream}/nothing`,
-    `/api/v2/event-streams/${noStream}/deliveries/${noEvent}/more`,
-    '/api/v2/__proto__',
-    '/api/v2/constructor',
-    '/etc/passwd',
-    '/api/v2/../../etc/passwd',
-    '/api/v2/%2e%2e/%2e%2e/etc/passwd',
-    '/.env',
-    '/data/leat.db',
-    '/.well-known/',
-    '/.well-known/nothing',
-  ];
-  for (const path of unknown) {
-    test(`${path} is 404, with and without a token`, async () => {
-      for (const credentials of [[], [`Authorization: Bearer ${leat.token}`]]) {
-        for (const method of ['GET', 'POST', 'DELETE']) {
-          const head = [...credentials, 'Content-Length: 0'];
-          const answer = await exchange(leat.port, requestText(`${method} ${path}`, head));
-          assert.equal(answer.status, 404, `${method} ${answer.body}`);
-          assert.deepEqual(JSON.parse(answer.body), {
-            statusCode: 404,
-            error: 'Not Found',
-            message: 'Not Found',
-          });
-        }
-      }
-    });
-  }
-});
-
-describe('an id in a path', () => {
-  const ok = 'A'.repeat(22);
-  const bad = [
-    'est_',
-    'nonsense',
-    `est_${ok}A`,
-    `est_${ok.slice(1)}`,
-    `EST_${ok}`,
-    `evt_${ok}`,
-    `est_${ok.slice(1)}-`,
-    `est_${ok.slice(1)}%C3%A4`,
-    `est_${ok}%00`,
-    `est_${ok}%0a`,
-    `%20est_${ok}`,
-    `est_${ok}'--`,
-    'a%2Fb',
-    'x'.repeat(5000),
-  ];
-  for (const id of bad) {
-    test(`${id.slice(0, 40)} is no stream's, on every route`, async () => {
-      for (const [method, path] of operations.filter(([, at]) => at.includes(noStream))) {
-        const answer = leat.send(method, `/api/v2${path.replace(noStream, id)}`);
-        const refused = await answered<ProblemBody>(400, answer);
-        const shown = decodeURIComponent(id).slice(0, 100);
-        assert.deepEqual(refused, {
-          statusCode: 400,
-          error: 'Bad Request',
-          message:
-            "Path validation error: 'Object didn't pass validation for format event-stream-id: " +
-            `${shown}' on property id (Unique identifier for the event stream).`,
-          errorCode: 'invalid_uri',
-        });
-      }
-    });
-  }
-
-  test('that is no event is refused with the words for events', async () => {
-    for (const [method, rest] of [
-      ['GET', 'deliveries'],
-      ['POST', 'redeliver'],
-    ] as const) {
-      const path = `/api/v2/event-streams/${stream.id}/${rest}/${stream.id}`;
-      const refused = await answered<ProblemBody>(400, leat.send(method, path));
-      assert.equal(
-        refused.message,
-        "Path validation error: 'Object didn't pass validation for format event-id: " +
-          `${stream.id}' on property event_id (Unique identifier for the event).`,
-      );
-      assert.equal(refused.errorCode, 'invalid_uri');
-    }
-  });
-
-  test('that is no percent-encoding is the client’s mistake', async () => {
-    for (const id of ['%', '%zz', '%ff', '%c3%28', 'a%']) {
-      const request = requestText(`GET /api/v2/event-streams/${id}`, [
-        `Authorization: Bearer ${leat.token}`,
-      ]);
-      const { status } = await exchange(leat.port, request);
-      assert.ok(status === 400 || status === 404, `${id}: ${status}`);
-    }
-  });
-});
-
-describe('the order of checks', () => {
-  test('the path comes before the query, both before the body', async () => {
-    const bad = '/api/v2/event-streams/nonsense';
-    const path = await answered<ProblemBody>(400, leat.send('PATCH', bad, '{'));
-    assert.equal(path.errorCode, 'invalid_uri');
-    const list = leat.send('GET', `${bad}/deliveries?take=0`);
-    assert.equal((await answered<ProblemBody>(400, list)).errorCode, 'invalid_uri');
-  });
-
-  test('size comes before content, content before existence, existence before conflict', async () => {
-    const none = `/api/v2/event-streams/${noStream}`;
-    await answered(413, leat.send('PATCH', '/api/v2/event-streams/bad', 'x'.repeat(2 << 20)));
-    await answered(400, leat.send('PATCH', none, { name: '' }));
-    await answered(404, leat.send('PATCH', none, { name: stream.name }));
-    await answered(404, leat.send('GET', `${none}/deliveries/${noEvent}`));
-    await answered(400, leat.send('GET', `${none}/stats?date_from=never`));
-  });
-
-  test('a name that is taken is 409 on create and update, not for its own stream', async () => {
-    const taken = {
-      statusCode: 409,
-      error: 'Conflict',
-      message: 'Event stream name already in use.',
-      errorCode: 'stream_name_in_use',
-    };
-    const body = streamBody(endpoint.url, { name: stream.name });
-    assert.deepEqual(await answered(409, leat.send('POST', '/api/v2/event-streams', body)), taken);
-    const other = await createStream(leat, endpoint.url);
-    const rename = { name: stream.name };
-    const path = `/api/v2/event-streams/${other.id}`;
-    assert.deepEqual(await answered(409, leat.send('PATCH', path, rename)), taken);
-    await answered(200, leat.send('PATCH', `/api/v2/event-streams/${stream.id}`, rename));
-  });
-
-  test('members that are made by Leat cannot be sent', async () => {
-    for (const member of ['id', 'created_at', 'updated_at']) {
-      const body = { ...streamBody(endpoint.url), [member]: stream.id };
-      const refused = await answered<ProblemBody>(
-        400,
-        leat.send('POST', '/api/v2/event-streams', body),
-      );
-      assert.match(refused.message, new RegExp(`Additional properties not allowed: ${member}`));
-    }
-  });
 });
 
 describe('what needs no token', () => {
