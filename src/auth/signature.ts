@@ -1,8 +1,8 @@
 import { hash, type KeyObject } from 'node:crypto';
 import { compactVerify, decodeJwt, decodeProtectedHeader, errors } from 'jose';
+import { LRUCache } from 'lru-cache';
 import type { Millis } from '../core/clock.ts';
 import { type Claims, claimsOf, claimsError } from './claims.ts';
-import { createVerifiedTokens } from './verified-tokens.ts';
 
 /** The one algorithm of access tokens. */
 const ALGORITHM = 'RS256';
@@ -66,7 +66,7 @@ export interface TokenVerifier {
 
 /** Creates a verifier with an empty memory. It may serve many audiences and issuers. */
 export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
-  const verified = createVerifiedTokens<Verified>(tokensMax);
+  const verified = new LRUCache<string, Verified>({ max: tokensMax });
 
   const examine = async (
     token: string,

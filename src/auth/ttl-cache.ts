@@ -1,18 +1,18 @@
+import { LRUCache } from 'lru-cache';
 import type { Clock } from '../core/clock.ts';
-import { createVerifiedTokens } from './verified-tokens.ts';
 
 /**
- * Rows of the store, kept in memory for a short time. A value that is fresh is answered at once,
- * without a promise; callers that need the same one together share a read.
+ * Rows of the store, cached for a short time. A fresh value is returned without a promise, which the
+ * `fetch` of `lru-cache` cannot do. Callers that need the same key at the same time share one read.
  */
 export interface TtlCache<V> {
   /**
-   * The value of a key, at most `ageMsMax` old (by default `freshMs`). `read` is called when there
-   * is none; it gets the value read before, when that is still known. Rejects with what it throws,
-   * and keeps nothing then.
+   * Returns the value of a key, at most `ageMsMax` old (by default `freshMs`). Calls `read` when
+   * there is none, with the former value if it is still cached. Rejects with what `read` throws, and
+   * caches nothing then.
    */
   get(key: string, read: Read<V>, ageMsMax?: number): V | Promise<V>;
-  /** Ends the freshness of a value, also of one that is being read: it changed meanwhile. */
+  /** Marks a value as changed: it is no longer fresh, and a read under way is not cached. */
   expire(key: string): void;
 }
 
@@ -21,26 +21,24 @@ type Read<V> = (former: V | undefined) => Promise<V>;
 export interface TtlCacheDeps {
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly freshMs: number;
-  /** Values kept at most. */
+  /** The least recently used value is dropped beyond this number. */
   readonly entriesMax: number;
 }
 
-/** Creates the memory; it is empty at first. */
+/** Creates an empty cache. */
 export function createTtlCache<V>(deps: TtlCacheDeps): TtlCache<V> {
   const { clock, freshMs } = deps;
-  const kept = createVerifiedTokens<{ readonly value: V; readonly readAtMs: number }>(
-    deps.entriesMax,
-  );
+  const entries = new LRUCache<string, Entry<V>>({ max: deps.entriesMax });
   const reading = new Map<string, Promise<V>>();
 
-  const readAndKeep = async (key: string, read: Read<V>): Promise<V> => {
-    // The age counts from before the read: what it answers may have changed right after.
+  const readAndCache = async (key: string, read: Read<V>): Promise<V> => {
+    // The age counts from before the read: the row may change right after the store has read it.
     const readAtMs = clock.elapsedMs();
-    const pending = read(kept.get(key)?.value);
+    const pending = read(entries.get(key)?.value);
     reading.set(key, pending);
     try {
       const value = await pending;
-      if (reading.get(key) === pending) kept.set(key, { value, readAtMs });
+      if (reading.get(key) === pending) entries.set(key, { value, readAtMs });
       return value;
     } finally {
       if (reading.get(key) === pending) reading.delete(key);
@@ -49,14 +47,19 @@ export function createTtlCache<V>(deps: TtlCacheDeps): TtlCache<V> {
 
   return {
     get: (key, read, ageMsMax = freshMs) => {
-      const entry = kept.get(key);
+      const entry = entries.get(key);
       if (entry !== undefined && clock.elapsedMs() - entry.readAtMs < ageMsMax) return entry.value;
-      return reading.get(key) ?? readAndKeep(key, read);
+      return reading.get(key) ?? readAndCache(key, read);
     },
     expire: (key) => {
       reading.delete(key);
-      const entry = kept.get(key);
-      if (entry !== undefined) kept.set(key, { value: entry.value, readAtMs: -Infinity });
+      const entry = entries.get(key);
+      if (entry !== undefined) entries.set(key, { value: entry.value, readAtMs: -Infinity });
     },
   };
+}
+
+interface Entry<V> {
+  readonly value: V;
+  readonly readAtMs: number;
 }

@@ -50,6 +50,17 @@ describe('the token verifier', () => {
     assert.ok(!(newest instanceof Promise));
   });
 
+  test('keeps a token in use while others come and go', async () => {
+    const verifier = createTokenVerifier(4);
+    const used = await sign();
+    await verifier.verify(used, expecting(ownKey), now);
+    const others = await Promise.all(Array.from({ length: 20 }, () => sign()));
+    for (const token of others) {
+      await verifier.verify(token, expecting(ownKey), now);
+      assert.ok(!(verifier.verify(used, expecting(ownKey), now) instanceof Promise));
+    }
+  });
+
   test('keeps nothing of a token whose signature does not hold', async () => {
     const verifier = createTokenVerifier();
     const forged = await Promise.all(
