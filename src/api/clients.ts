@@ -1,5 +1,5 @@
 import { hashSecret, makeClientId, makeClientSecret } from '../auth/clients.ts';
-import { faultOfKey } from '../auth/public-key.ts';
+import { publicKeyError } from '../auth/public-key.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import type { Client, Grant } from '../core/types.ts';
 import {
@@ -262,7 +262,7 @@ async function checkKeys(sent: KeySetSent | null | undefined): Promise<void> {
     throw badBody(`Keys are too long, maximum ${keySetBytesMax} bytes`, 'jwks', 'Public keys');
   }
   for (const [index, key] of (sent?.keys ?? []).entries()) {
-    const fault = await faultOfKey(key);
+    const fault = await publicKeyError(key);
     if (fault !== undefined) throw badBody(fault, `jwks.keys.${index}`, 'A public key');
   }
 }

@@ -1,4 +1,4 @@
-import { withinOwn } from '../auth/clients.ts';
+import { hasAllScopes } from '../auth/clients.ts';
 import { managementScopes } from '../auth/scopes.ts';
 import { type Client, type Grant, managementApiId } from '../core/types.ts';
 import type { Caller } from './operation.ts';
@@ -12,7 +12,8 @@ export function requireSubset(
   { scopes: own }: Pick<Caller, 'scopes'>,
   scopes: readonly string[],
 ): void {
-  if (!withinOwn(own, scopes)) throw forbiddenScope(scopes.filter((scope) => !own.includes(scope)));
+  if (!hasAllScopes(own, scopes))
+    throw forbiddenScope(scopes.filter((scope) => !own.includes(scope)));
 }
 
 /**

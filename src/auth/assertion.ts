@@ -21,10 +21,10 @@ const JTI_LENGTH_MAX = 255;
 /** Signature algorithms of client assertions, for the discovery documents. */
 export const assertionAlgorithms: readonly string[] = ALGORITHMS;
 
-/** A client assertion as it came, and what it has to fit. */
+/** A client assertion, and the values its claims must match. */
 export interface AssertionRequest {
   readonly tenant: Tenant;
-  /** Of the tenant, as §2 defines it. */
+  /** Of the tenant (docs/http-api.md#issuer). */
   readonly issuer: string;
   readonly assertion: string;
   /** The parameter `client_id`, when it was sent. */
@@ -33,8 +33,8 @@ export interface AssertionRequest {
 }
 
 /**
- * `private_key_jwt` (RFC 7523 section 3): the client that signed the assertion, `undefined` when
- * anything about it is wrong. Each assertion is good once.
+ * Returns the client that signed the assertion (`private_key_jwt`, RFC 7523 section 3), or
+ * `undefined` when anything about it is wrong. Each assertion is accepted once.
  */
 export async function authenticateByAssertion(
   clients: Pick<ClientStore, 'get' | 'useAssertion'>,
@@ -50,13 +50,13 @@ export async function authenticateByAssertion(
   const { jti, exp = Infinity } = claims;
   if (exp * 1000 > now + AHEAD_MS_MAX + LEEWAY_MS) return undefined;
   if (typeof jti !== 'string' || jti === '' || jti.length > JTI_LENGTH_MAX) return undefined;
-  // An `exp` between two seconds holds until the later one: the library counts whole seconds.
+  // The library rounds times to whole seconds: a fractional `exp` is valid until the next second.
   const usedUntil = Math.ceil(exp) * 1000 + LEEWAY_MS;
   const fresh = await clients.useAssertion(tenant.id, clientId, jti, usedUntil);
   return fresh ? client : undefined;
 }
 
-/** Who the assertion says it is from, not believed yet. */
+/** Returns the client id that the assertion claims; its signature is not verified yet. */
 function claimedClient({ assertion, clientId }: AssertionRequest): string | undefined {
   if (assertion.length > ASSERTION_LENGTH_MAX) return undefined;
   try {
@@ -67,7 +67,7 @@ function claimedClient({ assertion, clientId }: AssertionRequest): string | unde
   }
 }
 
-/** The claims when signature, issuer, subject, audience and times hold. */
+/** Returns the claims if signature, issuer, subject, audience and times are valid. */
 async function verifiedClaims(
   jwks: string,
   { issuer, assertion, now }: AssertionRequest,
@@ -84,13 +84,13 @@ async function verifiedClaims(
       currentDate: new Date(now),
     });
   } catch (error) {
-    // A key that does not fit its algorithm is a TypeError; the client sent it, so it is refused.
+    // jose throws a TypeError for a key of the wrong type; the client registered it.
     if (error instanceof errors.JOSEError || error instanceof TypeError) return undefined;
     throw error;
   }
 }
 
-/** Tries every key that fits when the assertion names none (RFC 7515 section 4.1.4). */
+/** Tries every suitable key when the assertion has no `kid` (RFC 7515 section 4.1.4). */
 async function verifyWithAny(
   jwks: JSONWebKeySet,
   assertion: string,
@@ -121,7 +121,7 @@ async function verifyWith(
   }
 }
 
-/** Clients know the issuer or the token endpoint, some of them only in its `https://` form. */
+/** Clients send the issuer or the token endpoint as audience, some always with `https://`. */
 function audiencesOf(issuer: string): string[] {
   return [issuer, issuer.replace(/^http:/, 'https:')].flatMap((base) => [
     base,

@@ -8,14 +8,14 @@ import { invalidClient, invalidRequest, missingParameter, type TokenError } from
 
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 
-/** The three ways of client authentication, for the discovery documents. */
+/** The client authentication methods, for the discovery documents. */
 export const authenticationMethods: readonly string[] = [
   'client_secret_post',
   'client_secret_basic',
   'private_key_jwt',
 ];
 
-/** What a token request says about its client. */
+/** The parts of a token request that authenticate its client. */
 export interface AuthenticationRequest {
   readonly tenant: Tenant;
   readonly issuer: string;
@@ -25,7 +25,7 @@ export interface AuthenticationRequest {
   readonly now: Millis;
 }
 
-/** The client that proves to be itself by exactly one method (RFC 6749 section 2.3). */
+/** Authenticates the client by exactly one method (RFC 6749 section 2.3). */
 export async function authenticateClient(
   clients: Pick<ClientStore, 'get' | 'useAssertion'>,
   request: AuthenticationRequest,
@@ -51,14 +51,14 @@ async function byBasic(
   authorization: string,
   parameters: Parameters,
 ): Promise<Client | TokenError> {
-  const refusal = invalidClient({ 'www-authenticate': 'Basic' });
+  const failed = invalidClient({ 'www-authenticate': 'Basic' });
   const credentials = basicCredentials(authorization);
-  if (credentials === undefined) return refusal;
+  if (credentials === undefined) return failed;
   const { clientId, secrets } = credentials;
   if ((parameters.get('client_id') ?? clientId) !== clientId) {
     return invalidRequest('client_id differs from that of the Authorization header');
   }
-  return (await bySecret(clients, tenant, clientId, secrets)) ?? refusal;
+  return (await bySecret(clients, tenant, clientId, secrets)) ?? failed;
 }
 
 async function byAssertion(
@@ -75,7 +75,7 @@ async function byAssertion(
   return client ?? invalidClient();
 }
 
-/** Compares also when there is no such client, so that the time says nothing about it. */
+/** Compares even if there is no such client: the response time must not reveal which ids exist. */
 async function bySecret(
   clients: Pick<ClientStore, 'get'>,
   tenant: Tenant,
@@ -83,14 +83,14 @@ async function bySecret(
   secrets: readonly string[],
 ): Promise<Client | undefined> {
   const client = await clients.get(tenant.id, clientId);
-  const kept = client?.issuer === undefined ? client?.secretHash : undefined;
-  const matching = secrets.map((secret) => secretMatches(secret, kept));
+  const secretHash = client?.issuer === undefined ? client?.secretHash : undefined;
+  const matching = secrets.map((secret) => secretMatches(secret, secretHash));
   return matching.includes(true) ? client : undefined;
 }
 
 interface BasicCredentials {
   readonly clientId: string;
-  /** The readings of the secret: `+` is a blank to those who encode as RFC 6749 says, else a plus. */
+  /** Both decodings of the secret: form encoding (RFC 6749) writes a blank as `+`, others do not. */
   readonly secrets: readonly string[];
 }
 

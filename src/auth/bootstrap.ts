@@ -11,88 +11,88 @@ import {
   makeGrantId,
 } from './clients.ts';
 import { createFirstKey } from './keys.ts';
-import { placeSample, type SampleOptions } from './sample.ts';
+import { ensureSample, type SampleOptions } from './sample.ts';
 import { managementScopes } from './scopes.ts';
 
 const CLIENTS_PER_PAGE = 100;
 
-/** Ids of bootstrap clients begin so: an id never changes, unlike a name. */
+/** Prefix of the ids of bootstrap clients: a name can change, an id cannot. */
 const BOOTSTRAP_PREFIX = 'bootstrap-';
 
 type AccessStore = Pick<Store, 'tenants' | 'keys' | 'clients' | 'apis' | 'grants' | 'roles'>;
 
-/** What making a client takes. */
 export interface ClientDeps {
   readonly store: AccessStore;
   readonly random: RandomBytes;
   readonly now: Millis;
 }
 
-/** What the operator asks of the first start (docs/http-api.md#first-start). */
+/** The settings of the first start (docs/http-api.md#first-start). */
 export interface BootstrapOptions {
   readonly name: string;
   readonly domain: string;
   /** LEAT_BOOTSTRAP_CLIENT_ID and LEAT_BOOTSTRAP_CLIENT_SECRET, both or none. */
   readonly client?: Credentials | undefined;
   /**
-   * Hands a generated client over to the operator. The client is stored only once this is done: a
-   * start that ends in between leaves no client whose secret nobody knows. Absent where it could be
-   * handed to nobody: the two variables are required then.
+   * Delivers the credentials of a generated client. The client is stored only afterwards: a start
+   * that is interrupted leaves no client with an unknown secret. Absent where credentials cannot be
+   * delivered: the two variables are required then.
    */
   readonly deliverCredentials?: DeliverCredentials | undefined;
-  /** What a first start makes for the message API; absent where that is not wanted. */
+  /** The sample client of the message API; absent: a first start creates none. */
   readonly sample?: SampleOptions | undefined;
 }
 
-/** What the start has done. */
+/** What a start found, created and changed. */
 export interface Bootstrapped {
-  /** The first tenant, with the name and the domain of now. */
+  /** The first tenant, with the configured name and domain. */
   readonly tenant: Tenant;
-  /** Its domain before this start, when that was another: tokens of that issuer end. */
+  /** Its domain before this start, if it changed: tokens of that issuer stop working. */
   readonly formerDomain: string | undefined;
-  /** Set when a client was made with a generated secret, which has been handed over. */
+  /** Set when a client with a generated secret was created; its credentials were delivered. */
   readonly generated: Credentials | undefined;
-  /** True when the client of the message API's sample was made and handed over. */
+  /** True when the sample client was created; its credentials were delivered. */
   readonly sampleMade: boolean;
-  /** True when the secret in the environment took the place of another. */
+  /** True when the secret in the environment replaced another one. */
   readonly secretReplaced: boolean;
 }
 
 /**
- * Makes what a start needs and finds missing: the first tenant, its signing key, the sample of the
- * message API, and its bootstrap client. It can be repeated, also after it was cut off at any point.
+ * Creates the first tenant, its signing key, the sample of the message API and the bootstrap client,
+ * each unless it exists. May be repeated, also after an interruption at any point.
  *
- * Throws `StartRefused` when a name or a domain is another tenant's, and when the client in the
+ * Throws `StartRefused` when another tenant has the name or the domain, and when the client in the
  * environment is missing or belongs to an external issuer.
  */
-export async function bootstrap(deps: ClientDeps, wish: BootstrapOptions): Promise<Bootstrapped> {
+export async function bootstrap(
+  deps: ClientDeps,
+  options: BootstrapOptions,
+): Promise<Bootstrapped> {
   const [first] = await deps.store.tenants.list();
-  const tenant = await placeTenant(deps, first, wish);
+  const tenant = await ensureFirstTenant(deps, first, options);
   await createFirstKey(deps.store, tenant.id, deps.now);
-  // Before the management client: its absence tells that a first start has not got this far.
-  const sampleMade = wish.sample !== undefined && (await placeSample(deps, tenant, wish.sample));
-  const client = await placeClient(deps, tenant.id, wish);
+  // Before the management client: without that client the next start knows it has to continue.
+  const sampleMade =
+    options.sample !== undefined && (await ensureSample(deps, tenant, options.sample));
+  const client = await ensureClient(deps, tenant.id, options);
   const moved = first !== undefined && first.domain !== tenant.domain;
   return { tenant, formerDomain: moved ? first.domain : undefined, sampleMade, ...client };
 }
 
-/**
- * Makes a tenant with a signing key and a bootstrap client: `leat tenants create`. What another
- * tenant has already is refused.
- */
+/** Creates a tenant with a signing key and a bootstrap client: `leat tenants create`. */
 export async function createTenant(
   deps: ClientDeps,
-  wish: Pick<Tenant, 'name' | 'domain'>,
+  options: Pick<Tenant, 'name' | 'domain'>,
 ): Promise<({ created: Tenant } & Credentials) | { refused: 'name_taken' | 'domain_taken' }> {
-  const answer = await deps.store.tenants.create(wish, deps.now);
-  if ('refused' in answer) return answer;
-  await createFirstKey(deps.store, answer.created.id, deps.now);
-  return { ...answer, ...(await makeManager(deps, answer.created.id)) };
+  const result = await deps.store.tenants.create(options, deps.now);
+  if ('refused' in result) return result;
+  await createFirstKey(deps.store, result.created.id, deps.now);
+  return { ...result, ...(await createGeneratedManager(deps, result.created.id)) };
 }
 
 /**
- * Makes a new bootstrap client and ends the secrets of those before it: `leat tenants bootstrap`.
- * `configuredId` is LEAT_BOOTSTRAP_CLIENT_ID where it is set; that client is one of them.
+ * Creates a new bootstrap client and deletes the secrets of the former ones: `leat tenants bootstrap`.
+ * The client `configuredId` (LEAT_BOOTSTRAP_CLIENT_ID) counts as one of them.
  */
 export async function renewBootstrap(
   deps: ClientDeps,
@@ -101,12 +101,12 @@ export async function renewBootstrap(
 ): Promise<Credentials> {
   const former: Client[] = [];
   for await (const client of clientsOf(deps.store, tenant)) {
-    const made = client.id.startsWith(BOOTSTRAP_PREFIX) && client.issuer === undefined;
-    if (made || client.id === configuredId) former.push(client);
+    const isBootstrap = client.id.startsWith(BOOTSTRAP_PREFIX) && client.issuer === undefined;
+    if (isBootstrap || client.id === configuredId) former.push(client);
   }
-  // A tenant whose making was cut off may have no key yet.
+  // A tenant whose creation was interrupted may have no key yet.
   await createFirstKey(deps.store, tenant, deps.now);
-  const credentials = await makeManager(deps, tenant);
+  const credentials = await createGeneratedManager(deps, tenant);
   for (const client of former) {
     await deps.store.clients.update(tenant, client.id, (before) => ({
       after: { ...before, secretHash: undefined },
@@ -115,59 +115,59 @@ export async function renewBootstrap(
   return credentials;
 }
 
-/** Creates the first tenant, or gives it the name and the domain that are configured now. */
-async function placeTenant(
+/** Creates the first tenant, or renames it to the configured name and domain. */
+async function ensureFirstTenant(
   { store, now }: ClientDeps,
   first: Tenant | undefined,
   { name, domain }: BootstrapOptions,
 ): Promise<Tenant> {
   if (first === undefined) {
-    const answer = await store.tenants.create({ name, domain }, now);
-    if ('created' in answer) return answer.created;
-    // Another node on the same store started at the same moment.
-    const [made] = await store.tenants.list();
-    if (made?.name === name && made.domain === domain) return made;
-    throw taken(answer.refused, name, domain);
+    const result = await store.tenants.create({ name, domain }, now);
+    if ('created' in result) return result.created;
+    // Another node on the same store may have started at the same moment.
+    const [created] = await store.tenants.list();
+    if (created?.name === name && created.domain === domain) return created;
+    throw taken(result.refused, name, domain);
   }
   if (first.name === name && first.domain === domain) return first;
-  const answer = await store.tenants.rename(first.id, { name, domain });
-  if (answer === 'name_taken' || answer === 'domain_taken') throw taken(answer, name, domain);
+  const result = await store.tenants.rename(first.id, { name, domain });
+  if (result === 'name_taken' || result === 'domain_taken') throw taken(result, name, domain);
   return { ...first, name, domain };
 }
 
-function taken(what: 'name_taken' | 'domain_taken', name: string, domain: string): StartRefused {
+function taken(refused: 'name_taken' | 'domain_taken', name: string, domain: string): StartRefused {
   return new StartRefused(
-    what === 'name_taken'
+    refused === 'name_taken'
       ? `LEAT_TENANT_NAME: "${name}" is the name of another tenant, for example LEAT_TENANT_NAME=${name}-1`
       : `LEAT_TENANT_DOMAIN: "${domain}" is the domain of another tenant, for example LEAT_TENANT_DOMAIN=leat.example.com`,
   );
 }
 
-type PlacedClient = Pick<Bootstrapped, 'generated' | 'secretReplaced'>;
+type EnsuredClient = Pick<Bootstrapped, 'generated' | 'secretReplaced'>;
 
-async function placeClient(
+async function ensureClient(
   deps: ClientDeps,
   tenant: number,
-  wish: BootstrapOptions,
-): Promise<PlacedClient> {
-  if (wish.client !== undefined) return placeConfigured(deps, tenant, wish.client);
+  options: BootstrapOptions,
+): Promise<EnsuredClient> {
+  if (options.client !== undefined) return ensureConfiguredClient(deps, tenant, options.client);
   if (await hasManager(deps.store, tenant)) return { generated: undefined, secretReplaced: false };
-  if (wish.deliverCredentials === undefined) {
+  if (options.deliverCredentials === undefined) {
     throw new StartRefused(
       'LEAT_BOOTSTRAP_CLIENT_ID: is required with LEAT_BOOTSTRAP_CLIENT_SECRET where there is no terminal to show a generated one, for example LEAT_BOOTSTRAP_CLIENT_ID=operator',
     );
   }
-  const generated = await makeManager(deps, tenant, wish.deliverCredentials);
+  const generated = await createGeneratedManager(deps, tenant, options.deliverCredentials);
   return { generated, secretReplaced: false };
 }
 
-/** The client of the environment: made when it is missing, else given the secret set there. */
-async function placeConfigured(
+/** Creates the client of the environment, or sets its secret to the one set there. */
+async function ensureConfiguredClient(
   deps: ClientDeps,
   tenant: number,
-  wanted: Credentials,
-): Promise<PlacedClient> {
-  const { clientId, clientSecret } = wanted;
+  configured: Credentials,
+): Promise<EnsuredClient> {
+  const { clientId, clientSecret } = configured;
   const present = await deps.store.clients.get(tenant, clientId);
   if (present?.issuer !== undefined) {
     throw new StartRefused(
@@ -180,20 +180,20 @@ async function placeConfigured(
     const decide = (before: Client): { after: Client } => ({ after: { ...before, secretHash } });
     await deps.store.clients.update(tenant, clientId, decide);
   }
-  if (present === undefined) await createManager(deps, tenant, wanted);
+  if (present === undefined) await createManager(deps, tenant, configured);
   else await grantAll(deps, tenant, clientId);
   return { generated: undefined, secretReplaced };
 }
 
 /**
- * Whether somebody can manage the tenant with a secret or a key of their own. A client that a
- * start cut off left without its grant does not count.
+ * Returns whether a client can manage the tenant with a secret or a key. A client without a grant,
+ * which an interrupted start leaves, does not count.
  */
 async function hasManager(store: AccessStore, tenant: number): Promise<boolean> {
   for await (const client of clientsOf(store, tenant)) {
-    const proves = (client.secretHash ?? client.jwks) !== undefined;
-    const own = client.global && client.issuer === undefined && proves;
-    if (own && (await store.grants.of(tenant, client.id, managementApiId)) !== undefined) {
+    const canAuthenticate = (client.secretHash ?? client.jwks) !== undefined;
+    const isManager = client.global && client.issuer === undefined && canAuthenticate;
+    if (isManager && (await store.grants.of(tenant, client.id, managementApiId)) !== undefined) {
       return true;
     }
   }
@@ -208,7 +208,7 @@ async function* clientsOf(store: AccessStore, tenant: number): AsyncGenerator<Cl
   }
 }
 
-async function makeManager(
+async function createGeneratedManager(
   deps: ClientDeps,
   tenant: number,
   deliverCredentials?: DeliverCredentials,
@@ -238,7 +238,7 @@ async function createManager(
   await grantAll(deps, tenant, clientId);
 }
 
-/** Grants every scope of the management API, unless the client has a grant for it already. */
+/** Grants every scope of the management API, unless the client already has a grant for it. */
 async function grantAll(
   { store, random }: ClientDeps,
   tenant: number,

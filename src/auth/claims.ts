@@ -1,25 +1,25 @@
 import type { JWTPayload } from 'jose';
 import type { Millis } from '../core/clock.ts';
 
-/** Clocks of two machines may differ by this much. */
+/** Tolerated difference between the clocks of two machines. */
 export const LEEWAY_MS = 5_000;
 
-/** What Leat reads of an access token, in one shape whoever issued it. */
+/** The claims of an access token that Leat uses, in one shape for all issuers. */
 export interface Claims {
   readonly issuer: string;
-  /** `azp`, else `client_id`; empty when the token names no client. */
+  /** `azp`, else `client_id`; empty if the token has neither. */
   readonly clientId: string;
   readonly audiences: readonly string[];
-  /** Minus infinity when the token does not say. */
+  /** Minus infinity without `nbf`. */
   readonly notBefore: Millis;
   readonly expiresAt: Millis;
-  /** Of `scope`; none when it is missing or no string. */
+  /** The parts of `scope`; none if it is missing or not a string. */
   readonly scopes: readonly string[];
-  /** `undefined` when it is missing or no array of strings. */
+  /** `undefined` if it is missing or not an array of strings. */
   readonly permissions: readonly string[] | undefined;
 }
 
-/** Reads the claims (RFC 7519 section 4.1). `undefined` when one that decides has no meaning. */
+/** Reads the claims (RFC 7519 section 4.1). Returns `undefined` if `iss`, `exp` or `nbf` is malformed. */
 export function claimsOf(payload: JWTPayload): Claims | undefined {
   const { iss, exp, nbf, scope } = payload as Record<string, unknown>;
   if (typeof iss !== 'string' || !isFiniteNumber(exp)) return undefined;
@@ -35,7 +35,7 @@ export function claimsOf(payload: JWTPayload): Claims | undefined {
   };
 }
 
-/** What is wrong with verified claims now, if anything. To be asked at each use of a token. */
+/** Returns why verified claims are not acceptable now, if so. To be called at each use of a token. */
 export function claimsError(
   claims: Claims,
   audience: string,
@@ -51,7 +51,7 @@ function stringsOf(value: unknown): readonly string[] | undefined {
   return Array.isArray(value) && value.every(isString) ? value : undefined;
 }
 
-/** JSON can write an infinite number, as `1e999`: a token without an end. */
+/** JSON can hold an infinite number, `1e999`: such a token would never expire. */
 function isFiniteNumber(value: unknown): value is number {
   return Number.isFinite(value);
 }

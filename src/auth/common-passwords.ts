@@ -1,7 +1,7 @@
 /**
- * 1,000 passwords of 8 and more characters that are tried first, in lower case: those that head the
- * count over published breaches which zxcvbn 4.4.2 ships (Dropbox, MIT licence), obscene ones left
- * out, and the usual ones of today's forms (`P@ssw0rd`, `Welcome123`). Shorter ones need no list.
+ * 1,000 common passwords of 8 and more characters, in lower case: the most frequent ones of published
+ * breaches as zxcvbn 4.4.2 counts them (Dropbox, MIT licence), without obscene ones, and current
+ * variants (`P@ssw0rd`, `Welcome123`). Shorter passwords are rejected anyway.
  */
 export const commonPasswords: ReadonlySet<string> = new Set(
   `

@@ -1,12 +1,12 @@
-/** What an `Authorization` header says (RFC 9110 section 11.6.2), read the same way by both APIs. */
+/** The parts of an `Authorization` header (RFC 9110 section 11.6.2); both APIs parse it the same way. */
 export interface Credentials {
-  /** In lower case; empty when the header says nothing. */
+  /** In lower case; empty if the header is missing or blank. */
   readonly scheme: string;
-  /** What follows the scheme. A bearer token is one part alone (RFC 6750 section 2.1). */
+  /** The parts after the scheme. A bearer token is exactly one (RFC 6750 section 2.1). */
   readonly parts: readonly string[];
 }
 
-/** Reads the value of the header. Its parts are separated by blanks (U+0020) and nothing else. */
+/** Splits the value of the header at blanks (U+0020) and nothing else. */
 export function readCredentials(authorization = ''): Credentials {
   const [scheme = '', ...parts] = authorization.split(' ').filter((part) => part !== '');
   return { scheme: scheme.toLowerCase(), parts };

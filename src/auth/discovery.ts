@@ -4,7 +4,7 @@ import { tokenEndpointOf } from './issuer.ts';
 import { managementScopes } from './scopes.ts';
 
 /**
- * What an issuer says of itself: RFC 8414 section 2, and with the members that OpenID Connect
+ * Returns the metadata of an issuer: RFC 8414 section 2, with the fields that OpenID Connect
  * Discovery 1.0 section 3 requires, so that one document serves both well-known paths.
  */
 export function discoveryDocument(issuer: string): object {

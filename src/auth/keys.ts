@@ -7,40 +7,44 @@ import type { KeyStore } from '../store/port/keys.ts';
 import type { Store } from '../store/port/store.ts';
 import { createTtlCache } from './ttl-cache.ts';
 
-/** Keys of a tenant are read again after this time: other nodes follow within 10 s. */
+/** Keys of a tenant are read again after this time, so that all nodes follow a change within 10 s. */
 const FRESH_MS = 5_000;
-/** A `kid` nobody knows may be a second old on another node; but strangers can invent any number. */
+/**
+ * An unknown `kid` may be a new key of another node, so keys older than this are read again; not
+ * sooner, because anybody can invent any number of them.
+ */
 const UNKNOWN_KID_MS = 1_000;
-/** From the publication of a new key until it signs: verifiers fetch the key set meanwhile. */
+/** From the publication of a new key until it signs: time for verifiers to fetch the key set. */
 const PUBLISHED_BEFORE_SIGNING_MS = 10 * 60_000;
 /**
- * The longest lifetime an API can have (30 days), and 5 s leeway. A former key stays published for
- * so long and not for the longest lifetime of now: that may have been lowered after a token was made.
+ * The longest token lifetime an API can have (30 days), and 5 s leeway. A former key stays published
+ * for this time, whatever lifetimes are configured now: one may have been lowered after a token was
+ * issued.
  */
 const TOKEN_LIFETIME_MAX_MS = 2_592_000_000 + 5_000;
 const MODULUS_BITS = 2048;
-/** Tenants whose keys stay in memory. */
+/** Tenants whose keys are cached. */
 const TENANTS_MAX = 10_000;
 
-/** The keys of all tenants, kept in memory as long as they are fresh. */
+/** The signing keys of all tenants, cached for a short time. */
 export interface Keyring {
   /**
-   * The key that signs now, or the first that will. Throws when the tenant has none, which no start
-   * leaves behind.
+   * Returns the key that signs now, or else the one that signs next. Throws when the tenant has none;
+   * every start and every rotation leaves one.
    */
   signer(tenant: number, now: Millis): Promise<Signer>;
-  /** The JWK Set (RFC 7517 section 5) of docs/http-api.md#key-set-and-discovery, newest key first. */
+  /** Returns the JWK Set (RFC 7517 section 5, docs/http-api.md#key-set-and-discovery), newest first. */
   jwks(tenant: number, now: Millis): Promise<{ keys: PublicJwk[] }>;
   /**
-   * The public key that verifies tokens with this `kid`. The same object as long as the key is
-   * published, so a verdict reached with it holds while this answers it.
+   * Returns the public key that verifies tokens with this `kid`. It is the same object as long as the
+   * key is published, so a token verified with it stays verified while this returns the same object.
    */
   keyFor(
     tenant: number,
     kid: string,
     now: Millis,
   ): KeyObject | undefined | Promise<KeyObject | undefined>;
-  /** Ends the watch on the store. */
+  /** Stops watching the store. */
   close(): void;
 }
 
@@ -49,7 +53,7 @@ export interface Signer {
   readonly key: KeyObject;
 }
 
-/** The public half as it is published: no member of the private one can be among these. */
+/** The published public key; has no fields of the private key. */
 export interface PublicJwk {
   readonly kty: 'RSA';
   readonly use: 'sig';
@@ -65,7 +69,7 @@ export interface KeyringDeps {
   readonly clock: Pick<Clock, 'elapsedMs'>;
 }
 
-/** Creates the keyring. Its methods throw `StoreUnavailable` when keys have to be read and cannot. */
+/** Creates the keyring. Its methods reject with `StoreUnavailable` when the keys cannot be read. */
 export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
   const rings = createTtlCache<Ring>({ clock, freshMs: FRESH_MS, entriesMax: TENANTS_MAX });
   const close = watch((hint) => {
@@ -80,7 +84,7 @@ export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
   return {
     signer: async (tenant, now) => {
       const ring = await ringAsOf(tenant, now, FRESH_MS);
-      // None signs yet where the clock of the node that made the only one is ahead of this one.
+      // No key signs yet if the node that created the only one has a clock ahead of this one.
       const key = signerOf(ring, now) ?? ring.findLast((one) => isLive(one, now));
       if (key === undefined) throw new Error(`tenant ${tenant} has no signing key`);
       return { kid: key.kid, key: key.privateKey };
@@ -91,7 +95,7 @@ export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
     },
     keyFor: (tenant, kid, now) => {
       const ring = ringAsOf(tenant, now, FRESH_MS);
-      // What is being read now is as new as can be.
+      // Keys that are being read now are as new as possible.
       if (ring instanceof Promise) return ring.then((read) => verifierOf(read, kid, now));
       const known = verifierOf(ring, kid, now);
       if (known !== undefined) return known;
@@ -105,7 +109,7 @@ export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
 
 type RotationStore = { readonly keys: Pick<KeyStore, 'list' | 'add' | 'promote' | 'revoke'> };
 
-/** Makes the first signing key of a tenant, unless it has one. */
+/** Creates the first signing key of a tenant, unless it has one. */
 export async function createFirstKey(
   store: RotationStore,
   tenant: number,
@@ -116,10 +120,8 @@ export async function createFirstKey(
 }
 
 /**
- * Publishes a new key, which signs 10 minutes later, or at once. Keys before it stay published
- * until every token signed with them has expired.
- *
- * @returns the `kid` of the new key
+ * Publishes a new key, which signs 10 minutes later, or immediately. Former keys stay published until
+ * every token signed with them has expired. Returns the `kid` of the new key.
  */
 export async function rotateKey(
   store: RotationStore,
@@ -127,14 +129,14 @@ export async function rotateKey(
   { now, immediately }: { now: Millis; immediately: boolean },
 ): Promise<string> {
   const present = await store.keys.list(tenant, now);
-  // Without a key that signs meanwhile, waiting would leave the tenant without tokens.
+  // Without a key that signs until then, the tenant could not issue tokens.
   const atOnce = immediately || signerOf(present, now) === undefined;
   return addKey(store, tenant, now, atOnce ? now : now + PUBLISHED_BEFORE_SIGNING_MS);
 }
 
 /**
- * Removes a key: tokens signed with it are refused from now on. When it was the key that signs,
- * the newest other key signs at once, or a new one where there is none.
+ * Removes a key: tokens signed with it are rejected from now on. If it was the signing key, the newest
+ * other key signs at once, or a new one if there is no other.
  */
 export async function revokeKey(
   store: RotationStore,
@@ -147,17 +149,17 @@ export async function revokeKey(
   const signed = signerOf(present, now)?.kid === kid;
   const newest = present.find((key) => key.kid !== kid);
   const signsFrom = signed || newest === undefined ? now : Math.max(now, newest.signsFrom);
-  // The successor comes first, so that there is no moment without a key that signs.
+  // The successor comes first, so that a signing key exists at every moment.
   if (newest === undefined) await addKey(store, tenant, now, signsFrom);
   else if (signed) await store.keys.promote(tenant, newest.kid, signsFrom);
   await store.keys.revoke(tenant, kid);
-  // A key that is the newest again has no end any more, which the store sees only now.
+  // A key that is the newest again no longer expires; the store can see that only now.
   const ending = newest?.expiresAt !== undefined;
   if (ending) await store.keys.promote(tenant, newest.kid, signsFrom);
   return 'revoked';
 }
 
-/** The newest key among those that may sign: the list is newest first. */
+/** Returns the newest key that may sign. */
 function signerOf<K extends Pick<SigningKey, 'signsFrom' | 'expiresAt'>>(
   newestFirst: readonly K[],
   now: Millis,
@@ -177,7 +179,7 @@ async function addKey(
 ): Promise<string> {
   const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: MODULUS_BITS });
   const jwk = privateKey.export({ format: 'jwk' });
-  // RFC 7638: the same kid means the same key, on every node and for ever.
+  // RFC 7638: a thumbprint, so that equal kids mean equal keys.
   const kid = await calculateJwkThumbprint(jwk);
   const key = { tenant, kid, privateJwk: JSON.stringify(jwk), createdAt: now, signsFrom };
   await store.keys.add(key, signsFrom + TOKEN_LIFETIME_MAX_MS);
@@ -193,7 +195,7 @@ interface RingKey extends Pick<SigningKey, 'kid' | 'signsFrom' | 'expiresAt'> {
   readonly publicJwk: PublicJwk;
 }
 
-/** Keys that were known keep their objects: parsing is slow, and verdicts hang on them. */
+/** Known keys keep their objects: parsing is slow, and verified tokens are tied to the object. */
 function ringOf(rows: readonly SigningKey[], former: Ring = []): Ring {
   return rows.map(({ kid, signsFrom, expiresAt, privateJwk }) => {
     const known = former.find((key) => key.kid === kid);

@@ -1,9 +1,9 @@
 import { invalidRequest, type TokenError } from './token-error.ts';
 
-/** The parameters of a token request. One without a value is not there (RFC 6749 section 3.2). */
+/** The parameters of a token request. One without a value counts as absent (RFC 6749 section 3.2). */
 export type Parameters = ReadonlyMap<string, string>;
 
-/** Parameters that are understood; all others are ignored (RFC 6749 section 3.2). */
+/** Known parameters; all others are ignored (RFC 6749 section 3.2). */
 const known = [
   'grant_type',
   'audience',
@@ -14,10 +14,10 @@ const known = [
   'client_assertion_type',
 ] as const;
 
-/** Name of a parameter that is understood. */
+/** Name of a known parameter. */
 export type ParameterName = (typeof known)[number];
 
-/** Reads the body of a token request, a form or JSON. One that comes twice is refused. */
+/** Reads the body of a token request, a form or JSON. Rejects repeated parameters. */
 export function readParameters(
   contentType: string | undefined,
   body: string,
@@ -28,13 +28,13 @@ export function readParameters(
   return invalidRequest(mediaTypeProblem);
 }
 
-/** What is said of a body of another media type. */
+/** Error description for a body of another media type. */
 export const mediaTypeProblem =
   'The body must be application/x-www-form-urlencoded or application/json';
 
 function readForm(body: string): Parameters | TokenError {
   const form = new URLSearchParams(body);
-  return once([...form.keys()]) ?? keep((name) => form.get(name));
+  return rejectRepeated([...form.keys()]) ?? pickKnown((name) => form.get(name));
 }
 
 function readJson(body: string): Parameters | TokenError {
@@ -42,7 +42,7 @@ function readJson(body: string): Parameters | TokenError {
   if (object === undefined) return invalidRequest('The body is not a JSON object');
   const wrong = known.find((name) => !['string', 'undefined'].includes(typeof object[name]));
   if (wrong !== undefined) return invalidRequest(`Parameter is not a string: ${wrong}`);
-  return once(memberNames(body)) ?? keep((name) => object[name]);
+  return rejectRepeated(fieldNames(body)) ?? pickKnown((name) => object[name]);
 }
 
 function objectOf(body: string): Readonly<Record<string, unknown>> | undefined {
@@ -56,10 +56,10 @@ function objectOf(body: string): Readonly<Record<string, unknown>> | undefined {
 }
 
 /**
- * The member names of a JSON object, each as often as it is written: `JSON.parse` would answer
- * the last one, another parser in front of Leat perhaps the first. The text is valid JSON.
+ * Returns the field names of a JSON object, repeated ones included: `JSON.parse` takes the last of
+ * them, a parser in front of Leat may take the first. The text must be valid JSON.
  */
-function memberNames(json: string): string[] {
+function fieldNames(json: string): string[] {
   const names: string[] = [];
   let depth = 0;
   for (const [token, name] of json.matchAll(
@@ -72,12 +72,12 @@ function memberNames(json: string): string[] {
   return names;
 }
 
-function once(names: readonly string[]): TokenError | undefined {
+function rejectRepeated(names: readonly string[]): TokenError | undefined {
   const repeated = known.find((name) => names.filter((other) => other === name).length > 1);
   return repeated === undefined ? undefined : invalidRequest(`Repeated parameter: ${repeated}`);
 }
 
-function keep(valueOf: (name: ParameterName) => unknown): Parameters {
+function pickKnown(valueOf: (name: ParameterName) => unknown): Parameters {
   const parameters = new Map<string, string>();
   for (const name of known) {
     const value = valueOf(name);

@@ -14,11 +14,11 @@ const SALT_BYTES = 16;
 const TAG_BYTES = 32;
 
 /**
- * Whether a password is too weak to be taken: shorter than 8 or longer than 256 characters, the
- * e-mail, or one of those that are tried first. Capitals do not make it another.
+ * Returns whether a password is too weak: shorter than 8 or longer than 256 characters, the e-mail
+ * address, or a common password. The case of letters is ignored.
  */
 export function isWeak(password: string, email: string): boolean {
-  // No text of so many UTF-16 units can have few enough characters.
+  // A character has at most two UTF-16 units; counting the characters of a huge text is slow.
   if (password.length > 2 * LENGTH_MAX) return true;
   const length = Array.from(password).length;
   if (length < LENGTH_MIN || length > LENGTH_MAX) return true;
@@ -26,10 +26,10 @@ export function isWeak(password: string, email: string): boolean {
   return plain === email.toLowerCase() || commonPasswords.has(plain);
 }
 
-/** The argon2id hash of a password, in PHC string form. */
+/** Returns the argon2id hash of a password, in PHC string form. */
 export type HashPassword = (password: string) => Promise<string>;
 
-/** Creates the hasher: off the event loop, each hash with a salt of its own. */
+/** Creates the hasher: it runs in the thread pool and salts each hash. */
 export function createPasswordHasher({ random }: { readonly random: RandomBytes }): HashPassword {
   return async (password) => hash(password, random(SALT_BYTES));
 }

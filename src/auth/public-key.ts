@@ -5,17 +5,17 @@ const MODULUS_BITS_MIN = 2048;
 const MODULUS_BITS_MAX = 8192;
 
 /**
- * Why a public key cannot prove `private_key_jwt`; `undefined` when it can. It is imported as the
- * token endpoint will import it.
+ * Returns why a public key cannot be used for `private_key_jwt`; `undefined` if it can. Imports it
+ * the way the token endpoint does.
  */
-export async function faultOfKey(jwk: JWK): Promise<string | undefined> {
+export async function publicKeyError(jwk: JWK): Promise<string | undefined> {
   const key = await imported(jwk);
   if (key === undefined) return 'Not a usable public key';
-  return jwk.kty === 'RSA' ? faultOfRsa(key.algorithm as RsaAlgorithm) : undefined;
+  return jwk.kty === 'RSA' ? rsaError(key.algorithm as RsaAlgorithm) : undefined;
 }
 
-/** An exponent of 1 would let everybody sign; the import takes it. */
-function faultOfRsa({ modulusLength, publicExponent }: RsaAlgorithm): string | undefined {
+/** With an exponent of 1 anybody could sign; the import accepts it. */
+function rsaError({ modulusLength, publicExponent }: RsaAlgorithm): string | undefined {
   if (modulusLength < MODULUS_BITS_MIN || modulusLength > MODULUS_BITS_MAX) {
     return `RSA keys have ${MODULUS_BITS_MIN} to ${MODULUS_BITS_MAX} bits, this one has ${modulusLength}`;
   }
@@ -30,9 +30,9 @@ async function imported(jwk: JWK): Promise<CryptoKey | undefined> {
     const key = await importJWK(jwk, jwk.kty === 'RSA' ? 'RS256' : 'ES256');
     return key instanceof Uint8Array ? undefined : key;
   } catch (error) {
-    // WebCrypto says DataError for numbers that are no key.
-    const refused = error instanceof DOMException || error instanceof TypeError;
-    if (refused || error instanceof errors.JOSEError) return undefined;
+    // WebCrypto throws a DataError for numbers that are not a key.
+    const isInvalid = error instanceof DOMException || error instanceof TypeError;
+    if (isInvalid || error instanceof errors.JOSEError) return undefined;
     throw error;
   }
 }

@@ -3,13 +3,13 @@ import type { Clock } from '../core/clock.ts';
 import { type FetchJsonDeps, fetchJson } from './fetch-json.ts';
 import type { FoundKey, KeySource } from './signature.ts';
 
-/** A set is fetched again in the background once it is older. */
+/** An older key set is fetched again in the background. */
 const FRESH_MS = 10 * 60_000;
-/** While that fails the last good set stays in use for so long. */
+/** If that fails, the last good key set stays in use for this time. */
 const USABLE_MS = 24 * 3_600_000;
-/** Strangers can invent any number of kids: a kid that is not in the set fetches it so often. */
+/** Minimum time between fetches for an unknown kid: anybody can invent any number of kids. */
 const COOL_DOWN_MS = 30_000;
-/** While there is no set at all, every token waits for the first one. */
+/** Minimum time between fetches while there is no key set: every token waits for the first one. */
 const FIRST_RETRY_MS = 1_000;
 const KEYS_MAX = 100;
 const MODULUS_BITS_MIN = 2048;
@@ -17,14 +17,14 @@ const MODULUS_BITS_MAX = 8192;
 
 export interface RemoteKeysDeps extends FetchJsonDeps {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
-  /** Hears why a key set could not be fetched. */
+  /** Receives the error when a key set could not be fetched. */
   readonly report: (error: unknown) => void;
 }
 
-/** Finds the URL of a key set, each time one is fetched. */
+/** Returns the URL of a key set; called before each fetch. */
 export type KeySetLocation = (deps: FetchJsonDeps) => Promise<string>;
 
-/** The keys of LEAT_TRUSTED_ISSUERS by issuer. Nothing is fetched before the first token comes. */
+/** Creates the key sources of LEAT_TRUSTED_ISSUERS, by issuer. The first token triggers the first fetch. */
 export function createTrustedIssuers(
   deps: RemoteKeysDeps,
   issuers: readonly string[],
@@ -32,31 +32,31 @@ export function createTrustedIssuers(
   return new Map(issuers.map((issuer) => [issuer, createRemoteKeys(deps, discovered(issuer))]));
 }
 
-/** A key set at a known URL. */
+/** Locates a key set at a fixed URL. */
 export function keySetAt(url: string): KeySetLocation {
   return () => Promise.resolve(url);
 }
 
-/** The key set that the discovery document of an issuer names (RFC 8414 section 3). */
+/** Locates a key set by the discovery document of an issuer (RFC 8414 section 3). */
 function discovered(issuer: string): KeySetLocation {
   return async (deps) => {
     const base = issuer.endsWith('/') ? issuer : `${issuer}/`;
     const url = `${base}.well-known/openid-configuration`;
     const document = Object(await fetchJson(deps, url)) as Record<string, unknown>;
-    // RFC 8414 section 3.3: a document of another issuer could name that one's keys.
-    if (document['issuer'] !== issuer) throw new Error(`${url}: is that of another issuer`);
+    // RFC 8414 section 3.3: otherwise one issuer could pass off the keys of another as its own.
+    if (document['issuer'] !== issuer) throw new Error(`${url}: the issuer is another one`);
     const { jwks_uri: keySet } = document;
     const scheme = issuer.slice(0, issuer.indexOf('//'));
     if (typeof keySet !== 'string' || !keySet.startsWith(`${scheme}//`)) {
-      throw new Error(`${url}: jwks_uri is no ${scheme} URL`);
+      throw new Error(`${url}: jwks_uri is not a ${scheme} URL`);
     }
     return keySet;
   };
 }
 
 /**
- * The public keys of another server, kept in memory: docs/http-api.md#key-sets-of-other-servers. At most one fetch runs
- * at a time, and whoever needs a key meanwhile waits for it.
+ * Caches the public keys of another server: docs/http-api.md#key-sets-of-other-servers. At most one
+ * fetch runs at a time; callers that need a key during it wait for it.
  */
 export function createRemoteKeys(deps: RemoteKeysDeps, location: KeySetLocation): KeySource {
   const { clock } = deps;
@@ -102,10 +102,10 @@ export function createRemoteKeys(deps: RemoteKeysDeps, location: KeySetLocation)
 type KeySet = ReadonlyMap<string, KeyObject>;
 
 /**
- * The keys of a JWK Set that can verify RS256, by kid; others are left out (RFC 7517 section 5).
- * A key that has not changed keeps its object, and with it the verdicts reached by it.
+ * Returns the keys of a JWK Set that can verify RS256, by kid; ignores others (RFC 7517 section 5).
+ * An unchanged key keeps its object, so that tokens verified with it stay verified.
  */
-function keySetOf(document: unknown, former: KeySet): KeySet {
+function keySetOf(document: unknown, previous: KeySet): KeySet {
   const { keys } = Object(document) as Record<string, unknown>;
   if (!Array.isArray(keys)) throw new Error('the key set has no keys');
   if (keys.length > KEYS_MAX) throw new Error(`the key set has more than ${KEYS_MAX} keys`);
@@ -114,7 +114,7 @@ function keySetOf(document: unknown, former: KeySet): KeySet {
     const { kid } = Object(jwk) as Record<string, unknown>;
     const key = verificationKey(Object(jwk) as Record<string, unknown>);
     if (typeof kid !== 'string' || key === undefined || found.has(kid)) continue;
-    const known = former.get(kid);
+    const known = previous.get(kid);
     found.set(kid, known?.equals(key) === true ? known : key);
   }
   return found;
@@ -128,14 +128,14 @@ function verificationKey(jwk: Readonly<Record<string, unknown>>): KeyObject | un
     const key = createPublicKey({ key: { kty, n, e }, format: 'jwk' });
     return isSound(key, n) ? key : undefined;
   } catch {
-    // One key that means nothing does not spoil the others.
+    // The other keys of the set stay usable.
     return undefined;
   }
 }
 
 /**
- * Reading a key checks none of this. With an exponent of 1 everybody can sign, and neither the
- * exponent nor the modulus of an RSA key is ever even.
+ * Checks what `createPublicKey` does not: with an exponent of 1 anybody can sign, and neither the
+ * exponent nor the modulus of an RSA key is even.
  */
 function isSound({ asymmetricKeyDetails: details }: KeyObject, modulus: string): boolean {
   const { modulusLength: bits = 0, publicExponent = 0n } = details ?? {};

@@ -11,11 +11,11 @@ import {
 } from './clients.ts';
 import { issuerOf, managementAudiences } from './issuer.ts';
 
-/** What the first start of both APIs makes, so that the message API can be tried at once. */
+/** The sample that a first start of both APIs creates, to try the message API without any setup. */
 export interface SampleOptions {
   /** Identifier of the API: the audience that the message API expects. */
   readonly audience: string;
-  /** Hands the client over before it is stored. */
+  /** Called before the client is stored. */
   readonly deliverCredentials: DeliverCredentials;
 }
 
@@ -25,32 +25,31 @@ export interface SampleDeps {
   readonly now: Millis;
 }
 
-/** Name of the client, and the beginning of its id. */
+/** Name of the client, and the prefix of its id. */
 const CLIENT_NAME = 'messages-sample';
 const ROLE_NAME = 'messages-admin';
 const PERMISSION = 'read:admin-messages';
 
 /**
- * Makes the API, a role with its permission, and a client that holds the role: docs/message-api.md#sample-client.
- * Only in a tenant that nobody has used: one without clients, but for the sample of a first start
- * that was cut off, which is completed.
- * Answers whether it made the client.
+ * Creates the API, a role with its permission, and a client that holds the role
+ * (docs/message-api.md#sample-client), but only in an unused tenant: one without clients. Completes a
+ * sample whose creation was interrupted. Returns whether it created the client.
  */
-export async function placeSample(
+export async function ensureSample(
   deps: SampleDeps,
   { id: tenant, domain }: Pick<Tenant, 'id' | 'domain'>,
   { audience, deliverCredentials }: SampleOptions,
 ): Promise<boolean> {
   const { store } = deps;
-  // The management API is there already, and no other may have its name.
+  // Audiences of the management API are reserved.
   if (isManagementAudience(audience, domain)) return false;
   const { items: clients } = await store.clients.list(tenant, { page: 0, perPage: 2 });
   const [present, another] = clients;
   if (another !== undefined || (present !== undefined && !isSample(present))) return false;
 
-  const api = await placeApi(deps, tenant, audience);
-  const role = await placeRole(deps, tenant, api);
-  const client = present?.id ?? (await makeClient(deps, tenant, deliverCredentials));
+  const api = await ensureApi(deps, tenant, audience);
+  const role = await ensureRole(deps, tenant, api);
+  const client = present?.id ?? (await createClient(deps, tenant, deliverCredentials));
   const id = makeGrantId(deps.random);
   await store.grants.create({ tenant, id, client, api, scope: [] });
   await store.roles.addClients(tenant, role, [client]);
@@ -67,8 +66,8 @@ function isSample({ id }: Client): boolean {
   return id.startsWith(`${CLIENT_NAME}-`);
 }
 
-/** Answers the id of the API. */
-async function placeApi(
+/** Returns the id of the API. */
+async function ensureApi(
   { store, random, now }: SampleDeps,
   tenant: number,
   identifier: string,
@@ -90,8 +89,8 @@ async function placeApi(
   return id;
 }
 
-/** Answers the id of the role. */
-async function placeRole(
+/** Returns the id of the role. */
+async function ensureRole(
   { store, random, now }: SampleDeps,
   tenant: number,
   api: string,
@@ -106,8 +105,8 @@ async function placeRole(
   return id;
 }
 
-/** Answers the id of the client. */
-async function makeClient(
+/** Returns the id of the client. */
+async function createClient(
   { store, random, now }: SampleDeps,
   tenant: number,
   deliverCredentials: DeliverCredentials,

@@ -1,6 +1,6 @@
 /**
- * Every scope of the management API (docs/http-api.md#scopes), in the order in which they are
- * documented. A bootstrap client holds all of them.
+ * Every scope of the management API (docs/http-api.md#scopes), in documented order. A bootstrap
+ * client is granted all of them.
  */
 export const managementScopes: readonly string[] = [
   ...scopesOf('event_streams', 'create', 'read', 'update', 'delete'),

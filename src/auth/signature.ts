@@ -4,34 +4,34 @@ import { LRUCache } from 'lru-cache';
 import type { Millis } from '../core/clock.ts';
 import { type Claims, claimsOf, claimsError } from './claims.ts';
 
-/** The one algorithm of access tokens. */
+/** The only accepted algorithm of access tokens. */
 const ALGORITHM = 'RS256';
-/** A longer token is refused unread; Leat's own have about 1,500 characters with every scope. */
+/** Longer tokens are rejected unread; Leat's own have about 1,500 characters with every scope. */
 const TOKEN_LENGTH_MAX = 8192;
-/** Verified tokens kept. Only a valid signature brings a token in, so strangers cannot fill it. */
+/** Verified tokens cached. Only tokens with a valid signature are cached, so forged ones cannot fill it. */
 const TOKENS_MAX = 10_000;
 
-/** Where the keys of an issuer come from. */
+/** The public keys of an issuer. */
 export interface KeySource {
   /**
-   * The public key with this `kid`, `undefined` when the issuer has none, `unavailable` when that
-   * cannot be found out now. As long as a key is good, the same object is answered.
+   * Returns the public key with this `kid`, `undefined` if the issuer has none, `unavailable` if the
+   * keys cannot be fetched now. Returns the same object as long as a key is valid.
    */
   keyFor(kid: string, now: Millis): FoundKey | Promise<FoundKey>;
 }
 
 export type FoundKey = KeyObject | undefined | 'unavailable';
 
-/** What became of a token. `audiences` is what the token says, for the message. */
+/** The outcome of a verification. `audiences` are those of the token, for the error message. */
 export type TokenVerification =
   | { readonly kind: 'valid'; readonly claims: Claims }
   | {
-      readonly kind: 'refused';
+      readonly kind: 'rejected';
       readonly reason: RejectReason;
       readonly audiences: readonly string[];
     };
 
-/** `signature` also stands for a key that its issuer does not have. */
+/** `signature` also means that the issuer has no such key. */
 export type RejectReason =
   | 'malformed'
   | 'algorithm'
@@ -42,68 +42,68 @@ export type RejectReason =
   | 'not_yet'
   | 'audience';
 
-/** What a token has to be good for. */
+/** The audience and the issuers to accept. */
 export interface Expected {
   readonly audience: string;
-  /** The keys of an issuer, `undefined` when its tokens are not accepted. */
+  /** Returns the keys of an issuer, `undefined` if its tokens are not accepted. */
   keysOf(issuer: string): KeySource | undefined;
 }
 
-/** Verifies access tokens (RFC 7519 section 7.2, RFC 8725); one for both APIs. */
+/** Verifies access tokens (RFC 7519 section 7.2, RFC 8725), for both APIs. */
 export interface TokenVerifier {
   /**
-   * A token that was verified before costs one hash and one look at its key, and is answered
-   * without a promise. Its times and its audience are judged each time.
+   * Verifies a token. One that was verified before costs a hash and a key lookup, and the result is
+   * returned without a promise. Times and audience are checked each time.
    */
   verify(
     token: string,
     expected: Expected,
     now: Millis,
   ): TokenVerification | Promise<TokenVerification>;
-  /** Verified tokens in memory. */
+  /** Number of cached tokens. */
   readonly size: number;
 }
 
-/** Creates a verifier with an empty memory. It may serve many audiences and issuers. */
+/** Creates a verifier with an empty cache. It may serve many audiences and issuers. */
 export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
   const verified = new LRUCache<string, Verified>({ max: tokensMax });
 
-  const examine = async (
+  const verifySignature = async (
     token: string,
     digest: string,
     { audience, keysOf }: Expected,
     now: Millis,
-    asked?: Promise<FoundKey>,
+    pendingKey?: Promise<FoundKey>,
   ): Promise<TokenVerification> => {
-    const read = readToken(token);
-    if (typeof read === 'string') return rejected(read);
-    const source = keysOf(read.claims.issuer);
+    const parsed = parseToken(token);
+    if (typeof parsed === 'string') return rejected(parsed);
+    const source = keysOf(parsed.claims.issuer);
     if (source === undefined) return rejected('issuer');
-    const key = await (asked ?? source.keyFor(read.kid, now));
+    const key = await (pendingKey ?? source.keyFor(parsed.kid, now));
     if (key === undefined) return rejected('signature');
     if (key === 'unavailable') {
-      // What is wrong anyway is not worth an apology.
-      return rejected(claimsError(read.claims, audience, now) ?? key, read.claims);
+      // Prefer a definite reason over "keys unavailable".
+      return rejected(claimsError(parsed.claims, audience, now) ?? key, parsed.claims);
     }
     if (verified.get(digest)?.key !== key) {
-      if (!(await signatureHolds(token, key))) return rejected('signature');
-      verified.set(digest, { ...read, key });
+      if (!(await isSignatureValid(token, key))) return rejected('signature');
+      verified.set(digest, { ...parsed, key });
     }
-    return acceptedOrRejected(read.claims, audience, now);
+    return checkClaims(parsed.claims, audience, now);
   };
 
   return {
     verify: (token, expected, now) => {
       if (token.length > TOKEN_LENGTH_MAX) return rejected('malformed');
-      // The digest and not the token is the key: nothing in memory can be used as a token.
+      // Keyed by digest: nothing in the cache can be used as a token.
       const digest = hash('sha256', token, 'base64');
       const known = verified.get(digest);
       if (known !== undefined) {
         const key = expected.keysOf(known.claims.issuer)?.keyFor(known.kid, now);
-        if (key === known.key) return acceptedOrRejected(known.claims, expected.audience, now);
-        if (key instanceof Promise) return examine(token, digest, expected, now, key);
+        if (key === known.key) return checkClaims(known.claims, expected.audience, now);
+        if (key instanceof Promise) return verifySignature(token, digest, expected, now, key);
       }
-      return examine(token, digest, expected, now);
+      return verifySignature(token, digest, expected, now);
     },
     get size() {
       return verified.size;
@@ -111,21 +111,21 @@ export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
   };
 }
 
-interface Read {
+interface ParsedToken {
   readonly kid: string;
   readonly claims: Claims;
 }
 
-/** A token whose signature holds by `key`. */
-interface Verified extends Read {
+/** A token whose signature was verified with `key`. */
+interface Verified extends ParsedToken {
   readonly key: KeyObject;
 }
 
 /**
- * Takes a token apart without believing it. Of its header only `alg` and `kid` are looked at:
- * `jwk`, `jku`, `x5c` and `x5u` would let a token bring its own key.
+ * Parses a token without verifying it, or returns why it is rejected. Ignores `jwk`, `jku`, `x5c` and
+ * `x5u` in the header: they would let a token bring its own key.
  */
-function readToken(token: string): Read | 'malformed' | 'algorithm' | 'signature' {
+function parseToken(token: string): ParsedToken | 'malformed' | 'algorithm' | 'signature' {
   try {
     const { alg, kid, crit } = decodeProtectedHeader(token);
     const claims = claimsOf(decodeJwt(token));
@@ -134,22 +134,22 @@ function readToken(token: string): Read | 'malformed' | 'algorithm' | 'signature
     if (!isStrictBase64Url(token.slice(token.lastIndexOf('.') + 1))) return 'signature';
     return { kid: typeof kid === 'string' ? kid : '', claims };
   } catch {
-    // Whatever a stranger's text throws means one thing: it is no token.
+    // Any error means that the text is not a token.
     return 'malformed';
   }
 }
 
 /**
- * Whether it is written as RFC 7515 section 2 wants it: no padding, no blanks, unused bits zero. A
- * signature does not cover its own spelling, so that one token would otherwise be good in any
- * number of them, each with a place in memory.
+ * Returns whether a text is base64url as RFC 7515 section 2 defines it: no padding, no blanks, unused
+ * bits zero. A signature does not cover its own encoding: a lax decoder would accept one token in any
+ * number of spellings, each with its own cache entry.
  */
 function isStrictBase64Url(text: string): boolean {
   return Buffer.from(text, 'base64url').toString('base64url') === text;
 }
 
-/** Runs in the thread pool, so that forged tokens do not stop the event loop. */
-async function signatureHolds(token: string, key: KeyObject): Promise<boolean> {
+/** Runs in the thread pool, so that forged tokens do not block the event loop. */
+async function isSignatureValid(token: string, key: KeyObject): Promise<boolean> {
   try {
     await compactVerify(token, key, { algorithms: [ALGORITHM] });
     return true;
@@ -159,11 +159,11 @@ async function signatureHolds(token: string, key: KeyObject): Promise<boolean> {
   }
 }
 
-function acceptedOrRejected(claims: Claims, audience: string, now: Millis): TokenVerification {
-  const flaw = claimsError(claims, audience, now);
-  return flaw === undefined ? { kind: 'valid', claims } : rejected(flaw, claims);
+function checkClaims(claims: Claims, audience: string, now: Millis): TokenVerification {
+  const error = claimsError(claims, audience, now);
+  return error === undefined ? { kind: 'valid', claims } : rejected(error, claims);
 }
 
 function rejected(reason: RejectReason, claims?: Claims): TokenVerification {
-  return { kind: 'refused', reason, audiences: claims?.audiences ?? [] };
+  return { kind: 'rejected', reason, audiences: claims?.audiences ?? [] };
 }

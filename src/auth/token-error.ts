@@ -1,6 +1,6 @@
 /**
- * Why the token endpoint gives no token (RFC 6749 section 5.2, docs/http-api.md#token-endpoint-errors). It is
- * returned, not thrown: a refusal is an expected outcome.
+ * Why the token endpoint issues no token (RFC 6749 section 5.2,
+ * docs/http-api.md#token-endpoint-errors). Returned, not thrown: it is an expected outcome.
  */
 export class TokenError {
   readonly status: number;
@@ -21,22 +21,22 @@ export class TokenError {
   }
 }
 
-/** 400: the request cannot be understood. */
+/** 400: the request is malformed. */
 export function invalidRequest(description: string): TokenError {
   return new TokenError(400, 'invalid_request', description);
 }
 
-/** 400: a parameter that has to be there is not. */
+/** 400: a required parameter is missing. */
 export function missingParameter(name: string): TokenError {
   return invalidRequest(`Missing required parameter: ${name}`);
 }
 
-/** 401: one text for every cause, so that nobody learns which clients there are. */
+/** 401: one text for all causes, which must not reveal which clients exist. */
 export function invalidClient(challenge: Readonly<Record<string, string>> = {}): TokenError {
   return new TokenError(401, 'invalid_client', 'Client authentication failed', challenge);
 }
 
-/** 403: the client is known, and may not have what it asks for. */
+/** 403: the client is authenticated, but not authorized. */
 export function accessDenied(description: string): TokenError {
   return new TokenError(403, 'access_denied', description);
 }

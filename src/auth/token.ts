@@ -12,9 +12,9 @@ const GRANT_TYPE = 'client_credentials';
 const MANAGEMENT_LIFETIME_SECONDS = 86_400;
 const QUOTED_LENGTH_MAX = 100;
 
-/** Gives access tokens to clients: RFC 6749 section 4.4, docs/http-api.md#token-endpoint. */
+/** Issues access tokens to clients: RFC 6749 section 4.4, docs/http-api.md#token-endpoint. */
 export interface TokenEndpoint {
-  /** Answers a token request. Rejects with `StoreUnavailable` when the store cannot be asked. */
+  /** Handles a token request. Rejects with `StoreUnavailable` when the store cannot be reached. */
   issue(request: TokenRequest): Promise<TokenResponse>;
 }
 
@@ -37,7 +37,7 @@ export interface TokenResponse {
 export interface TokenEndpointDeps {
   readonly store: Pick<Store, 'clients' | 'apis' | 'grants' | 'roles'>;
   readonly keyring: Pick<Keyring, 'signer'>;
-  /** Whether the issuer of a tenant domain begins with `http://`. */
+  /** Returns whether the issuer of a tenant domain begins with `http://`. */
   readonly plainHttp: (domain: string) => boolean;
 }
 
@@ -46,21 +46,21 @@ export function createTokenEndpoint(deps: TokenEndpointDeps): TokenEndpoint {
   return {
     issue: async (request) => {
       const issuer = issuerOf(request.tenant.domain, deps.plainHttp(request.tenant.domain));
-      const permit = await tokenGrantFor(deps.store, issuer, request);
-      if (permit instanceof TokenError) return errorResponse(permit);
-      const token = await signToken(deps.keyring, issuer, request, permit);
-      return tokenResponse(token, permit);
+      const grant = await tokenGrantFor(deps.store, issuer, request);
+      if (grant instanceof TokenError) return errorResponse(grant);
+      const token = await signToken(deps.keyring, issuer, request, grant);
+      return tokenResponse(token, grant);
     },
   };
 }
 
-/** An answer that gives no token, in the shape of RFC 6749 section 5.2. */
+/** Returns the error response of RFC 6749 section 5.2. */
 export function errorResponse({ status, error, description, headers }: TokenError): TokenResponse {
   const body = { error, error_description: description };
   return { status, body, headers: { ...uncached, ...headers } };
 }
 
-/** What a token is made from. */
+/** The content of a token. */
 interface TokenGrant {
   readonly clientId: string;
   readonly target: TargetApi;
@@ -70,16 +70,16 @@ interface TokenGrant {
 
 /** The API a token is for. */
 interface TargetApi {
-  /** Of the API in grants. */
+  /** Id of the API, as in grants. */
   readonly id: string;
-  /** `aud` of the token, whichever form was asked for. */
+  /** `aud` of the token, whichever form was requested. */
   readonly identifier: string;
   readonly lifetimeSeconds: number;
-  /** Whether permissions go into the token: role-based access control is on, in this dialect. */
+  /** Whether the token has a `permissions` claim: access control is on, with the `_authz` dialect. */
   readonly carriesPermissions: boolean;
 }
 
-/** The checks of a token request, in the order in which their refusals are answered. */
+/** Checks a token request; the order of the checks decides which error is returned. */
 async function tokenGrantFor(
   store: TokenEndpointDeps['store'],
   issuer: string,
@@ -132,7 +132,7 @@ async function findTarget(
     return { id: managementApiId, identifier, lifetimeSeconds, carriesPermissions: false };
   }
   const api = await apis.get(tenant.id, audience);
-  // The store also finds by id, which is no audience.
+  // The store also finds APIs by id, which is not an audience.
   if (api?.identifier !== audience) {
     return accessDenied(`Service not found: ${cut(audience)}; the management API is ${management}`);
   }
@@ -154,18 +154,21 @@ async function findGrant(
   return grant ?? accessDenied(`Client is not authorized to access "${cut(audience)}".`);
 }
 
-/** The scopes that were asked for, each once, or all of the grant. */
-function checkScope(asked: string | undefined, { scope }: Grant): readonly string[] | TokenError {
-  const wanted = new Set(asked?.split(' ').filter((word) => word !== ''));
-  if (wanted.size === 0) return scope;
-  const missing = [...wanted].filter((word) => !scope.includes(word));
-  if (missing.length === 0) return [...wanted];
+/** Returns the requested scopes without duplicates, or all of the grant if none was requested. */
+function checkScope(
+  scopeParameter: string | undefined,
+  { scope }: Grant,
+): readonly string[] | TokenError {
+  const requested = new Set(scopeParameter?.split(' ').filter((word) => word !== ''));
+  if (requested.size === 0) return scope;
+  const missing = [...requested].filter((word) => !scope.includes(word));
+  if (missing.length === 0) return [...requested];
   return accessDenied(`Client has not been granted scopes: ${cut(missing.join(' '))}`);
 }
 
 /**
- * The claim `permissions`: those of the grant and of the client's roles, each once, sorted, whatever
- * `scope` narrowed.
+ * Returns the `permissions` claim: those of the grant and of the client's roles, sorted, without
+ * duplicates. The requested scopes do not narrow it.
  */
 async function permissionsOf(
   roles: Pick<Store['roles'], 'permissionsOf'>,
@@ -175,7 +178,7 @@ async function permissionsOf(
   return [...new Set([...scope, ...ofRoles])].toSorted();
 }
 
-/** Makes the access token: RFC 9068 in spirit, with the claims of docs/http-api.md#access-token-claims. */
+/** Signs the access token; its claims: docs/http-api.md#access-token-claims. */
 async function signToken(
   keyring: Pick<Keyring, 'signer'>,
   issuer: string,
@@ -192,7 +195,7 @@ async function signToken(
     exp: issuedAt + target.lifetimeSeconds,
     azp: clientId,
     gty: 'client-credentials',
-    ...scopeMember(scopes),
+    ...scopeField(scopes),
     ...(permissions === undefined ? {} : { permissions }),
   })
     .setProtectedHeader({ alg: 'RS256', typ: 'JWT', kid })
@@ -202,14 +205,14 @@ async function signToken(
 function tokenResponse(token: string, { target, scopes }: TokenGrant): TokenResponse {
   const body = {
     access_token: token,
-    ...scopeMember(scopes),
+    ...scopeField(scopes),
     expires_in: target.lifetimeSeconds,
     token_type: 'Bearer',
   };
   return { status: 200, body, headers: uncached };
 }
 
-function scopeMember(scopes: readonly string[]): { scope?: string } {
+function scopeField(scopes: readonly string[]): { scope?: string } {
   return scopes.length === 0 ? {} : { scope: scopes.join(' ') };
 }
 

@@ -14,30 +14,30 @@ import {
   type TokenVerification,
 } from './signature.ts';
 
-/** What a client may do changes within 2 s on every node (docs/http-api.md#revocation). */
+/** A change of a client takes effect within 2 s on every node (docs/http-api.md#revocation). */
 const CLIENT_FRESH_MS = 1_000;
 const CLIENTS_MAX = 10_000;
 const QUOTED_LENGTH_MAX = 100;
 
-/** Decides who sends a request to the management API. */
+/** Authenticates requests to the management API. */
 export interface Verifier {
   /**
-   * Verifies the `Authorization` header of a request to a tenant. Answers without a promise when
-   * token and client are known. Rejects with `StoreUnavailable` when it has to read and cannot.
+   * Verifies the `Authorization` header of a request to a tenant. Returns without a promise when
+   * token and client are cached. Rejects with `StoreUnavailable` when the store cannot be read.
    */
   verify(
     tenant: Tenant,
     authorization: string | undefined,
     now: Millis,
   ): Authentication | Promise<Authentication>;
-  /** Ends the watch on the store. */
+  /** Stops watching the store. */
   close(): void;
 }
 
 /**
  * `missing`: no bearer credentials. `invalid`: a 401 with this message. `verified`: signature,
- * issuer, audience and times hold, which chooses the rate bucket; the request is still a 401 unless
- * the token is `global`.
+ * issuer, audience and times are valid, so the rate bucket is that of the client; the response is
+ * still a 401 unless the token is `global`.
  */
 export type Authentication =
   | { readonly kind: 'missing' }
@@ -48,9 +48,9 @@ export interface VerifiedToken {
   readonly clientId: string;
   readonly scopes: readonly string[];
   readonly expiresAt: Millis;
-  /** Whether the client is registered with this issuer and has the flag, as of now. */
+  /** Whether the client is registered with this issuer and has the flag now. */
   readonly global: boolean;
-  /** Names the rate bucket: clients of different issuers never share one. */
+  /** Key of the rate bucket: clients of different issuers never share one. */
   readonly bucket: string;
 }
 
@@ -59,9 +59,9 @@ export interface VerifierDeps {
   readonly clients: Pick<ClientStore, 'get'>;
   readonly watch: Store['watch'];
   readonly clock: Pick<Clock, 'elapsedMs'>;
-  /** Whether the issuer of a tenant domain begins with `http://`. */
+  /** Returns whether the issuer of a tenant domain begins with `http://`. */
   readonly plainHttp: (domain: string) => boolean;
-  /** Keys of LEAT_TRUSTED_ISSUERS; an issuer that is not there is not accepted. */
+  /** Keys of LEAT_TRUSTED_ISSUERS; other external issuers are not accepted. */
   readonly trusted?: ReadonlyMap<string, KeySource> | undefined;
 }
 
@@ -77,13 +77,15 @@ export function createVerifier(deps: VerifierDeps): Verifier {
     if (hint.kind === 'client') clients.expire(keyOf(hint.tenant, hint.client));
   });
 
-  const accept = (
+  const checkClient = (
     tenant: Tenant,
     ownIssuer: string,
-    verdict: TokenVerification,
+    verification: TokenVerification,
   ): Authentication | Promise<Authentication> => {
-    if (verdict.kind === 'refused') return { kind: 'invalid', message: messageOf(verdict, tenant) };
-    const { claims } = verdict;
+    if (verification.kind === 'rejected') {
+      return { kind: 'invalid', message: messageOf(verification, tenant) };
+    }
+    const { claims } = verification;
     const read = (): Promise<Registration> => deps.clients.get(tenant.id, claims.clientId);
     const client = clients.get(keyOf(tenant.id, claims.clientId), read);
     if (client instanceof Promise)
@@ -99,22 +101,23 @@ export function createVerifier(deps: VerifierDeps): Verifier {
       const own: KeySource = { keyFor: (kid) => deps.keyring.keyFor(tenant.id, kid, now) };
       const keysOf = (issuer: string): KeySource | undefined =>
         issuer === ownIssuer ? own : deps.trusted?.get(issuer);
-      const verdict = tokens.verify(token, { audience: audienceOf(tenant.domain), keysOf }, now);
-      if (verdict instanceof Promise)
-        return verdict.then((reached) => accept(tenant, ownIssuer, reached));
-      return accept(tenant, ownIssuer, verdict);
+      const expected = { audience: audienceOf(tenant.domain), keysOf };
+      const verification = tokens.verify(token, expected, now);
+      if (verification instanceof Promise)
+        return verification.then((settled) => checkClient(tenant, ownIssuer, settled));
+      return checkClient(tenant, ownIssuer, verification);
     },
     close,
   };
 }
 
-/** What the store knows of a client: nothing when it was deleted or never was. */
+/** The stored client, if there is one. */
 type Registration = Client | undefined;
 
-/** What the header has for a token; `undefined` when that is nothing. */
+/** Returns the token of the header; `undefined` if it has none. */
 function bearerToken(authorization: string | undefined): string | undefined {
   const { scheme, parts } = readCredentials(authorization);
-  // More than one part is no token either, which the verifier says.
+  // More than one part is not a token; the verifier rejects it.
   return scheme === 'bearer' && parts.length > 0 ? parts.join(' ') : undefined;
 }
 
@@ -127,7 +130,7 @@ function verified(claims: Claims, client: Registration, ownIssuer: string): Auth
 }
 
 function messageOf(
-  { reason, audiences }: Extract<TokenVerification, { kind: 'refused' }>,
+  { reason, audiences }: Extract<TokenVerification, { kind: 'rejected' }>,
   { domain }: Tenant,
 ): string {
   if (reason !== 'audience') return messages[reason];
@@ -145,7 +148,7 @@ const messages: Readonly<Record<Exclude<RejectReason, 'audience'>, string>> = {
   issuer: INVALID,
   not_yet: INVALID,
   signature: BAD_SIGNATURE,
-  // An issuer that cannot be asked now is, to the client, one that has no such key.
+  // If the keys of an issuer cannot be fetched, the response is the same as for an unknown key.
   unavailable: BAD_SIGNATURE,
   expired: 'Expired token received for JSON Web Token validation',
 };

@@ -49,7 +49,7 @@ export function createMessages({ responses, verifier, trust, now }: MessageDeps)
   };
 
   const judge = (verdict: TokenVerification, { answer, required }: Endpoint): MessageResponse => {
-    if (verdict.kind === 'refused') {
+    if (verdict.kind === 'rejected') {
       return verdict.reason === 'unavailable' ? responses.unverifiable : responses.badToken;
     }
     const { permissions } = verdict.claims;

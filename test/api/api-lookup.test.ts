@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { apisOf, audiencesOf } from '../../src/api/api-lookup.ts';
-import { type House, openHouse, plainHttp } from '../auth/fixture.ts';
+import { type AuthFixture, openAuthFixture, plainHttp } from '../auth/fixture.ts';
 
 /** APIs of 1,000 scopes take 5 ms each, and the store in memory answers without a turn of the loop. */
 describe('the APIs of a list are looked up', () => {
   const ids = Array.from({ length: 10 }, (_, n) => `api_${n}`);
   const audiences = ids.map((id) => `https://${id}.test`);
-  let house: House;
+  let house: AuthFixture;
 
   before(async () => {
-    house = await openHouse();
+    house = await openAuthFixture();
     for (const id of ids) {
       await house.store.apis.create({
         tenant: house.tenant.id,

@@ -46,7 +46,7 @@ function assertInvalid(answer: Received, property: string): void {
 
 /** Whether a client gets a token with this secret; the refusal is that of the token endpoint. */
 async function secretWorks(clientId: string, clientSecret: string): Promise<boolean> {
-  const { body } = await site.house.ask({
+  const { body } = await site.house.requestToken({
     grant_type: 'client_credentials',
     client_id: clientId,
     client_secret: clientSecret,
@@ -95,7 +95,7 @@ describe('POST /clients', () => {
       .setIssuedAt(now)
       .setExpirationTime(now + 60)
       .sign(createPrivateKey({ key: rsa.privateKey.export({ format: 'jwk' }), format: 'jwk' }));
-    const { body } = await site.house.ask({
+    const { body } = await site.house.requestToken({
       grant_type: 'client_credentials',
       client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
       client_assertion: assertion,

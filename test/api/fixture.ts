@@ -6,11 +6,11 @@ import { managementScopes } from '../../src/auth/scopes.ts';
 import { limits as programLimits } from '../../src/config.ts';
 import { createPulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
-import { type House, openHouse, plainHttp, random } from '../auth/fixture.ts';
+import { type AuthFixture, openAuthFixture, plainHttp, random } from '../auth/fixture.ts';
 
 /** The management API on a real listener, over a real store, with real tokens. */
 export interface Site {
-  readonly house: House;
+  readonly house: AuthFixture;
   readonly app: FastifyInstance;
   readonly port: number;
   /** A token with every scope. */
@@ -89,9 +89,9 @@ const pullSettings: PullSettings = {
 /** Opens a site; settings that are not given are generous. */
 export async function openSite(
   settings: Partial<ApiSettings> = {},
-  options: Parameters<typeof openHouse>[0] & { readonly pull?: Partial<PullSettings> } = {},
+  options: Parameters<typeof openAuthFixture>[0] & { readonly pull?: Partial<PullSettings> } = {},
 ): Promise<Site> {
-  const house = await openHouse(options);
+  const house = await openAuthFixture(options);
   const state = { ready: true };
   const logged: Site['logged'][number][] = [];
   const hear = (facts: object, message: string): void => void logged.push({ facts, message });

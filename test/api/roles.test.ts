@@ -308,7 +308,7 @@ describe('the permissions in a token', () => {
 
   async function claims(audience = orders, scope?: string): Promise<Record<string, unknown>> {
     const { clientId: client_id, clientSecret: client_secret } = client;
-    const answer = await site.house.ask({
+    const answer = await site.house.requestToken({
       grant_type: 'client_credentials',
       client_id,
       client_secret,
@@ -357,7 +357,7 @@ describe('the permissions in a token', () => {
     await site.send('DELETE', `/client-grants/${grant}`);
     const { clientId: client_id, clientSecret: client_secret } = client;
     const parameters = { grant_type: 'client_credentials', client_id, client_secret };
-    const refused = await site.house.ask({ ...parameters, audience: orders });
+    const refused = await site.house.requestToken({ ...parameters, audience: orders });
     assert.equal(refused.status, 403);
     assert.equal(
       refused.body['error_description'],

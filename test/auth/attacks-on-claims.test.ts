@@ -5,7 +5,7 @@ import { createTokenVerifier } from '../../src/auth/signature.ts';
 import {
   audience,
   compact,
-  countedKeys,
+  recordedKeys,
   expecting,
   goodClaims,
   goodHeader,
@@ -16,25 +16,26 @@ import {
   reasonOf,
 } from './token-forge.ts';
 
-/** All of these are signed by the issuer: what counts is how they are read. */
+/** All tokens here have a valid signature of the issuer; the tests are about how claims are read. */
 
 function withClaims(claims: object): string {
   return compact(goodHeader, { ...goodClaims, ...claims });
 }
 
-/** What is read of a token that is good. */
+/** Returns the claims of a valid token. */
 async function claimsOf(payload: Part): Promise<Claims> {
   const token = compact(goodHeader, payload);
-  const verdict = await createTokenVerifier().verify(token, expecting(countedKeys()), now);
-  return verdict.kind === 'valid' ? verdict.claims : assert.fail(verdict.reason);
+  const verification = await createTokenVerifier().verify(token, expecting(recordedKeys()), now);
+  return verification.kind === 'valid' ? verification.claims : assert.fail(verification.reason);
 }
 
-function textWith(member: string): string {
-  return `${JSON.stringify(goodClaims).slice(0, -1)},${member}}`;
+/** Returns the JSON of good claims with one more field, which may repeat a name. */
+function textWith(field: string): string {
+  return `${JSON.stringify(goodClaims).slice(0, -1)},${field}}`;
 }
 
-describe('the audience', () => {
-  test('is good as a text, and as an array of texts that has it', async () => {
+describe('aud', () => {
+  test('aud: accepts a string, and an array of strings that contains it', async () => {
     for (const aud of [
       audience,
       [audience],
@@ -46,7 +47,7 @@ describe('the audience', () => {
     }
   });
 
-  test('is no other text, however alike', async () => {
+  test('aud: rejects any other string, however similar', async () => {
     const host = 'messages.example.com';
     const others = [
       '',
@@ -85,7 +86,7 @@ describe('the audience', () => {
     assert.equal(await reasonOf(withClaims({ aud: others })), 'audience', 'all of them');
   });
 
-  test('is nothing but a text or an array of texts', async () => {
+  test('aud: rejects anything but a string or an array of strings', async () => {
     const others = [
       undefined,
       null,
@@ -110,8 +111,8 @@ describe('the audience', () => {
   });
 });
 
-describe('the issuer', () => {
-  test('is that text letter by letter; no key of another is asked for', async () => {
+describe('iss', () => {
+  test('iss: rejects any other string, however similar, before any key lookup', async () => {
     const host = 'login.example.com';
     const others = [
       '',
@@ -142,26 +143,26 @@ describe('the issuer', () => {
       'toString',
     ];
     for (const iss of others) {
-      const keys = countedKeys();
+      const keys = recordedKeys();
       assert.equal(await reasonOf(withClaims({ iss }), { keys }), 'issuer', JSON.stringify(iss));
-      assert.deepEqual(keys.asked, []);
+      assert.deepEqual(keys.lookups, []);
     }
   });
 
-  test('is a text', async () => {
+  test('iss: rejects anything but a string, before any key lookup', async () => {
     for (const iss of [undefined, null, 0, true, {}, [], [issuer], [[issuer]], { iss: issuer }]) {
-      const keys = countedKeys();
+      const keys = recordedKeys();
       assert.equal(await reasonOf(withClaims({ iss }), { keys }), 'malformed', JSON.stringify(iss));
-      assert.deepEqual(keys.asked, []);
+      assert.deepEqual(keys.lookups, []);
     }
   });
 });
 
-describe('the times', () => {
-  test('that are no finite numbers make a token that means nothing', async () => {
+describe('exp, nbf and iat', () => {
+  test('exp and nbf: anything but a finite number makes a token malformed', async () => {
     const strange = ['null', '"soon"', `"${nowSeconds + 60}"`, '""', 'true', '[]', '{}', '1e999'];
     strange.push(`[${nowSeconds + 60}]`, '-1e999', `{"valueOf":${nowSeconds + 60}}`);
-    // These are no JSON.
+    // These are not JSON.
     strange.push('NaN', 'Infinity', '-Infinity', '0x7fffffff', '+1', '01', '1_000', `${now}n`);
     for (const value of strange) {
       for (const name of ['exp', 'nbf']) {
@@ -172,7 +173,7 @@ describe('the times', () => {
     assert.equal(await reasonOf(withClaims({ exp: undefined })), 'malformed');
   });
 
-  test('a token ends 5 s after exp, to the millisecond', async () => {
+  test('exp: a token expires 5 s after it, to the millisecond', async () => {
     const verifier = createTokenVerifier();
     const token = withClaims({ exp: nowSeconds });
     for (const [afterMs, reason] of [
@@ -191,7 +192,7 @@ describe('the times', () => {
     assert.equal(LEEWAY_MS, 5_000);
   });
 
-  test('a token begins 5 s before nbf, to the millisecond', async () => {
+  test('nbf: a token is valid from 5 s before it, to the millisecond', async () => {
     const verifier = createTokenVerifier();
     const token = withClaims({ nbf: nowSeconds });
     for (const [beforeMs, reason] of [
@@ -204,11 +205,11 @@ describe('the times', () => {
     }
   });
 
-  test('a number is a number, be it negative, tiny or huge', async () => {
+  test('exp and nbf: may be negative, tiny or huge', async () => {
     for (const exp of [0, -0, -1, 1, -1e300, 1e-300, nowSeconds / 1000]) {
       assert.equal(await reasonOf(withClaims({ exp })), 'expired', String(exp));
     }
-    // How long its tokens live is the issuer's business, also when it counts in milliseconds.
+    // The issuer decides how long its tokens live, even if it writes milliseconds by mistake.
     for (const exp of [now, 2 ** 53, 1e300]) {
       assert.equal(await reasonOf(withClaims({ exp })), 'valid', String(exp));
     }
@@ -222,16 +223,16 @@ describe('the times', () => {
     assert.equal(await reasonOf(withClaims(contradictory)), 'expired');
   });
 
-  test('iat decides nothing, not even in the future', async () => {
-    // RFC 7519 section 4.1.6 gives it no say: who wants a later beginning writes nbf.
+  test('iat: is ignored, even in the future', async () => {
+    // RFC 7519 section 4.1.6 defines no check of it; a later start is expressed by nbf.
     for (const iat of [nowSeconds + 1e6, 0, -1, 'yesterday', null, [], 1e300]) {
       assert.equal(await reasonOf(withClaims({ iat })), 'valid', JSON.stringify(iat));
     }
   });
 });
 
-describe('the payload', () => {
-  test('is a JSON object in UTF-8', async () => {
+describe('payload', () => {
+  test('payload: rejects anything but a JSON object in UTF-8', async () => {
     const text = JSON.stringify(goodClaims);
     const others: readonly (string | Buffer)[] = [
       'null',
@@ -253,32 +254,32 @@ describe('the payload', () => {
       Buffer.from(text, 'utf16le'),
       Buffer.from(text.replace('client', 'cli\u00e9nt'), 'latin1'),
       Buffer.from([0xff, 0xfe, 0xfd]),
-      // A byte too many for a character, and a half of a surrogate pair.
+      // An overlong encoding, and half of a surrogate pair.
       Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xc0, 0xaf]), Buffer.from('"}')]),
       Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xed, 0xa0, 0x80]), Buffer.from('"}')]),
     ];
     for (const payload of others) {
-      const keys = countedKeys();
+      const keys = recordedKeys();
       const reason = await reasonOf(compact(goodHeader, payload), { keys });
       assert.equal(reason, 'malformed', payload.toString().slice(0, 40));
-      assert.deepEqual(keys.asked, []);
+      assert.deepEqual(keys.lookups, []);
     }
   });
 
-  test('reads the same with what JSON and its decoder overlook', async () => {
+  test('payload: byte order mark, white space and escapes do not change the claims', async () => {
     const plain = await claimsOf(goodClaims);
     const text = JSON.stringify(goodClaims);
     const escaped = text.replace('client', String.raw`\u0063lient`).replace('"iss"', '"\\u0069ss"');
-    // The byte order mark is dropped by the decoder (RFC 8259 section 8.1 allows it).
+    // The decoder drops the byte order mark, as RFC 8259 section 8.1 allows.
     for (const payload of [`\ufeff${text}`, ` \t\r\n${text} `, escaped]) {
       assert.deepEqual(await claimsOf(payload), plain, payload.slice(0, 20));
     }
   });
 
-  test('written with a claim twice counts the last, for the check and for what is checked', async () => {
-    // There is one reading, by JSON.parse, and what was judged is what is handed out. An issuer
-    // that writes so has signed both; nobody else can add a second one to its tokens.
-    const last: readonly [member: string, reason: string][] = [
+  test('payload: of a repeated claim the last value is both checked and returned', async () => {
+    // A token is parsed once, by JSON.parse, so the checked claims are the returned ones. Only the
+    // issuer can write a claim twice: its signature covers both.
+    const last: readonly [field: string, reason: string][] = [
       ['"iss":"https://evil.example.com/"', 'issuer'],
       ['"aud":"https://evil.example.com"', 'audience'],
       [`"exp":${nowSeconds - 60}`, 'expired'],
@@ -286,8 +287,8 @@ describe('the payload', () => {
       ['"iss":null', 'malformed'],
       [String.raw`"\u0069ss":"https://evil.example.com/"`, 'issuer'],
     ];
-    for (const [member, reason] of last) {
-      assert.equal(await reasonOf(compact(goodHeader, textWith(member))), reason, member);
+    for (const [field, reason] of last) {
+      assert.equal(await reasonOf(compact(goodHeader, textWith(field))), reason, field);
     }
     const evil = '{"iss":"https://evil.example.com/","aud":"x","exp":1,"azp":"evil",';
     const first = evil + JSON.stringify(goodClaims).slice(1);
@@ -296,7 +297,7 @@ describe('the payload', () => {
     assert.deepEqual([twice.permissions, twice.clientId], [[], 'other']);
   });
 
-  test('inherits nothing: a claim is its own member or absent', async () => {
+  test('payload: claims are never read from __proto__ or constructor', async () => {
     const { aud, permissions, ...rest } = goodClaims;
     const inherited = JSON.stringify({ aud, permissions, polluted: true });
     const payload = `${JSON.stringify(rest).slice(0, -1)},"__proto__":${inherited}}`;
@@ -308,9 +309,9 @@ describe('the payload', () => {
   });
 });
 
-describe('the permissions', () => {
+describe('permissions', () => {
   const wanted = 'read:messages';
-  test('are an array of texts or nothing', async () => {
+  test('permissions: anything but an array of strings counts as absent', async () => {
     const nothing = [null, 0, true, wanted, '', {}, { 0: wanted, length: 1 }, [[wanted]], [7]];
     for (const permissions of [...nothing, [wanted, null], [{ [wanted]: 1 }], undefined]) {
       const claims = await claimsOf({ ...goodClaims, permissions });
@@ -322,7 +323,7 @@ describe('the permissions', () => {
     }
   });
 
-  test('are not found in scope, nor under any other name', async () => {
+  test('permissions: are not read from scope or any other claim', async () => {
     const claims = await claimsOf({
       ...goodClaims,
       permissions: undefined,

@@ -5,23 +5,23 @@ import fc from 'fast-check';
 import { createTokenVerifier } from '../../src/auth/signature.ts';
 import {
   compact,
-  countedKeys,
+  recordedKeys,
   expecting,
   goodClaims,
   goodHeader,
   kid,
   now,
-  own,
+  issuerKeys,
   published,
   reasonOf,
   rs256,
   toText,
 } from './token-forge.ts';
 
-describe('an attack on the form', () => {
+describe('token form', () => {
   const [header = '', claims = '', signature = ''] = compact().split('.');
 
-  test('a token has three parts, none of them missing', async () => {
+  test('a token without exactly three parts is malformed', async () => {
     const others = [
       '',
       '.',
@@ -41,22 +41,22 @@ describe('an attack on the form', () => {
       'a.b.c',
       // RFC 7516: an encrypted token with five parts, the second one empty for "dir".
       `${toText(Buffer.from('{"alg":"dir","enc":"A128GCM"}'))}..AAAAAAAAAAAAAAAA.AAAA.${'A'.repeat(22)}`,
-      // RFC 7515 section 7.2: the JSON forms are no bearer tokens.
+      // RFC 7515 section 7.2: the JSON forms are not bearer tokens.
       JSON.stringify({ protected: header, payload: claims, signature }),
       JSON.stringify({ payload: claims, signatures: [{ protected: header, signature }] }),
     ];
     for (const token of others) {
-      const keys = countedKeys();
+      const keys = recordedKeys();
       assert.equal(await reasonOf(token, { keys }), 'malformed', token.slice(0, 60));
-      assert.deepEqual(keys.asked, [], 'no key was needed to see it');
+      assert.deepEqual(keys.lookups, [], 'no key lookup');
     }
     assert.equal(await reasonOf(`${header}.${claims}.`), 'signature');
   });
 
-  test('a signature has one spelling: what else decodes to it is refused', async () => {
+  test('a signature is accepted in one encoding only', async () => {
     const verifier = createTokenVerifier();
     assert.equal(await reasonOf(compact(), { verifier }), 'valid');
-    // 256 bytes leave four bits of the last character without a meaning.
+    // 256 bytes leave four unused bits in the last character.
     const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
     const last = alphabet.indexOf(signature.at(-1) ?? '');
     assert.equal(last % 16, 0);
@@ -78,15 +78,15 @@ describe('an attack on the form', () => {
       signature.replaceAll(/./g, (character) => `%${character.charCodeAt(0).toString(16)}`),
     ];
     for (const spelling of spellings) {
-      const keys = countedKeys();
+      const keys = recordedKeys();
       const token = `${header}.${claims}.${spelling}`;
       assert.equal(await reasonOf(token, { keys, verifier }), 'signature', spelling.slice(-12));
-      assert.deepEqual(keys.asked, [], 'no key was needed to see it');
+      assert.deepEqual(keys.lookups, [], 'no key lookup');
     }
-    assert.equal(verifier.size, 1, 'one token has one place in memory');
+    assert.equal(verifier.size, 1, 'one token has one cache entry');
   });
 
-  test('the parts that are signed cannot be written in another way', async () => {
+  test('header and payload are rejected in any other encoding', async () => {
     const spellings = (part: string): string[] => [
       `${part}=`,
       `${part}==`,
@@ -103,7 +103,7 @@ describe('an attack on the form', () => {
     }
   });
 
-  test('no character of a token can be exchanged for another', async () => {
+  test('a token with one changed character is rejected', async () => {
     const good = compact();
     const change = fc.tuple(
       fc.nat(good.length - 1),
@@ -116,8 +116,8 @@ describe('an attack on the form', () => {
     const verifier = createTokenVerifier();
     await reasonOf(good, { verifier });
     await fc.assert(
-      fc.asyncProperty(change, async ([place, character]) => {
-        const other = good.slice(0, place) + character + good.slice(place + 1);
+      fc.asyncProperty(change, async ([position, character]) => {
+        const other = good.slice(0, position) + character + good.slice(position + 1);
         fc.pre(other !== good);
         assert.notEqual(await reasonOf(other, { verifier }), 'valid');
       }),
@@ -126,16 +126,16 @@ describe('an attack on the form', () => {
     assert.equal(verifier.size, 1);
   });
 
-  test('no bit of what a token says can be flipped', async () => {
+  test('a token with one flipped bit is rejected', async () => {
     const parts = [header, claims, signature].map((part) => Buffer.from(part, 'base64url'));
     const flip = fc.tuple(fc.nat(2), fc.nat(10_000));
     await fc.assert(
       fc.asyncProperty(flip, async ([which, bit]) => {
         const changed = parts.map((part, index) => {
           if (index !== which) return toText(part);
-          const place = Math.floor(bit / 8) % part.length;
+          const position = Math.floor(bit / 8) % part.length;
           const other = Buffer.from(part);
-          other.writeUInt8(other.readUInt8(place) ^ (1 << (bit % 8)), place);
+          other.writeUInt8(other.readUInt8(position) ^ (1 << (bit % 8)), position);
           return toText(other);
         });
         assert.notEqual(await reasonOf(changed.join('.')), 'valid');
@@ -144,7 +144,7 @@ describe('an attack on the form', () => {
     );
   });
 
-  test('no token can be made of the parts of two others', async () => {
+  test('a token combined from the parts of two others is rejected', async () => {
     const one = compact().split('.');
     const other = compact({ ...goodHeader, typ: 'at+jwt' }, { ...goodClaims, azp: 'x' }).split('.');
     for (let mixture = 1; mixture < 7; mixture += 1) {
@@ -153,7 +153,7 @@ describe('an attack on the form', () => {
     }
   });
 
-  test('a header that is no JSON object is refused before any key', async () => {
+  test('a header that is not a JSON object is rejected before any key lookup', async () => {
     const broken = [
       'null',
       '[]',
@@ -174,35 +174,38 @@ describe('an attack on the form', () => {
       Buffer.from('{"alg":"RS256","kid":"own"}', 'utf16le'),
     ];
     for (const part of broken) {
-      const keys = countedKeys();
+      const keys = recordedKeys();
       assert.equal(await reasonOf(compact(part), { keys }), 'malformed', String(part));
-      assert.deepEqual(keys.asked, []);
+      assert.deepEqual(keys.lookups, []);
     }
   });
 });
 
-describe('a flood of bad tokens', () => {
-  test('longer than 8 KiB is refused unread, up to it is read', async () => {
+describe('cost of bad tokens', () => {
+  test('a token longer than 8 KiB is rejected unread, a shorter one is verified', async () => {
     const padded = (length: number): string => {
       const rest = length - compact(goodHeader, { ...goodClaims, filler: '' }).length;
       return compact(goodHeader, { ...goodClaims, filler: 'x'.repeat(Math.floor((rest * 3) / 4)) });
     };
-    const keys = countedKeys();
+    const keys = recordedKeys();
     const fits = padded(8_190);
     assert.ok(fits.length > 8_180 && fits.length <= 8_192, String(fits.length));
     assert.equal(await reasonOf(fits, { keys }), 'valid');
-    assert.equal(keys.asked.length, 1);
+    assert.equal(keys.lookups.length, 1);
     for (const huge of [padded(8_196), padded(100_000), 'x'.repeat(5_000_000), '.'.repeat(9_000)]) {
-      const verdict = createTokenVerifier().verify(huge, expecting(keys), now);
-      assert.ok(!(verdict instanceof Promise) && verdict.kind === 'refused', 'answered at once');
-      assert.equal(verdict.reason, 'malformed');
+      const verification = createTokenVerifier().verify(huge, expecting(keys), now);
+      assert.ok(
+        !(verification instanceof Promise) && verification.kind === 'rejected',
+        'returned without a promise',
+      );
+      assert.equal(verification.reason, 'malformed');
     }
-    assert.equal(keys.asked.length, 1);
+    assert.equal(keys.lookups.length, 1);
   });
 
-  test('JSON nested as deeply as a token can be long is only a bad token', async () => {
+  test('deeply nested JSON makes a token malformed, and nothing worse', async () => {
     const depth = 3_000;
-    const keys = countedKeys();
+    const keys = recordedKeys();
     const deep = '['.repeat(depth) + ']'.repeat(depth);
     for (const part of [
       deep,
@@ -224,13 +227,13 @@ describe('a flood of bad tokens', () => {
         'malformed',
       );
     }
-    assert.deepEqual(keys.asked, []);
+    assert.deepEqual(keys.lookups, []);
     const nested = { ...goodClaims, x: JSON.parse('['.repeat(500) + ']'.repeat(500)) as unknown };
     assert.equal(await reasonOf(compact(goodHeader, nested)), 'valid');
   });
 
-  test('costs no memory, no key and no fetch beyond the first', async () => {
-    const remote = published([{ ...own.publicKey.export({ format: 'jwk' }), kid }]);
+  test('a flood of bad tokens costs no cache entry and no second fetch', async () => {
+    const remote = published([{ ...issuerKeys.publicKey.export({ format: 'jwk' }), kid }]);
     const verifier = createTokenVerifier();
     const good = compact();
     assert.equal(await reasonOf(good, { verifier, keys: remote }), 'valid');
@@ -241,13 +244,13 @@ describe('a flood of bad tokens', () => {
       algorithm: (index) => compact({ ...goodHeader, alg: 'none', index }, goodClaims, () => ''),
       issuer: (index) => compact(goodHeader, { ...goodClaims, iss: `https://${index}/` }, random),
     };
-    const keys = countedKeys();
+    const keys = recordedKeys();
     for (const [reason, make] of Object.entries(floods)) {
       for (let index = 0; index < 1_000; index += 1) {
         assert.equal(await reasonOf(make(index), { verifier, keys }), reason);
       }
     }
-    assert.deepEqual(keys.asked, [], 'what is cheap to see reaches no signature');
+    assert.deepEqual(keys.lookups, [], 'malformed tokens and other issuers cause no key lookup');
     for (let index = 0; index < 1_000; index += 1) {
       const token = compact({ ...goodHeader, kid: `invented ${index}` }, goodClaims, random);
       assert.equal(await reasonOf(token, { verifier, keys: remote }), 'signature');
@@ -259,10 +262,13 @@ describe('a flood of bad tokens', () => {
     assert.equal(remote.fetches, 1);
     assert.equal(verifier.size, 1);
     const again = verifier.verify(good, expecting(remote), now);
-    assert.ok(!(again instanceof Promise) && again.kind === 'valid', 'the good token is at home');
+    assert.ok(
+      !(again instanceof Promise) && again.kind === 'valid',
+      'the good token is still cached',
+    );
   });
 
-  test('a good token that is refused for its time or audience is still one place', async () => {
+  test('tokens rejected for their time or audience are cached within the limit', async () => {
     const verifier = createTokenVerifier(10);
     for (let index = 0; index < 50; index += 1) {
       const late = compact(goodHeader, { ...goodClaims, exp: index });
@@ -271,12 +277,12 @@ describe('a flood of bad tokens', () => {
     }
   });
 
-  test('a key too weak for RS256 is a failure, and no access', async () => {
+  test('a key too weak for RS256 makes verification fail', async () => {
     const small = generateKeyPairSync('rsa', { modulusLength: 1024 });
     const weak: KeyObject = createPublicKey(small.privateKey);
     const token = compact(goodHeader, goodClaims, rs256(small.privateKey));
-    const verdict = reasonOf(token, { keys: countedKeys({ [kid]: weak }) });
-    // No source of keys answers such a key. If one did, it would be a failure and no access.
-    await assert.rejects(verdict, TypeError);
+    const verification = reasonOf(token, { keys: recordedKeys({ [kid]: weak }) });
+    // No key source returns such a key.
+    await assert.rejects(verification, TypeError);
   });
 });

@@ -13,12 +13,12 @@ import type { FoundKey } from '../../src/auth/signature.ts';
 import {
   byIssuer,
   compact,
-  countedKeys,
+  recordedKeys,
   goodClaims,
   goodHeader,
   kid,
   now,
-  own,
+  issuerKeys,
   published,
   reasonOf,
   rs256,
@@ -27,12 +27,12 @@ import {
 } from './token-forge.ts';
 
 /**
- * Signatures that a careless reading of RSASSA-PKCS1-v1_5 (RFC 8017 section 8.2.2) would take. Most
- * are made with the issuer's own key: what is wrong is only the form.
+ * Signatures that a careless implementation of RSASSA-PKCS1-v1_5 (RFC 8017 section 8.2.2) accepts.
+ * Most are made with the issuer's own key over a wrongly encoded message.
  */
 
 const BYTES = 256;
-const { n: modulusText = '' } = own.publicKey.export({ format: 'jwk' });
+const { n: modulusText = '' } = issuerKeys.publicKey.export({ format: 'jwk' });
 const modulus = numberOf(Buffer.from(modulusText, 'base64url'));
 
 function numberOf(bytes: Uint8Array): bigint {
@@ -84,12 +84,12 @@ function encoded(
   ]);
 }
 
-/** The bare operation of the private key. */
-function raised(message: Buffer, key: KeyObject = own.privateKey): Buffer {
+/** Applies the private key to a message without any padding. */
+function raised(message: Buffer, key: KeyObject = issuerKeys.privateKey): Buffer {
   return privateEncrypt({ key, padding: constants.RSA_NO_PADDING }, message);
 }
 
-/** Signs whatever is made of the digest. */
+/** Signs the message that `make` builds from the digest. */
 function signing(make: (digest: Buffer, text: string) => Buffer): Signing {
   return (text) => raised(make(sha('sha256', text), text));
 }
@@ -98,13 +98,13 @@ function reasonFor(by: Signing): Promise<string> {
   return reasonOf(compact(goodHeader, goodClaims, by));
 }
 
-test('the signature that the attacks change is good when it is made rightly', async () => {
-  const right = signing((digest) => encoded(digestInfo(digest)));
-  assert.equal(await reasonFor(right), 'valid');
-  assert.deepEqual(right('text'), Buffer.from(byIssuer('text')));
+test('the signature that the attacks change is valid before they change it', async () => {
+  const valid = signing((digest) => encoded(digestInfo(digest)));
+  assert.equal(await reasonFor(valid), 'valid');
+  assert.deepEqual(valid('text'), Buffer.from(byIssuer('text')));
 });
 
-describe('a signature of the right key', () => {
+describe('encoded message', () => {
   const garbage = Buffer.alloc(16, 0xa5);
   const shortened = (rest: Buffer, length: number, fill: Buffer): Buffer =>
     Buffer.concat([
@@ -124,9 +124,9 @@ describe('a signature of the right key', () => {
     const inner = Buffer.concat([der(0x30, der(0x06, SHA256_ID), NULL), der(0x04, digest)]);
     return Buffer.concat([Buffer.from([0x30, 0x80]), inner, Buffer.from([0, 0])]);
   };
-  const badFill = (place: number, value: number) => (digest: Buffer) => {
+  const badFill = (position: number, value: number) => (digest: Buffer) => {
     const message = encoded(digestInfo(digest));
-    message.writeUInt8(value, place);
+    message.writeUInt8(value, position);
     return message;
   };
 
@@ -141,10 +141,10 @@ describe('a signature of the right key', () => {
     'one padding byte changed, the last': badFill(BYTES - 53, 0x7f),
     'a zero in the padding': badFill(20, 0),
     'no separator': (digest) => encoded(digestInfo(digest), { separator: 0xff }),
-    'short padding and garbage behind': (digest) => shortened(digestInfo(digest), 8, filler),
-    'short padding and zeros behind': (digest) => shortened(digestInfo(digest), 8, zeros),
-    'no padding and garbage behind': (digest) => shortened(digestInfo(digest), 0, filler),
-    'one byte behind': (digest) => encoded(Buffer.concat([digestInfo(digest), Buffer.alloc(1)])),
+    'short padding and garbage after it': (digest) => shortened(digestInfo(digest), 8, filler),
+    'short padding and zeros after it': (digest) => shortened(digestInfo(digest), 8, zeros),
+    'no padding and garbage after it': (digest) => shortened(digestInfo(digest), 0, filler),
+    'one byte after it': (digest) => encoded(Buffer.concat([digestInfo(digest), Buffer.alloc(1)])),
     'no parameters': (digest) => encoded(digestInfo(digest, { parameters: Buffer.alloc(0) })),
     'a NULL that is not empty': (digest) =>
       encoded(digestInfo(digest, { parameters: Buffer.from([0x05, 0x01, 0x00]) })),
@@ -167,12 +167,12 @@ describe('a signature of the right key', () => {
       encoded(digestInfo(digest, { id: Buffer.from('608648016503040206', 'hex') })),
     'the identifier of SHA-384': (digest) =>
       encoded(digestInfo(digest, { id: Buffer.from('608648016503040202', 'hex') })),
-    'a digest of SHA-1, rightly named': (_digest, text) =>
+    'a digest of SHA-1 with its identifier': (_digest, text) =>
       encoded(digestInfo(sha('sha1', text), { id: Buffer.from('2b0e03021a', 'hex') })),
-    'a digest of SHA-1 in the place of SHA-256': (_digest, text) =>
+    'a digest of SHA-1 with the identifier of SHA-256': (_digest, text) =>
       encoded(digestInfo(sha('sha1', text))),
-    'a digest cut short': (digest) => encoded(digestInfo(digest.subarray(0, 31))),
-    'a digest that goes on': (digest) =>
+    'a truncated digest': (digest) => encoded(digestInfo(digest.subarray(0, 31))),
+    'a digest that is too long': (digest) =>
       encoded(digestInfo(Buffer.concat([digest, Buffer.alloc(1)]))),
     'an empty digest': () => encoded(digestInfo(Buffer.alloc(0))),
     'the digest of another text': (_digest, text) => encoded(digestInfo(sha('sha256', `${text}.`))),
@@ -180,13 +180,13 @@ describe('a signature of the right key', () => {
       encoded(digestInfo(sha('sha256', text.split('.')[1] ?? ''))),
   };
   for (const [name, make] of Object.entries(forms)) {
-    test(`over the wrong form is refused: ${name}`, async () => {
+    test(`a signature of the right key over a wrong encoding is rejected: ${name}`, async () => {
       assert.equal(await reasonFor(signing(make)), 'signature');
     });
   }
 });
 
-describe('the number that a signature is', () => {
+describe('signature value', () => {
   const numbers: Readonly<Record<string, bigint>> = {
     zero: 0n,
     one: 1n,
@@ -198,19 +198,19 @@ describe('the number that a signature is', () => {
     half: modulus >> 1n,
   };
   for (const [name, value] of Object.entries(numbers)) {
-    test(`${name} signs nothing`, async () => {
+    test(`${name} is rejected as a signature`, async () => {
       assert.equal(await reasonFor(() => bytesOf(value, BYTES)), 'signature');
       assert.equal(await reasonFor(() => bytesOf(value)), 'signature');
     });
   }
 
-  test('is less than the modulus: what is the same by it is another number', async () => {
+  test('a signature plus the modulus, or negated, is rejected', async () => {
     const goodOf = (text: string): bigint => numberOf(Buffer.from(byIssuer(text)));
     const negated: Signing = (text) => bytesOf(modulus - goodOf(text), BYTES);
     assert.equal(await reasonFor(negated), 'signature');
     const beyond: Signing = (text) => bytesOf(goodOf(text) + modulus);
     assert.equal(await reasonFor(beyond), 'signature');
-    // Where the sum has the length of a signature it is not refused for that.
+    // With a sum as long as a signature, the length is not the reason.
     const token = tokenWhose((signature) => numberOf(signature) + modulus < 2n ** 2048n);
     const [header, claims, signature = ''] = token.split('.');
     const sum = numberOf(Buffer.from(signature, 'base64url')) + modulus;
@@ -218,7 +218,7 @@ describe('the number that a signature is', () => {
     assert.equal(await reasonOf(`${header}.${claims}.${toText(bytesOf(sum, BYTES))}`), 'signature');
   });
 
-  test('has the length of the modulus', async () => {
+  test('a signature with another length than the modulus is rejected', async () => {
     const changes: ((signature: Buffer) => Buffer)[] = [
       (signature) => Buffer.concat([Buffer.alloc(1), signature]),
       (signature) => Buffer.concat([Buffer.alloc(256), signature]),
@@ -239,7 +239,7 @@ describe('the number that a signature is', () => {
     }
   });
 
-  test('has it also where it begins with zeros', async () => {
+  test('a signature that begins with zeros is rejected without them', async () => {
     const token = tokenWhose((signature) => signature[0] === 0);
     assert.equal(await reasonOf(token), 'valid');
     const [header, claims, signature = ''] = token.split('.');
@@ -247,26 +247,26 @@ describe('the number that a signature is', () => {
     assert.equal(await reasonOf(`${header}.${claims}.${bare}`), 'signature');
   });
 
-  /** A token of the issuer with a signature that happens to be so. */
-  function tokenWhose(holds: (signature: Buffer) => boolean): string {
+  /** Issues tokens until the signature of one fulfils the condition. */
+  function tokenWhose(isWanted: (signature: Buffer) => boolean): string {
     for (let jti = 0; jti < 20_000; jti += 1) {
       const token = compact(goodHeader, { ...goodClaims, jti });
-      if (holds(Buffer.from(token.slice(token.lastIndexOf('.') + 1), 'base64url'))) return token;
+      if (isWanted(Buffer.from(token.slice(token.lastIndexOf('.') + 1), 'base64url'))) return token;
     }
     throw new Error('no such signature');
   }
 });
 
-describe('an exponent of 3', () => {
+describe('exponent 3', () => {
   const small = generateKeyPairSync('rsa', { modulusLength: 2048, publicExponent: 3 });
-  const keys = countedKeys({ [kid]: small.publicKey });
+  const keys = recordedKeys({ [kid]: small.publicKey });
 
-  test('is no harm by itself', async () => {
+  test('a key with the exponent 3 verifies its signatures', async () => {
     const token = compact(goodHeader, goodClaims, rs256(small.privateKey));
     assert.equal(await reasonOf(token, { keys }), 'valid');
   });
 
-  test('does not let the cube root of a right beginning sign', async () => {
+  test('exponent 3: a cube root whose cube begins like an encoded message is rejected', async () => {
     const rightBeginning = (text: string): Buffer =>
       Buffer.concat([
         Buffer.from([0, 1]),
@@ -279,14 +279,18 @@ describe('an exponent of 3', () => {
       const rest = Buffer.alloc(BYTES - beginning.length);
       const root = cubeRoot(numberOf(Buffer.concat([beginning, rest]))) + 1n;
       const cube = bytesOf(root ** 3n, BYTES);
-      assert.deepEqual(cube.subarray(0, beginning.length), beginning, 'the forgery is a good one');
+      assert.deepEqual(
+        cube.subarray(0, beginning.length),
+        beginning,
+        'the cube begins as intended',
+      );
       return bytesOf(root, BYTES);
     };
     const token = compact(goodHeader, goodClaims, byCubeRoot);
     assert.equal(await reasonOf(token, { keys }), 'signature');
   });
 
-  /** Rounded down, by halving the distance. */
+  /** Returns the cube root, rounded down; found by bisection. */
   function cubeRoot(value: bigint): bigint {
     let low = 0n;
     let high = 1n << 700n;
@@ -299,7 +303,7 @@ describe('an exponent of 3', () => {
   }
 });
 
-describe('a published key', () => {
+describe('published key', () => {
   const good = { kty: 'RSA', n: modulusText, e: 'AQAB', kid };
   const exponent = (value: bigint): object => ({ ...good, e: toText(bytesOf(value)) });
   const modulusOf = (value: bigint): object => ({ ...good, n: toText(bytesOf(value)) });
@@ -308,23 +312,23 @@ describe('a published key', () => {
     return published([jwk]).keyFor(kid, now);
   }
 
-  test('is good as the issuer of the other tests has it', async () => {
+  test('a published RSA key is used', async () => {
     const key = await find(good);
-    assert.ok(typeof key === 'object' && key.equals(own.publicKey));
+    assert.ok(typeof key === 'object' && key.equals(issuerKeys.publicKey));
     assert.equal(typeof (await find(exponent(3n))), 'object');
   });
 
-  test('with the exponent 1 would let everybody sign, and is not used', async () => {
+  test('a published key with the exponent 1, with which anybody can sign, is ignored', async () => {
     const open = exponent(1n);
-    const everybody: Signing = (text) => encoded(digestInfo(sha('sha256', text)));
+    const byAnybody: Signing = (text) => encoded(digestInfo(sha('sha256', text)));
     const key = createPublicKey({ key: { ...open }, format: 'jwk' });
-    assert.ok(verify('sha256', Buffer.from('text'), key, Buffer.from(everybody('text'))));
+    assert.ok(verify('sha256', Buffer.from('text'), key, Buffer.from(byAnybody('text'))));
     assert.equal(await find(open), undefined);
-    const token = compact(goodHeader, goodClaims, everybody);
+    const token = compact(goodHeader, goodClaims, byAnybody);
     assert.equal(await reasonOf(token, { keys: published([open]) }), 'signature');
   });
 
-  test('with numbers that no RSA key has is not used', async () => {
+  test('a published key with numbers that no RSA key has is ignored', async () => {
     const others = [
       exponent(0n),
       exponent(2n),
@@ -343,7 +347,7 @@ describe('a published key', () => {
     for (const jwk of others) assert.equal(await find(jwk), undefined, JSON.stringify(jwk));
   });
 
-  test('of fewer than 2048 bits or more than 8192 is not used', async () => {
+  test('a published key of fewer than 2048 or more than 8192 bits is ignored', async () => {
     for (const bits of [512n, 1024n, 2047n, 8193n, 20_000n]) {
       assert.equal(await find(modulusOf(2n ** (bits - 1n) + 1n)), undefined, String(bits));
     }
@@ -351,10 +355,10 @@ describe('a published key', () => {
       assert.equal(typeof (await find(modulusOf(2n ** (bits - 1n) + 1n))), 'object', String(bits));
     }
     const padded = toText(Buffer.concat([Buffer.alloc(128), bytesOf(2n ** 1023n + 1n)]));
-    assert.equal(await find({ ...good, n: padded }), undefined, 'zeros do not make it longer');
+    assert.equal(await find({ ...good, n: padded }), undefined, 'leading zeros do not count');
   });
 
-  test('for something else is not used', async () => {
+  test('a published key for another use, algorithm or type is ignored', async () => {
     const others = [
       { ...good, use: 'enc' },
       { ...good, use: ['sig'] },
@@ -368,8 +372,8 @@ describe('a published key', () => {
     for (const jwk of others) assert.equal(await find(jwk), undefined, JSON.stringify(jwk));
   });
 
-  test('that brings its private half along is used as a public one', async () => {
-    const key = await find({ ...own.privateKey.export({ format: 'jwk' }), kid });
+  test('a published private key is used as a public key', async () => {
+    const key = await find({ ...issuerKeys.privateKey.export({ format: 'jwk' }), kid });
     assert.ok(typeof key === 'object' && key.type === 'public');
   });
 });

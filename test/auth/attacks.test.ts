@@ -9,52 +9,56 @@ import { selfSigned } from '../helpers/certificates.ts';
 import {
   byIssuer,
   compact,
-  countedKeys,
+  recordedKeys,
   expecting,
   goodClaims,
   goodHeader,
   issuer,
   kid,
   now,
-  own,
+  issuerKeys,
   published,
   reasonOf,
   rs256,
   type Signing,
-  stranger,
+  foreignKeys,
   toText,
 } from './token-forge.ts';
 
-test('the token that the attacks change is good before they do', async () => {
+test('the token that the attacks change is valid before they change it', async () => {
   assert.equal(await reasonOf(compact()), 'valid');
 });
 
-describe('an attack on the algorithm', () => {
-  /** Refused by what the header says, before any key is asked for. */
-  async function refusedUnasked(token: string, name: string, reason = 'algorithm'): Promise<void> {
-    const keys = countedKeys();
+describe('alg', () => {
+  /** Asserts that a token is rejected by its header, before any key lookup. */
+  async function assertRejectedByHeader(
+    token: string,
+    name: string,
+    reason = 'algorithm',
+  ): Promise<void> {
+    const keys = recordedKeys();
     assert.equal(await reasonOf(token, { keys }), reason, name);
-    assert.deepEqual(keys.asked, [], name);
+    assert.deepEqual(keys.lookups, [], name);
   }
 
-  test('none is no algorithm, in whatever spelling and with whatever signature', async () => {
+  test('alg none is rejected in any spelling, with any signature', async () => {
     for (const alg of ['none', 'None', 'NONE', 'nOnE', ' none', 'none ', 'none\0', 'n\u043ene']) {
       for (const signing of [() => '', () => 'c2ln', byIssuer]) {
-        await refusedUnasked(compact({ ...goodHeader, alg }, goodClaims, signing), alg);
+        await assertRejectedByHeader(compact({ ...goodHeader, alg }, goodClaims, signing), alg);
       }
     }
     const escaped = String.raw`{"alg":"\u006eone","kid":"own"}`;
-    await refusedUnasked(
+    await assertRejectedByHeader(
       compact(escaped, goodClaims, () => ''),
       escaped,
     );
   });
 
-  /** Whatever form a secret could take where someone mistakes a public key for one. */
+  /** All encodings of the public key that an implementation could take for a MAC secret. */
   const secrets = ((): Buffer[] => {
-    const pem = own.publicKey.export({ type: 'spki', format: 'pem' });
-    const pkcs1 = own.publicKey.export({ type: 'pkcs1', format: 'pem' });
-    const jwk = own.publicKey.export({ format: 'jwk' });
+    const pem = issuerKeys.publicKey.export({ type: 'spki', format: 'pem' });
+    const pkcs1 = issuerKeys.publicKey.export({ type: 'pkcs1', format: 'pem' });
+    const jwk = issuerKeys.publicKey.export({ format: 'jwk' });
     const texts = [pem, pem.trim(), pem.replaceAll('\n', '\r\n'), pkcs1, JSON.stringify(jwk)];
     return [
       ...texts,
@@ -62,18 +66,18 @@ describe('an attack on the algorithm', () => {
       jwk.n ?? '',
       kid,
       '',
-      own.publicKey.export({ type: 'spki', format: 'der' }),
-      own.publicKey.export({ type: 'pkcs1', format: 'der' }),
+      issuerKeys.publicKey.export({ type: 'spki', format: 'der' }),
+      issuerKeys.publicKey.export({ type: 'pkcs1', format: 'der' }),
       Buffer.from(jwk.n ?? '', 'base64url'),
     ].map((secret) => Buffer.from(secret));
   })();
 
-  test('a MAC with the public key as its secret is refused', async () => {
+  test('a MAC with the public key as its secret is rejected', async () => {
     for (const [index, secret] of secrets.entries()) {
       for (const size of ['256', '384', '512']) {
         const signing: Signing = (text) => createHmac(`sha${size}`, secret).update(text).digest();
         const token = compact({ ...goodHeader, alg: `HS${size}` }, goodClaims, signing);
-        await refusedUnasked(token, `HS${size} ${index}`);
+        await assertRejectedByHeader(token, `HS${size} ${index}`);
         assert.equal(await reasonOf(compact(goodHeader, goodClaims, signing)), 'signature');
       }
     }
@@ -86,41 +90,43 @@ describe('an attack on the algorithm', () => {
     saltLength: constants.RSA_PSS_SALTLEN_DIGEST,
   };
   const others: Readonly<Record<string, (data: Buffer) => Buffer>> = {
-    RS384: (data) => sign('sha384', data, own.privateKey),
-    RS512: (data) => sign('sha512', data, own.privateKey),
-    PS256: (data) => sign('sha256', data, { key: own.privateKey, ...pss }),
-    PS512: (data) => sign('sha512', data, { key: own.privateKey, ...pss }),
-    RS1: (data) => sign('sha1', data, own.privateKey),
+    RS384: (data) => sign('sha384', data, issuerKeys.privateKey),
+    RS512: (data) => sign('sha512', data, issuerKeys.privateKey),
+    PS256: (data) => sign('sha256', data, { key: issuerKeys.privateKey, ...pss }),
+    PS512: (data) => sign('sha512', data, { key: issuerKeys.privateKey, ...pss }),
+    RS1: (data) => sign('sha1', data, issuerKeys.privateKey),
     ES256: (data) => sign('sha256', data, { key: ec, dsaEncoding: 'ieee-p1363' }),
     'ES256 in DER': (data) => sign('sha256', data, ec),
     EdDSA: (data) => sign(null, data, ed),
   };
   for (const [name, make] of Object.entries(others)) {
-    test(`${name} is refused, under its own name and under that of RS256`, async () => {
+    test(`a signature by ${name} is rejected, with its own alg and with RS256`, async () => {
       const signing: Signing = (text) => make(Buffer.from(text));
       const [alg] = name.split(' ');
-      await refusedUnasked(compact({ ...goodHeader, alg }, goodClaims, signing), name);
+      await assertRejectedByHeader(compact({ ...goodHeader, alg }, goodClaims, signing), name);
       assert.equal(await reasonOf(compact(goodHeader, goodClaims, signing)), 'signature');
     });
   }
 
-  test('a good signature does not help what is not RS256 to the letter', async () => {
+  test('alg: rejects anything but RS256, even with a valid signature', async () => {
     const names = ['rs256', 'Rs256', 'RS256 ', ' RS256', 'RS256\0', 'RS2560', 'R\u0405256', ''];
-    const things = [null, 256, true, ['RS256'], { toString: 'RS256' }, undefined];
-    for (const alg of [...names, ...things]) {
-      await refusedUnasked(compact({ ...goodHeader, alg }), JSON.stringify(alg) ?? 'absent');
+    const otherTypes = [null, 256, true, ['RS256'], { toString: 'RS256' }, undefined];
+    for (const alg of [...names, ...otherTypes]) {
+      await assertRejectedByHeader(
+        compact({ ...goodHeader, alg }),
+        JSON.stringify(alg) ?? 'absent',
+      );
     }
-    await refusedUnasked(compact('{"__proto__":{"alg":"RS256"},"kid":"own"}'), 'inherited');
+    await assertRejectedByHeader(compact('{"__proto__":{"alg":"RS256"},"kid":"own"}'), 'inherited');
   });
 
-  test('the last of two members of one name counts, and both were signed', async () => {
-    // Every reading of a token here is by JSON.parse, where the last one wins, so that no check can
-    // see another value than what is used. What is refused is decided by the signature of the
-    // issuer over both: nobody else can add a member.
+  test('of a repeated header field the last value counts', async () => {
+    // Tokens are parsed by JSON.parse alone, so the checked value is the one that is used. Only the
+    // issuer can repeat a field: its signature covers both.
     const twice = (first: string, last: string): string =>
       `{"alg":"${first}","kid":"own","alg":"${last}"}`;
-    await refusedUnasked(compact(twice('RS256', 'none')), 'none last');
-    await refusedUnasked(compact(twice('RS256', 'HS256')), 'HS256 last');
+    await assertRejectedByHeader(compact(twice('RS256', 'none')), 'none last');
+    await assertRejectedByHeader(compact(twice('RS256', 'HS256')), 'HS256 last');
     assert.equal(await reasonOf(compact(twice('none', 'RS256'))), 'valid');
     const unsigned = compact(twice('none', 'RS256'), goodClaims, () => '');
     assert.equal(await reasonOf(unsigned), 'signature');
@@ -128,7 +134,7 @@ describe('an attack on the algorithm', () => {
     assert.equal(await reasonOf(compact(kids)), 'signature');
   });
 
-  test('crit is refused before any key: nothing is understood that it could name', async () => {
+  test('crit is rejected before any key lookup', async () => {
     const values = [
       ['exp'],
       ['b64'],
@@ -144,33 +150,41 @@ describe('an attack on the algorithm', () => {
     ];
     for (const crit of values) {
       const name = JSON.stringify(crit);
-      await refusedUnasked(compact({ ...goodHeader, crit }), name, 'malformed');
-      await refusedUnasked(compact({ ...goodHeader, crit, b64: true, exp: 1 }), name, 'malformed');
+      await assertRejectedByHeader(compact({ ...goodHeader, crit }), name, 'malformed');
+      await assertRejectedByHeader(
+        compact({ ...goodHeader, crit, b64: true, exp: 1 }),
+        name,
+        'malformed',
+      );
     }
   });
 
-  test('an unencoded payload (RFC 7797) is refused', async () => {
+  test('an unencoded payload (RFC 7797) is rejected', async () => {
     const header = { ...goodHeader, b64: false, crit: ['b64'] };
-    await refusedUnasked(compact(header), 'encoded after all', 'malformed');
+    await assertRejectedByHeader(compact(header), 'encoded nevertheless', 'malformed');
     const first = toText(Buffer.from(JSON.stringify(header)));
     const signed = `${first}.${JSON.stringify(goodClaims).replaceAll('.', '')}`;
-    await refusedUnasked(`${signed}.${toText(Buffer.from(byIssuer(signed)))}`, 'raw', 'malformed');
-    // Without `crit` it means nothing (RFC 7515 section 4.1.11): the payload is read as ever.
+    await assertRejectedByHeader(
+      `${signed}.${toText(Buffer.from(byIssuer(signed)))}`,
+      'raw',
+      'malformed',
+    );
+    // Without `crit` the parameter is ignored (RFC 7515 section 4.1.11).
     assert.equal(await reasonOf(compact({ ...goodHeader, b64: false })), 'valid');
   });
 });
 
-describe('an attack on the key', () => {
+describe('key lookup', () => {
   const certificate = selfSigned.cert.replaceAll(/-----.*-----|\s/g, '');
-  const jwk = { ...stranger.publicKey.export({ format: 'jwk' }), kid, alg: 'RS256', use: 'sig' };
+  const jwk = { ...foreignKeys.publicKey.export({ format: 'jwk' }), kid, alg: 'RS256', use: 'sig' };
 
-  test('a key that the token brings along is not looked at, and nobody is asked for it', async (t) => {
-    const visits: string[] = [];
-    const server = createServer((request, reply) => {
-      visits.push(request.url ?? '');
-      reply.end(JSON.stringify({ keys: [jwk] }));
+  test('jwk, jku, x5u and x5c in a header are ignored, and nothing is fetched', async (t) => {
+    const requests: string[] = [];
+    const server = createServer((request, response) => {
+      requests.push(request.url ?? '');
+      response.end(JSON.stringify({ keys: [jwk] }));
     });
-    server.on('connection', () => visits.push('connected')).listen(0, '127.0.0.1');
+    server.on('connection', () => requests.push('connected')).listen(0, '127.0.0.1');
     await once(server, 'listening');
     t.after(() => server.close());
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/keys`;
@@ -192,19 +206,19 @@ describe('an attack on the key', () => {
       [{ keys: [jwk], epk: jwk, iss: url }],
       [{ kid: url }],
     ];
-    for (const [header, signing = rs256(stranger.privateKey)] of embedded) {
+    for (const [header, signing = rs256(foreignKeys.privateKey)] of embedded) {
       const name = JSON.stringify(header).slice(0, 60);
       const token = compact({ ...goodHeader, ...header }, goodClaims, signing);
       assert.equal(await reasonOf(token), 'signature', name);
     }
-    assert.deepEqual(visits, []);
-    // Nor does any of it disturb a token that the issuer signed.
+    assert.deepEqual(requests, []);
+    // A token that the issuer signed stays valid with them.
     assert.equal(await reasonOf(compact({ ...goodHeader, jwk, jku: url, x5u: url })), 'valid');
-    assert.deepEqual(visits, []);
+    assert.deepEqual(requests, []);
   });
 
-  test('a kid opens nothing but the key of that name', async () => {
-    const keys = published([{ ...own.publicKey.export({ format: 'jwk' }), kid }]);
+  test('a kid selects only the key with exactly that kid', async () => {
+    const keys = published([{ ...issuerKeys.publicKey.export({ format: 'jwk' }), kid }]);
     assert.equal(await reasonOf(compact(), { keys }), 'valid');
     const kids: unknown[] = [
       '../own',
@@ -250,42 +264,42 @@ describe('an attack on the key', () => {
     ];
     for (const wanted of kids) {
       const name = JSON.stringify(wanted)?.slice(0, 60) ?? 'absent';
-      // Even the issuer's own signature: a key is found by its kid or not at all.
+      // Signed by the issuer: without the right kid no key is found.
       assert.equal(
         await reasonOf(compact({ ...goodHeader, kid: wanted }), { keys }),
         'signature',
         name,
       );
     }
-    assert.equal(keys.fetches, 1, 'a kid that nobody knows does not fetch the set each time');
+    assert.equal(keys.fetches, 1, 'unknown kids do not fetch the key set each time');
   });
 
-  test('a kid that is no text is never handed on', async () => {
-    const keys = countedKeys();
+  test('a kid that is not a string is looked up as an empty one', async () => {
+    const keys = recordedKeys();
     for (const wanted of [0, null, [kid], { kid }, undefined, true]) {
       await reasonOf(compact({ ...goodHeader, kid: wanted }), { keys });
     }
-    assert.deepEqual(new Set(keys.asked), new Set(['']));
+    assert.deepEqual(new Set(keys.lookups), new Set(['']));
   });
 
-  test('the key of one issuer does not sign for another', async () => {
-    const theirs = countedKeys({ [kid]: stranger.publicKey });
-    const ours = countedKeys();
+  test('a token signed with the key of another issuer is rejected', async () => {
+    const theirs = recordedKeys({ [kid]: foreignKeys.publicKey });
+    const ours = recordedKeys();
     const keysOf = (iss: string) =>
       new Map([
         [issuer, ours],
         ['https://theirs.example.com/', theirs],
       ]).get(iss);
     const verifier = createTokenVerifier();
-    const verdictOf = async (iss: string, signing: Signing): Promise<string> => {
+    const resultOf = async (iss: string, signing: Signing): Promise<string> => {
       const token = compact(goodHeader, { ...goodClaims, iss }, signing);
-      const verdict = await verifier.verify(token, { ...expecting(ours), keysOf }, now);
-      return verdict.kind === 'valid' ? 'valid' : verdict.reason;
+      const verification = await verifier.verify(token, { ...expecting(ours), keysOf }, now);
+      return verification.kind === 'valid' ? 'valid' : verification.reason;
     };
-    const byThem = rs256(stranger.privateKey);
-    assert.equal(await verdictOf('https://theirs.example.com/', byThem), 'valid');
-    assert.equal(await verdictOf('https://theirs.example.com/', byIssuer), 'signature');
-    assert.equal(await verdictOf(issuer, byThem), 'signature');
-    assert.equal(await verdictOf(issuer, byIssuer), 'valid');
+    const byThem = rs256(foreignKeys.privateKey);
+    assert.equal(await resultOf('https://theirs.example.com/', byThem), 'valid');
+    assert.equal(await resultOf('https://theirs.example.com/', byIssuer), 'signature');
+    assert.equal(await resultOf(issuer, byThem), 'signature');
+    assert.equal(await resultOf(issuer, byIssuer), 'valid');
   });
 });

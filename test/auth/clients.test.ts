@@ -13,13 +13,13 @@ import {
   makeClientId,
   makeClientSecret,
   secretMatches,
-  withinOwn,
+  hasAllScopes,
 } from '../../src/auth/clients.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { StartRefused } from '../../src/core/errors.ts';
 import { managementApiId } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { openMemory, random } from './fixture.ts';
+import { openMemoryStore, random } from './fixture.ts';
 
 const now = Date.parse('2026-03-01T09:30:00.000Z');
 const operator = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
@@ -27,18 +27,21 @@ const operator = { clientId: 'operator', clientSecret: 'secret-of-the-operator' 
 let store: Store;
 
 beforeEach(async () => {
-  store = await openMemory();
+  store = await openMemoryStore();
 });
 afterEach(() => store.close());
 
-function start(wish: Partial<BootstrapOptions> = {}, over: Store = store): Promise<Bootstrapped> {
-  const whole = {
+function start(
+  options: Partial<BootstrapOptions> = {},
+  onStore: Store = store,
+): Promise<Bootstrapped> {
+  const allOptions = {
     name: 'main',
     domain: 'localhost:8080',
     deliverCredentials: async () => {},
-    ...wish,
+    ...options,
   };
-  return bootstrap({ store: over, random, now }, whole);
+  return bootstrap({ store: onStore, random, now }, allOptions);
 }
 
 async function hasSecret(tenant: number, id: string, secret: string): Promise<boolean> {
@@ -50,37 +53,37 @@ async function clientIds(tenant: number): Promise<string[]> {
   return items.map((client) => client.id);
 }
 
-describe('a secret', () => {
-  test('is 256 bits in letters that need no escaping, and fits its own hash alone', () => {
+describe('client secret', () => {
+  test('a generated secret has 256 bits, needs no escaping, and matches only its own hash', () => {
     const secret = makeClientSecret(random);
     assert.match(secret, /^[A-Za-z0-9_-]{43}$/);
     assert.match(makeClientId(random), /^[0-9a-f]{32}$/);
-    const kept = hashSecret(secret);
-    assert.equal(secretMatches(secret, kept), true);
-    for (const other of ['', secret.slice(1), `${secret}x`, kept, 'ü'.repeat(10_000)]) {
-      assert.equal(secretMatches(other, kept), false);
+    const stored = hashSecret(secret);
+    assert.equal(secretMatches(secret, stored), true);
+    for (const other of ['', secret.slice(1), `${secret}x`, stored, 'ü'.repeat(10_000)]) {
+      assert.equal(secretMatches(other, stored), false);
     }
   });
 
-  test('fits nothing when there is nothing to fit', () => {
-    for (const kept of [undefined, '', 'short']) {
-      for (const sent of ['', 'x']) assert.equal(secretMatches(sent, kept), false);
+  test('secretMatches: nothing matches a missing or malformed hash', () => {
+    for (const stored of [undefined, '', 'short']) {
+      for (const sent of ['', 'x']) assert.equal(secretMatches(sent, stored), false);
     }
   });
 });
 
-describe('what a caller may grant', () => {
-  test('is no more than its own scopes', () => {
-    assert.equal(withinOwn(['read:users', 'create:users'], ['read:users']), true);
-    assert.equal(withinOwn(['read:users'], []), true);
-    assert.equal(withinOwn(['read:users'], ['read:users', 'create:users']), false);
-    assert.equal(withinOwn([], ['read:users']), false);
-    assert.equal(withinOwn(managementScopes, managementScopes), true);
+describe('hasAllScopes', () => {
+  test('hasAllScopes: true only if the caller has every scope', () => {
+    assert.equal(hasAllScopes(['read:users', 'create:users'], ['read:users']), true);
+    assert.equal(hasAllScopes(['read:users'], []), true);
+    assert.equal(hasAllScopes(['read:users'], ['read:users', 'create:users']), false);
+    assert.equal(hasAllScopes([], ['read:users']), false);
+    assert.equal(hasAllScopes(managementScopes, managementScopes), true);
   });
 });
 
-describe('the scopes of the management API', () => {
-  test('are those of the contract, each once', () => {
+describe('management scopes', () => {
+  test('management scopes: 32 of them, without duplicates', () => {
     assert.equal(managementScopes.length, 32);
     assert.equal(new Set(managementScopes).size, managementScopes.length);
     for (const scope of ['update:event_deliveries', 'create:events', 'delete:role_members']) {
@@ -89,8 +92,8 @@ describe('the scopes of the management API', () => {
   });
 });
 
-describe('the first start', () => {
-  test('makes a tenant, a signing key and a global client with every scope', async () => {
+describe('first start', () => {
+  test('a first start creates a tenant, a signing key and a global client with every scope', async () => {
     const { tenant, generated, formerDomain, secretReplaced } = await start();
     assert.deepEqual([tenant.name, tenant.domain], ['main', 'localhost:8080']);
     assert.deepEqual([formerDomain, secretReplaced], [undefined, false]);
@@ -103,14 +106,14 @@ describe('the first start', () => {
     assert.deepEqual(grant?.scope, managementScopes);
   });
 
-  test('takes the client of the environment, and then shows nothing', async () => {
+  test('a first start with a client in the environment generates no other', async () => {
     const { tenant, generated, secretReplaced } = await start({ client: operator });
     assert.deepEqual([generated, secretReplaced], [undefined, false]);
     assert.deepEqual(await clientIds(tenant.id), ['operator']);
     assert.ok(await hasSecret(tenant.id, 'operator', operator.clientSecret));
   });
 
-  test('is refused where a generated secret could not be shown', async () => {
+  test('a first start is refused when generated credentials cannot be delivered', async () => {
     await assert.rejects(start({ deliverCredentials: undefined }), (error) => {
       assert.ok(error instanceof StartRefused);
       assert.match(error.message, /^LEAT_BOOTSTRAP_CLIENT_ID: is required .*, for example LEAT_/);
@@ -120,29 +123,29 @@ describe('the first start', () => {
     assert.equal(generated, undefined);
   });
 
-  test('hands the generated client over before it is stored, so that no secret gets lost', async () => {
-    const shown: Credentials[] = [];
-    const failing = async (made: Credentials): Promise<void> => {
-      shown.push(made);
+  test('a first start delivers generated credentials before it stores the client', async () => {
+    const delivered: Credentials[] = [];
+    const failing = async (credentials: Credentials): Promise<void> => {
+      delivered.push(credentials);
       assert.deepEqual(await clientIds(1), []);
       throw new Error('the disk is full');
     };
     await assert.rejects(start({ deliverCredentials: failing }), /the disk is full/);
     const { tenant, generated } = await start({
-      deliverCredentials: async (made) => {
-        shown.push(made);
+      deliverCredentials: async (credentials) => {
+        delivered.push(credentials);
       },
     });
-    assert.deepEqual(generated, shown[1]);
+    assert.deepEqual(generated, delivered[1]);
     assert.deepEqual(await clientIds(tenant.id), [generated?.clientId]);
     await start({ deliverCredentials: failing });
-    assert.equal(shown.length, 2, 'a later start has nothing to hand over');
+    assert.equal(delivered.length, 2, 'a later start delivers nothing');
   });
 
-  test('that was cut off anywhere is completed by the next one', async () => {
+  test('a first start that was interrupted anywhere is completed by the next start', async () => {
     const steps = ['tenants.create', 'keys.add', 'clients.create', 'grants.create'];
     for (const step of steps) {
-      const fresh = await openMemory();
+      const fresh = await openMemoryStore();
       await assert.rejects(start({}, breaking(fresh, step)), /power cut/, step);
       const { tenant, generated } = await start({}, fresh);
       assert.ok(generated !== undefined, step);
@@ -154,8 +157,8 @@ describe('the first start', () => {
   });
 });
 
-describe('a later start', () => {
-  test('makes nothing anew', async () => {
+describe('later start', () => {
+  test('a later start creates nothing again', async () => {
     const first = await start();
     const second = await start({ deliverCredentials: undefined });
     assert.equal(second.generated, undefined);
@@ -164,7 +167,7 @@ describe('a later start', () => {
     assert.equal((await store.keys.list(first.tenant.id, now)).length, 1);
   });
 
-  test('makes no client when another one can manage the tenant, and one when nobody can', async () => {
+  test('a later start creates a client only if no client can manage the tenant', async () => {
     const { tenant, generated } = await start();
     await start({ client: operator });
     await store.clients.delete(tenant.id, generated?.clientId ?? '');
@@ -173,7 +176,7 @@ describe('a later start', () => {
     assert.ok((await start()).generated !== undefined);
   });
 
-  test('puts the secret of the environment in the place of another and says so', async () => {
+  test('a later start sets the secret of the environment and reports the replacement', async () => {
     const { tenant } = await start({ client: operator });
     assert.equal((await start({ client: operator })).secretReplaced, false);
     const changed = { ...operator, clientSecret: 'another-secret-of-the-operator' };
@@ -182,7 +185,7 @@ describe('a later start', () => {
     assert.ok(!(await hasSecret(tenant.id, 'operator', operator.clientSecret)));
   });
 
-  test('leaves the scopes and the flag that the operator took from the client', async () => {
+  test('a later start does not restore scopes and flag that the operator removed', async () => {
     const { tenant } = await start({ client: operator });
     const grant = await store.grants.of(tenant.id, 'operator', managementApiId);
     await store.grants.update(tenant.id, grant?.id ?? '', ['read:users']);
@@ -195,7 +198,7 @@ describe('a later start', () => {
     assert.equal((await store.clients.get(tenant.id, 'operator'))?.global, false);
   });
 
-  test('is refused when the client of the environment belongs to an external issuer', async () => {
+  test('a later start is refused when the client of the environment belongs to an external issuer', async () => {
     const { tenant } = await start();
     await store.clients.create({
       tenant: tenant.id,
@@ -212,7 +215,7 @@ describe('a later start', () => {
     assert.equal(client?.secretHash, undefined);
   });
 
-  test('gives the first tenant its new name and domain, and tells the former domain', async () => {
+  test('a later start renames the first tenant and returns its former domain', async () => {
     const first = await start();
     const moved = await start({ name: 'renamed', domain: 'leat.example.com' });
     assert.equal(moved.tenant.id, first.tenant.id);
@@ -224,7 +227,7 @@ describe('a later start', () => {
     );
   });
 
-  test('is refused when name or domain are those of another tenant', async () => {
+  test('a later start is refused when another tenant has the name or domain', async () => {
     await start();
     await createTenant({ store, random, now }, { name: 'other', domain: 'other.example.com' });
     await assert.rejects(start({ name: 'other' }), /^StartRefused: LEAT_TENANT_NAME: "other" is/);
@@ -233,18 +236,18 @@ describe('a later start', () => {
   });
 });
 
-describe('a tenant that is created', () => {
-  test('has its own key and its own client', async () => {
+describe('created tenant', () => {
+  test('a created tenant has its own key and its own client', async () => {
     const first = await start();
-    const answer = await createTenant({ store, random, now }, { name: 'other', domain: 'o.test' });
-    assert.ok('created' in answer);
-    assert.notEqual(answer.created.id, first.tenant.id);
-    assert.deepEqual(await clientIds(answer.created.id), [answer.clientId]);
-    assert.ok(await hasSecret(answer.created.id, answer.clientId, answer.clientSecret));
-    assert.equal((await store.keys.list(answer.created.id, now)).length, 1);
+    const result = await createTenant({ store, random, now }, { name: 'other', domain: 'o.test' });
+    assert.ok('created' in result);
+    assert.notEqual(result.created.id, first.tenant.id);
+    assert.deepEqual(await clientIds(result.created.id), [result.clientId]);
+    assert.ok(await hasSecret(result.created.id, result.clientId, result.clientSecret));
+    assert.equal((await store.keys.list(result.created.id, now)).length, 1);
   });
 
-  test('is refused when its name or domain are taken', async () => {
+  test('creating a tenant is refused when name or domain are taken', async () => {
     await start();
     const deps = { store, random, now };
     const taken = await createTenant(deps, { name: 'main', domain: 'o.test' });
@@ -254,8 +257,8 @@ describe('a tenant that is created', () => {
   });
 });
 
-describe('a renewed bootstrap client', () => {
-  test('ends the secrets of those before it and of no other client', async () => {
+describe('renewed bootstrap client', () => {
+  test('renewing the bootstrap client deletes the secrets of the former ones and of no other client', async () => {
     const { tenant, generated } = await start();
     await start({ client: operator });
     const deps = { store, random, now };
@@ -273,13 +276,13 @@ describe('a renewed bootstrap client', () => {
   });
 });
 
-describe('a tenant whose making was cut off', () => {
-  test('is completed by renewing its bootstrap client', async () => {
-    const wish = { name: 'other', domain: 'o.test' };
+describe('interrupted creation of a tenant', () => {
+  test('a tenant whose creation was interrupted is completed by renewing its bootstrap client', async () => {
+    const options = { name: 'other', domain: 'o.test' };
     for (const step of ['keys.add', 'clients.create', 'grants.create']) {
-      const fresh = await openMemory();
+      const fresh = await openMemoryStore();
       const broken = { store: breaking(fresh, step), random, now };
-      await assert.rejects(createTenant(broken, wish), /power cut/, step);
+      await assert.rejects(createTenant(broken, options), /power cut/, step);
       const [tenant = assert.fail('no tenant')] = await fresh.tenants.list();
       const { clientId } = await renewBootstrap({ store: fresh, random, now }, tenant.id);
       assert.equal((await fresh.keys.list(tenant.id, now)).length, 1, step);
@@ -289,7 +292,7 @@ describe('a tenant whose making was cut off', () => {
   });
 });
 
-/** A store in which one command throws instead of being carried out. */
+/** Wraps a store so that one command throws instead of running. */
 function breaking(whole: Store, step: string): Store {
   const [noun = '', verb = ''] = step.split('.');
   const commands = whole[noun as 'tenants'];

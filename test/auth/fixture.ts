@@ -17,84 +17,60 @@ import type { StoreTime } from '../../src/store/port/time.ts';
 import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import type { Store } from '../../src/store/port/store.ts';
+import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 
-/** The auth room over a real store in memory, with a clock that is moved by hand. */
-export interface House {
+/** Tenant, keyring, verifier and token endpoint on a real store in memory, with a manual clock. */
+export interface AuthFixture {
   readonly store: Store;
   readonly tenant: Tenant;
-  readonly clock: HandClock;
-  /** The time of the store: that of the clock, until a test sets it. */
+  readonly clock: ManualClock;
+  /** Time of the store: follows the clock until a test sets it. */
   readonly time: { at: number };
   readonly keyring: Keyring;
   readonly verifier: Verifier;
   readonly endpoint: TokenEndpoint;
   /** The bootstrap client. */
   readonly manager: Credentials;
-  /** A token of a client for an audience, the management API unless said. */
+  /** Issues a token to a client (by default the bootstrap client) for an audience (the management API). */
   token(credentials?: Credentials, audience?: string): Promise<string>;
-  /** A token request in form encoding. */
-  ask(parameters: Record<string, string>, authorization?: string): Promise<Asked>;
-  /** A client with a secret; a grant for the management API too when scopes are given. */
-  client(facts?: Partial<Client>, scopes?: readonly string[]): Promise<Credentials>;
+  /** Sends a token request in form encoding. */
+  requestToken(parameters: Record<string, string>, authorization?: string): Promise<TokenResult>;
+  /** Creates a client with a secret, and with scopes also a grant for the management API. */
+  client(fields?: Partial<Client>, scopes?: readonly string[]): Promise<Credentials>;
   close(): Promise<void>;
 }
 
-export interface Asked {
+export interface TokenResult {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
   readonly headers: Readonly<Record<string, string>>;
-}
-
-export interface HandClock extends Clock {
-  move(byMs: number): void;
 }
 
 export const random: RandomBytes = (count) => randomBytes(count);
 
 export const plainHttp = (domain: string): boolean => domain.startsWith('localhost');
 
-export async function openHouse(
+export async function openAuthFixture(
   options: {
     domain?: string;
     trusted?: ReadonlyMap<string, KeySource>;
-    /** Wraps the store, to watch what it is asked. */
+    /** Wraps the store, for example to count reads. */
     around?: (store: Store) => Store;
-    /** Opens the store; it is SQLite in memory unless said. */
+    /** Opens the store; by default SQLite in memory. */
     open?: () => Promise<
       Pick<Store, 'close'> & { readonly store: Store; readonly time?: { at: number } }
     >;
   } = {},
-): Promise<House> {
-  const place = await options.open?.();
-  const hand = handClock();
-  let aheadMs = 0;
-  /** A store with a time of its own to set has that of the house. */
-  const setPlace = (to: number): void => {
-    if (place?.time !== undefined) place.time.at = to;
-  };
-  const time = {
-    get at() {
-      return hand.now() + aheadMs;
-    },
-    set at(to) {
-      aheadMs = to - hand.now();
-      setPlace(to);
-    },
-  };
-  const clock: HandClock = {
-    ...hand,
-    move: (byMs) => {
-      setPlace(time.at + byMs);
-      hand.move(byMs);
-    },
-  };
-  setPlace(time.at);
+): Promise<AuthFixture> {
+  const engine = await options.open?.();
+  const { clock, time } = createClockAndStoreTime(engine?.time);
   const opened =
-    place?.store ?? (await openMemory({ now: () => time.at, skewMs: () => 0, skews: 0 }));
+    engine?.store ?? (await openMemoryStore({ now: () => time.at, skewMs: () => 0, skews: 0 }));
   const store = options.around?.(opened) ?? opened;
   const domain = options.domain ?? 'leat.example.com';
-  const wish = { name: 'main', domain, deliverCredentials: async () => {} };
-  const { tenant, generated } = await bootstrap({ store, random, now: clock.now() }, wish);
+  const bootstrapOptions = { name: 'main', domain, deliverCredentials: async () => {} };
+  const bootstrapped = await bootstrap({ store, random, now: clock.now() }, bootstrapOptions);
+  const { tenant, generated } = bootstrapped;
   if (generated === undefined) throw new Error('no bootstrap client');
   const watch = store.watch.bind(store);
   const keyring = createKeyring({ keys: store.keys, watch, clock });
@@ -109,14 +85,14 @@ export async function openHouse(
   });
   const endpoint = createTokenEndpoint({ store, keyring, plainHttp });
 
-  const ask: House['ask'] = async (parameters, authorization) =>
+  const requestToken: AuthFixture['requestToken'] = async (parameters, authorization) =>
     (await endpoint.issue({
       tenant,
       authorization,
       contentType: 'application/x-www-form-urlencoded',
       body: new URLSearchParams(parameters).toString(),
       now: clock.now(),
-    })) as Asked;
+    })) as TokenResult;
 
   return {
     store,
@@ -127,39 +103,66 @@ export async function openHouse(
     verifier,
     endpoint,
     manager: generated,
-    ask,
+    requestToken,
     token: async ({ clientId, clientSecret } = generated, audience = '/api/v2/') => {
-      const answer = await ask({
+      const result = await requestToken({
         grant_type: 'client_credentials',
         client_id: clientId,
         client_secret: clientSecret,
         audience,
       });
-      const token = answer.body['access_token'];
-      if (typeof token !== 'string') throw new Error(JSON.stringify(answer));
+      const token = result.body['access_token'];
+      if (typeof token !== 'string') throw new Error(JSON.stringify(result));
       return token;
     },
-    client: (facts, scopes) => makeClient(store, tenant.id, clock, facts, scopes),
+    client: (fields, scopes) => createClient(store, tenant.id, clock, fields, scopes),
     close: async () => {
       verifier.close();
       keyring.close();
-      await (place ?? opened).close();
+      await (engine ?? opened).close();
     },
   };
 }
 
-/** A second tenant of a house, with a manager of its own. */
+/** Creates a second tenant with its own bootstrap client. */
 export async function secondTenant(
-  { store, clock }: House,
+  { store, clock }: AuthFixture,
   domain = 'other.example.com',
 ): Promise<{ tenant: Tenant; manager: Credentials }> {
   const deps = { store, random, now: clock.now() };
-  const answer = await createTenant(deps, { name: domain.split('.')[0] ?? 'other', domain });
-  if ('refused' in answer) throw new Error(answer.refused);
-  return { tenant: answer.created, manager: answer };
+  const result = await createTenant(deps, { name: domain.split('.')[0] ?? 'other', domain });
+  if ('refused' in result) throw new Error(result.refused);
+  return { tenant: result.created, manager: result };
 }
 
-export function openMemory(time: StoreTime = createGuardedTime(systemClock)): Promise<Store> {
+/** A clock, and a store time that moves along with it; passes the store time on to the engine. */
+function createClockAndStoreTime(engineTime: { at: number } | undefined): {
+  clock: ManualClock;
+  time: { at: number };
+} {
+  const manual = createManualClock();
+  let aheadMs = 0;
+  const setEngineTime = (to: number): void => {
+    if (engineTime !== undefined) engineTime.at = to;
+  };
+  const time = {
+    get at() {
+      return manual.now() + aheadMs;
+    },
+    set at(to) {
+      aheadMs = to - manual.now();
+      setEngineTime(to);
+    },
+  };
+  setEngineTime(time.at);
+  const move = (byMs: number): void => {
+    setEngineTime(time.at + byMs);
+    manual.move(byMs);
+  };
+  return { clock: { ...manual, move }, time };
+}
+
+export function openMemoryStore(time: StoreTime = createGuardedTime(systemClock)): Promise<Store> {
   const location = { path: ':memory:', file: undefined };
   const defer = (action: () => void): void => void setImmediate(action);
   const report = (): void => undefined;
@@ -167,40 +170,18 @@ export function openMemory(time: StoreTime = createGuardedTime(systemClock)): Pr
   return openSqliteStore(location, deps);
 }
 
-export function handClock(startMs = Date.parse('2026-03-01T09:30:00.000Z')): HandClock {
-  let elapsedMs = 0;
-  const pending = new Map<object, { readonly dueMs: number; readonly action: () => void }>();
-  return {
-    now: () => startMs + elapsedMs,
-    elapsedMs: () => elapsedMs,
-    after: (delayMs, action) => {
-      const timer = { cancel: () => void pending.delete(timer) };
-      pending.set(timer, { dueMs: elapsedMs + delayMs, action });
-      return timer;
-    },
-    move: (byMs) => {
-      elapsedMs += byMs;
-      for (const [timer, { dueMs, action }] of pending) {
-        if (dueMs > elapsedMs) continue;
-        pending.delete(timer);
-        action();
-      }
-    },
-  };
-}
-
-async function makeClient(
+async function createClient(
   store: Store,
   tenant: number,
   clock: Clock,
-  facts: Partial<Client> = {},
+  fields: Partial<Client> = {},
   scopes?: readonly string[],
 ): Promise<Credentials> {
   const credentials = {
-    clientId: facts.id ?? makeClientId(random),
+    clientId: fields.id ?? makeClientId(random),
     clientSecret: makeClientSecret(random),
   };
-  const answer = await store.clients.create({
+  const result = await store.clients.create({
     tenant,
     id: credentials.clientId,
     name: 'test',
@@ -209,9 +190,9 @@ async function makeClient(
     secretHash: hashSecret(credentials.clientSecret),
     jwks: undefined,
     createdAt: clock.now(),
-    ...facts,
+    ...fields,
   });
-  if ('refused' in answer) throw new Error(answer.refused);
+  if ('refused' in result) throw new Error(result.refused);
   if (scopes !== undefined) {
     const id = `cgr_${credentials.clientId}`;
     const grant = { tenant, id, client: credentials.clientId, api: 'management', scope: scopes };

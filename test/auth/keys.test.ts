@@ -3,45 +3,45 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { decodeProtectedHeader } from 'jose';
 import { createFirstKey, createKeyring, revokeKey, rotateKey } from '../../src/auth/keys.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { type House, openHouse, secondTenant } from './fixture.ts';
+import { type AuthFixture, openAuthFixture, secondTenant } from './fixture.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 const LIFETIME_MAX_MS = 30 * DAY_MS;
 
-let house: House;
+let fixture: AuthFixture;
 
 beforeEach(async () => {
-  house = await openHouse();
+  fixture = await openAuthFixture();
 });
-afterEach(() => house.close());
+afterEach(() => fixture.close());
 
 async function published(): Promise<string[]> {
-  const { keys } = await house.keyring.jwks(house.tenant.id, house.clock.now());
+  const { keys } = await fixture.keyring.jwks(fixture.tenant.id, fixture.clock.now());
   return keys.map((key) => key.kid);
 }
 
-/** The key that a token made now is signed with. */
+/** Returns the kid that signs a token issued now. */
 async function signing(): Promise<string | undefined> {
-  return decodeProtectedHeader(await house.token()).kid;
+  return decodeProtectedHeader(await fixture.token()).kid;
 }
 
-async function isGood(token: string): Promise<boolean> {
-  const { verifier, tenant, clock } = house;
+async function isValid(token: string): Promise<boolean> {
+  const { verifier, tenant, clock } = fixture;
   return (await verifier.verify(tenant, `Bearer ${token}`, clock.now())).kind === 'verified';
 }
 
 function rotate(immediately = false): Promise<string> {
-  return rotateKey(house.store, house.tenant.id, { now: house.clock.now(), immediately });
+  return rotateKey(fixture.store, fixture.tenant.id, { now: fixture.clock.now(), immediately });
 }
 
 function revoke(kid: string | undefined): Promise<'revoked' | 'unknown'> {
-  return revokeKey(house.store, house.tenant.id, kid ?? '', house.clock.now());
+  return revokeKey(fixture.store, fixture.tenant.id, kid ?? '', fixture.clock.now());
 }
 
-describe('the key set', () => {
-  test('has the public members of an RSA key and no others', async () => {
-    const { keys } = await house.keyring.jwks(house.tenant.id, house.clock.now());
+describe('key set', () => {
+  test('the key set has the public fields of an RSA key and no others', async () => {
+    const { keys } = await fixture.keyring.jwks(fixture.tenant.id, fixture.clock.now());
     const [key] = keys;
     assert.equal(keys.length, 1);
     assert.deepEqual(Object.keys(key ?? {}).toSorted(), ['alg', 'e', 'kid', 'kty', 'n', 'use']);
@@ -50,83 +50,83 @@ describe('the key set', () => {
     assert.equal(Buffer.from(key?.n ?? '', 'base64url').length, 256);
   });
 
-  test('is that of one tenant alone', async () => {
-    const other = await secondTenant(house);
-    const { keys } = await house.keyring.jwks(other.tenant.id, house.clock.now());
+  test('the key set contains keys of one tenant only', async () => {
+    const other = await secondTenant(fixture);
+    const { keys } = await fixture.keyring.jwks(other.tenant.id, fixture.clock.now());
     assert.equal(keys.length, 1);
     assert.notDeepEqual([keys[0]?.kid], await published());
   });
 
-  test('gets one first key, however often it is asked for', async () => {
-    await createFirstKey(house.store, house.tenant.id, house.clock.now());
+  test('createFirstKey: repeated calls create one key', async () => {
+    await createFirstKey(fixture.store, fixture.tenant.id, fixture.clock.now());
     assert.equal((await published()).length, 1);
   });
 });
 
-describe('a rotation', () => {
-  test('publishes the new key at once and signs with it 10 minutes later', async () => {
+describe('rotation', () => {
+  test('a rotation publishes the new key at once and signs with it 10 minutes later', async () => {
     const former = await signing();
     const kid = await rotate();
     assert.deepEqual(await published(), [kid, former]);
     assert.equal(await signing(), former);
-    house.clock.move(10 * MINUTE_MS - 1);
+    fixture.clock.move(10 * MINUTE_MS - 1);
     assert.equal(await signing(), former);
-    house.clock.move(1);
+    fixture.clock.move(1);
     assert.equal(await signing(), kid);
   });
 
-  test('at once signs with the new key from the next token on', async () => {
+  test('an immediate rotation signs the next token with the new key', async () => {
     const kid = await rotate(true);
     assert.equal(await signing(), kid);
   });
 
-  test('keeps tokens of the former key good, also those of the last minutes', async () => {
-    const before = await house.token();
+  test('a rotation leaves all tokens of the former key valid', async () => {
+    const before = await fixture.token();
     await rotate();
-    house.clock.move(10 * MINUTE_MS - 1);
-    const last = await house.token();
-    house.clock.move(1);
-    const first = await house.token();
-    assert.deepEqual(await Promise.all([before, last, first].map(isGood)), [true, true, true]);
-    house.clock.move(DAY_MS - 10 * MINUTE_MS);
-    assert.deepEqual(await Promise.all([last, first].map(isGood)), [true, true]);
+    fixture.clock.move(10 * MINUTE_MS - 1);
+    const last = await fixture.token();
+    fixture.clock.move(1);
+    const first = await fixture.token();
+    assert.deepEqual(await Promise.all([before, last, first].map(isValid)), [true, true, true]);
+    fixture.clock.move(DAY_MS - 10 * MINUTE_MS);
+    assert.deepEqual(await Promise.all([last, first].map(isValid)), [true, true]);
   });
 
-  test('unpublishes the former key once the longest token it signed has ended', async () => {
+  test('a rotation unpublishes the former key when the longest token signed with it has expired', async () => {
     const former = await signing();
     const kid = await rotate();
-    house.clock.move(10 * MINUTE_MS + LIFETIME_MAX_MS);
+    fixture.clock.move(10 * MINUTE_MS + LIFETIME_MAX_MS);
     assert.deepEqual(await published(), [kid, former]);
-    house.clock.move(5_000);
+    fixture.clock.move(5_000);
     assert.deepEqual(await published(), [kid]);
   });
 
-  test('twice in ten minutes leaves no moment without a key that signs', async () => {
+  test('two rotations within ten minutes leave a signing key at every moment', async () => {
     const first = await signing();
     const second = await rotate();
-    house.clock.move(5 * MINUTE_MS);
+    fixture.clock.move(5 * MINUTE_MS);
     const third = await rotate();
     assert.equal(await signing(), first);
-    house.clock.move(5 * MINUTE_MS);
+    fixture.clock.move(5 * MINUTE_MS);
     assert.equal(await signing(), second);
-    house.clock.move(5 * MINUTE_MS);
+    fixture.clock.move(5 * MINUTE_MS);
     assert.equal(await signing(), third);
   });
 });
 
-describe('a revocation', () => {
-  test('ends the tokens of the key with the next request, and a new key signs', async () => {
-    const token = await house.token();
-    assert.equal(await isGood(token), true);
+describe('revocation', () => {
+  test('a revocation invalidates the tokens of the key at once, and a new key signs', async () => {
+    const token = await fixture.token();
+    assert.equal(await isValid(token), true);
     const kid = await signing();
     assert.equal(await revoke(kid), 'revoked');
-    assert.equal(await isGood(token), false);
+    assert.equal(await isValid(token), false);
     assert.notEqual(await signing(), kid);
-    assert.equal(await isGood(await house.token()), true);
+    assert.equal(await isValid(await fixture.token()), true);
     assert.equal((await published()).length, 1);
   });
 
-  test('of the signing key lets the newest other key sign at once', async () => {
+  test('a revocation of the signing key makes the newest other key sign at once', async () => {
     const former = await signing();
     const kid = await rotate();
     await revoke(former);
@@ -134,40 +134,40 @@ describe('a revocation', () => {
     assert.deepEqual(await published(), [kid]);
   });
 
-  test('of the newest key gives the one before its future back', async () => {
+  test('a revocation of the newest key removes the expiry of the key before it', async () => {
     const former = await signing();
-    const token = await house.token();
+    const token = await fixture.token();
     await revoke(await rotate(true));
     assert.equal(await signing(), former);
-    house.clock.move(2 * LIFETIME_MAX_MS);
+    fixture.clock.move(2 * LIFETIME_MAX_MS);
     assert.deepEqual(await published(), [former]);
     assert.equal(await signing(), former);
-    assert.equal(await isGood(token), false, 'the token itself has ended');
+    assert.equal(await isValid(token), false, 'the token itself has expired');
   });
 
-  test('of a key that does not sign yet changes nothing else', async () => {
+  test('a revocation of a key that does not sign yet changes nothing else', async () => {
     const former = await signing();
     const second = await rotate();
-    house.clock.move(MINUTE_MS);
+    fixture.clock.move(MINUTE_MS);
     await revoke(await rotate());
     assert.deepEqual(await published(), [second, former]);
     assert.equal(await signing(), former);
-    house.clock.move(9 * MINUTE_MS);
+    fixture.clock.move(9 * MINUTE_MS);
     assert.equal(await signing(), second);
   });
 
-  test('of a key that nobody knows, or of another tenant, does nothing', async () => {
-    const other = await secondTenant(house);
-    const [foreign] = await house.store.keys.list(other.tenant.id, house.clock.now());
+  test('a revocation of an unknown key, or one of another tenant, does nothing', async () => {
+    const other = await secondTenant(fixture);
+    const [foreign] = await fixture.store.keys.list(other.tenant.id, fixture.clock.now());
     assert.equal(await revoke('unknown'), 'unknown');
     assert.equal(await revoke(foreign?.kid), 'unknown');
-    assert.equal((await house.store.keys.list(other.tenant.id, house.clock.now())).length, 1);
+    assert.equal((await fixture.store.keys.list(other.tenant.id, fixture.clock.now())).length, 1);
   });
 });
 
-describe('the keyring', () => {
+describe('keyring', () => {
   let reads = 0;
-  const deaf = (store: Store): Parameters<typeof createKeyring>[0] => ({
+  const depsWithoutHints = (store: Store): Parameters<typeof createKeyring>[0] => ({
     keys: {
       list: (tenant, now) => {
         reads += 1;
@@ -175,44 +175,44 @@ describe('the keyring', () => {
       },
     },
     watch: () => () => {},
-    clock: house.clock,
+    clock: fixture.clock,
   });
 
-  test('follows rotation and revocation it hears nothing of within 10 s', async () => {
-    const keyring = createKeyring(deaf(house.store));
-    const { kid: former } = await keyring.signer(house.tenant.id, house.clock.now());
+  test('keyring: sees rotation and revocation within 10 s without hints', async () => {
+    const keyring = createKeyring(depsWithoutHints(fixture.store));
+    const { kid: former } = await keyring.signer(fixture.tenant.id, fixture.clock.now());
     const kid = await rotate(true);
     await revoke(former);
-    house.clock.move(9_999);
-    const { tenant, clock } = house;
+    fixture.clock.move(9_999);
+    const { tenant, clock } = fixture;
     assert.equal((await keyring.signer(tenant.id, clock.now())).kid, kid);
     assert.equal(await keyring.keyFor(tenant.id, former, clock.now()), undefined);
   });
 
-  test('reads again for a kid it does not know, but not for each invented one', async () => {
-    const keyring = createKeyring(deaf(house.store));
-    const { tenant, clock } = house;
+  test('keyring: reads again for an unknown kid, but not for each of many', async () => {
+    const keyring = createKeyring(depsWithoutHints(fixture.store));
+    const { tenant, clock } = fixture;
     await keyring.signer(tenant.id, clock.now());
     const kid = await rotate(true);
     clock.move(1_000);
     assert.ok(await keyring.keyFor(tenant.id, kid, clock.now()));
     reads = 0;
-    for (let number = 0; number < 1_000; number += 1) {
-      await keyring.keyFor(tenant.id, `invented ${number}`, clock.now());
+    for (let index = 0; index < 1_000; index += 1) {
+      await keyring.keyFor(tenant.id, `invented ${index}`, clock.now());
     }
     assert.equal(reads, 0);
   });
 
-  test('shares one read among those who ask at the same time', async () => {
-    const keyring = createKeyring(deaf(house.store));
-    const { tenant, clock } = house;
+  test('keyring: concurrent callers share one read', async () => {
+    const keyring = createKeyring(depsWithoutHints(fixture.store));
+    const { tenant, clock } = fixture;
     reads = 0;
     await Promise.all(Array.from({ length: 20 }, () => keyring.jwks(tenant.id, clock.now())));
     assert.equal(reads, 1);
   });
 
-  test('answers the same object as long as a key is published', async () => {
-    const { tenant, clock, keyring } = house;
+  test('keyring: returns the same object as long as a key is published', async () => {
+    const { tenant, clock, keyring } = fixture;
     const { kid } = await keyring.signer(tenant.id, clock.now());
     const key = await keyring.keyFor(tenant.id, kid, clock.now());
     await rotate();
@@ -221,15 +221,15 @@ describe('the keyring', () => {
     assert.equal(await keyring.keyFor(tenant.id, kid, clock.now()), key);
   });
 
-  test('signs with a key that a node whose clock is ahead has just made', async () => {
-    const { keyring, tenant, clock } = house;
+  test('keyring: signs with a new key of a node whose clock is ahead', async () => {
+    const { keyring, tenant, clock } = fixture;
     const [kid] = await published();
     assert.equal((await keyring.signer(tenant.id, clock.now() - 50_000)).kid, kid);
   });
 
-  test('says clearly that a tenant has no key', async () => {
+  test('keyring: throws an error that names a tenant without a key', async () => {
     await assert.rejects(
-      house.keyring.signer(99, house.clock.now()),
+      fixture.keyring.signer(99, fixture.clock.now()),
       /tenant 99 has no signing key/,
     );
   });

@@ -12,36 +12,36 @@ import type { ApiLimits } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Tenant } from '../../src/core/types.ts';
-import { type House, openHouse, plainHttp } from './fixture.ts';
+import { type AuthFixture, openAuthFixture, plainHttp } from './fixture.ts';
 
 const LEEWAY_SECONDS = 5;
 
-interface Site {
+interface OauthServer {
   readonly app: FastifyInstance;
-  readonly house: House;
+  readonly fixture: AuthFixture;
   readonly issuer: string;
-  /** Whether new requests are taken. */
-  open: boolean;
-  /** Thrown instead of naming the tenant. */
-  broken: Error | undefined;
-  /** What the log heard. */
+  /** Whether new requests are accepted. */
+  isOpen: boolean;
+  /** Thrown by the tenant lookup. */
+  failure: Error | undefined;
+  /** The errors that were logged. */
   readonly logged: unknown[];
 }
 
-let site: Site;
+let server: OauthServer;
 
 beforeEach(async () => {
-  site = await openSite();
+  server = await openOauthServer();
 });
 afterEach(async () => {
-  await site.app.close();
-  await site.house.close();
+  await server.app.close();
+  await server.fixture.close();
 });
 
-/** The routes on a real listener; the tenant's domain is the listener's own address. */
-async function openSite(): Promise<Site> {
+/** Opens the routes on a real listener; the tenant's domain is its address. */
+async function openOauthServer(): Promise<OauthServer> {
   const app = fastify();
-  const house = await openHouse();
+  const fixture = await openAuthFixture();
   const logged: unknown[] = [];
   const settings = {
     rateLimitBurst: 100,
@@ -54,23 +54,23 @@ async function openSite(): Promise<Site> {
     limits: { tokenBodyBytesMax: 65_536, rateBucketsMax: 10 } as ApiLimits,
   };
   registerOauth(app, {
-    tokenEndpoint: house.endpoint,
-    keyring: house.keyring,
+    tokenEndpoint: fixture.endpoint,
+    keyring: fixture.keyring,
     tenants: { of: () => tenant() },
-    limiter: createRateLimiter({ clock: house.clock, settings }),
+    limiter: createRateLimiter({ clock: fixture.clock, settings }),
     clientAddressOf: createClientAddressReader([]),
     settings,
-    clock: house.clock,
+    clock: fixture.clock,
     log: { error: (fields) => logged.push('err' in fields ? fields.err : undefined) },
-    open: () => opened.open,
+    open: () => opened.isOpen,
   });
   await app.listen({ port: 0, host: '127.0.0.1' });
   const { port } = app.server.address() as AddressInfo;
   const issuer = `http://localhost:${port}/`;
-  const opened: Site = { app, house, issuer, open: true, broken: undefined, logged };
+  const opened: OauthServer = { app, fixture, issuer, isOpen: true, failure: undefined, logged };
   const tenant = (): Tenant => {
-    if (opened.broken !== undefined) throw opened.broken;
-    return { ...house.tenant, domain: `localhost:${port}` };
+    if (opened.failure !== undefined) throw opened.failure;
+    return { ...fixture.tenant, domain: `localhost:${port}` };
   };
   return opened;
 }
@@ -82,11 +82,11 @@ function post(
 ): Promise<Response> {
   const isForm = typeof body === 'object' && !(body instanceof Uint8Array);
   const sent = isForm ? new URLSearchParams(body) : body;
-  return fetch(site.issuer + path, { method: 'POST', body: sent, headers });
+  return fetch(server.issuer + path, { method: 'POST', body: sent, headers });
 }
 
 function goodForm(): Record<string, string> {
-  const { clientId, clientSecret } = site.house.manager;
+  const { clientId, clientSecret } = server.fixture.manager;
   return {
     grant_type: 'client_credentials',
     client_id: clientId,
@@ -105,40 +105,40 @@ describe('oauth4webapi', () => {
   });
 
   async function discover(algorithm: 'oidc' | 'oauth2'): Promise<oauth.AuthorizationServer> {
-    const issuer = new URL(site.issuer);
-    const answer = await oauth.discoveryRequest(issuer, { algorithm, ...loopback });
-    return oauth.processDiscoveryResponse(issuer, answer);
+    const issuer = new URL(server.issuer);
+    const response = await oauth.discoveryRequest(issuer, { algorithm, ...loopback });
+    return oauth.processDiscoveryResponse(issuer, response);
   }
 
   async function tokenBy(
     clientId: string,
     authentication: oauth.ClientAuth,
   ): Promise<oauth.TokenEndpointResponse> {
-    const server = await discover('oauth2');
+    const authorizationServer = await discover('oauth2');
     const client = { client_id: clientId };
     const parameters = { audience: '/api/v2/', scope: 'read:users' };
-    const answer = await oauth.clientCredentialsGrantRequest(
-      server,
+    const response = await oauth.clientCredentialsGrantRequest(
+      authorizationServer,
       client,
       authentication,
       parameters,
       loopback,
     );
-    return oauth.processClientCredentialsResponse(server, client, answer);
+    return oauth.processClientCredentialsResponse(authorizationServer, client, response);
   }
 
-  test('discovers the issuer by both documents', async () => {
+  test('oauth4webapi: discovers the issuer by both documents', async () => {
     for (const algorithm of ['oidc', 'oauth2'] as const) {
       const { issuer, token_endpoint, jwks_uri, scopes_supported } = await discover(algorithm);
-      assert.equal(issuer, site.issuer);
-      assert.equal(token_endpoint, `${site.issuer}oauth/token`);
-      assert.equal(jwks_uri, `${site.issuer}.well-known/jwks.json`);
+      assert.equal(issuer, server.issuer);
+      assert.equal(token_endpoint, `${server.issuer}oauth/token`);
+      assert.equal(jwks_uri, `${server.issuer}.well-known/jwks.json`);
       assert.deepEqual(scopes_supported, managementScopes);
     }
   });
 
-  test('gets a token by a secret in the body and by one in the header', async () => {
-    const { clientId, clientSecret } = site.house.manager;
+  test('oauth4webapi: gets a token by a secret in the body and by one in the header', async () => {
+    const { clientId, clientSecret } = server.fixture.manager;
     for (const method of [oauth.ClientSecretPost, oauth.ClientSecretBasic]) {
       const token = await tokenBy(clientId, method(clientSecret));
       assert.deepEqual([token.token_type, token.expires_in], ['bearer', 86_400]);
@@ -146,29 +146,31 @@ describe('oauth4webapi', () => {
     }
   });
 
-  test('gets a token that the published keys verify', async () => {
-    const { clientId, clientSecret } = site.house.manager;
+  test('oauth4webapi: gets a token that the published keys verify', async () => {
+    const { clientId, clientSecret } = server.fixture.manager;
     const { access_token: token } = await tokenBy(clientId, oauth.ClientSecretPost(clientSecret));
-    const keys = createRemoteJWKSet(new URL(`${site.issuer}.well-known/jwks.json`));
+    const keys = createRemoteJWKSet(new URL(`${server.issuer}.well-known/jwks.json`));
     const { payload } = await jwtVerify(token, keys, {
       algorithms: ['RS256'],
-      issuer: site.issuer,
-      audience: site.issuer.replace('http:', 'https:') + 'api/v2/',
-      currentDate: new Date(site.house.clock.now()),
+      issuer: server.issuer,
+      audience: server.issuer.replace('http:', 'https:') + 'api/v2/',
+      currentDate: new Date(server.fixture.clock.now()),
     });
     assert.equal(payload['azp'], clientId);
   });
 
-  test('gets a token by an assertion of each algorithm, with and without a kid', async () => {
-    // The library takes the time from the machine, so the clock of the house goes there too.
-    site.house.clock.move(Date.now() - site.house.clock.now());
+  test('oauth4webapi: gets a token by an assertion of each algorithm, with and without a kid', async () => {
+    // The library uses the time of the machine, so the clock of the fixture is set to it.
+    server.fixture.clock.move(Date.now() - server.fixture.clock.now());
     const jwks = JSON.stringify({
       keys: [
         { ...(await exportJWK(pairs.RS256.publicKey)), kid: 'rsa' },
         { ...(await exportJWK(pairs.ES256.publicKey)), kid: 'ec' },
       ],
     });
-    const { clientId } = await site.house.client({ jwks, secretHash: undefined }, ['read:users']);
+    const { clientId } = await server.fixture.client({ jwks, secretHash: undefined }, [
+      'read:users',
+    ]);
     const imports = {
       RS256: { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' },
       PS256: { name: 'RSA-PSS', hash: 'SHA-256' },
@@ -186,8 +188,8 @@ describe('oauth4webapi', () => {
     }
   });
 
-  test('understands a refusal', async () => {
-    const { clientId } = site.house.manager;
+  test('oauth4webapi: recognises the error of a wrong secret', async () => {
+    const { clientId } = server.fixture.manager;
     for (const method of [oauth.ClientSecretPost, oauth.ClientSecretBasic]) {
       await assert.rejects(tokenBy(clientId, method('wrong')), (error) => {
         const known =
@@ -201,29 +203,29 @@ describe('oauth4webapi', () => {
   });
 });
 
-describe('a client assertion', () => {
-  let own: { privateKey: KeyObject; publicKey: KeyObject };
+describe('client assertion', () => {
+  let clientKeys: { privateKey: KeyObject; publicKey: KeyObject };
   let clientId: string;
   before(() => {
-    own = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    clientKeys = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   });
   beforeEach(async () => {
-    const jwks = JSON.stringify({ keys: [await exportJWK(own.publicKey)] });
-    ({ clientId } = await site.house.client({ jwks, secretHash: undefined }, ['read:users']));
+    const jwks = JSON.stringify({ keys: [await exportJWK(clientKeys.publicKey)] });
+    ({ clientId } = await server.fixture.client({ jwks, secretHash: undefined }, ['read:users']));
   });
 
-  const seconds = (): number => Math.floor(site.house.clock.now() / 1000);
+  const seconds = (): number => Math.floor(server.fixture.clock.now() / 1000);
   const goodClaims = (): Record<string, unknown> => ({
     iss: clientId,
     sub: clientId,
-    aud: site.issuer,
+    aud: server.issuer,
     jti: crypto.randomUUID(),
     exp: seconds() + 60,
   });
   const assertion = (
     claims: object = {},
     header: object = {},
-    key: KeyObject | Uint8Array = own.privateKey,
+    key: KeyObject | Uint8Array = clientKeys.privateKey,
   ): Promise<string> =>
     new SignJWT({ ...goodClaims(), ...claims })
       .setProtectedHeader({ alg: 'ES256', ...header })
@@ -232,21 +234,21 @@ describe('a client assertion', () => {
     client_assertion: string,
     more: Record<string, string> = {},
   ): Promise<number> => {
-    const answer = await post({
+    const response = await post({
       grant_type: 'client_credentials',
       audience: '/api/v2/',
       client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
       client_assertion,
       ...more,
     });
-    const { error } = (await answer.json()) as { error?: string };
-    if (answer.status === 401) assert.equal(error, 'invalid_client');
-    return answer.status;
+    const { error } = (await response.json()) as { error?: string };
+    if (response.status === 401) assert.equal(error, 'invalid_client');
+    return response.status;
   };
 
-  test('is good for the issuer and for both paths of the token endpoint, also as https', async () => {
-    const https = site.issuer.replace('http:', 'https:');
-    for (const base of [site.issuer, https]) {
+  test('assertion aud: accepts the issuer and both paths of the token endpoint, also as https', async () => {
+    const https = server.issuer.replace('http:', 'https:');
+    for (const base of [server.issuer, https]) {
       for (const aud of [base, `${base}oauth/token`, `${base}oauth/token/`, [base]]) {
         assert.equal(await present(await assertion({ aud })), 200, String(aud));
       }
@@ -254,7 +256,7 @@ describe('a client assertion', () => {
     assert.equal(await present(await assertion(), { client_id: clientId }), 200);
   });
 
-  test('is good once', async () => {
+  test('an assertion is accepted once', async () => {
     const once = await assertion();
     assert.equal(await present(once), 200);
     assert.equal(await present(once), 401);
@@ -263,38 +265,38 @@ describe('a client assertion', () => {
     assert.equal(await present(await assertion({ jti, exp: seconds() + 100 })), 401);
   });
 
-  test('sent twenty times at once is good once', async () => {
+  test('an assertion sent twenty times concurrently is accepted once', async () => {
     const once = await assertion();
     const statuses = await Promise.all(Array.from({ length: 20 }, () => present(once)));
     assert.equal(statuses.filter((status) => status === 200).length, 1);
   });
 
-  test('stays used until then also when its end is no whole second', async () => {
+  test('a used assertion with a fractional exp stays rejected', async () => {
     const once = await assertion({ exp: seconds() + 60.5 });
     assert.equal(await present(once), 200);
-    const leftMs = (seconds() + 61) * 1000 - site.house.clock.now();
-    site.house.clock.move(leftMs + LEEWAY_SECONDS * 1000 - 1);
+    const leftMs = (seconds() + 61) * 1000 - server.fixture.clock.now();
+    server.fixture.clock.move(leftMs + LEEWAY_SECONDS * 1000 - 1);
     assert.equal(await present(once), 401);
   });
 
-  test('stays used until nobody would accept it any more', async () => {
+  test('a used assertion stays rejected until it has expired', async () => {
     const once = await assertion({ exp: seconds() + 300 });
     assert.equal(await present(once), 200);
-    site.house.clock.move((300 + LEEWAY_SECONDS) * 1000 - 1);
+    server.fixture.clock.move((300 + LEEWAY_SECONDS) * 1000 - 1);
     assert.equal(await present(once), 401);
-    site.house.clock.move(1);
+    server.fixture.clock.move(1);
     assert.equal(await present(once), 401);
   });
 
-  test('of five minutes at most is accepted', async () => {
+  test('assertion exp: accepts at most five minutes', async () => {
     const far = seconds() + 300;
     assert.equal(await present(await assertion({ exp: far })), 200);
     assert.equal(await present(await assertion({ exp: far + LEEWAY_SECONDS + 1 })), 401);
     assert.equal(await present(await assertion({ exp: seconds() - LEEWAY_SECONDS })), 401);
   });
 
-  test('with wrong or missing claims is refused', async () => {
-    const { clientId: managerId } = site.house.manager;
+  test('an assertion with wrong or missing claims is rejected', async () => {
+    const { clientId: managerId } = server.fixture.manager;
     for (const claims of [
       { iss: 'nobody', sub: 'nobody' },
       { iss: managerId, sub: managerId },
@@ -303,7 +305,7 @@ describe('a client assertion', () => {
       { iss: undefined, sub: undefined },
       { iss: 7, sub: 7 },
       { aud: 'https://other.example.com/' },
-      { aud: `${site.issuer}api/v2/` },
+      { aud: `${server.issuer}api/v2/` },
       { aud: undefined },
       { aud: [] },
       { exp: undefined },
@@ -320,46 +322,48 @@ describe('a client assertion', () => {
     assert.equal(await present(await assertion(), { client_id: 'other' }), 401);
   });
 
-  test('that another key signed, or no key, is refused', async () => {
-    const stranger = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
-    assert.equal(await present(await assertion({}, {}, stranger)), 401);
+  test('an assertion signed with another key, or unsigned, is rejected', async () => {
+    const foreignKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
+    assert.equal(await present(await assertion({}, {}, foreignKey)), 401);
     assert.equal(await present(await assertion({}, { kid: 'unknown' })), 401);
-    const publicKey = Buffer.from(JSON.stringify(await exportJWK(own.publicKey)));
+    const publicKey = Buffer.from(JSON.stringify(await exportJWK(clientKeys.publicKey)));
     assert.equal(await present(await assertion({}, { alg: 'HS256' }, publicKey)), 401);
     const good = await assertion();
     const none = Buffer.from('{"alg":"none"}').toString('base64url');
     assert.equal(await present(`${none}.${good.split('.')[1]}.`), 401);
     const jwk = await exportJWK(generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey);
-    assert.equal(await present(await assertion({}, { jwk }, stranger)), 401);
+    assert.equal(await present(await assertion({}, { jwk }, foreignKey)), 401);
   });
 
-  test('that is no JWT is refused', async () => {
+  test('an assertion that is not a JWT is rejected', async () => {
     for (const text of ['x', '..', 'e30.e30.', 'x'.repeat(10_000), '{}']) {
       assert.equal(await present(text), 401, text.slice(0, 20));
     }
   });
 
-  test('is tried with every key that fits when it names none', async () => {
+  test('an assertion without a kid is verified with every suitable key', async () => {
     const other = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 });
-    const keys = await Promise.all([other, rsa, own].map((pair) => exportJWK(pair.publicKey)));
+    const keys = await Promise.all(
+      [other, rsa, clientKeys].map((pair) => exportJWK(pair.publicKey)),
+    );
     const jwks = JSON.stringify({ keys });
-    const client = await site.house.client({ jwks, secretHash: undefined }, ['read:users']);
+    const client = await server.fixture.client({ jwks, secretHash: undefined }, ['read:users']);
     const claims = { iss: client.clientId, sub: client.clientId };
     assert.equal(await present(await assertion(claims)), 200);
-    const stranger = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
-    assert.equal(await present(await assertion(claims, {}, stranger)), 401);
+    const foreignKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
+    assert.equal(await present(await assertion(claims, {}, foreignKey)), 401);
   });
 
-  test('needs its type', async () => {
+  test('an assertion without its type is rejected', async () => {
     for (const client_assertion_type of ['', 'jwt-bearer', 'urn:x']) {
       assert.equal(await present(await assertion(), { client_assertion_type }), 400);
     }
   });
 });
 
-describe('the token endpoint', () => {
-  test('answers on both paths, in both encodings', async () => {
+describe('token endpoint', () => {
+  test('token endpoint: accepts both paths and both encodings', async () => {
     for (const path of ['oauth/token', 'oauth/token/']) {
       const form = await post(goodForm(), {}, path);
       const json = await post(
@@ -367,25 +371,25 @@ describe('the token endpoint', () => {
         { 'content-type': 'application/json' },
         path,
       );
-      for (const answer of [form, json]) {
-        assert.equal(answer.status, 200);
-        assert.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8');
-        assert.equal(answer.headers.get('cache-control'), 'no-store');
-        assert.equal(answer.headers.get('pragma'), 'no-cache');
-        assert.equal(answer.headers.get('x-ratelimit-limit'), '100');
+      for (const response of [form, json]) {
+        assert.equal(response.status, 200);
+        assert.equal(response.headers.get('content-type'), 'application/json; charset=utf-8');
+        assert.equal(response.headers.get('cache-control'), 'no-store');
+        assert.equal(response.headers.get('pragma'), 'no-cache');
+        assert.equal(response.headers.get('x-ratelimit-limit'), '100');
       }
     }
   });
 
-  async function refusal(answer: Response): Promise<unknown[]> {
-    const body = (await answer.json()) as Record<string, unknown>;
-    assert.equal(answer.headers.get('cache-control'), 'no-store');
-    assert.equal(answer.headers.get('pragma'), 'no-cache');
+  async function errorOf(response: Response): Promise<unknown[]> {
+    const body = (await response.json()) as Record<string, unknown>;
+    assert.equal(response.headers.get('cache-control'), 'no-store');
+    assert.equal(response.headers.get('pragma'), 'no-cache');
     assert.deepEqual(Object.keys(body), ['error', 'error_description']);
-    return [answer.status, body['error'], body['error_description']];
+    return [response.status, body['error'], body['error_description']];
   }
 
-  test('challenges only a client that used Basic', async () => {
+  test('token endpoint: challenges only a client that used Basic', async () => {
     const { client_id, client_secret, ...rest } = goodForm();
     const plain = await post({ ...rest, client_id: `${client_id}`, client_secret: 'wrong' });
     assert.equal(plain.headers.get('www-authenticate'), null);
@@ -396,97 +400,97 @@ describe('the token endpoint', () => {
     assert.equal(basic.status, 401);
   });
 
-  test('takes 64 KiB and refuses more', async () => {
+  test('token endpoint: accepts a body of 64 KiB and rejects a larger one', async () => {
     const type = { 'content-type': 'application/json' };
     const body = JSON.stringify(goodForm());
     const full = body.padEnd(65_536, ' ');
     assert.equal((await post(full, type)).status, 200);
-    const answer = await post(`${full} `, type);
-    assert.deepEqual(await refusal(answer), [413, 'invalid_request', 'Payload Too Large']);
-    assert.equal(answer.headers.get('x-ratelimit-limit'), '100');
+    const response = await post(`${full} `, type);
+    assert.deepEqual(await errorOf(response), [413, 'invalid_request', 'Payload Too Large']);
+    assert.equal(response.headers.get('x-ratelimit-limit'), '100');
   });
 
-  test('refuses other media types, none at all, and bytes that are no text', async () => {
+  test('token endpoint: rejects other media types, none, and bytes that are not UTF-8', async () => {
     for (const type of ['text/plain', 'application/xml', 'x', 'multipart/form-data; boundary=x']) {
-      const answer = await post('x', { 'content-type': type });
-      const [status, error] = await refusal(answer);
+      const response = await post('x', { 'content-type': type });
+      const [status, error] = await errorOf(response);
       assert.deepEqual([status, error], [400, 'invalid_request'], type);
     }
-    const untyped = await fetch(`${site.issuer}oauth/token`, { method: 'POST' });
-    assert.deepEqual((await refusal(untyped)).slice(0, 2), [400, 'invalid_request']);
+    const untyped = await fetch(`${server.issuer}oauth/token`, { method: 'POST' });
+    assert.deepEqual((await errorOf(untyped)).slice(0, 2), [400, 'invalid_request']);
     const bytes = new Uint8Array([0x7b, 0xff, 0x7d]);
     const broken = await post(bytes, { 'content-type': 'application/json' });
-    assert.deepEqual(await refusal(broken), [400, 'invalid_request', 'The body is not UTF-8']);
+    assert.deepEqual(await errorOf(broken), [400, 'invalid_request', 'The body is not UTF-8']);
   });
 
-  test('refuses a Content-Type that means nothing', async () => {
-    const answer = await raw('Content-Type: ;;\r\nContent-Length: 2\r\n\r\n{}');
-    assert.match(answer, /^HTTP\/1.1 400 /);
-    assert.match(answer, /^x-ratelimit-limit: 100\r$/m);
-    assert.match(answer, /^cache-control: no-store\r$/m);
-    assert.match(answer, /\{"error":"invalid_request",/);
+  test('token endpoint: rejects a malformed Content-Type', async () => {
+    const response = await raw('Content-Type: ;;\r\nContent-Length: 2\r\n\r\n{}');
+    assert.match(response, /^HTTP\/1.1 400 /);
+    assert.match(response, /^x-ratelimit-limit: 100\r$/m);
+    assert.match(response, /^cache-control: no-store\r$/m);
+    assert.match(response, /\{"error":"invalid_request",/);
   });
 
-  test('asks the bucket of the address before anything else', async () => {
+  test('token endpoint: checks the rate bucket of the address first', async () => {
     for (let number = 0; number < 100; number += 1) await post('x', { 'content-type': 'x/y' });
-    const answer = await post(goodForm());
-    assert.equal(answer.headers.get('retry-after'), '1');
-    assert.equal(answer.headers.get('x-ratelimit-remaining'), '0');
-    assert.deepEqual(await refusal(answer), [429, 'too_many_requests', 'Too many requests']);
+    const response = await post(goodForm());
+    assert.equal(response.headers.get('retry-after'), '1');
+    assert.equal(response.headers.get('x-ratelimit-remaining'), '0');
+    assert.deepEqual(await errorOf(response), [429, 'too_many_requests', 'Too many requests']);
   });
 
-  test('apologises while it ends and while the store cannot be reached', async () => {
-    site.open = false;
+  test('token endpoint: 503 while it shuts down and while the store is unavailable', async () => {
+    server.isOpen = false;
     const ending = await post(goodForm());
-    site.open = true;
-    site.broken = new StoreUnavailable('disk full at /secret/path');
-    for (const answer of [ending, await post(goodForm())]) {
-      assert.equal(answer.headers.get('retry-after'), '1');
-      assert.equal(answer.headers.get('x-ratelimit-limit'), '100');
-      const apology = [503, 'temporarily_unavailable', 'Service Unavailable'];
-      assert.deepEqual(await refusal(answer), apology);
+    server.isOpen = true;
+    server.failure = new StoreUnavailable('disk full at /secret/path');
+    for (const response of [ending, await post(goodForm())]) {
+      assert.equal(response.headers.get('retry-after'), '1');
+      assert.equal(response.headers.get('x-ratelimit-limit'), '100');
+      const unavailable = [503, 'temporarily_unavailable', 'Service Unavailable'];
+      assert.deepEqual(await errorOf(response), unavailable);
     }
-    assert.deepEqual(site.logged, []);
+    assert.deepEqual(server.logged, []);
   });
 
-  test('says nothing of what broke: the cause goes to the log', async () => {
-    site.broken = new Error('secret cause');
+  test('token endpoint: a 500 does not reveal its cause, which is logged', async () => {
+    server.failure = new Error('secret cause');
     const failed = await post(goodForm());
-    assert.deepEqual(await refusal(failed), [500, 'server_error', 'Internal Server Error']);
-    assert.deepEqual(site.logged, [site.broken]);
+    assert.deepEqual(await errorOf(failed), [500, 'server_error', 'Internal Server Error']);
+    assert.deepEqual(server.logged, [server.failure]);
   });
 });
 
-/** Sends the rest of a token request as it is written here, and answers all that comes back. */
+/** Sends the rest of a token request byte for byte; returns everything that was received. */
 async function raw(rest: string): Promise<string> {
-  const { port } = new URL(site.issuer);
+  const { port } = new URL(server.issuer);
   const socket = connect(Number(port), '127.0.0.1');
   socket.write(`POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${rest}`);
-  let answer = '';
-  for await (const chunk of socket) answer += String(chunk);
-  return answer;
+  let response = '';
+  for await (const chunk of socket) response += String(chunk);
+  return response;
 }
 
-describe('the published documents', () => {
-  test('may be cached for five minutes', async () => {
+describe('published documents', () => {
+  test('published documents: may be cached for five minutes', async () => {
     for (const path of ['jwks.json', 'openid-configuration', 'oauth-authorization-server']) {
-      const answer = await fetch(`${site.issuer}.well-known/${path}`);
-      assert.equal(answer.status, 200);
-      assert.equal(answer.headers.get('cache-control'), 'public, max-age=300');
-      assert.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8');
+      const response = await fetch(`${server.issuer}.well-known/${path}`);
+      assert.equal(response.status, 200);
+      assert.equal(response.headers.get('cache-control'), 'public, max-age=300');
+      assert.equal(response.headers.get('content-type'), 'application/json; charset=utf-8');
     }
   });
 
-  test('say the same, with the members that either needs', async () => {
+  test('both discovery documents are equal and have the required fields of either', async () => {
     const names = ['openid-configuration', 'oauth-authorization-server'];
     const [oidc, plain] = await Promise.all(
-      names.map(async (name) => (await fetch(`${site.issuer}.well-known/${name}`)).json()),
+      names.map(async (name) => (await fetch(`${server.issuer}.well-known/${name}`)).json()),
     );
     assert.deepEqual(oidc, plain);
     assert.deepEqual(oidc, {
-      issuer: site.issuer,
-      token_endpoint: `${site.issuer}oauth/token`,
-      jwks_uri: `${site.issuer}.well-known/jwks.json`,
+      issuer: server.issuer,
+      token_endpoint: `${server.issuer}oauth/token`,
+      jwks_uri: `${server.issuer}.well-known/jwks.json`,
       grant_types_supported: ['client_credentials'],
       token_endpoint_auth_methods_supported: [
         'client_secret_post',

@@ -8,7 +8,7 @@ import { random } from './fixture.ts';
 const email = 'ada@example.com';
 
 /** Hashes a password again with the salt and the costs that a PHC string names. */
-function again(password: string, phc: string): string {
+function rehash(password: string, phc: string): string {
   const [, name, version, costs = '', salt = '', tag = ''] = phc.split('$');
   const cost = new Map(costs.split(',').map((pair) => pair.split('=') as [string, string]));
   const bytes = argon2Sync('argon2id', {
@@ -23,31 +23,31 @@ function again(password: string, phc: string): string {
   return ['', name, version, costs, salt, text].join('$');
 }
 
-describe('the hash of a password', () => {
-  test('is argon2id in PHC form, and that of the password alone', async () => {
+describe('password hash', () => {
+  test('password hash: argon2id in PHC form; another password has another hash', async () => {
     const phc = await createPasswordHasher({ random })('correct horse 9');
     assert.match(phc, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/);
-    assert.equal(again('correct horse 9', phc), phc);
-    assert.notEqual(again('correct horse 8', phc), phc);
+    assert.equal(rehash('correct horse 9', phc), phc);
+    assert.notEqual(rehash('correct horse 8', phc), phc);
   });
 
-  test('has a salt of its own each time', async () => {
+  test('password hash: each hash has its own salt', async () => {
     const hash = createPasswordHasher({ random });
     assert.notEqual(await hash('correct horse 9'), await hash('correct horse 9'));
   });
 
-  test('is the same however the characters were composed', async () => {
+  test('password hash: composed and decomposed characters are equal', async () => {
     const hash = createPasswordHasher({ random: (count) => new Uint8Array(count) });
     assert.equal(await hash('caf\u00e9 au lait'), await hash('cafe\u0301 au lait'));
   });
 
-  test('takes any characters', async () => {
+  test('password hash: accepts any characters', async () => {
     const password = '😀\u0000пароль';
     const phc = await createPasswordHasher({ random })(password);
-    assert.equal(again(password, phc), phc);
+    assert.equal(rehash(password, phc), phc);
   });
 
-  test('is made for everybody who waits, also after one that failed', async () => {
+  test('password hash: a failed call does not affect concurrent and later ones', async () => {
     let calls = 0;
     const hash = createPasswordHasher({
       random: (count) => {
@@ -63,22 +63,22 @@ describe('the hash of a password', () => {
   });
 });
 
-describe('a weak password', () => {
+describe('isWeak', () => {
   const weak = {
-    'one of 7 characters': 'aB3$xyz',
-    'an empty one': '',
-    'one of 257 characters': 'x9'.repeat(128) + 'y',
-    'a huge one': 'x9'.repeat(500_000),
-    'seven that look like more': '😀'.repeat(7),
+    '7 characters': 'aB3$xyz',
+    'an empty password': '',
+    '257 characters': 'x9'.repeat(128) + 'y',
+    'a huge password': 'x9'.repeat(500_000),
+    '7 characters of 14 UTF-16 units': '😀'.repeat(7),
     'the e-mail': email,
     'the e-mail in capitals': email.toUpperCase(),
-    'a common one': 'password1',
-    'a common one in capitals': 'P@SSW0RD',
+    'a common password': 'password1',
+    'a common password in capitals': 'P@SSW0RD',
     'a row of keys': '1q2w3e4r',
     digits: '123456789',
   };
   for (const [what, password] of Object.entries(weak)) {
-    test(`is ${what}`, () => {
+    test(`isWeak: true for ${what}`, () => {
       assert.equal(isWeak(password, email), true);
     });
   }
@@ -87,19 +87,19 @@ describe('a weak password', () => {
     '8 characters': 'aB3$xyz!',
     '256 characters': 'x9'.repeat(128),
     '256 characters outside the first plane': '😀'.repeat(256),
-    'a phrase': 'a horse in a blue house',
+    'a phrase': 'a horse in a blue fixture',
     'an e-mail of somebody else': 'bob@example.com',
-    'a common one and more': 'password1 and more',
+    'a common password with more after it': 'password1 and more',
   };
   for (const [what, password] of Object.entries(strong)) {
-    test(`is not ${what}`, () => {
+    test(`isWeak: false for ${what}`, () => {
       assert.equal(isWeak(password, email), false);
     });
   }
 });
 
-describe('the list of common passwords', () => {
-  test('has a thousand entries in lower case that no other rule refuses', () => {
+describe('common passwords', () => {
+  test('common passwords: a thousand in lower case, none rejected by another rule', () => {
     assert.equal(commonPasswords.size, 1000);
     for (const word of commonPasswords) {
       assert.equal(word, word.toLowerCase());

@@ -9,24 +9,25 @@ import { createRemoteKeys, createTrustedIssuers, keySetAt } from '../../src/auth
 import type { FoundKey, KeySource } from '../../src/auth/signature.ts';
 import type { Authentication } from '../../src/auth/verify.ts';
 import { waitFor } from '../helpers/wait.ts';
-import { type HandClock, handClock, openHouse } from './fixture.ts';
+import { openAuthFixture } from './fixture.ts';
+import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** An authorization server of somebody else, as good or as bad as a test wants it. */
-interface Stranger {
+/** An authorization server whose responses a test can replace. */
+interface RemoteServer {
   readonly issuer: string;
-  /** Paths that were asked for, oldest first. */
-  readonly asked: string[];
-  answers: Record<string, (reply: ServerResponse) => void>;
+  /** Requested paths, oldest first. */
+  readonly requests: string[];
+  handlers: Record<string, (response: ServerResponse) => void>;
   close(): Promise<void>;
 }
 
 let pairs: { privateKey: KeyObject; publicKey: KeyObject }[];
 let jwks: JWK[];
-let stranger: Stranger;
-let clock: HandClock;
+let remote: RemoteServer;
+let clock: ManualClock;
 let reported: unknown[];
 
 before(async () => {
@@ -39,27 +40,27 @@ before(async () => {
   );
 });
 beforeEach(async () => {
-  stranger = await openStranger();
-  clock = handClock();
+  remote = await openRemoteServer();
+  clock = createManualClock();
   reported = [];
 });
-afterEach(() => stranger.close());
+afterEach(() => remote.close());
 
-async function openStranger(): Promise<Stranger> {
-  const asked: string[] = [];
-  const server: Server = createServer((request, reply) => {
-    asked.push(request.url ?? '');
-    const answer = opened.answers[request.url ?? ''];
-    if (answer === undefined) reply.writeHead(404).end();
-    else answer(reply);
+async function openRemoteServer(): Promise<RemoteServer> {
+  const requests: string[] = [];
+  const server: Server = createServer((request, response) => {
+    requests.push(request.url ?? '');
+    const handler = opened.handlers[request.url ?? ''];
+    if (handler === undefined) response.writeHead(404).end();
+    else handler(response);
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const issuer = `http://127.0.0.1:${port}/`;
-  const opened: Stranger = {
+  const opened: RemoteServer = {
     issuer,
-    asked,
-    answers: {
+    requests,
+    handlers: {
       '/.well-known/openid-configuration': json({ issuer, jwks_uri: `${issuer}keys` }),
       '/keys': json({ keys: jwks.slice(0, 1) }),
     },
@@ -73,8 +74,9 @@ async function openStranger(): Promise<Stranger> {
   return opened;
 }
 
-function json(value: unknown): (reply: ServerResponse) => void {
-  return (reply) => reply.setHeader('content-type', 'application/json').end(JSON.stringify(value));
+function json(value: unknown): (response: ServerResponse) => void {
+  return (response) =>
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(value));
 }
 
 function deps(): Parameters<typeof createRemoteKeys>[0] {
@@ -82,10 +84,10 @@ function deps(): Parameters<typeof createRemoteKeys>[0] {
 }
 
 function keysAt(): KeySource {
-  return createRemoteKeys(deps(), keySetAt(`${stranger.issuer}keys`));
+  return createRemoteKeys(deps(), keySetAt(`${remote.issuer}keys`));
 }
 
-/** Which of the known keys was found. */
+/** Returns the index of the key that was found, or why there is none. */
 async function find(
   source: KeySource,
   kid: string,
@@ -96,49 +98,52 @@ async function find(
 }
 
 const breakKeys = (): void => {
-  stranger.answers['/keys'] = (reply) => void reply.writeHead(500).end();
+  remote.handlers['/keys'] = (response) => void response.writeHead(500).end();
 };
 
-describe('the keys of another server', () => {
-  test('are fetched with the first token and then kept', async () => {
+describe('remote keys', () => {
+  test('remote keys: fetched for the first token, then cached', async () => {
     const source = keysAt();
-    assert.deepEqual(stranger.asked, []);
+    assert.deepEqual(remote.requests, []);
     assert.equal(await find(source, 'key 0'), 0);
     assert.equal(await find(source, 'key 0'), 0);
-    assert.deepEqual(stranger.asked, ['/keys']);
+    assert.deepEqual(remote.requests, ['/keys']);
     assert.ok(!(source.keyFor('key 0', clock.now()) instanceof Promise));
   });
 
-  test('are fetched once for all who wait', async () => {
+  test('remote keys: concurrent callers share one fetch', async () => {
     const source = keysAt();
     await Promise.all(Array.from({ length: 50 }, () => find(source, 'key 0')));
-    assert.deepEqual(stranger.asked, ['/keys']);
+    assert.deepEqual(remote.requests, ['/keys']);
   });
 
-  test('are refreshed in the background when older than 10 minutes', async () => {
+  test('remote keys: refreshed in the background when older than 10 minutes', async () => {
     const source = keysAt();
     await find(source, 'key 0');
     clock.move(10 * MINUTE_MS - 1);
     await find(source, 'key 0');
-    assert.equal(stranger.asked.length, 1);
-    stranger.answers['/keys'] = json({ keys: [jwks[1]] });
+    assert.equal(remote.requests.length, 1);
+    remote.handlers['/keys'] = json({ keys: [jwks[1]] });
     clock.move(1);
-    assert.ok(!(source.keyFor('key 0', clock.now()) instanceof Promise), 'nobody waits for it');
+    assert.ok(
+      !(source.keyFor('key 0', clock.now()) instanceof Promise),
+      'returned without a promise',
+    );
     await waitFor('the key', () => source.keyFor('key 1', clock.now()) !== undefined);
     assert.equal(await find(source, 'key 1'), 1);
     assert.equal(await find(source, 'key 0'), undefined);
   });
 
-  test('keep their objects through a refresh, so that verdicts last', async () => {
+  test('remote keys: an unchanged key keeps its object after a refresh', async () => {
     const source = keysAt();
     const key = await source.keyFor('key 0', clock.now());
-    stranger.answers['/keys'] = json({ keys: jwks.toReversed() });
+    remote.handlers['/keys'] = json({ keys: jwks.toReversed() });
     clock.move(30_000);
     assert.equal(await find(source, 'key 1'), 1);
     assert.equal(source.keyFor('key 0', clock.now()), key);
   });
 
-  test('stay in use for 24 hours while no new set can be had, and not longer', async () => {
+  test('remote keys: used for 24 hours while fetching fails, and not longer', async () => {
     const source = keysAt();
     await find(source, 'key 0');
     breakKeys();
@@ -150,28 +155,28 @@ describe('the keys of another server', () => {
     assert.match(String(reported.at(-1)), /\/keys: status 500/);
   });
 
-  test('are asked for an unknown kid at most once in 30 s, however many are invented', async () => {
+  test('remote keys: unknown kids trigger at most one fetch in 30 s', async () => {
     const source = keysAt();
     await find(source, 'key 0');
-    for (let number = 0; number < 100; number += 1) {
-      assert.equal(await find(source, `invented ${number}`), undefined);
+    for (let index = 0; index < 100; index += 1) {
+      assert.equal(await find(source, `invented ${index}`), undefined);
     }
-    assert.equal(stranger.asked.length, 1);
-    stranger.answers['/keys'] = json({ keys: jwks });
+    assert.equal(remote.requests.length, 1);
+    remote.handlers['/keys'] = json({ keys: jwks });
     clock.move(29_999);
     assert.equal(await find(source, 'key 1'), undefined);
     clock.move(1);
     assert.equal(await find(source, 'key 1'), 1);
-    assert.equal(stranger.asked.length, 2);
+    assert.equal(remote.requests.length, 2);
   });
 
-  test('are unavailable, and not unknown, while the server cannot be asked', async () => {
+  test('remote keys: unavailable, not unknown, while the server cannot be reached', async () => {
     const source = keysAt();
     breakKeys();
     assert.equal(await find(source, 'key 0'), 'unavailable');
     assert.equal(await find(source, 'key 0'), 'unavailable');
-    assert.equal(stranger.asked.length, 1, 'one try a second');
-    stranger.answers['/keys'] = json({ keys: jwks });
+    assert.equal(remote.requests.length, 1, 'one fetch per second');
+    remote.handlers['/keys'] = json({ keys: jwks });
     clock.move(1_000);
     assert.equal(await find(source, 'key 0'), 0);
     breakKeys();
@@ -181,10 +186,10 @@ describe('the keys of another server', () => {
   });
 });
 
-describe('a bad key set', () => {
+describe('bad key set', () => {
   const filler = 'x'.repeat(300_000);
-  const bad: [name: string, answer: (reply: ServerResponse) => void, why: RegExp][] = [
-    ['is no JSON', (reply) => reply.end('<html>'), /JSON/],
+  const bad: [name: string, handler: (response: ServerResponse) => void, why: RegExp][] = [
+    ['is not JSON', (response) => response.end('<html>'), /JSON/],
     ['has no keys', json({}), /no keys/],
     ['is null', json(null), /no keys/],
     [
@@ -193,38 +198,45 @@ describe('a bad key set', () => {
       /more than 100 keys/,
     ],
     ['is too large', json({ keys: [], filler }), /more than 262144 bytes/],
-    ['is no UTF-8', (reply) => reply.end(Buffer.from([0x22, 0xff, 0x22])), /keys: /],
-    ['redirects', (reply) => reply.writeHead(302, { location: '/elsewhere' }).end(), /keys: /],
-    ['is not there', (reply) => reply.writeHead(404).end(), /status 404/],
-    ['breaks off', (reply) => void reply.write('{', () => reply.destroy()), /keys: /],
+    ['is not UTF-8', (response) => response.end(Buffer.from([0x22, 0xff, 0x22])), /keys: /],
+    [
+      'redirects',
+      (response) => response.writeHead(302, { location: '/elsewhere' }).end(),
+      /keys: /,
+    ],
+    ['is missing (404)', (response) => response.writeHead(404).end(), /status 404/],
+    ['breaks off', (response) => void response.write('{', () => response.destroy()), /keys: /],
   ];
-  for (const [name, answer, why] of bad) {
-    test(`${name}: no key of it is used`, async () => {
-      stranger.answers['/keys'] = answer;
+  for (const [name, handler, why] of bad) {
+    test(`a key set that ${name}: no key of it is used`, async () => {
+      remote.handlers['/keys'] = handler;
       assert.equal(await find(keysAt(), 'key 0'), 'unavailable');
       assert.equal(reported.length, 1);
       assert.match(String(reported[0]), why);
-      assert.deepEqual(stranger.asked, ['/keys'], 'no other path is asked');
+      assert.deepEqual(remote.requests, ['/keys'], 'no other path is requested');
     });
   }
 
-  test('that never ends, or never begins, is given up after 5 s', async () => {
-    for (const answer of [() => {}, (reply: ServerResponse) => void reply.write('{"keys":[')]) {
-      stranger.answers['/keys'] = answer;
-      const asked = stranger.asked.length;
+  test('a key set that never ends, or never begins, times out after 5 s', async () => {
+    for (const handler of [
+      () => {},
+      (response: ServerResponse) => void response.write('{"keys":['),
+    ]) {
+      remote.handlers['/keys'] = handler;
+      const requestsBefore = remote.requests.length;
       const found = find(keysAt(), 'key 0');
-      await waitFor('the request', () => stranger.asked.length > asked);
+      await waitFor('the request', () => remote.requests.length > requestsBefore);
       clock.move(5_000);
       assert.equal(await found, 'unavailable');
-      assert.match(String(reported.at(-1)), /no answer within 5000 ms/);
+      assert.match(String(reported.at(-1)), /no response within 5000 ms/);
     }
   });
 
-  test('leaves out what cannot verify RS256 and uses the rest', async () => {
+  test('a key set with keys that cannot verify RS256: only the others are used', async () => {
     const small = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey;
     const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey;
     const [good = {}] = jwks;
-    stranger.answers['/keys'] = json({
+    remote.handlers['/keys'] = json({
       keys: [
         null,
         7,
@@ -241,26 +253,26 @@ describe('a bad key set', () => {
       ],
     });
     const source = keysAt();
-    assert.equal(await find(source, 'key 0'), 0, 'the first of a kid counts');
+    assert.equal(await find(source, 'key 0'), 0, 'the first key with a kid counts');
     for (const kid of ['empty', 'small', 'ec', 'oct', 'encrypts', 'other alg', 'broken', '7']) {
       assert.equal(await find(source, kid), undefined, kid);
     }
   });
 });
 
-describe('a trusted issuer', () => {
+describe('trusted issuer', () => {
   const sourceOf = (issuer: string): KeySource => {
     const source = createTrustedIssuers(deps(), [issuer]).get(issuer);
     return source ?? assert.fail('no such issuer');
   };
 
-  test('is found by its discovery document', async () => {
-    assert.equal(await find(sourceOf(stranger.issuer), 'key 0'), 0);
-    assert.deepEqual(stranger.asked, ['/.well-known/openid-configuration', '/keys']);
+  test('trusted issuer: the discovery document locates its keys', async () => {
+    assert.equal(await find(sourceOf(remote.issuer), 'key 0'), 0);
+    assert.deepEqual(remote.requests, ['/.well-known/openid-configuration', '/keys']);
   });
 
-  test('with a document of another issuer, or without a good URL, has no keys', async () => {
-    const { issuer } = stranger;
+  test('trusted issuer: a document of another issuer or without a valid URL makes keys unavailable', async () => {
+    const { issuer } = remote;
     for (const document of [
       { issuer: issuer.slice(0, -1), jwks_uri: `${issuer}keys` },
       { issuer: 'https://other.example.com/', jwks_uri: `${issuer}keys` },
@@ -271,60 +283,60 @@ describe('a trusted issuer', () => {
       null,
       [],
     ]) {
-      stranger.answers['/.well-known/openid-configuration'] = json(document);
+      remote.handlers['/.well-known/openid-configuration'] = json(document);
       assert.equal(await find(sourceOf(issuer), 'key 0'), 'unavailable', JSON.stringify(document));
     }
-    assert.ok(!stranger.asked.includes('/keys'));
+    assert.ok(!remote.requests.includes('/keys'));
   });
 });
 
-describe('a token of a trusted issuer', () => {
-  let house: Awaited<ReturnType<typeof openHouse>>;
+describe('token of a trusted issuer', () => {
+  let fixture: Awaited<ReturnType<typeof openAuthFixture>>;
   beforeEach(async () => {
-    const trusted = createTrustedIssuers(deps(), [stranger.issuer]);
-    house = await openHouse({ trusted });
-    await house.client({ id: 'partner', issuer: stranger.issuer, secretHash: undefined });
+    const trusted = createTrustedIssuers(deps(), [remote.issuer]);
+    fixture = await openAuthFixture({ trusted });
+    await fixture.client({ id: 'partner', issuer: remote.issuer, secretHash: undefined });
   });
-  afterEach(() => house.close());
+  afterEach(() => fixture.close());
 
   async function send(claims: object, header: object = {}): Promise<Authentication> {
     const { privateKey } = pairs[0] ?? assert.fail('no key');
     const token = await new SignJWT({
-      iss: stranger.issuer,
+      iss: remote.issuer,
       aud: 'https://leat.example.com/api/v2/',
       azp: 'partner',
-      exp: Math.floor(house.clock.now() / 1000) + 60,
+      exp: Math.floor(fixture.clock.now() / 1000) + 60,
       scope: 'read:users',
       ...claims,
     })
       .setProtectedHeader({ alg: 'RS256', kid: 'key 0', ...header })
       .sign(privateKey);
-    return house.verifier.verify(house.tenant, `Bearer ${token}`, house.clock.now());
+    return fixture.verifier.verify(fixture.tenant, `Bearer ${token}`, fixture.clock.now());
   }
-  const globalOf = (verdict: Authentication): boolean | string =>
-    verdict.kind === 'verified' ? verdict.token.global : verdict.kind;
+  const globalOf = (authentication: Authentication): boolean | string =>
+    authentication.kind === 'verified' ? authentication.token.global : authentication.kind;
 
-  test('counts for the client that is registered with it', async () => {
-    const verdict = await send({});
-    assert.ok(verdict.kind === 'verified');
-    const { clientId, scopes, global, bucket } = verdict.token;
+  test('a token of a trusted issuer authenticates a client registered with that issuer', async () => {
+    const authentication = await send({});
+    assert.ok(authentication.kind === 'verified');
+    const { clientId, scopes, global, bucket } = authentication.token;
     assert.deepEqual([clientId, scopes, global], ['partner', ['read:users'], true]);
-    assert.notEqual(bucket, 'partner', 'no client of Leat shares its bucket');
+    assert.notEqual(bucket, 'partner', 'shares no bucket with a client of Leat');
   });
 
-  test('may name its client by client_id when there is no azp', async () => {
+  test('a token of a trusted issuer may name its client by client_id when azp is missing', async () => {
     assert.equal(globalOf(await send({ azp: undefined, client_id: 'partner' })), true);
     assert.equal(globalOf(await send({ azp: 'other', client_id: 'partner' })), false);
   });
 
-  test('never counts for a client of Leat or of another issuer', async () => {
-    await house.client({ id: 'elsewhere', issuer: 'https://other.example.com/' });
-    for (const azp of [house.manager.clientId, 'elsewhere', 'nobody']) {
+  test('a token of a trusted issuer never authenticates a client of Leat or another issuer', async () => {
+    await fixture.client({ id: 'elsewhere', issuer: 'https://other.example.com/' });
+    for (const azp of [fixture.manager.clientId, 'elsewhere', 'nobody']) {
       assert.equal(globalOf(await send({ azp })), false, azp);
     }
   });
 
-  test('is refused with another audience, another issuer, or without a key', async () => {
+  test('a token of a trusted issuer is rejected with another audience, issuer or key', async () => {
     assert.match(JSON.stringify(await send({ aud: 'other' })), /Bad audience: other, expected/);
     const invalid = { kind: 'invalid', message: 'Invalid token' };
     assert.deepEqual(await send({ iss: 'https://unknown.example.com/' }), invalid);
@@ -336,7 +348,7 @@ describe('a token of a trusted issuer', () => {
     });
   });
 
-  test('is refused while its keys cannot be had, expired ones with their own reason', async () => {
+  test('a token of a trusted issuer is rejected while keys are unavailable; an expired one as expired', async () => {
     breakKeys();
     const message = 'Invalid signature received for JSON Web Token validation';
     assert.deepEqual(await send({}), { kind: 'invalid', message });

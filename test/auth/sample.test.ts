@@ -7,40 +7,44 @@ import { createTokenEndpoint } from '../../src/auth/token.ts';
 import { decodeJwt } from 'jose';
 import type { Tenant } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { handClock, openMemory, random } from './fixture.ts';
+import { openMemoryStore, random } from './fixture.ts';
+import { createManualClock } from '../helpers/clock.ts';
 
 const audience = 'https://messages.example.com';
-const clock = handClock();
+const clock = createManualClock();
 const page = { page: 0, perPage: 100 };
 
 let store: Store;
-let shown: Credentials[];
+let delivered: Credentials[];
 
 beforeEach(async () => {
-  store = await openMemory();
-  shown = [];
+  store = await openMemoryStore();
+  delivered = [];
 });
 afterEach(() => store.close());
 
 async function start(
-  over: Store = store,
-  wished = audience,
+  onStore: Store = store,
+  sampleAudience = audience,
 ): Promise<{ tenant: Tenant; sampleMade: boolean }> {
-  const show = async (made: Credentials): Promise<void> => {
-    shown.push(made);
+  const deliver = async (credentials: Credentials): Promise<void> => {
+    delivered.push(credentials);
   };
   return bootstrap(
-    { store: over, random, now: clock.now() },
+    { store: onStore, random, now: clock.now() },
     {
       name: 'main',
       domain: 'localhost:8080',
       deliverCredentials: async () => {},
-      sample: wished === '' ? undefined : { audience: wished, deliverCredentials: show },
+      sample:
+        sampleAudience === ''
+          ? undefined
+          : { audience: sampleAudience, deliverCredentials: deliver },
     },
   );
 }
 
-/** Names of what there is, of every kind. */
+/** Returns the names of all APIs, roles and clients. */
 async function inventory(tenant: number): Promise<Record<string, string[]>> {
   const listed = await store.apis.list(tenant, page);
   const apis = 'items' in listed ? listed.items : [];
@@ -59,8 +63,8 @@ const complete = {
   clients: ['Bootstrap client', 'messages-sample'],
 };
 
-describe('the sample of the message API', () => {
-  test('is an API, a role and a client that gets a token with the permission', async () => {
+describe('sample of the message API', () => {
+  test('the sample is an API, a role and a client whose token has the permission', async () => {
     const { tenant, sampleMade } = await start();
     assert.equal(sampleMade, true);
     assert.deepEqual(await inventory(tenant.id), complete);
@@ -69,8 +73,8 @@ describe('the sample of the message API', () => {
       [api?.enforcePolicies, api?.tokenDialect, api?.scopes.map(({ value }) => value)],
       [true, 'access_token_authz', ['read:admin-messages']],
     );
-    const [made] = shown;
-    assert.ok(made !== undefined && shown.length === 1);
+    const [made] = delivered;
+    assert.ok(made !== undefined && delivered.length === 1);
     const client = await store.clients.get(tenant.id, made.clientId);
     assert.equal(client?.global, false);
     assert.ok(secretMatches(made.clientSecret, client.secretHash));
@@ -98,23 +102,23 @@ describe('the sample of the message API', () => {
     assert.equal(claims.aud, audience);
   });
 
-  test('is made by a first start alone, and never comes back', async () => {
+  test('the sample is created by a first start only, and not again after deletion', async () => {
     const { tenant } = await start();
-    const [made] = shown;
+    const [made] = delivered;
     assert.equal((await start()).sampleMade, false);
     await store.clients.delete(tenant.id, made?.clientId ?? '');
     assert.equal((await start()).sampleMade, false);
-    assert.equal(shown.length, 1);
+    assert.equal(delivered.length, 1);
     assert.deepEqual((await inventory(tenant.id))['clients'], ['Bootstrap client']);
   });
 
-  test('is not made in a tenant that a start without it made', async () => {
+  test('the sample is not created in a tenant of a start without it', async () => {
     const { tenant } = await start(store, '');
     assert.equal((await start()).sampleMade, false);
     assert.deepEqual((await inventory(tenant.id))['apis'], []);
   });
 
-  test('never takes a name of the management API', async () => {
+  test('the sample never uses an audience of the management API', async () => {
     for (const taken of [
       'https://localhost:8080/api/v2/',
       'http://localhost:8080/api/v2/',
@@ -126,7 +130,7 @@ describe('the sample of the message API', () => {
     }
   });
 
-  test('that was cut off anywhere is completed by the next start, and handed over once', async () => {
+  test('a sample that was interrupted anywhere is completed by the next start', async () => {
     const steps = [
       'apis.create',
       'roles.create',
@@ -136,12 +140,12 @@ describe('the sample of the message API', () => {
       'roles.addClients',
     ];
     for (const step of steps) {
-      store = await openMemory();
-      shown = [];
+      store = await openMemoryStore();
+      delivered = [];
       await assert.rejects(start(breaking(store, step)), /power cut/, step);
       const { tenant } = await start();
       assert.deepEqual(await inventory(tenant.id), complete, step);
-      const made = shown.at(-1)?.clientId ?? '';
+      const made = delivered.at(-1)?.clientId ?? '';
       const api = await store.apis.get(tenant.id, audience);
       assert.deepEqual(
         await store.roles.permissionsOf(tenant.id, made, api?.id ?? ''),
@@ -153,7 +157,7 @@ describe('the sample of the message API', () => {
   });
 });
 
-/** The store with one command, the first time it is asked for, ending in a power cut. */
+/** Wraps a store so that one command throws instead of running. */
 function breaking(whole: Store, step: string): Store {
   const [noun = '', verb = ''] = step.split('.');
   const cut = async (): Promise<never> => {

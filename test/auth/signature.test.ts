@@ -13,33 +13,33 @@ const ISSUER = 'https://issuer.example.com/';
 const AUDIENCE = 'https://messages.example.com';
 const now = Date.parse('2026-03-01T09:30:00.000Z');
 
-let own: { privateKey: KeyObject; publicKey: KeyObject };
-let stranger: { privateKey: KeyObject; publicKey: KeyObject };
+let issuerKeys: { privateKey: KeyObject; publicKey: KeyObject };
+let foreignKeys: { privateKey: KeyObject; publicKey: KeyObject };
 before(() => {
-  own = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  stranger = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  issuerKeys = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  foreignKeys = generateKeyPairSync('rsa', { modulusLength: 2048 });
 });
 
-function sign(claims: object = {}, key = own.privateKey): Promise<string> {
+function sign(claims: object = {}, key = issuerKeys.privateKey): Promise<string> {
   const good = { iss: ISSUER, aud: AUDIENCE, exp: now / 1000 + 60, jti: randomUUID() };
   return new SignJWT({ ...good, ...claims })
     .setProtectedHeader({ alg: 'RS256', kid: 'own' })
     .sign(key);
 }
 
-/** Accepts one issuer, of which `keyFor` answers the keys. */
+/** Accepts one issuer, whose keys `keyFor` returns. */
 function expecting(keyFor: () => FoundKey | Promise<FoundKey>, issuer = ISSUER): Expected {
   return { audience: AUDIENCE, keysOf: (iss) => (iss === issuer ? { keyFor } : undefined) };
 }
 
-const ownKey = (): FoundKey => own.publicKey;
+const ownKey = (): FoundKey => issuerKeys.publicKey;
 
-function reasonOf(verdict: TokenVerification): string {
-  return verdict.kind === 'valid' ? 'valid' : verdict.reason;
+function reasonOf(verification: TokenVerification): string {
+  return verification.kind === 'valid' ? 'valid' : verification.reason;
 }
 
-describe('the token verifier', () => {
-  test('keeps no more tokens than it may, and the newest among them', async () => {
+describe('token verifier', () => {
+  test('token verifier: caches at most its limit, and the newest tokens', async () => {
     const verifier = createTokenVerifier(20);
     const tokens = await Promise.all(Array.from({ length: 60 }, () => sign()));
     for (const token of tokens) {
@@ -50,7 +50,7 @@ describe('the token verifier', () => {
     assert.ok(!(newest instanceof Promise));
   });
 
-  test('keeps a token in use while others come and go', async () => {
+  test('token verifier: keeps a used token cached while others are dropped', async () => {
     const verifier = createTokenVerifier(4);
     const used = await sign();
     await verifier.verify(used, expecting(ownKey), now);
@@ -61,30 +61,30 @@ describe('the token verifier', () => {
     }
   });
 
-  test('keeps nothing of a token whose signature does not hold', async () => {
+  test('token verifier: does not cache a token with an invalid signature', async () => {
     const verifier = createTokenVerifier();
     const forged = await Promise.all(
-      Array.from({ length: 30 }, () => sign({}, stranger.privateKey)),
+      Array.from({ length: 30 }, () => sign({}, foreignKeys.privateKey)),
     );
     for (const token of [...forged, 'x', '..', 'x'.repeat(9_000)]) {
-      const verdict = await verifier.verify(token, expecting(ownKey), now);
-      assert.notEqual(reasonOf(verdict), 'valid');
+      const verification = await verifier.verify(token, expecting(ownKey), now);
+      assert.notEqual(reasonOf(verification), 'valid');
     }
     assert.equal(verifier.size, 0);
   });
 
-  test('asks for the key at each use: a verdict ends with its key', async () => {
+  test('token verifier: looks the key up at each use; a removed key invalidates its tokens', async () => {
     const verifier = createTokenVerifier();
     const token = await sign();
     assert.equal(reasonOf(await verifier.verify(token, expecting(ownKey), now)), 'valid');
     const gone = expecting(() => undefined);
     assert.equal(reasonOf(await verifier.verify(token, gone, now)), 'signature');
-    const replaced = expecting(() => stranger.publicKey);
+    const replaced = expecting(() => foreignKeys.publicKey);
     assert.equal(reasonOf(await verifier.verify(token, replaced, now)), 'signature');
     assert.equal(reasonOf(await verifier.verify(token, expecting(ownKey), now)), 'valid');
   });
 
-  test('does not let a verdict for one issuer or audience serve another', async () => {
+  test('token verifier: checks issuer and audience of a cached token at each use', async () => {
     const verifier = createTokenVerifier();
     const token = await sign();
     assert.equal(reasonOf(await verifier.verify(token, expecting(ownKey), now)), 'valid');
@@ -94,15 +94,15 @@ describe('the token verifier', () => {
     assert.equal(reasonOf(await verifier.verify(token, other, now)), 'audience');
   });
 
-  test('reads the key once more while it is being refreshed, not the signature', async () => {
+  test('token verifier: waits for a key that is being refreshed', async () => {
     const verifier = createTokenVerifier();
     const token = await sign();
     await verifier.verify(token, expecting(ownKey), now);
-    const refreshing = expecting(() => Promise.resolve(own.publicKey));
+    const refreshing = expecting(() => Promise.resolve(issuerKeys.publicKey));
     assert.equal(reasonOf(await verifier.verify(token, refreshing, now)), 'valid');
   });
 
-  test('says that keys are unavailable only of a token that would be good otherwise', async () => {
+  test('token verifier: reports unavailable keys only for tokens that have no other error', async () => {
     const away = expecting(() => 'unavailable');
     const cases: [claims: object, reason: string][] = [
       [{}, 'unavailable'],
@@ -113,18 +113,18 @@ describe('the token verifier', () => {
       [{ exp: 'soon' }, 'malformed'],
     ];
     for (const [claims, reason] of cases) {
-      const verdict = await createTokenVerifier().verify(await sign(claims), away, now);
-      assert.equal(reasonOf(verdict), reason);
+      const verification = await createTokenVerifier().verify(await sign(claims), away, now);
+      assert.equal(reasonOf(verification), reason);
     }
   });
 
-  test('hands on what a key source throws', async () => {
+  test('token verifier: rejects with the error of a key source', async () => {
     const broken = expecting(() => Promise.reject(new Error('no store')));
-    const verdict = createTokenVerifier().verify(await sign(), broken, now);
-    await assert.rejects(Promise.resolve(verdict), /no store/);
+    const verification = createTokenVerifier().verify(await sign(), broken, now);
+    await assert.rejects(Promise.resolve(verification), /no store/);
   });
 
-  test('reads permissions as an array of texts and as nothing else', async () => {
+  test('token verifier: reads permissions from an array of strings only', async () => {
     const cases: [permissions: unknown, read: readonly string[] | undefined][] = [
       [['read:admin-messages'], ['read:admin-messages']],
       [[], []],
@@ -135,9 +135,9 @@ describe('the token verifier', () => {
     ];
     for (const [permissions, read] of cases) {
       const token = await sign({ permissions });
-      const verdict = await createTokenVerifier().verify(token, expecting(ownKey), now);
-      assert.ok(verdict.kind === 'valid');
-      assert.deepEqual(verdict.claims.permissions, read);
+      const verification = await createTokenVerifier().verify(token, expecting(ownKey), now);
+      assert.ok(verification.kind === 'valid');
+      assert.deepEqual(verification.claims.permissions, read);
     }
   });
 });

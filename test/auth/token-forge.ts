@@ -8,9 +8,9 @@ import {
   type KeySource,
   type TokenVerifier,
 } from '../../src/auth/signature.ts';
-import { handClock } from './fixture.ts';
+import { createManualClock } from '../helpers/clock.ts';
 
-/** Makes tokens as nobody should: part by part, with the issuer's own key or with any other. */
+/** Builds tokens part by part, signed with the issuer's key or any other. */
 
 export const issuer = 'https://login.example.com/';
 export const audience = 'https://messages.example.com';
@@ -19,10 +19,10 @@ export const kid = 'own';
 export const now = Date.parse('2026-03-01T09:30:00.000Z');
 export const nowSeconds = now / 1000;
 
-/** The key of the issuer. Only tests of what the issuer itself may write sign with it. */
-export const own = generateKeyPairSync('rsa', { modulusLength: 2048 });
-/** A key that the issuer does not have. */
-export const stranger = generateKeyPairSync('rsa', { modulusLength: 2048 });
+/** The key pair of the issuer. */
+export const issuerKeys = generateKeyPairSync('rsa', { modulusLength: 2048 });
+/** A key pair that the issuer does not have. */
+export const foreignKeys = generateKeyPairSync('rsa', { modulusLength: 2048 });
 
 export const goodHeader = { alg: 'RS256', typ: 'JWT', kid };
 export const goodClaims = {
@@ -33,20 +33,20 @@ export const goodClaims = {
   permissions: ['read:messages'],
 };
 
-/** A part of a token: an object stands for its JSON, a text or bytes for themselves. */
+/** A part of a token: an object is sent as JSON, a string or bytes as they are. */
 export type Part = object | string | Uint8Array;
-/** Makes the signature of what is signed. */
+/** Returns the signature for the signed text. */
 export type Signing = (signed: string) => Uint8Array | string;
 
-/** RS256 with the key of the issuer. */
-export const byIssuer: Signing = rs256(own.privateKey);
+/** Signs by RS256 with the key of the issuer. */
+export const byIssuer: Signing = rs256(issuerKeys.privateKey);
 
-/** RS256 with any key. */
+/** Signs by RS256 with any key. */
 export function rs256(key: KeyObject): Signing {
   return (signed) => sign('sha256', Buffer.from(signed, 'latin1'), key);
 }
 
-/** A token in the compact form (RFC 7515 section 7.1). A signature that is a text is not encoded. */
+/** Builds a token in compact form (RFC 7515 section 7.1). A signature that is a string is not encoded. */
 export function compact(
   header: Part = goodHeader,
   claims: Part = goodClaims,
@@ -67,28 +67,28 @@ export function toText(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('base64url');
 }
 
-/** A source of keys that counts how often it is asked: no signature is checked without asking. */
-export interface CountedKeys extends KeySource {
-  readonly asked: string[];
+/** A key source that records lookups: no signature is verified without one. */
+export interface RecordedKeys extends KeySource {
+  /** The kids that were looked up, oldest first. */
+  readonly lookups: string[];
 }
 
-/** The keys of the issuer by kid; its one key unless said. */
-export function countedKeys(
-  keys: Readonly<Record<string, FoundKey>> = { [kid]: own.publicKey },
-): CountedKeys {
+/** Creates a key source with these keys by kid; by default the key of the issuer. */
+export function recordedKeys(
+  keys: Readonly<Record<string, FoundKey>> = { [kid]: issuerKeys.publicKey },
+): RecordedKeys {
   const byKid = new Map(Object.entries(keys));
-  const asked: string[] = [];
-  const source: CountedKeys = {
-    asked,
-    keyFor: (wanted) => {
-      asked.push(wanted);
-      return byKid.get(wanted);
+  const lookups: string[] = [];
+  return {
+    lookups,
+    keyFor: (requested) => {
+      lookups.push(requested);
+      return byKid.get(requested);
     },
   };
-  return source;
 }
 
-/** The keys that an issuer publishes, as the verifier gets at them. */
+/** Creates the key source of an issuer that publishes these keys. */
 export function published(keys: readonly unknown[]): KeySource & { readonly fetches: number } {
   let fetches = 0;
   const fetch = (): Promise<Response> => {
@@ -97,7 +97,7 @@ export function published(keys: readonly unknown[]): KeySource & { readonly fetc
   };
   const report = (error: unknown): void => assert.fail(String(error));
   const { keyFor } = createRemoteKeys(
-    { fetch, clock: handClock(), report },
+    { fetch, clock: createManualClock(), report },
     keySetAt(`${issuer}.well-known/jwks.json`),
   );
   return {
@@ -108,20 +108,20 @@ export function published(keys: readonly unknown[]): KeySource & { readonly fetc
   };
 }
 
-/** One issuer and one audience. */
-export function expecting(keys: KeySource, wantedIssuer = issuer): Expected {
-  return { audience, keysOf: (iss) => (iss === wantedIssuer ? keys : undefined) };
+/** Accepts one issuer and one audience. */
+export function expecting(keys: KeySource, acceptedIssuer = issuer): Expected {
+  return { audience, keysOf: (iss) => (iss === acceptedIssuer ? keys : undefined) };
 }
 
-/** `valid`, or the reason why a token is refused. */
+/** Verifies a token; returns `valid` or the reason why it is rejected. */
 export async function reasonOf(
   token: string,
   {
-    keys = countedKeys(),
+    keys = recordedKeys(),
     verifier = createTokenVerifier(),
     at = now,
   }: { keys?: KeySource; verifier?: TokenVerifier; at?: number } = {},
 ): Promise<string> {
-  const verdict = await verifier.verify(token, expecting(keys), at);
-  return verdict.kind === 'valid' ? 'valid' : verdict.reason;
+  const verification = await verifier.verify(token, expecting(keys), at);
+  return verification.kind === 'valid' ? 'valid' : verification.reason;
 }

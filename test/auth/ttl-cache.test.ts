@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createTtlCache } from '../../src/auth/ttl-cache.ts';
-import { handClock } from './fixture.ts';
+import { createManualClock } from '../helpers/clock.ts';
 
 describe('TTL cache', () => {
-  const clock = handClock();
+  const clock = createManualClock();
   const emptyCache = (): ReturnType<typeof createTtlCache<string>> =>
     createTtlCache<string>({ clock, freshMs: 1_000, entriesMax: 10 });
   const read = (value: string) => (): Promise<string> => Promise.resolve(value);

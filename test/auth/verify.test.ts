@@ -5,7 +5,7 @@ import { exportJWK, SignJWT } from 'jose';
 import type { Authentication } from '../../src/auth/verify.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { type House, openHouse, secondTenant } from './fixture.ts';
+import { type AuthFixture, openAuthFixture, secondTenant } from './fixture.ts';
 
 const INVALID = { kind: 'invalid', message: 'Invalid token' };
 const BAD_SIGNATURE = {
@@ -17,31 +17,31 @@ const EXPIRED = {
   message: 'Expired token received for JSON Web Token validation',
 };
 
-let house: House;
-let stranger: KeyObject;
+let fixture: AuthFixture;
+let foreignKey: KeyObject;
 
 before(() => {
-  stranger = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
+  foreignKey = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
 });
 beforeEach(async () => {
-  house = await openHouse();
+  fixture = await openAuthFixture();
 });
-afterEach(() => house.close());
+afterEach(() => fixture.close());
 
-/** What the verifier says of an `Authorization` header. */
+/** Verifies an `Authorization` header. */
 async function verify(authorization: string | undefined): Promise<Authentication> {
-  return house.verifier.verify(house.tenant, authorization, house.clock.now());
+  return fixture.verifier.verify(fixture.tenant, authorization, fixture.clock.now());
 }
 
-/** A token signed by the tenant's own key, with whatever claims and header. */
+/** Signs a token with the tenant's key, with any claims and header. */
 async function signed(claims: object, header: object = {}): Promise<string> {
-  const { kid, key } = await house.keyring.signer(house.tenant.id, house.clock.now());
+  const { kid, key } = await fixture.keyring.signer(fixture.tenant.id, fixture.clock.now());
   return new SignJWT({ ...(await goodClaims()), ...claims })
     .setProtectedHeader({ alg: 'RS256', typ: 'JWT', kid, ...header })
     .sign(key);
 }
 
-/** A token in any shape: `signature` makes the third part of the first two. */
+/** Builds a token of any parts: `signature` returns the third one for the first two. */
 async function forged(
   header: object | string,
   claims: object | string,
@@ -55,52 +55,52 @@ async function forged(
 }
 
 async function goodClaims(): Promise<Record<string, unknown>> {
-  const seconds = Math.floor(house.clock.now() / 1000);
+  const seconds = Math.floor(fixture.clock.now() / 1000);
   return {
     iss: 'https://leat.example.com/',
     aud: 'https://leat.example.com/api/v2/',
-    azp: house.manager.clientId,
+    azp: fixture.manager.clientId,
     exp: seconds + 3600,
     scope: 'read:users',
   };
 }
 
 async function ownKid(): Promise<string> {
-  return (await house.keyring.signer(house.tenant.id, house.clock.now())).kid;
+  return (await fixture.keyring.signer(fixture.tenant.id, fixture.clock.now())).kid;
 }
 
-describe('a bearer token', () => {
-  test('of the token endpoint is verified, with its client, scopes and end', async () => {
-    const verdict = await verify(`Bearer ${await house.token()}`);
-    assert.deepEqual(verdict, {
+describe('bearer token', () => {
+  test('verify: returns client, scopes and expiry of a token of the token endpoint', async () => {
+    const authentication = await verify(`Bearer ${await fixture.token()}`);
+    assert.deepEqual(authentication, {
       kind: 'verified',
       token: {
-        clientId: house.manager.clientId,
+        clientId: fixture.manager.clientId,
         scopes: managementScopes,
-        expiresAt: house.clock.now() + 86_400_000,
+        expiresAt: fixture.clock.now() + 86_400_000,
         global: true,
-        bucket: house.manager.clientId,
+        bucket: fixture.manager.clientId,
       },
     });
   });
 
-  test('is answered without a promise once it is known', async () => {
-    const authorization = `Bearer ${await house.token()}`;
+  test('verify: returns without a promise once a token is cached', async () => {
+    const authorization = `Bearer ${await fixture.token()}`;
     const first = await verify(authorization);
-    const again = house.verifier.verify(house.tenant, authorization, house.clock.now());
+    const again = fixture.verifier.verify(fixture.tenant, authorization, fixture.clock.now());
     assert.ok(!(again instanceof Promise));
     assert.deepEqual(again, first);
   });
 
-  test('may come with the scheme in any case and with blanks around it', async () => {
-    const token = await house.token();
+  test('verify: accepts the scheme in any case and blanks around the token', async () => {
+    const token = await fixture.token();
     for (const header of [`bearer ${token}`, `BEARER ${token}`, `Bearer   ${token} `]) {
       assert.equal((await verify(header)).kind, 'verified', header.slice(0, 12));
     }
   });
 
-  test('is missing when the header holds none', async () => {
-    const token = await house.token();
+  test('verify: missing when the header has no bearer token', async () => {
+    const token = await fixture.token();
     for (const header of [
       undefined,
       '',
@@ -114,8 +114,8 @@ describe('a bearer token', () => {
     }
   });
 
-  test('is refused when it is no JWT', async () => {
-    const good = await house.token();
+  test('verify: rejects a token that is not a JWT', async () => {
+    const good = await fixture.token();
     const [header = '', claims = '', signature = ''] = good.split('.');
     const shapes = [
       'x',
@@ -139,14 +139,14 @@ describe('a bearer token', () => {
     }
   });
 
-  test('longer than 8 KiB is refused unread, even with a good signature', async () => {
+  test('verify: rejects a token longer than 8 KiB, even with a valid signature', async () => {
     const token = await signed({ filler: 'x'.repeat(8192) });
     assert.deepEqual(await verify(`Bearer ${token}`), INVALID);
   });
 });
 
-describe('an attack on the algorithm', () => {
-  test('alg none is refused, with and without a signature', async () => {
+describe('alg', () => {
+  test('verify: rejects alg none, with and without a signature', async () => {
     const claims = await goodClaims();
     for (const alg of ['none', 'None', 'NONE', 'nOnE']) {
       const header = { alg, kid: await ownKid() };
@@ -155,12 +155,12 @@ describe('an attack on the algorithm', () => {
     }
   });
 
-  test('HS256 with the public key as its secret is refused', async () => {
-    const jwks = await house.keyring.jwks(house.tenant.id, house.clock.now());
-    const publicKey = await house.keyring.keyFor(
-      house.tenant.id,
+  test('verify: rejects HS256 with the public key as its secret', async () => {
+    const jwks = await fixture.keyring.jwks(fixture.tenant.id, fixture.clock.now());
+    const publicKey = await fixture.keyring.keyFor(
+      fixture.tenant.id,
       await ownKid(),
-      house.clock.now(),
+      fixture.clock.now(),
     );
     const pem = publicKey?.export({ type: 'spki', format: 'pem' }) ?? '';
     for (const secret of [pem, pem.trim(), JSON.stringify(jwks.keys[0])]) {
@@ -172,7 +172,7 @@ describe('an attack on the algorithm', () => {
     }
   });
 
-  test('any other algorithm is refused, also with a good signature of the right key', async () => {
+  test('verify: rejects any other algorithm, even with a valid signature of the right key', async () => {
     for (const alg of ['RS384', 'RS512', 'PS256']) {
       assert.deepEqual(await verify(`Bearer ${await signed({}, { alg })}`), INVALID, alg);
     }
@@ -182,7 +182,7 @@ describe('an attack on the algorithm', () => {
     }
   });
 
-  test('crit is refused, whatever it names', async () => {
+  test('verify: rejects any crit', async () => {
     for (const crit of [['exp'], ['b64'], ['x'], []]) {
       const token = await forged({ alg: 'RS256', kid: await ownKid(), crit }, await goodClaims());
       assert.deepEqual(await verify(`Bearer ${token}`), INVALID, JSON.stringify(crit));
@@ -190,21 +190,21 @@ describe('an attack on the algorithm', () => {
   });
 });
 
-describe('an attack on the key', () => {
-  async function byStranger(header: object): Promise<string> {
+describe('key', () => {
+  async function signedByForeignKey(header: object): Promise<string> {
     return new SignJWT(await goodClaims())
       .setProtectedHeader({ alg: 'RS256', ...header })
-      .sign(stranger);
+      .sign(foreignKey);
   }
 
-  test('a signature of another key is refused', async () => {
+  test('verify: rejects a signature of another key', async () => {
     assert.deepEqual(
-      await verify(`Bearer ${await byStranger({ kid: await ownKid() })}`),
+      await verify(`Bearer ${await signedByForeignKey({ kid: await ownKid() })}`),
       BAD_SIGNATURE,
     );
   });
 
-  test('a kid that is unknown, missing or no text is refused', async () => {
+  test('verify: rejects a kid that is unknown, missing or not a string', async () => {
     const good = await ownKid();
     for (const header of [
       { kid: 'unknown' },
@@ -220,8 +220,8 @@ describe('an attack on the key', () => {
     }
   });
 
-  test('a key that the token brings along is not looked at', async () => {
-    const jwk = { ...(await exportJWK(stranger)), d: undefined };
+  test('verify: ignores a key in the token header', async () => {
+    const jwk = { ...(await exportJWK(foreignKey)), d: undefined };
     for (const header of [
       { jwk },
       { jwk, kid: await ownKid() },
@@ -229,13 +229,13 @@ describe('an attack on the key', () => {
       { x5u: 'https://evil.example.com/cert.pem', kid: await ownKid() },
       { x5c: ['MIIB'], kid: await ownKid() },
     ]) {
-      const verdict = await verify(`Bearer ${await byStranger(header)}`);
-      assert.deepEqual(verdict, BAD_SIGNATURE, Object.keys(header).join());
+      const authentication = await verify(`Bearer ${await signedByForeignKey(header)}`);
+      assert.deepEqual(authentication, BAD_SIGNATURE, Object.keys(header).join());
     }
   });
 
-  test('a good token with another payload, header or signature is refused', async () => {
-    const token = await house.token();
+  test('verify: rejects a valid token with another payload, header or signature', async () => {
+    const token = await fixture.token();
     const [header = '', claims = '', signature = ''] = token.split('.');
     const more = { ...(await goodClaims()), scope: managementScopes.join(' ') };
     const payload = Buffer.from(JSON.stringify(more)).toString('base64url');
@@ -251,9 +251,12 @@ describe('an attack on the key', () => {
     }
   });
 
-  test('the key of another tenant does not sign for this one', async () => {
-    const other = await secondTenant(house);
-    const { kid: otherKid, key } = await house.keyring.signer(other.tenant.id, house.clock.now());
+  test('verify: rejects a token signed with the key of another tenant', async () => {
+    const other = await secondTenant(fixture);
+    const { kid: otherKid, key } = await fixture.keyring.signer(
+      other.tenant.id,
+      fixture.clock.now(),
+    );
     const token = await new SignJWT(await goodClaims())
       .setProtectedHeader({ alg: 'RS256', kid: otherKid })
       .sign(key);
@@ -261,8 +264,8 @@ describe('an attack on the key', () => {
   });
 });
 
-describe('the claims', () => {
-  test('of another issuer are refused, however alike it looks', async () => {
+describe('claims', () => {
+  test('verify: rejects another iss, however similar', async () => {
     for (const iss of [
       'https://leat.example.com',
       'http://leat.example.com/',
@@ -278,7 +281,7 @@ describe('the claims', () => {
     }
   });
 
-  test('of another audience are refused, which the message quotes', async () => {
+  test('verify: rejects another aud and quotes it', async () => {
     const own = 'https://leat.example.com/api/v2/';
     const cases: [aud: unknown, quoted: string][] = [
       ['https://messages.example.com', 'https://messages.example.com'],
@@ -294,37 +297,37 @@ describe('the claims', () => {
     ];
     for (const [aud, quoted] of cases) {
       const message = `Bad audience: ${quoted}, expected: ${own}`;
-      const verdict = await verify(`Bearer ${await signed({ aud })}`);
-      assert.deepEqual(verdict, { kind: 'invalid', message });
+      const authentication = await verify(`Bearer ${await signed({ aud })}`);
+      assert.deepEqual(authentication, { kind: 'invalid', message });
     }
   });
 
-  test('may name the audience among others', async () => {
+  test('verify: accepts the audience among others', async () => {
     const aud = ['https://other.example.com', 'https://leat.example.com/api/v2/'];
     assert.equal((await verify(`Bearer ${await signed({ aud })}`)).kind, 'verified');
   });
 
-  test('are judged by the clock at each use, with 5 s leeway', async () => {
-    const seconds = Math.floor(house.clock.now() / 1000);
+  test('verify: checks exp at each use, with 5 s leeway', async () => {
+    const seconds = Math.floor(fixture.clock.now() / 1000);
     const authorization = `Bearer ${await signed({ exp: seconds + 60 })}`;
     assert.equal((await verify(authorization)).kind, 'verified');
-    house.clock.move(64_999);
+    fixture.clock.move(64_999);
     assert.equal((await verify(authorization)).kind, 'verified');
-    house.clock.move(1);
+    fixture.clock.move(1);
     assert.deepEqual(await verify(authorization), EXPIRED);
   });
 
-  test('that are not valid yet become so, with 5 s leeway', async () => {
-    const seconds = Math.floor(house.clock.now() / 1000);
+  test('verify: checks nbf at each use, with 5 s leeway', async () => {
+    const seconds = Math.floor(fixture.clock.now() / 1000);
     const authorization = `Bearer ${await signed({ nbf: seconds + 60 })}`;
     assert.deepEqual(await verify(authorization), INVALID);
-    house.clock.move(54_999);
+    fixture.clock.move(54_999);
     assert.deepEqual(await verify(authorization), INVALID);
-    house.clock.move(1);
+    fixture.clock.move(1);
     assert.equal((await verify(authorization)).kind, 'verified');
   });
 
-  test('without a time that means something are refused', async () => {
+  test('verify: rejects a missing or malformed exp and a malformed nbf', async () => {
     for (const times of [
       { exp: undefined },
       { exp: null },
@@ -338,14 +341,14 @@ describe('the claims', () => {
     }
   });
 
-  test('that expired long ago or with a strange number are expired', async () => {
+  test('verify: a tiny or negative exp is expired', async () => {
     for (const exp of [0, -1, -1e300, 1]) {
       assert.deepEqual(await verify(`Bearer ${await signed({ exp })}`), EXPIRED, String(exp));
     }
   });
 
-  test('written twice count once, for the check and for what is checked', async () => {
-    const { key } = await house.keyring.signer(house.tenant.id, house.clock.now());
+  test('verify: of a repeated claim the last value is the one that is checked', async () => {
+    const { key } = await fixture.keyring.signer(fixture.tenant.id, fixture.clock.now());
     const claims = JSON.stringify(await goodClaims());
     const twice = `${claims.slice(0, -1)},"iss":"https://evil.example.com/"}`;
     const token = await forged({ alg: 'RS256', kid: await ownKid() }, twice, (data) =>
@@ -354,56 +357,56 @@ describe('the claims', () => {
     assert.deepEqual(await verify(`Bearer ${token}`), INVALID);
   });
 
-  test('give no scope when scope is no text', async () => {
+  test('verify: returns no scopes when scope is not a string', async () => {
     for (const scope of [undefined, 7, ['read:users'], { 'read:users': true }, '']) {
-      const verdict = await verify(`Bearer ${await signed({ scope })}`);
-      assert.ok(verdict.kind === 'verified');
-      assert.deepEqual(verdict.token.scopes, []);
+      const authentication = await verify(`Bearer ${await signed({ scope })}`);
+      assert.ok(authentication.kind === 'verified');
+      assert.deepEqual(authentication.token.scopes, []);
     }
   });
 });
 
-describe('the client of a token', () => {
+describe('client of a token', () => {
   async function isGlobal(authorization: string): Promise<boolean | undefined> {
-    const verdict = await verify(authorization);
-    return verdict.kind === 'verified' ? verdict.token.global : undefined;
+    const authentication = await verify(authorization);
+    return authentication.kind === 'verified' ? authentication.token.global : undefined;
   }
 
-  test('that is deleted is not global from the next request on', async () => {
-    const authorization = `Bearer ${await house.token()}`;
+  test('verify: a deleted client is not global from the next request on', async () => {
+    const authorization = `Bearer ${await fixture.token()}`;
     assert.equal(await isGlobal(authorization), true);
-    await house.store.clients.delete(house.tenant.id, house.manager.clientId);
+    await fixture.store.clients.delete(fixture.tenant.id, fixture.manager.clientId);
     assert.equal(await isGlobal(authorization), false);
   });
 
-  test('that is registered after its first request is known from the next one on', async () => {
+  test('verify: a client registered after its first request is global from the next one on', async () => {
     const token = `Bearer ${await signed({ azp: 'late' })}`;
     assert.equal(await isGlobal(token), false);
-    await house.client({ id: 'late', global: true });
+    await fixture.client({ id: 'late', global: true });
     assert.equal(await isGlobal(token), true);
   });
 
-  test('that loses its flag is not global from the next request on, and again when it is back', async () => {
-    const authorization = `Bearer ${await house.token()}`;
+  test('verify: a change of the global flag takes effect with the next request', async () => {
+    const authorization = `Bearer ${await fixture.token()}`;
     assert.equal(await isGlobal(authorization), true);
     for (const global of [false, true]) {
-      await house.store.clients.update(house.tenant.id, house.manager.clientId, (client) => ({
+      await fixture.store.clients.update(fixture.tenant.id, fixture.manager.clientId, (client) => ({
         after: { ...client, global },
       }));
       assert.equal(await isGlobal(authorization), global);
     }
   });
 
-  test('is not global without the flag, without a name, or when nobody knows it', async () => {
-    const plain = await house.client({ global: false }, ['read:users']);
-    assert.equal(await isGlobal(`Bearer ${await house.token(plain)}`), false);
+  test('verify: a client without the flag, without an id, or unknown is not global', async () => {
+    const plain = await fixture.client({ global: false }, ['read:users']);
+    assert.equal(await isGlobal(`Bearer ${await fixture.token(plain)}`), false);
     for (const azp of [undefined, '', 'nobody', 7, '__proto__']) {
       assert.equal(await isGlobal(`Bearer ${await signed({ azp })}`), false, String(azp));
     }
   });
 
-  test('of an external issuer is not global with a token of Leat', async () => {
-    await house.client({
+  test('verify: a client of an external issuer is not global with a token of Leat', async () => {
+    await fixture.client({
       id: 'external',
       issuer: 'https://login.example.net/',
       secretHash: undefined,
@@ -411,16 +414,16 @@ describe('the client of a token', () => {
     assert.equal(await isGlobal(`Bearer ${await signed({ azp: 'external' })}`), false);
   });
 
-  test('of one tenant means nothing to another', async () => {
-    const other = await secondTenant(house);
-    const token = await house.token();
+  test('verify: rejects a token of another tenant', async () => {
+    const other = await secondTenant(fixture);
+    const token = await fixture.token();
     assert.equal((await verify(`Bearer ${token}`)).kind, 'verified');
-    const elsewhere = house.verifier.verify(other.tenant, `Bearer ${token}`, house.clock.now());
+    const elsewhere = fixture.verifier.verify(other.tenant, `Bearer ${token}`, fixture.clock.now());
     assert.deepEqual(await elsewhere, INVALID);
   });
 });
 
-describe('the verifier', () => {
+describe('verifier', () => {
   let reads = 0;
   const counting = (store: Store): Store => ({
     ...store,
@@ -434,41 +437,46 @@ describe('the verifier', () => {
     },
   });
 
-  test('follows changes it hears nothing of within 2 s', async () => {
-    const deaf = await openHouse({ around: counting });
-    const authorization = `Bearer ${await deaf.token()}`;
+  test('verify: sees changes of a client within 2 s without hints', async () => {
+    const withoutHints = await openAuthFixture({ around: counting });
+    const authorization = `Bearer ${await withoutHints.token()}`;
     const isGlobal = async (): Promise<boolean> => {
-      const verdict = await deaf.verifier.verify(deaf.tenant, authorization, deaf.clock.now());
-      return verdict.kind === 'verified' && verdict.token.global;
+      const authentication = await withoutHints.verifier.verify(
+        withoutHints.tenant,
+        authorization,
+        withoutHints.clock.now(),
+      );
+      return authentication.kind === 'verified' && authentication.token.global;
     };
     assert.equal(await isGlobal(), true);
-    await deaf.store.clients.delete(deaf.tenant.id, deaf.manager.clientId);
-    deaf.clock.move(1_999);
+    await withoutHints.store.clients.delete(withoutHints.tenant.id, withoutHints.manager.clientId);
+    withoutHints.clock.move(1_999);
     assert.equal(await isGlobal(), false);
-    await deaf.close();
+    await withoutHints.close();
   });
 
-  test('asks the store once for many requests of one client', async () => {
-    const counted = await openHouse({ around: counting });
+  test('verify: concurrent requests of one client share one read', async () => {
+    const counted = await openAuthFixture({ around: counting });
     const authorization = `Bearer ${await counted.token()}`;
-    const ask = (): unknown =>
+    const verifyOnce = (): unknown =>
       counted.verifier.verify(counted.tenant, authorization, counted.clock.now());
     reads = 0;
-    await Promise.all(Array.from({ length: 50 }, ask));
-    await ask();
+    await Promise.all(Array.from({ length: 50 }, verifyOnce));
+    await verifyOnce();
     assert.equal(reads, 1);
     await counted.close();
   });
 
-  test('refuses a flood of forged tokens and goes on serving the good one', async () => {
-    const good = await house.token();
+  test('verify: rejects a flood of forged tokens and still accepts the valid one', async () => {
+    const good = await fixture.token();
     await verify(`Bearer ${good}`);
     const forgeries = Array.from({ length: 500 }, () => {
       const signature = randomBytes(256).toString('base64url');
       return verify(`Bearer ${good.slice(0, good.lastIndexOf('.'))}.${signature}`);
     });
-    for (const verdict of await Promise.all(forgeries)) assert.deepEqual(verdict, BAD_SIGNATURE);
-    const again = house.verifier.verify(house.tenant, `Bearer ${good}`, house.clock.now());
+    for (const authentication of await Promise.all(forgeries))
+      assert.deepEqual(authentication, BAD_SIGNATURE);
+    const again = fixture.verifier.verify(fixture.tenant, `Bearer ${good}`, fixture.clock.now());
     assert.ok(!(again instanceof Promise) && again.kind === 'verified');
   });
 });

@@ -9,19 +9,19 @@ import { createMessageServer, type MessageServer } from '../../src/messages/serv
 import {
   audience,
   compact,
-  type CountedKeys,
-  countedKeys,
+  type RecordedKeys,
+  recordedKeys,
   goodClaims,
   goodHeader,
   issuer,
   nowSeconds,
-  own,
+  issuerKeys,
   type Part,
   rs256,
   type Signing,
-  stranger,
+  foreignKeys,
 } from '../auth/token-forge.ts';
-import { handClock } from '../auth/fixture.ts';
+import { createManualClock } from '../helpers/clock.ts';
 import { connections } from './fixture.ts';
 import { type Exchanged, exchange } from '../helpers/exchange.ts';
 
@@ -31,18 +31,18 @@ const token = adminToken();
 
 let server: MessageServer;
 let port: number;
-let keys: CountedKeys;
+let keys: RecordedKeys;
 let reported: unknown[];
 
 before(async () => {
-  keys = countedKeys();
+  keys = recordedKeys();
   reported = [];
   server = createMessageServer({
     origin: 'http://localhost:4040',
     trust: { issuer, audience, keys },
     connections,
     log: { warn: (facts) => assert.fail(JSON.stringify(facts)) },
-    clock: handClock(),
+    clock: createManualClock(),
     report: (error) => reported.push(error),
   });
   port = await server.listen({ host: '127.0.0.1', port: 0 });
@@ -52,7 +52,7 @@ after(async () => {
   assert.deepEqual(reported, [], 'no attack is more than a request');
 });
 beforeEach(() => {
-  keys.asked.length = 0;
+  keys.lookups.length = 0;
 });
 
 function adminToken(claims: object = {}, header: object = {}, signing?: Signing): string {
@@ -268,13 +268,13 @@ describe('a token elsewhere than in the header', () => {
 });
 
 describe('a forged token over HTTP', () => {
-  const jwk = stranger.publicKey.export({ format: 'jwk' });
-  const pem = own.publicKey.export({ type: 'spki', format: 'pem' });
+  const jwk = foreignKeys.publicKey.export({ format: 'jwk' });
+  const pem = issuerKeys.publicKey.export({ type: 'spki', format: 'pem' });
   const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
   const mac: Signing = (signed) => createHmac('sha256', pem).update(signed).digest();
   const byCurve: Signing = (signed) =>
     sign('sha256', Buffer.from(signed), { key: ec, dsaEncoding: 'ieee-p1363' });
-  const byStranger = rs256(stranger.privateKey);
+  const byStranger = rs256(foreignKeys.privateKey);
   const raw = (payload: Part): string => compact(goodHeader, payload);
 
   const forgeries: Readonly<Record<string, string>> = {
@@ -329,7 +329,7 @@ describe('a forged token over HTTP', () => {
     );
     agent.destroy();
     assert.deepEqual(new Set(statuses), new Set([401]));
-    assert.deepEqual(keys.asked, []);
+    assert.deepEqual(keys.lookups, []);
     assert.equal(await bearer(token), 'open');
   });
 });

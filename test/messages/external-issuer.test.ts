@@ -7,7 +7,7 @@ import { after, before, beforeEach, describe, test, type TestContext } from 'nod
 import { decodeJwt, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { createRemoteKeys, keySetAt } from '../../src/auth/remote-keys.ts';
 import { createMessageServer } from '../../src/messages/server.ts';
-import { type HandClock, handClock } from '../auth/fixture.ts';
+import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 import {
   type AuthorizationServer,
   type AuthorizationServerOptions,
@@ -233,10 +233,10 @@ async function hopelessTokens(good: string): Promise<Readonly<Record<string, str
 }
 
 describe('time passes for the key set of an authorization server elsewhere', () => {
-  let clock: HandClock;
+  let clock: ManualClock;
   let reported: string[];
   beforeEach(() => {
-    clock = handClock(Date.now());
+    clock = createManualClock(Date.now());
     reported = [];
   });
 

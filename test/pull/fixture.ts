@@ -8,7 +8,7 @@ import type { RequestedStart } from '../../src/pull/start-position.ts';
 import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
-import { openMemory, random } from '../auth/fixture.ts';
+import { openMemoryStore, random } from '../auth/fixture.ts';
 import { placeOf } from '../helpers/pull.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 
@@ -54,7 +54,7 @@ export async function createPullFixture(
   } = {},
 ): Promise<PullFixture> {
   const { clock = createManualClock() } = options;
-  const opened = options.store ?? (await openMemory(createGuardedTime(clock)));
+  const opened = options.store ?? (await openMemoryStore(createGuardedTime(clock)));
   const store = options.around?.(opened) ?? opened;
   const made = await opened.tenants.create({ name: 'main', domain: 'localhost' }, clock.now());
   const tenant = 'created' in made ? made.created.id : 1;
