@@ -1,20 +1,20 @@
 /** Percentages of the bound on lag that are reported. */
 const STEPS = [90, 75, 50] as const;
 
-/** What to do about the lag of an enabled stream. */
+/** The action for the lag of an enabled stream. */
 export type LagDecision =
   | { readonly do: 'nothing' }
-  /** Report that this percentage of the bound is reached. */
+  /** Report that the lag has reached this percentage of the bound. */
   | { readonly do: 'report'; readonly percent: number }
-  /** The lag has fallen: a lower percentage, or none, counts as reported. */
+  /** Record that a lower percentage, or none, counts as reported: the lag has fallen. */
   | { readonly do: 'note'; readonly percent: number }
   | { readonly do: 'disable' };
 
 /**
- * Decides by the age of a stream's oldest event that is not settled.
+ * Returns the action for the age of a stream's oldest event that is not settled.
  *
- * A clock that is ahead for a moment makes everything old at once: a stream is disabled only when the
- * last report before that is some time ago, and somebody could act on it.
+ * A clock that is ahead for a moment makes everything old at once. So a stream is disabled only some
+ * time after the last report, when an operator could have acted on it.
  *
  * @param told the percentage that was reported last, 0 for none
  * @param toldAgoMs how long ago that was
@@ -34,12 +34,12 @@ export function decideLag(
   return percent < told ? { do: 'note', percent } : { do: 'nothing' };
 }
 
-/** From the last report to disabling, at least. */
+/** Returns the shortest time from the last report to disabling. */
 function warningOf(maxMs: number): number {
   return Math.min(6 * 3_600_000, maxMs / 20);
 }
 
-/** Lag from here on is looked at. */
+/** Returns the lag from which on a stream is checked. */
 export function lagFloorOf(maxMs: number): number {
   return maxMs / 2;
 }

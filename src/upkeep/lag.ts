@@ -14,11 +14,11 @@ export interface LagDeps {
 const dayMs = 86_400_000;
 
 /**
- * Returns a step of upkeep that checks the streams of a few tenants, then those of the next ones:
- * reports streams that are far behind, and disables those beyond the bound. Days of the log are
- * shared by all tenants, so one stream that is never disabled would keep them without end.
+ * Returns a step of upkeep that checks the streams of a few tenants, then those of the next ones. It
+ * reports streams that lag, and disables those beyond the bound: all tenants share the days of the
+ * log, so one stream that is never disabled would keep them forever.
  *
- * An alert is noted with its stream only after it is in the store, and raised again until then, so a
+ * An alert is recorded with its stream only after it is in the store, and raised again until then: a
  * crash repeats it and loses none.
  */
 export function watchLag(deps: LagDeps): () => Promise<number> {
@@ -32,20 +32,20 @@ export function watchLag(deps: LagDeps): () => Promise<number> {
     const olderThanMs = lagFloorOf(settings.lagMaxMs);
     const { streams, next } = await store.upkeep.lagging({ olderThanMs, after });
     let changed = 0;
-    for (const stream of streams) changed += await attend(deps, stream, raise);
+    for (const stream of streams) changed += await checkStream(deps, stream, raise);
     after = next ?? 0;
     return changed > 0 && next !== undefined ? changed : 0;
   };
 }
 
-/** An alert about a stream, which says what is noted with the stream once it is in the store. */
+/** An alert about a stream, with the percentage that is recorded once the alert is in the store. */
 interface Report {
   readonly stream: LaggingStream;
-  /** Percentage of the bound; 0 when the stream was disabled, as nothing is left to report then. */
+  /** Percentage of the bound; 0 when the stream was disabled. */
   readonly percent: number;
 }
 
-/** Removes from `stored` what it has noted. */
+/** Records the stored reports and removes them from the list. */
 async function noteStored({ store }: LagDeps, stored: Report[]): Promise<void> {
   for (let report = stored[0]; report !== undefined; report = stored[0]) {
     await store.upkeep.noteLag(report.stream, report.percent);
@@ -53,8 +53,8 @@ async function noteStored({ store }: LagDeps, stored: Report[]): Promise<void> {
   }
 }
 
-/** Returns 1 when something was reported or changed. */
-async function attend(
+/** Returns 1 when something was reported or changed, else 0. */
+async function checkStream(
   { store, settings }: LagDeps,
   stream: LaggingStream,
   raise: (report: Report) => void,
@@ -83,7 +83,7 @@ function alertOf({ stream, percent }: Report, maxMs: number): RaisedAlert {
 function nearAlert(stream: LaggingStream, maxMs: number, percent: number): RaisedAlert {
   const days = daysOf(stream.lagMs);
   return {
-    ...about(stream),
+    ...subjectOf(stream),
     kind: 'lag_near',
     key: `lag ${stream.stream} ${percent}`,
     sentence: `its oldest undelivered event is ${days} days old, at least ${percent}% of the ${daysOf(maxMs)} days after which the event stream is disabled`,
@@ -92,10 +92,10 @@ function nearAlert(stream: LaggingStream, maxMs: number, percent: number): Raise
 }
 
 function disabledAlert(stream: LaggingStream, maxMs: number): RaisedAlert {
-  // Its events may have left the log since it was disabled: it was that far behind at least.
+  // Its events may have been pruned since it was disabled: its lag was at least the bound.
   const days = daysOf(Math.max(stream.lagMs, maxMs));
   return {
-    ...about(stream),
+    ...subjectOf(stream),
     kind: 'lag_disabled',
     key: `lag ${stream.stream} disabled`,
     sentence: `the event stream was disabled: its oldest undelivered event is at least ${days} days old, and LEAT_LAG_MAX_DAYS is ${daysOf(maxMs)}`,
@@ -103,7 +103,7 @@ function disabledAlert(stream: LaggingStream, maxMs: number): RaisedAlert {
   };
 }
 
-function about({
+function subjectOf({
   tenant,
   stream: id,
   name,

@@ -6,13 +6,13 @@ import type { SystemAlerts } from '../alerting/system-alerts.ts';
 
 export interface UpkeepSettings {
   /**
-   * Events published longer ago leave the log, once every enabled stream has passed them; replays
-   * that were over longer ago are forgotten.
+   * Older events are pruned once every enabled stream has passed them; replays that ended longer ago
+   * are removed.
    */
   readonly eventRetentionMs: number;
-  /** Attempts of delivered events made longer ago are forgotten, day by day. */
+  /** Older attempts of delivered events are removed, day by day. */
   readonly attemptRetentionMs: number;
-  /** An enabled stream whose oldest event that is not settled is older is disabled. */
+  /** An enabled stream is disabled when its oldest event that is not settled is older. */
   readonly lagMaxMs: number;
   /** From the end of one round to the next; a round lasts no longer than this. */
   readonly everyMs: number;
@@ -31,27 +31,27 @@ export interface UpkeepDeps {
   };
   readonly clock: Clock;
   readonly settings: UpkeepSettings;
-  /** Name of this process, other than that of every other one. */
+  /** Unique name of this process. */
   readonly leader: string;
-  /** False while this process must not decide what is old. */
+  /** False while the clock of this process is wrong: it must not decide which rows are old. */
   readonly mayWork: () => boolean;
   readonly alerts: Pick<SystemAlerts, 'raise'>;
-  /** Receives why a step was cut short; the same kind of step goes on in the next round. */
-  readonly report: (error: unknown, what: string) => void;
-  /** Receives what was done, once per round and kind of step that did something. */
-  readonly log: { info(about: object, message: string): void };
+  /** Receives the error of a job; the job continues in the next round. */
+  readonly report: (error: unknown, job: string) => void;
+  /** Receives the number of rows, once per round for each job that did something. */
+  readonly log: { info(fields: object, message: string): void };
 }
 
 /** Keeps the store within its retention. */
 export interface Upkeep {
-  /** Works at once and then from time to time, until aborted. Ends after the step under way. */
+  /** Runs a round at once and then every `everyMs`, until aborted. Ends after the step in progress. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** Work of one kind, and of one tenant where it is about one. */
+/** Work of one kind; the events of each tenant are a job of their own. */
 interface Job {
-  readonly what: string;
-  /** Returns how much was done; 0 when nothing is left to do now. */
+  readonly name: string;
+  /** Returns how many rows were removed or checked; 0 when the job is done for now. */
   readonly step: () => Promise<number>;
 }
 
@@ -60,20 +60,20 @@ export function createUpkeep(deps: UpkeepDeps): Upkeep {
   const lag = watchLag(deps);
   const tenants = createTenantTurns(deps);
 
-  const round = async (signal: AbortSignal): Promise<void> => {
+  const runRound = async (signal: AbortSignal): Promise<void> => {
     if (!mayWork()) return;
-    const lease = await takeLease(deps);
+    const lease = await acquireLease(deps);
     if (lease === undefined) return;
-    const goOn = async (): Promise<boolean> => !signal.aborted && mayWork() && lease.renew();
+    const mayContinue = async (): Promise<boolean> => !signal.aborted && mayWork() && lease.renew();
     await store.upkeep.prepare().catch((error: unknown) => report(error, 'prepare'));
-    await work(deps, await jobsOf(deps, lag, tenants), goOn, signal);
-    await work(deps, laterJobsOf(deps), goOn, signal);
+    await runJobs(deps, await jobsOf(deps, lag, tenants), mayContinue, signal);
+    await runJobs(deps, laterJobsOf(deps), mayContinue, signal);
   };
 
   return {
     run: async (signal) => {
       while (!signal.aborted) {
-        await round(signal).catch((error: unknown) => report(error, 'round'));
+        await runRound(signal).catch((error: unknown) => report(error, 'round'));
         await sleep(clock, settings.everyMs, signal);
       }
       await store.upkeep.resign(leader).catch((error: unknown) => report(error, 'resign'));
@@ -82,29 +82,29 @@ export function createUpkeep(deps: UpkeepDeps): Upkeep {
 }
 
 interface Lease {
-  /** Renews it when a good part of its time is over. False when another process has taken over. */
+  /** Renews it once a third of it is over. Returns false when another process has taken over. */
   renew(): Promise<boolean>;
 }
 
-async function takeLease({
+async function acquireLease({
   store,
   clock,
   settings,
   leader,
 }: UpkeepDeps): Promise<Lease | undefined> {
-  let takenMs = clock.elapsedMs();
+  let renewedMs = clock.elapsedMs();
   if (!(await store.upkeep.lead(leader, settings.leaseMs))) return undefined;
   return {
     renew: async () => {
       const nowMs = clock.elapsedMs();
-      if (nowMs - takenMs < settings.leaseMs / 3) return true;
-      takenMs = nowMs;
+      if (nowMs - renewedMs < settings.leaseMs / 3) return true;
+      renewedMs = nowMs;
       return store.upkeep.lead(leader, settings.leaseMs);
     },
   };
 }
 
-/** Jobs that have one turn together: many tenants do not keep the other work waiting. */
+/** Jobs that share one turn, so that many tenants do not delay other jobs. */
 type Jobs = readonly Job[];
 
 async function jobsOf(
@@ -117,12 +117,12 @@ async function jobsOf(
   const events = { olderThanMs: settings.eventRetentionMs, take };
   const attempts = { olderThanMs: settings.attemptRetentionMs, take };
   return [
-    [{ what: 'lag', step: lag }],
-    [{ what: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
-    // The record of a replay is kept as long as the events that it sent.
-    [{ what: 'replays', step: () => store.replays.prune(events) }],
+    [{ name: 'lag', step: lag }],
+    [{ name: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
+    // The record of a replay has the retention of the events that it sent.
+    [{ name: 'replays', step: () => store.replays.prune(events) }],
     (await tenants.list()).map((tenant) => ({
-      what: `events of tenant ${tenant}`,
+      name: `events of tenant ${tenant}`,
       step: () => {
         tenants.begin(tenant);
         return store.log.prune(tenant, { ...events, take: settings.stepRows * 1000 });
@@ -131,25 +131,26 @@ async function jobsOf(
   ];
 }
 
-/** What follows from the jobs before. */
+/** Jobs that free what the jobs of `jobsOf` have removed. */
 function laterJobsOf({ store, settings }: UpkeepDeps): Jobs[] {
   const take = settings.stepRows;
   const events = { olderThanMs: settings.eventRetentionMs, take };
   return [
-    [{ what: 'days of events', step: () => store.upkeep.dropEvents(events) }],
-    [{ what: 'kept', step: () => store.upkeep.releaseKept({ take }) }],
-    [{ what: 'file', step: () => store.upkeep.shrink() }],
+    [{ name: 'days of events', step: () => store.upkeep.dropEvents(events) }],
+    [{ name: 'kept', step: () => store.upkeep.releaseKept({ take }) }],
+    [{ name: 'file', step: () => store.upkeep.shrink() }],
   ];
 }
 
 /**
- * Whose turn it is to be pruned. A round may end before every tenant had a turn, and some are listed
- * in every round without anything to prune: each round goes on after the last turn of the one before.
+ * The order in which tenants are pruned. A round may end before every tenant had a turn, and some
+ * tenants are listed in each round without anything to prune. So each round starts after the tenant
+ * that had the last turn.
  */
 interface TenantTurns {
-  /** Ids of the tenants to prune, in the order of their turns. */
+  /** Returns the ids of the tenants to prune, in the order of their turns. */
   list(): Promise<number[]>;
-  /** Notes that a tenant has its turn, whatever becomes of it. */
+  /** Records that a tenant has its turn, also when its step fails. */
   begin(tenant: number): void;
 }
 
@@ -166,10 +167,10 @@ function createTenantTurns(deps: UpkeepDeps): TenantTurns {
   };
 }
 
-/** Tenants looked at by one command. */
+/** Tenants per query. */
 const TENANTS_AT_ONCE = 500;
 
-/** In the order of their ids. */
+/** Returns the ids of tenants that may have events to prune, in order. */
 async function tenantsToPrune({ store, settings, report }: UpkeepDeps): Promise<number[]> {
   const found: number[] = [];
   let after: number | undefined = 0;
@@ -190,41 +191,45 @@ async function tenantsToPrune({ store, settings, report }: UpkeepDeps): Promise<
   return found;
 }
 
-/** Pause after a step that failed, at most: it has mostly waited, for a lock or for an answer. */
+/** Longest pause after a failed step: it has mostly waited for a lock or a response. */
 const FAILED_PAUSE_MAX_MS = 1000;
 
 /**
- * One step of each of `turns`, over and over, until none has anything left to do or half of a round is
- * over. An error ends the job, and no other.
+ * Runs one step of each of `turns` in rotation, until all jobs are done or half of the round is over.
+ * An error ends its job, and no other.
  */
-async function work(
+async function runJobs(
   { clock, settings, report, log }: UpkeepDeps,
   turns: readonly Jobs[],
-  goOn: () => Promise<boolean>,
+  mayContinue: () => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<void> {
   const startedMs = clock.elapsedMs();
   const queue = turns.map((jobs) => [...jobs]);
   const done = new Map<string, number>();
-  while (queue.length > 0 && (await goOn())) {
+  while (queue.length > 0 && (await mayContinue())) {
     if (clock.elapsedMs() - startedMs > settings.everyMs / 2) break;
     const jobs = queue.shift() ?? [];
     const job = jobs.shift();
     if (job === undefined) continue;
-    const beganMs = clock.elapsedMs();
-    // Other work has the store at least as long as this step had it.
+    const stepStartedMs = clock.elapsedMs();
+    // The pause is as long as the step, so that other work has at least half of the time.
     let pauseMaxMs = Infinity;
     const count = await job.step().catch((error: unknown) => {
-      report(error, job.what);
+      report(error, job.name);
       pauseMaxMs = FAILED_PAUSE_MAX_MS;
       return 0;
     });
     if (count > 0) {
       jobs.push(job);
-      done.set(job.what, (done.get(job.what) ?? 0) + count);
+      done.set(job.name, (done.get(job.name) ?? 0) + count);
     }
     queue.push(jobs);
-    await sleep(clock, Math.min(pauseMaxMs, Math.max(1, clock.elapsedMs() - beganMs)), signal);
+    await sleep(
+      clock,
+      Math.min(pauseMaxMs, Math.max(1, clock.elapsedMs() - stepStartedMs)),
+      signal,
+    );
   }
-  for (const [what, count] of done) log.info({ what, count }, 'upkeep');
+  for (const [name, count] of done) log.info({ what: name, count }, 'upkeep');
 }

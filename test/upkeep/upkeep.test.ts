@@ -22,18 +22,18 @@ const settings = {
   stepRows: 10,
 };
 
-interface House {
+interface Fixture {
   readonly store: Store;
   readonly clock: ReturnType<typeof createManualClock>;
-  readonly errors: { readonly error: unknown; readonly what: string }[];
+  readonly errors: { readonly error: unknown; readonly job: string }[];
   readonly alerts: RaisedAlert[];
-  /** Starts the upkeep of a process; returns what ends it. */
-  start(given?: Partial<UpkeepDeps>): () => Promise<void>;
-  /** Runs one round of upkeep: of the same process, or of another one with these deps. */
-  round(given?: Partial<UpkeepDeps>): Promise<void>;
+  /** Starts the upkeep of a process; returns a function that stops it. */
+  start(options?: Partial<UpkeepDeps>): () => Promise<void>;
+  /** Runs one round of upkeep: of the same process, or with these options of another one. */
+  round(options?: Partial<UpkeepDeps>): Promise<void>;
 }
 
-async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<House> {
+async function openFixture(t: { after(end: () => Promise<void>): void }): Promise<Fixture> {
   const clock = createManualClock();
   const store = await openStore({
     location: { engine: 'sqlite', path: ':memory:' },
@@ -42,9 +42,9 @@ async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<
     clock,
   });
   t.after(store.close);
-  const errors: House['errors'][number][] = [];
+  const errors: Fixture['errors'][number][] = [];
   const alerts: RaisedAlert[] = [];
-  const create = (given: Partial<UpkeepDeps> = {}): Upkeep =>
+  const create = (options: Partial<UpkeepDeps> = {}): Upkeep =>
     createUpkeep({
       store,
       clock,
@@ -58,13 +58,13 @@ async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<
         },
       },
       log: { info: () => undefined },
-      report: (error, what) => errors.push({ error, what }),
-      ...given,
+      report: (error, job) => errors.push({ error, job }),
+      ...options,
     });
   const own = create();
-  const start = (given?: Partial<UpkeepDeps>): (() => Promise<void>) => {
+  const start = (options?: Partial<UpkeepDeps>): (() => Promise<void>) => {
     const end = new AbortController();
-    const upkeep = given === undefined ? own : create(given);
+    const upkeep = options === undefined ? own : create(options);
     const ended = upkeep.run(end.signal);
     return async () => {
       end.abort();
@@ -77,8 +77,8 @@ async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<
     errors,
     alerts,
     start,
-    round: async (given) => {
-      const end = start(given);
+    round: async (options) => {
+      const end = start(options);
       for (let step = 0; step < 100; step += 1) await clock.advance(1);
       await end();
     },
@@ -86,11 +86,11 @@ async function openHouse(t: { after(end: () => Promise<void>): void }): Promise<
 }
 
 /**
- * Lets the upkeep of a process go on for some minutes while every round lists tenants 1 to `count`;
- * returns how many steps each of them had. `prune` is such a step.
+ * Runs the upkeep of a process for some minutes while every round lists tenants 1 to `count`; returns
+ * how many steps each of them had. `prune` is such a step.
  */
 async function countTurns(
-  { store, clock, start }: House,
+  { store, clock, start }: Fixture,
   {
     minutes,
     count,
@@ -121,18 +121,18 @@ async function countTurns(
   return turns;
 }
 
-test('a round removes what is older than its retention, in steps, and nothing else', async (t) => {
-  const { store, clock, errors, round } = await openHouse(t);
+test('a round removes rows older than their retention, in steps, and nothing else', async (t) => {
+  const { store, clock, errors, round } = await openFixture(t);
   const { id: tenant } = await addTenant(store, 'main');
   const old = Array.from({ length: 35 }, () => newEvent());
   await store.log.append(tenant, old);
   const stream = newStream(tenant, clock.now());
   await store.streams.create(stream, { streamsMax: 1 });
-  const asked = { tenant, stream: stream.id, from: 0, to: 0, types: undefined };
-  await store.replays.create({ ...asked, id: 'rpl_old' });
+  const replay = { tenant, stream: stream.id, from: 0, to: 0, types: undefined };
+  await store.replays.create({ ...replay, id: 'rpl_old' });
   await clock.advance(3 * dayMs);
   await store.log.append(tenant, [newEvent({ id: 'evt_kept' })]);
-  await store.replays.create({ ...asked, id: 'rpl_kept' });
+  await store.replays.create({ ...replay, id: 'rpl_kept' });
   await round();
   const { events } = await store.log.page(tenant, { after: 0, take: 100, bytesMax: 1_000_000 });
   assert.deepEqual(
@@ -144,8 +144,8 @@ test('a round removes what is older than its retention, in steps, and nothing el
   assert.deepEqual(errors, []);
 });
 
-test('an error ends the steps of one kind and tenant, and no other', async (t) => {
-  const { store, clock, errors, round } = await openHouse(t);
+test('an error ends one job of one tenant, and no other', async (t) => {
+  const { store, clock, errors, round } = await openFixture(t);
   const tenants = [await addTenant(store, 'one'), await addTenant(store, 'two')];
   for (const { id } of tenants) {
     await store.log.append(id, [newEvent()]);
@@ -161,33 +161,33 @@ test('an error ends the steps of one kind and tenant, and no other', async (t) =
   };
   await round({ store: { ...store, log, deliveries: { pruneAttempts: fails } } });
   assert.deepEqual(
-    new Set(errors.map(({ what }) => what)),
+    new Set(errors.map(({ job }) => job)),
     new Set(['history', `events of tenant ${one.id}`]),
   );
   assert.equal(await store.log.firstSince(two.id, 0), 2);
 });
 
-test('tenants whose steps fail by a timeout do not keep the others from theirs', async (t) => {
-  const house = await openHouse(t);
-  const turns = await countTurns(house, {
+test('tenants whose steps time out do not block others', async (t) => {
+  const fixture = await openFixture(t);
+  const turns = await countTurns(fixture, {
     minutes: 10,
     count: 10,
     prune: async (tenant) => {
       if (tenant > 5) return 0;
-      await sleep(house.clock, 10_000, never);
+      await sleep(fixture.clock, 10_000, never);
       throw new Error('Query read timeout');
     },
   });
   assert.ok(Math.min(...turns) > 0, `steps by tenant: ${turns.join(', ')}`);
 });
 
-test('a round begins after the last tenant that had a step, also in one with nothing to prune', async (t) => {
-  const house = await openHouse(t);
-  const turns = await countTurns(house, {
+test('a round starts after the last tenant that had a step, also one with nothing to prune', async (t) => {
+  const fixture = await openFixture(t);
+  const turns = await countTurns(fixture, {
     minutes: 10,
     count: 100,
     prune: async () => {
-      await sleep(house.clock, 500, never);
+      await sleep(fixture.clock, 500, never);
       return 0;
     },
   });
@@ -197,9 +197,9 @@ test('a round begins after the last tenant that had a step, also in one with not
   );
 });
 
-test('after a step that failed the others wait for a second at most', async (t) => {
-  const { clock, start, store } = await openHouse(t);
-  const begun: number[] = [];
+test('after a failed step the others wait for at most a second', async (t) => {
+  const { clock, start, store } = await openFixture(t);
+  const started: number[] = [];
   const end = start({
     store: {
       ...store,
@@ -211,7 +211,7 @@ test('after a step that failed the others wait for a second at most', async (t) 
       },
       replays: {
         prune: () => {
-          begun.push(clock.elapsedMs());
+          started.push(clock.elapsedMs());
           return Promise.resolve(0);
         },
       },
@@ -220,11 +220,11 @@ test('after a step that failed the others wait for a second at most', async (t) 
   await clock.advance(30_000);
   await end();
   // The step of the lag comes before it.
-  assert.deepEqual(begun, [11_001]);
+  assert.deepEqual(started, [11_001]);
 });
 
-test('many tenants have one turn together, as other work has', async (t) => {
-  const { store, clock, round } = await openHouse(t);
+test('all tenants share one turn with the other jobs', async (t) => {
+  const { store, clock, round } = await openFixture(t);
   const tenants: number[] = [];
   for (let count = 1; count <= 10; count += 1) {
     tenants.push((await addTenant(store, `tenant-${count}`)).id);
@@ -255,8 +255,8 @@ test('many tenants have one turn together, as other work has', async (t) => {
   for (const id of tenants) assert.equal(await store.log.firstSince(id, 0), 2);
 });
 
-test('nothing is done while this process must not decide what is old, or another one leads', async (t) => {
-  const { store, clock, round } = await openHouse(t);
+test('a round does nothing while the clock of this process is wrong, or another process has the lease', async (t) => {
+  const { store, clock, round } = await openFixture(t);
   const { id: tenant } = await addTenant(store, 'main');
   await store.log.append(tenant, [newEvent()]);
   await clock.advance(3 * dayMs);
@@ -269,8 +269,8 @@ test('nothing is done while this process must not decide what is old, or another
   assert.equal(await store.log.firstSince(tenant, 0), 2);
 });
 
-test('a stream that lags is reported at 50, 75 and 90 %, each once, and then disabled', async (t) => {
-  const { store, clock, alerts, round } = await openHouse(t);
+test('a lagging stream is reported once at 50, 75 and 90 %, and then disabled', async (t) => {
+  const { store, clock, alerts, round } = await openFixture(t);
   const { id: tenant } = await addTenant(store, 'main');
   const stream = newStream(tenant, clock.now());
   await store.streams.create(stream, { streamsMax: 1 });
@@ -295,12 +295,12 @@ test('a stream that lags is reported at 50, 75 and 90 %, each once, and then dis
 });
 
 test('a clock that is ahead for a while disables no stream and removes none of its events', async (t) => {
-  const { store, clock, alerts, round } = await openHouse(t);
+  const { store, clock, alerts, round } = await openFixture(t);
   const { id: tenant } = await addTenant(store, 'main');
   const stream = newStream(tenant, clock.now());
   await store.streams.create(stream, { streamsMax: 1 });
   await store.log.append(tenant, [newEvent()]);
-  // By all that the store can see, days have passed since the last round.
+  // For the store, days have passed since the last round.
   await clock.advance(11 * dayMs);
   await store.log.append(tenant, [newEvent()]);
   await round();
@@ -317,13 +317,13 @@ test('a clock that is ahead for a while disables no stream and removes none of i
   assert.equal((await store.streams.get(tenant, stream.id))?.status, 'disabled');
 });
 
-/** A stream whose lag was reported, and for which the next round disables it. */
-async function lagFar({
+/** Returns a stream whose lag was reported, and which the next round disables. */
+async function createLaggingStream({
   store,
   clock,
   alerts,
   round,
-}: House): Promise<Pick<Stream, 'tenant' | 'id'>> {
+}: Fixture): Promise<Pick<Stream, 'tenant' | 'id'>> {
   const { id: tenant } = await addTenant(store, 'main');
   const stream = newStream(tenant, clock.now());
   await store.streams.create(stream, { streamsMax: 1 });
@@ -341,10 +341,10 @@ async function lagFar({
   return stream;
 }
 
-test('the alert that a stream was disabled for its lag is raised by the next process', async (t) => {
-  const house = await openHouse(t);
-  const { store, alerts, round } = house;
-  const { tenant, id } = await lagFar(house);
+test('the alert about a disabled stream is raised by the next process', async (t) => {
+  const fixture = await openFixture(t);
+  const { store, alerts, round } = fixture;
+  const { tenant, id } = await createLaggingStream(fixture);
   const { disableLagging } = store.upkeep;
   const unconfirmed: typeof disableLagging = async (stream) => {
     await disableLagging(stream);
@@ -362,13 +362,13 @@ test('the alert that a stream was disabled for its lag is raised by the next pro
 });
 
 test('an alert about lag is raised again until it is in the store', async (t) => {
-  const house = await openHouse(t);
-  const { alerts, round } = house;
-  await lagFar(house);
-  // As processes that end before their monitor has stored it.
-  const lost = { alerts: { raise: (alert: RaisedAlert) => alerts.push(alert) } };
-  await round(lost);
-  await round(lost);
+  const fixture = await openFixture(t);
+  const { alerts, round } = fixture;
+  await createLaggingStream(fixture);
+  // Like processes that end before their monitor has stored it.
+  const unstored = { alerts: { raise: (alert: RaisedAlert) => alerts.push(alert) } };
+  await round(unstored);
+  await round(unstored);
   for (let count = 0; count < 3; count += 1) await round();
   assert.deepEqual(
     alerts.map(({ kind }) => kind),
@@ -376,10 +376,10 @@ test('an alert about lag is raised again until it is in the store', async (t) =>
   );
 });
 
-test('a stream that is enabled again far behind is warned about before it is disabled again', async (t) => {
-  const house = await openHouse(t);
-  const { store, alerts, round } = house;
-  const { tenant, id } = await lagFar(house);
+test('a lagging stream that is enabled again is reported before it is disabled again', async (t) => {
+  const fixture = await openFixture(t);
+  const { store, alerts, round } = fixture;
+  const { tenant, id } = await createLaggingStream(fixture);
   for (const status of ['disabled', 'enabled'] as const) {
     await store.streams.update(tenant, id, (before) => ({
       after: { ...before, status },
@@ -395,7 +395,7 @@ test('a stream that is enabled again far behind is warned about before it is dis
 });
 
 test('a lag that falls is reported again when it grows', async (t) => {
-  const { store, clock, alerts, round } = await openHouse(t);
+  const { store, clock, alerts, round } = await openFixture(t);
   const { id: tenant } = await addTenant(store, 'main');
   const stream = newStream(tenant, clock.now());
   await store.streams.create(stream, { streamsMax: 1 });
