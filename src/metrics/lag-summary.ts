@@ -1,13 +1,13 @@
 import type { Millis } from '../core/clock.ts';
 import type { Backlog } from '../delivery/backlog.ts';
 
-/** How far a stream is behind. */
+/** The lag of a stream. */
 export interface Lag extends Backlog {
-  /** `undefined` where nothing tells. */
+  /** Age of the oldest event; `undefined` where it is unknown. */
   readonly seconds: number | undefined;
 }
 
-/** How far the streams are behind, all of them together. */
+/** The lag of all streams together. */
 export interface LagSummary {
   readonly retries: number;
   /** Streams that have not passed all of their log. */
@@ -16,22 +16,22 @@ export interface LagSummary {
   readonly eventsMax: number;
   readonly secondsMax: number;
   /**
-   * All streams, as long as they are no more than `most`; else at most so many of those that lag: half
-   * of them by time, the others by events, as a quiet tenant has few and the first look knows no time.
+   * All streams if they are at most `most`; else at most `most` of those that lag: half of them by
+   * time, the others by events, as a quiet tenant has few events and a new backlog has no time.
    */
   readonly streams: Iterable<Lag>;
 }
 
-/** Streams between two breaks: less than a millisecond. */
+/** Streams between two calls of `yieldToOthers`: less than a millisecond. */
 const sliceStreams = 250;
 
 /**
- * Sums up the backlogs of however many streams, of which it keeps few in memory. Awaits `rest` from
- * time to time, so that other work goes on meanwhile.
+ * Sums up the backlogs of any number of streams, few of which are in memory at a time. Awaits
+ * `yieldToOthers` from time to time, so that other work continues.
  */
 export async function summarizeLags(
   backlogs: Iterable<Backlog>,
-  { now, most, rest }: { now: Millis; most: number; rest: () => Promise<void> },
+  { now, most, yieldToOthers }: { now: Millis; most: number; yieldToOthers: () => Promise<void> },
 ): Promise<LagSummary> {
   let [count, retries, lagging, events, eventsMax, secondsMax] = [0, 0, 0, 0, 0, 0];
   const first: Lag[] = [];
@@ -39,7 +39,7 @@ export async function summarizeLags(
   const bySeconds = createHighest(Math.floor(most / 2), (lag) => lag.seconds ?? 0);
   for (const backlog of backlogs) {
     count += 1;
-    if (count % sliceStreams === 0) await rest();
+    if (count % sliceStreams === 0) await yieldToOthers();
     retries += backlog.retries;
     if (backlog.events === 0 && count > most) continue;
     const lag = { ...backlog, seconds: secondsOf(backlog, now) };
@@ -62,20 +62,20 @@ function secondsOf({ events, oldestAt }: Backlog, now: Millis): number | undefin
   return oldestAt === undefined ? undefined : Math.max(0, now - oldestAt) / 1000;
 }
 
-/** Keeps those with the highest values, highest first, at most `most`; the rest goes from time to time. */
+/** Collects the `most` lags with the highest values, highest first; drops others from time to time. */
 function createHighest(
   most: number,
   valueOf: (lag: Lag) => number,
 ): { add(lag: Lag): void; take(): Lag[] } {
-  let kept: Lag[] = [];
+  let highest: Lag[] = [];
   const take = (): Lag[] => {
-    kept = kept.toSorted((one, other) => valueOf(other) - valueOf(one)).slice(0, most);
-    return kept;
+    highest = highest.toSorted((one, other) => valueOf(other) - valueOf(one)).slice(0, most);
+    return highest;
   };
   return {
     add: (lag) => {
-      kept.push(lag);
-      if (kept.length >= 4 * most + 1000) take();
+      highest.push(lag);
+      if (highest.length >= 4 * most + 1000) take();
     },
     take,
   };

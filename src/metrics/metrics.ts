@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Clock } from '../core/clock.ts';
 import type { DeliveryKind } from '../core/types.ts';
 import type { Backlog } from '../delivery/backlog.ts';
@@ -7,156 +7,129 @@ import type { AttemptReport, DeliveryReport } from '../delivery/report.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Hint } from '../store/port/hints.ts';
 import { summarizeLags } from './lag-summary.ts';
+import { createMetricFactory, type MetricFactory } from './metric-factory.ts';
 import { createYield } from '../core/sleep.ts';
 
 /**
- * What a node counts of its work, for Prometheus. Only the lag of single streams has labels that
- * name tenants and streams, and only of so many streams; every other label has few values.
+ * The metrics of a node for Prometheus. Only the lag of single streams has labels that name tenants
+ * and streams, for at most `streamsMax` streams; every other label has few values.
  */
 export interface Metrics {
-  /** The `Content-Type` of the text. */
+  /** The `Content-Type` of {@link Metrics.text}. */
   readonly contentType: string;
-  /** All of it as it is now (Prometheus, Text-based format, version 0.0.4). */
+  /** Returns the current values (Prometheus, Text-based format, version 0.0.4). */
   text(): Promise<string>;
-  /** Counts what the dispatcher tells. */
+  /** Counts a report of the dispatcher. */
   report(report: DeliveryReport): void;
   /** Counts the commits of the log. */
   hint(hint: Hint): void;
   /**
-   * Counts the answers of a route. Called once for each; what it answers is called for each answer.
+   * Creates the series of a route, once for each. Returns a function that counts one response.
    * `pattern` is the path with names for its variable parts.
    */
   route(method: string, pattern: string): (status: number, durationMs: number) => void;
   /** Counts a connection that was closed because there were too many. */
   connectionRefused(this: void): void;
-  /** From now on the text tells how this dispatcher stands. */
-  follow(dispatcher: Standing): void;
-  /** From now on it tells how many of these pulls are open. */
-  followPulls(pulls: OpenPulls): void;
-  /** From now on it tells how many of these lookups there are. */
-  followLookups(lookups: PresentLookups): void;
+  /** Adds the state and the backlogs of this dispatcher to the text. */
+  observeDispatcher(dispatcher: ObservedDispatcher): void;
+  /** Adds the number of these pulls. */
+  observePulls(pulls: ObservedPulls): void;
+  /** Adds the numbers of these name lookups. */
+  observeLookups(lookups: ObservedLookups): void;
 }
 
-/** What is asked of a dispatcher each time that the text is asked for. */
-export type Standing = Pick<Dispatcher, 'state' | 'backlogs'>;
+/** The values that are read from a dispatcher for each text. */
+export type ObservedDispatcher = Pick<Dispatcher, 'state' | 'backlogs'>;
 
 /** The name lookups of a node. */
-export interface PresentLookups {
+export interface ObservedLookups {
   count(): { readonly waiting: number; readonly underWay: number };
 }
 
 /** The pulls of a node. */
-export interface OpenPulls {
+export interface ObservedPulls {
   readonly open: number;
 }
 
 export interface MetricsDeps {
-  /** Every name begins with it, `-` written as `_`. */
+  /** The prefix of every name, with `_` for `-`. */
   readonly serviceName: string;
   readonly version: string;
-  /** Of the store: it knows when events were accepted, and whether this node's clock is right. */
+  /** Time of the store: for the age of events and the skew of this node's clock. */
   readonly time: StoreTime;
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
-  /** Streams that have a lag of their own in the text, at the most. */
+  /** Streams whose lag has its own series, at most. */
   readonly streamsMax: number;
 }
 
-/** See {@link Metrics}. */
 export function createMetrics(deps: MetricsDeps): Metrics {
   const { serviceName, version, time, streamsMax, clock } = deps;
   const registry = new Registry();
-  const make = createMaker(registry, serviceName.replaceAll('-', '_'));
-  make.gauge('build_info', 'Always 1; the label has the version.', ['version']).set({ version }, 1);
-  const standing = createStanding(make);
-  const lags = createLags(make, { time, streamsMax, clock });
-  const clocks = createClocks(make, time);
-  const pullsOpen = make.gauge('pulls_open', 'Open pulls of events.');
-  const waiting = make.gauge('name_lookups_waiting', 'Name lookups that wait for their turn.');
-  const underWay = make.gauge('name_lookups_under_way', 'Name lookups under way.');
-  const connectionsRefused = make.counter(
+  const factory = createMetricFactory(registry, serviceName.replaceAll('-', '_'));
+  factory
+    .gauge('build_info', 'Always 1; the label has the version.', ['version'])
+    .set({ version }, 1);
+  const setState = createState(factory);
+  const setLags = createLags(factory, { time, streamsMax, clock });
+  const setClocks = createClocks(factory, time);
+  const pullsOpen = factory.gauge('pulls_open', 'Open pulls of events.');
+  const waiting = factory.gauge('name_lookups_waiting', 'Name lookups that wait for a slot.');
+  const underWay = factory.gauge('name_lookups_under_way', 'Name lookups in progress.');
+  const connectionsRefused = factory.counter(
     'connections_refused_total',
     'Connections to the management API closed: too many, of one address or in total, or 64 requests without a response on one.',
   );
-  let followed: Standing | undefined;
-  let pulls: OpenPulls = { open: 0 };
-  let lookups: PresentLookups | undefined;
+  let dispatcher: ObservedDispatcher | undefined;
+  let pulls: ObservedPulls = { open: 0 };
+  let lookups: ObservedLookups | undefined;
   collectDefaultMetrics({ register: registry });
 
   return {
     contentType: registry.contentType,
     text: async () => {
-      if (followed !== undefined) {
-        await lags(followed.backlogs());
-        standing(followed.state());
+      if (dispatcher !== undefined) {
+        await setLags(dispatcher.backlogs());
+        setState(dispatcher.state());
       }
-      clocks();
+      setClocks();
       pullsOpen.set(pulls.open);
       waiting.set(lookups?.count().waiting ?? 0);
       underWay.set(lookups?.count().underWay ?? 0);
       return registry.metrics();
     },
-    report: createReporting(make),
-    hint: createAppends(make),
-    route: createRoutes(make),
+    report: createReporting(factory),
+    hint: createAppends(factory),
+    route: createRoutes(factory),
     connectionRefused: () => connectionsRefused.inc(),
-    follow: (dispatcher) => {
-      followed = dispatcher;
+    observeDispatcher: (observed) => {
+      dispatcher = observed;
     },
-    followPulls: (present) => {
-      pulls = present;
+    observePulls: (observed) => {
+      pulls = observed;
     },
-    followLookups: (present) => {
-      lookups = present;
+    observeLookups: (observed) => {
+      lookups = observed;
     },
   };
 }
 
-// Buckets, in seconds or in numbers of things
+// Buckets
 
-const answerSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+const responseSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 const attemptSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-/** Up to an hour: what a receiver that is away holds up counts once it is delivered. */
+/** Up to an hour: an event counts once it is delivered, also after an outage of its receiver. */
 const latencySeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600];
 const batchSizes = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-
-/** Makes metrics of one registry, with their prefix. */
-interface Maker {
-  counter<L extends string = never>(
-    name: string,
-    help: string,
-    labelNames?: readonly L[],
-  ): Counter<L>;
-  gauge<L extends string = never>(name: string, help: string, labelNames?: readonly L[]): Gauge<L>;
-  histogram<L extends string = never>(
-    name: string,
-    help: string,
-    buckets: readonly number[],
-    labelNames?: readonly L[],
-  ): Histogram<L>;
-}
-
-function createMaker(registry: Registry, prefix: string): Maker {
-  const registers = [registry];
-  const named = (name: string): string => `${prefix}_${name}`;
-  return {
-    counter: (name, help, labelNames = []) =>
-      new Counter({ name: named(name), help, labelNames, registers }),
-    gauge: (name, help, labelNames = []) =>
-      new Gauge({ name: named(name), help, labelNames, registers }),
-    histogram: (name, help, buckets, labelNames = []) =>
-      new Histogram({ name: named(name), help, labelNames, registers, buckets: [...buckets] }),
-  };
-}
 
 // Clocks
 
 /** Compares the wall clock of this node with the store's. */
-function createClocks(make: Maker, time: StoreTime): () => void {
-  const skew = make.gauge(
+function createClocks(factory: MetricFactory, time: StoreTime): () => void {
+  const skew = factory.gauge(
     'clock_skew_seconds',
     'By how much the clock of this node is ahead of the store, negative when it is behind.',
   );
-  const skews = make.counter(
+  const skews = factory.counter(
     'clock_skews_total',
     'Times that the clocks of this node and of the store began to differ by more than a minute.',
   );
@@ -173,34 +146,37 @@ function createClocks(make: Maker, time: StoreTime): () => void {
 const kinds: readonly DeliveryKind[] = ['first', 'redelivery', 'test', 'replay'];
 const outcomes: readonly AttemptReport['result'][] = ['delivered', 'retry', 'failed'];
 
-function createReporting(make: Maker): (report: DeliveryReport) => void {
-  const attempt = createAttempts(make);
-  const disabled = make.counter(
+function createReporting(factory: MetricFactory): (report: DeliveryReport) => void {
+  const attempt = createAttempts(factory);
+  const disabled = factory.counter(
     'streams_disabled_total',
-    'Streams disabled by themselves, by the limit that they reached.',
+    'Streams that were disabled by a failure limit, by the limit that they reached.',
     ['reason'],
   );
   for (const reason of ['consecutive', 'total']) disabled.inc({ reason }, 0);
-  const settled = make.histogram(
+  const settled = factory.histogram(
     'settle_batch_results',
     'Results of attempts recorded by one commit.',
     batchSizes,
   );
-  const outages = make.counter(
+  const outages = factory.counter(
     'store_outages_total',
-    'Times that the store failed the dispatcher; an outage counts once, however long it is.',
+    'Outages of the store; each counts once, however long it is.',
   );
-  const replacements = make.counter(
+  const replacements = factory.counter(
     'store_replacements_total',
-    'Times that the store turned out to have failed over or been restored, and the node joined again.',
+    'Times that the store had failed over or been restored, and the node joined again.',
   );
-  const refused = make.counter(
+  const refused = factory.counter(
     'settle_refused_total',
-    'Results that the store refused: recorded without their texts, or stuck.',
+    'Results that the store rejected: recorded without their texts, or stuck.',
     ['result'],
   );
   for (const result of ['without_texts', 'stuck']) refused.inc({ result }, 0);
-  const unexpected = make.counter('unexpected_errors_total', 'Bugs met in delivery.');
+  const unexpected = factory.counter(
+    'unexpected_errors_total',
+    'Unexpected errors in delivery: bugs.',
+  );
 
   return (report) => {
     switch (report.kind) {
@@ -227,23 +203,23 @@ function createReporting(make: Maker): (report: DeliveryReport) => void {
   };
 }
 
-function createAttempts(make: Maker): (report: AttemptReport) => void {
-  const attempts = make.counter(
+function createAttempts(factory: MetricFactory): (report: AttemptReport) => void {
+  const attempts = factory.counter(
     'attempts_total',
-    'Attempts that ended, by the kind of the delivery and what came of them.',
+    'Attempts that ended, by the kind of the delivery and the outcome.',
     ['kind', 'outcome'],
   );
   for (const kind of kinds) {
     for (const outcome of outcomes) attempts.inc({ kind, outcome }, 0);
   }
-  const durations = make.histogram(
+  const durations = factory.histogram(
     'attempt_duration_seconds',
     'From the start of an attempt to its end.',
     attemptSeconds,
     ['outcome'],
   );
   for (const outcome of outcomes) durations.zero({ outcome });
-  const latency = make.histogram(
+  const latency = factory.histogram(
     'delivery_latency_seconds',
     'From the acceptance of an event to its delivery by the first cycle, with its retries.',
     latencySeconds,
@@ -252,33 +228,36 @@ function createAttempts(make: Maker): (report: AttemptReport) => void {
     attempts.inc({ kind, outcome });
     durations.observe({ outcome }, durationMs / 1000);
     if (kind !== 'first' || outcome !== 'delivered' || sincePublishedMs === undefined) return;
-    // Clocks of nodes differ.
+    // Clocks of nodes differ: the time may be negative.
     latency.observe(Math.max(0, sincePublishedMs) / 1000);
   };
 }
 
-/** Tells how the dispatcher stands as a whole. */
-function createStanding(make: Maker): (state: ReturnType<Dispatcher['state']>) => void {
-  const streams = make.gauge('streams_owned', 'Streams that this node works for.');
-  const behind = make.gauge('streams_behind', 'Streams that still read to the end of their log.');
-  const waiting = make.gauge('streams_waiting', 'Streams that wait for a slot of the node.');
-  const inFlight = make.gauge('attempts_in_flight', 'Attempts under way.');
-  const inFlightBytes = make.gauge(
-    'attempts_in_flight_body_bytes',
-    'Bytes of bodies of attempts under way.',
+/** Sets the gauges of the dispatcher's state. */
+function createState(factory: MetricFactory): (state: ReturnType<Dispatcher['state']>) => void {
+  const streams = factory.gauge('streams_owned', 'Streams that this node owns.');
+  const behind = factory.gauge(
+    'streams_behind',
+    'Streams that read pages of their log and are not at its end.',
   );
-  const unsettled = make.gauge('results_unsettled', 'Results that are not in the store yet.');
-  const queued = make.gauge(
+  const waiting = factory.gauge('streams_waiting', 'Streams that wait for a slot of the node.');
+  const inFlight = factory.gauge('attempts_in_flight', 'Attempts in flight.');
+  const inFlightBytes = factory.gauge(
+    'attempts_in_flight_body_bytes',
+    'Bytes of bodies of attempts in flight.',
+  );
+  const unsettled = factory.gauge('results_unsettled', 'Results that are not in the store yet.');
+  const queued = factory.gauge(
     'queued_body_characters',
     'Characters of bodies that wait in memory to be sent.',
   );
-  const tails = make.gauge(
+  const tails = factory.gauge(
     'tail_body_characters',
     'Characters of bodies in memory because their events are the newest of their logs.',
   );
-  const failing = make.gauge(
+  const failing = factory.gauge(
     'store_failing',
-    'Whether the store has failed the dispatcher and what failed is being repeated: 1 or 0.',
+    '1 while the store fails and the dispatcher retries its commands, else 0.',
   );
   return (state) => {
     streams.set(state.streams);
@@ -295,38 +274,48 @@ function createStanding(make: Maker): (state: ReturnType<Dispatcher['state']>) =
 
 // Lag
 
-/** Tells how far the streams are behind: all of them together, and those that are so most. */
+/** Sets the gauges of the lag: of all streams together, and of those that lag most. */
 function createLags(
-  make: Maker,
+  factory: MetricFactory,
   { time, streamsMax, clock }: Pick<MetricsDeps, 'time' | 'streamsMax' | 'clock'>,
 ): (backlogs: Iterable<Backlog>) => Promise<void> {
-  const retries = make.gauge(
+  const retries = factory.gauge(
     'retries_waiting',
     'First and test deliveries that wait for a retry, or whose attempt takes long.',
   );
-  const lagging = make.gauge('streams_lagging', 'Streams that have not passed all of their log.');
-  const all = make.gauge('lag_events', 'Events not passed, summed over all streams.');
-  const mostEvents = make.gauge('lag_events_max', 'Events not passed by the last of all streams.');
-  const mostSeconds = make.gauge(
+  const lagging = factory.gauge(
+    'streams_lagging',
+    'Streams that have not passed all of their log.',
+  );
+  const all = factory.gauge('lag_events', 'Events not passed, summed over all streams.');
+  const mostEvents = factory.gauge(
+    'lag_events_max',
+    'Events not passed by the stream that lags most.',
+  );
+  const mostSeconds = factory.gauge(
     'lag_seconds_max',
     'Age of the oldest event that some stream has not passed.',
   );
   const labels = ['tenant', 'stream'] as const;
-  const events = make.gauge(
+  const events = factory.gauge(
     'stream_lag_events',
     'Events of every type that the cursor of the stream has not passed.',
     labels,
   );
-  const seconds = make.gauge(
+  const seconds = factory.gauge(
     'stream_lag_seconds',
     'Age of the oldest event that the cursor of the stream has not passed.',
     labels,
   );
   return async (backlogs) => {
     const signal = new AbortController().signal;
-    const breaks = createYield(clock);
-    const rest = (): Promise<void> => breaks(signal);
-    const lags = await summarizeLags(backlogs, { now: time.now(), most: streamsMax, rest });
+    const yieldNow = createYield(clock);
+    const yieldToOthers = (): Promise<void> => yieldNow(signal);
+    const lags = await summarizeLags(backlogs, {
+      now: time.now(),
+      most: streamsMax,
+      yieldToOthers,
+    });
     retries.set(lags.retries);
     lagging.set(lags.lagging);
     all.set(lags.events);
@@ -344,9 +333,9 @@ function createLags(
 
 // The log
 
-function createAppends(make: Maker): (hint: Hint) => void {
-  const published = make.counter('events_published_total', 'Events that this node appended.');
-  const batches = make.histogram(
+function createAppends(factory: MetricFactory): (hint: Hint) => void {
+  const published = factory.counter('events_published_total', 'Events that this node appended.');
+  const batches = factory.histogram(
     'append_batch_events',
     'Events appended by one commit.',
     batchSizes,
@@ -360,31 +349,31 @@ function createAppends(make: Maker): (hint: Hint) => void {
 
 // HTTP
 
-/** What any client may send is not for a label to have. */
+/** Clients may send any method: a label has only these. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-function createRoutes(make: Maker): Metrics['route'] {
-  const requests = make.counter(
+function createRoutes(factory: MetricFactory): Metrics['route'] {
+  const requests = factory.counter(
     'http_requests_total',
-    'Requests answered, by route and class of status.',
+    'Responses, by route and class of status.',
     ['method', 'route', 'status'],
   );
-  const durations = make.histogram(
+  const durations = factory.histogram(
     'http_request_duration_seconds',
-    'From the head of a request to its answer.',
-    answerSeconds,
+    'From the head of a request to its response.',
+    responseSeconds,
     ['method', 'route'],
   );
-  return (sent, route) => {
-    const method = methods.has(sent) ? sent : 'other';
-    // Made once, so that an answer costs no more than its counting.
+  return (requested, route) => {
+    const method = methods.has(requested) ? requested : 'other';
+    // Created once, so that counting a response is cheap.
     const labels = { method, route };
     const byClass = ['0xx', '1xx', '2xx', '3xx', '4xx', '5xx'].map((status) => ({
       ...labels,
       status,
     }));
-    // From the start, else the first errors of a route would make the series and not raise it:
-    // `rate` sees nothing of an outage that begins between two scrapes and is as long.
+    // Set from the start: if the first error created the series, `rate` would not see an outage that
+    // starts between two scrapes.
     requests.inc({ ...labels, status: '5xx' }, 0);
     return (status, durationMs) => {
       requests.inc(byClass[Math.floor(status / 100)] ?? { ...labels, status: 'other' });

@@ -4,18 +4,18 @@ import type { Metrics } from './metrics.ts';
 
 export interface MetricsServerDeps {
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
-  /** Hears why a text could not be made; it is asked for again. */
+  /** Receives why a text could not be created; Prometheus repeats the scrape. */
   readonly report: (error: unknown) => void;
 }
 
-/** A listener that serves `/metrics` and nothing else. */
+/** An HTTP server that serves only `/metrics`. */
 export interface MetricsServer {
-  /** Ends at once: a scrape that is cut off is made again. */
+  /** Closes at once: Prometheus repeats an interrupted scrape. */
   close(): Promise<void>;
 }
 
-/** A few that scrape, and a stranger cannot hold their connections open. */
-const bounds = {
+/** For a few scrapers; an unauthenticated peer cannot hold a connection open. */
+const serverLimits = {
   maxHeaderSize: 16_384,
   headersTimeout: 16_000,
   requestTimeout: 30_000,
@@ -24,19 +24,19 @@ const bounds = {
 };
 const connectionsMax = 100;
 
-/** Listens. Rejects with the error of the system when it cannot. */
+/** Starts to listen. Rejects with the error of the system when that fails. */
 export async function openMetricsServer(
   deps: MetricsServerDeps,
   { host, port }: { readonly host: string; readonly port: number },
 ): Promise<MetricsServer> {
   const text = sharedText(deps.metrics);
-  const server = createServer(bounds, (request, response) => {
-    void answer(request, response, { ...deps, text });
+  const server = createServer(serverLimits, (request, response) => {
+    void respond(request, response, { ...deps, text });
   });
   server.maxConnections = connectionsMax;
   server.listen(port, host);
   await once(server, 'listening');
-  // A connection that the system would not hand over: the next one may come through.
+  // The system failed to accept a connection; the next one may succeed.
   server.on('error', deps.report);
   return {
     close: async () => {
@@ -48,7 +48,7 @@ export async function openMetricsServer(
   };
 }
 
-/** Requests that come while a text is being made share it: more of them cost no more. */
+/** Concurrent requests share one text, so that many of them cost no more. */
 function sharedText({ text }: MetricsServerDeps['metrics']): () => Promise<string> {
   let pending: Promise<string> | undefined;
   const make = async (): Promise<string> => {
@@ -61,23 +61,23 @@ function sharedText({ text }: MetricsServerDeps['metrics']): () => Promise<strin
   return () => (pending ??= make());
 }
 
-async function answer(
+async function respond(
   { url = '', method = '' }: IncomingMessage,
   response: ServerResponse,
   { metrics, text, report }: MetricsServerDeps & { readonly text: () => Promise<string> },
 ): Promise<void> {
-  const refuse = (status: number, words: string): void => {
-    // What else was sent of the request is not waited for.
+  const reject = (status: number, message: string): void => {
+    // The rest of the request is not read.
     response.writeHead(status, {
       'content-type': 'text/plain; charset=utf-8',
       connection: 'close',
     });
-    response.end(`${words}\n`);
+    response.end(`${message}\n`);
   };
-  if (url.replace(/\?.*$/s, '') !== '/metrics') return refuse(404, 'Not found: /metrics is all.');
+  if (url.replace(/\?.*$/s, '') !== '/metrics') return reject(404, 'Not found: /metrics is all.');
   if (method !== 'GET' && method !== 'HEAD') {
     response.setHeader('allow', 'GET, HEAD');
-    return refuse(405, 'Only GET and HEAD are allowed.');
+    return reject(405, 'Only GET and HEAD are allowed.');
   }
   try {
     const body = Buffer.from(await text());
@@ -90,6 +90,6 @@ async function answer(
     response.end(method === 'HEAD' ? undefined : body);
   } catch (error) {
     report(error);
-    refuse(500, 'The metrics could not be made.');
+    reject(500, 'The metrics could not be made.');
   }
 }

@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import { type Config, limits } from '../config.ts';
 import type { DeliveryReport } from '../delivery/report.ts';
 import { listenRefusal, urlOf } from './listen-address.ts';
-import type { OpenPulls, PresentLookups, Standing } from '../metrics/metrics.ts';
+import type { ObservedDispatcher, ObservedLookups, ObservedPulls } from '../metrics/metrics.ts';
 import { openMetricsServer } from '../metrics/server.ts';
 import type { Store } from '../store/port/store.ts';
 
@@ -16,12 +16,12 @@ export interface ServiceMetrics {
   /** Counts a connection that was closed because there were too many. */
   connectionRefused(this: void): void;
   report(report: DeliveryReport): void;
-  /** From now on they tell how this dispatcher stands. */
-  follow(dispatcher: Standing): void;
-  /** The same for these pulls. */
-  followPulls(pulls: OpenPulls): void;
-  /** The same for these name lookups. */
-  followLookups(lookups: PresentLookups): void;
+  /** Adds the state and the backlogs of this dispatcher. */
+  observeDispatcher(dispatcher: ObservedDispatcher): void;
+  /** Adds the number of these pulls. */
+  observePulls(pulls: ObservedPulls): void;
+  /** Adds the numbers of these name lookups. */
+  observeLookups(lookups: ObservedLookups): void;
   close(): Promise<void>;
 }
 
@@ -63,9 +63,9 @@ export async function openMetrics(
     meter: metrics,
     connectionRefused: metrics.connectionRefused,
     report: metrics.report,
-    follow: metrics.follow,
-    followPulls: metrics.followPulls,
-    followLookups: metrics.followLookups,
+    observeDispatcher: metrics.observeDispatcher,
+    observePulls: metrics.observePulls,
+    observeLookups: metrics.observeLookups,
     close: async () => {
       unwatch();
       await server.close();

@@ -145,8 +145,8 @@ async function startOn(
   const system = createSystemAlerts();
   const named = { ...deps, nodeId };
   const dispatcher = createServiceDispatcher(store, { transport, metrics, system }, named);
-  metrics?.follow(dispatcher);
-  metrics?.followLookups(network.names);
+  metrics?.observeDispatcher(dispatcher);
+  metrics?.observeLookups(network.names);
   const stored = { ...deps, clock: storeClockOf(store, clock) };
   const upkeep = createServiceUpkeep(store, system, stored);
   const alarm = createAlerting(store, { ...stored, fetch, lookup, nodeId, system });
@@ -235,7 +235,7 @@ function buildServiceApp(
   const { clients } = store;
   const verifier = createVerifier({ keyring, clients, watch, clock, plainHttp, trusted });
   const pulls = createServicePulls(store, deps);
-  metrics?.followPulls(pulls);
+  metrics?.observePulls(pulls);
   const app = buildApp({
     store,
     verifier,

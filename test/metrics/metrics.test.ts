@@ -13,7 +13,7 @@ import { type Exposition, readExposition } from '../helpers/prometheus.ts';
 const now = 1_772_357_400_000;
 
 function metricsOf(
-  given: { serviceName?: string; streamsMax?: number; time?: StoreTime } = {},
+  options: { serviceName?: string; streamsMax?: number; time?: StoreTime } = {},
 ): Metrics {
   const time = { now: () => now, skewMs: () => 0, skews: 0 };
   return createMetrics({
@@ -22,14 +22,14 @@ function metricsOf(
     time,
     clock: systemClock,
     streamsMax: 200,
-    ...given,
+    ...options,
   });
 }
 
 const textOf = async (metrics: Metrics): Promise<Exposition> =>
   readExposition(await metrics.text());
 
-test('the skew of the clock is told in seconds, and each time that it began', async () => {
+test('clock_skew_seconds has the skew, and clock_skews_total counts its episodes', async () => {
   let time: StoreTime = { now: () => now, skewMs: () => -1500, skews: 0 };
   const metrics = metricsOf({
     time: {
@@ -64,7 +64,7 @@ const attempt: AttemptReport = {
   sincePublishedMs: 40,
 };
 
-const about = { tenant: 1, stream: 'est_1' };
+const ids = { tenant: 1, stream: 'est_1' };
 
 const state: DispatcherState = {
   streams: 7,
@@ -79,22 +79,22 @@ const state: DispatcherState = {
   holdsLease: true,
 };
 
-function backlogOf(stream: string, given: Partial<Backlog> = {}): Backlog {
-  return { tenantName: 'main', stream, events: 0, oldestAt: undefined, retries: 0, ...given };
+function backlogOf(stream: string, over: Partial<Backlog> = {}): Backlog {
+  return { tenantName: 'main', stream, events: 0, oldestAt: undefined, retries: 0, ...over };
 }
 
-/** The streams that have a series of their own. */
+/** Returns the streams that have their own series. */
 const streamsIn = (text: Exposition, name: string): string[] =>
   text.samples(name).map(({ labels }) => labels['stream'] ?? '');
 
-describe('the names', () => {
+describe('metric names', () => {
   test('begin with the name of the service, with _ for -', async () => {
     const text = await textOf(metricsOf({ serviceName: 'my-events' }));
     assert.equal(text.value('my_events_build_info', { version: '1.2.3' }), 1);
     assert.ok([...text.families.keys()].every((name) => !name.startsWith('leat_')));
   });
 
-  test('of two services in one process do not meet', async () => {
+  test('two services in one process have separate values', async () => {
     const one = metricsOf();
     const other = metricsOf();
     one.report(attempt);
@@ -103,7 +103,7 @@ describe('the names', () => {
     assert.equal((await textOf(other)).value('leat_attempts_total', labels), 0);
   });
 
-  test('of the process are those that every Node program has', async () => {
+  test('the default metrics of Node processes are included', async () => {
     const text = await textOf(metricsOf());
     assert.ok(text.value('process_cpu_seconds_total') > 0);
     assert.ok(text.value('nodejs_heap_size_used_bytes') > 0);
@@ -111,7 +111,7 @@ describe('the names', () => {
 });
 
 describe('an attempt', () => {
-  test('counts by the kind of its delivery and what came of it', async () => {
+  test('counts by the kind of its delivery and its outcome', async () => {
     const metrics = metricsOf();
     metrics.report(attempt);
     metrics.report({ ...attempt, result: 'retry', error: '503' });
@@ -124,11 +124,11 @@ describe('an attempt', () => {
     assert.equal(count('first', 'retry'), 2);
     assert.equal(count('redelivery', 'failed'), 1);
     for (const kind of ['test', 'replay']) {
-      assert.equal(count(kind, 'delivered'), 0, 'known before the first one');
+      assert.equal(count(kind, 'delivered'), 0, 'present before the first one');
     }
   });
 
-  test('is timed in seconds, by what came of it', async () => {
+  test('has its duration in seconds, by its outcome', async () => {
     const metrics = metricsOf();
     metrics.report(attempt);
     metrics.report({ ...attempt, durationMs: 9000, result: 'retry', error: 'timeout' });
@@ -142,7 +142,7 @@ describe('an attempt', () => {
     assert.equal(text.value('leat_attempt_duration_seconds_sum', { outcome: 'retry' }), 9);
   });
 
-  test('that delivers counts the time since its event was accepted, where that is known', async () => {
+  test('with success has the latency since its event was accepted, where that is known', async () => {
     const metrics = metricsOf();
     metrics.report(attempt);
     metrics.report({ ...attempt, attempt: 3, sincePublishedMs: 3500 });
@@ -154,26 +154,26 @@ describe('an attempt', () => {
     const name = 'leat_delivery_latency_seconds';
     assert.equal(text.value(`${name}_count`), 3);
     assert.equal(text.value(`${name}_sum`), 3.54);
-    assert.equal(text.value(`${name}_bucket`, { le: '0.005' }), 1, 'a clock that is behind is 0');
+    assert.equal(text.value(`${name}_bucket`, { le: '0.005' }), 1, 'a negative time counts as 0');
     assert.equal(text.value(`${name}_bucket`, { le: '2.5' }), 2);
   });
 });
 
-describe('what the dispatcher tells', () => {
-  test('of streams, batches, outages and bugs is counted', async () => {
+describe('the dispatcher', () => {
+  test('its reports of streams, batches, outages and bugs are counted', async () => {
     const metrics = metricsOf();
     const error = new Error('away');
     const health = { consecutive: 1, total: 2 };
-    metrics.report({ kind: 'stream_disabled', ...about, health, reason: 'total' });
+    metrics.report({ kind: 'stream_disabled', ...ids, health, reason: 'total' });
     metrics.report({ kind: 'settled', outcomes: 7 });
     metrics.report({ kind: 'store_unavailable', error });
     metrics.report({ kind: 'store_recovered' });
     metrics.report({ kind: 'store_replaced', generation: 2, heads: [] });
-    metrics.report({ kind: 'settle_culprit', ...about, eventId: 'evt_1', error });
-    metrics.report({ kind: 'settle_stuck', ...about, eventId: 'evt_1', error });
+    metrics.report({ kind: 'settle_culprit', ...ids, eventId: 'evt_1', error });
+    metrics.report({ kind: 'settle_stuck', ...ids, eventId: 'evt_1', error });
     metrics.report({ kind: 'unexpected', error });
-    metrics.report({ kind: 'stream_owned', ...about, cursor: 1 });
-    metrics.report({ kind: 'stream_lost', ...about });
+    metrics.report({ kind: 'stream_owned', ...ids, cursor: 1 });
+    metrics.report({ kind: 'stream_lost', ...ids });
     const text = await textOf(metrics);
     assert.equal(text.value('leat_streams_disabled_total', { reason: 'total' }), 1);
     assert.equal(text.value('leat_streams_disabled_total', { reason: 'consecutive' }), 0);
@@ -186,10 +186,10 @@ describe('what the dispatcher tells', () => {
     assert.equal(text.value('leat_unexpected_errors_total'), 1);
   });
 
-  test('is what it says when it is asked', async () => {
+  test('its state is read for each text', async () => {
     const metrics = metricsOf();
     let present = state;
-    metrics.follow({ state: () => present, backlogs: () => [] });
+    metrics.observeDispatcher({ state: () => present, backlogs: () => [] });
     const before = await textOf(metrics);
     assert.equal(before.value('leat_streams_owned'), 7);
     assert.equal(before.value('leat_attempts_in_flight'), 6);
@@ -207,11 +207,11 @@ describe('what the dispatcher tells', () => {
   });
 });
 
-test('name lookups are as many as there are when the text is asked for', async () => {
+test('the numbers of name lookups are read for each text', async () => {
   const metrics = metricsOf();
   assert.equal((await textOf(metrics)).value('leat_name_lookups_waiting'), 0);
   let present = { waiting: 3, underWay: 2 };
-  metrics.followLookups({ count: () => present });
+  metrics.observeLookups({ count: () => present });
   const text = await textOf(metrics);
   assert.equal(text.value('leat_name_lookups_waiting'), 3);
   assert.equal(text.value('leat_name_lookups_under_way'), 2);
@@ -219,12 +219,12 @@ test('name lookups are as many as there are when the text is asked for', async (
   assert.equal((await textOf(metrics)).value('leat_name_lookups_waiting'), 0);
 });
 
-describe('the open pulls', () => {
-  test('are as many as there are when it is asked', async () => {
+describe('pulls_open', () => {
+  test('is read for each text', async () => {
     const metrics = metricsOf();
     assert.equal((await textOf(metrics)).value('leat_pulls_open'), 0);
     const pulls = { open: 3 };
-    metrics.followPulls(pulls);
+    metrics.observePulls(pulls);
     assert.equal((await textOf(metrics)).value('leat_pulls_open'), 3);
     pulls.open = 2;
     assert.equal((await textOf(metrics)).value('leat_pulls_open'), 2);
@@ -232,7 +232,7 @@ describe('the open pulls', () => {
 });
 
 describe('a commit of the log', () => {
-  test('counts its events, and others do not', async () => {
+  test('counts its events; other hints do not count', async () => {
     const metrics = metricsOf();
     const event: LogEvent = {
       offset: 1,
@@ -256,11 +256,11 @@ describe('a commit of the log', () => {
 
 describe('the lag', () => {
   const following = (metrics: Metrics, backlogs: readonly Backlog[]): Promise<Exposition> => {
-    metrics.follow({ state: () => state, backlogs: () => backlogs });
+    metrics.observeDispatcher({ state: () => state, backlogs: () => backlogs });
     return textOf(metrics);
   };
 
-  test('of each stream is told in events and in seconds, and of all together', async () => {
+  test('has a series of each stream in events and in seconds, and the sums', async () => {
     const text = await following(metricsOf(), [
       backlogOf('est_a', { events: 5, oldestAt: now - 2500, retries: 2 }),
       backlogOf('est_b', { tenantName: 'other', events: 7, oldestAt: now + 10, retries: 1 }),
@@ -272,12 +272,12 @@ describe('the lag', () => {
     assert.equal(text.value('leat_stream_lag_seconds', a), 2.5);
     const b = { tenant: 'other', stream: 'est_b' };
     assert.equal(text.value('leat_stream_lag_events', b), 7);
-    assert.equal(text.value('leat_stream_lag_seconds', b), 0, 'a clock that is behind is 0');
+    assert.equal(text.value('leat_stream_lag_seconds', b), 0, 'a negative time counts as 0');
     assert.equal(text.value('leat_stream_lag_seconds', { tenant: 'main', stream: 'est_c' }), 0);
     assert.deepEqual(
       streamsIn(text, 'leat_stream_lag_seconds'),
       ['est_a', 'est_b', 'est_c'],
-      'what is not known is not told',
+      'an unknown age has no series',
     );
     assert.equal(text.value('leat_lag_events'), 13);
     assert.equal(text.value('leat_lag_events_max'), 7);
@@ -286,41 +286,41 @@ describe('the lag', () => {
     assert.equal(text.value('leat_retries_waiting'), 3);
   });
 
-  test('of more streams than the bound is told of those that lag most, and of all together', async () => {
+  test('with too many streams has series of those that lag most, and the sums', async () => {
     // Those with a high number lag most by events, those with a low one by time.
     const backlogs = Array.from({ length: 5000 }, (_, index) =>
       backlogOf(`est_${index}`, { events: 1 + index, oldestAt: now - (5000 - index) * 1000 }),
     );
     const text = await following(metricsOf({ streamsMax: 20 }), backlogs);
-    const told = streamsIn(text, 'leat_stream_lag_events').toSorted();
+    const shown = streamsIn(text, 'leat_stream_lag_events').toSorted();
     const expected = [...Array(10).keys()].flatMap((n) => [`est_${n}`, `est_${4999 - n}`]);
-    assert.deepEqual(told, expected.toSorted());
-    assert.deepEqual(streamsIn(text, 'leat_stream_lag_seconds').toSorted(), told);
+    assert.deepEqual(shown, expected.toSorted());
+    assert.deepEqual(streamsIn(text, 'leat_stream_lag_seconds').toSorted(), shown);
     assert.equal(text.value('leat_lag_events'), 12_502_500);
     assert.equal(text.value('leat_lag_events_max'), 5000);
     assert.equal(text.value('leat_lag_seconds_max'), 5000);
     assert.equal(text.value('leat_streams_lagging'), 5000);
   });
 
-  test('of very many streams is summed up in slices, between which other work goes on', async () => {
+  test('of very many streams is summed up in slices that let other work continue', async () => {
     const backlogs = Array.from({ length: 5000 }, (_, index) => backlogOf(`est_${index}`));
-    let rests = 0;
-    const rest = (): Promise<void> => {
-      rests += 1;
+    let yields = 0;
+    const yieldToOthers = (): Promise<void> => {
+      yields += 1;
       return Promise.resolve();
     };
-    await summarizeLags(backlogs, { now, most: 20, rest });
-    assert.ok(rests >= 10, `${rests} rests`);
+    await summarizeLags(backlogs, { now, most: 20, yieldToOthers });
+    assert.ok(yields >= 10, `${yields} yields`);
   });
 
-  test('of more streams than the bound that rest is told of none of them', async () => {
+  test('with too many streams has no series of streams without a lag', async () => {
     const backlogs = Array.from({ length: 30 }, (_, index) => backlogOf(`est_${index}`));
     const late = backlogOf('est_late', { events: 3, oldestAt: now - 1000 });
     const text = await following(metricsOf({ streamsMax: 20 }), [...backlogs, late]);
     assert.deepEqual(streamsIn(text, 'leat_stream_lag_events'), ['est_late']);
   });
 
-  test('of a stream that is not there any more is not told', async () => {
+  test('has no series of a stream that was removed', async () => {
     const metrics = metricsOf();
     await following(metrics, [backlogOf('est_a', { events: 1 }), backlogOf('est_b')]);
     const text = await following(metrics, [backlogOf('est_b')]);
@@ -330,7 +330,7 @@ describe('the lag', () => {
 });
 
 describe('a route', () => {
-  test('counts by class of status, and is timed in seconds', async () => {
+  test('counts responses by class of status, with their duration in seconds', async () => {
     const metrics = metricsOf();
     const count = metrics.route('GET', '/api/v2/event-streams/:id');
     count(200, 3);
@@ -347,14 +347,14 @@ describe('a route', () => {
     assert.equal(text.value('leat_http_request_duration_seconds_bucket', bucket), 3);
   });
 
-  test('tells of no server errors before the first, so that a rate sees the first', async () => {
+  test('has a series of server errors before the first, so that a rate sees the first', async () => {
     const metrics = metricsOf();
     metrics.route('POST', '/api/v2/events');
     const labels = { method: 'POST', route: '/api/v2/events', status: '5xx' };
     assert.equal((await textOf(metrics)).value('leat_http_requests_total', labels), 0);
   });
 
-  test('has only methods that are known, whatever was sent', async () => {
+  test('has the method `other` for unknown methods', async () => {
     const metrics = metricsOf();
     metrics.route('PROPFIND', 'none')(404, 1);
     metrics.route('BREW', 'none')(999, 1);
