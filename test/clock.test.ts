@@ -2,38 +2,38 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { systemClock } from '../src/clock.ts';
 
-test('a delay that is longer than a timer holds does not end at once', async () => {
-  let isOver = false;
+test('systemClock.after: a delay beyond the limit of setTimeout does not fire at once', async () => {
+  let hasFired = false;
   const timer = systemClock.after(60 * 86_400_000, () => {
-    isOver = true;
+    hasFired = true;
   });
   await new Promise<void>((resolve) => {
     systemClock.after(20, resolve);
   });
   timer.cancel();
-  assert.equal(isOver, false);
+  assert.equal(hasFired, false);
 });
 
-test('a delay that is longer than a timer holds ends when it is over, unless cancelled', (t) => {
+test('systemClock.after: a delay beyond the limit of setTimeout fires in time, unless cancelled', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const longestMs = 2 ** 31 - 1;
-  const ended: string[] = [];
-  systemClock.after(2 * longestMs + 1000, () => ended.push('waited for'));
-  const cancelled = systemClock.after(2 * longestMs + 1000, () => ended.push('cancelled'));
+  const fired: string[] = [];
+  systemClock.after(2 * longestMs + 1000, () => fired.push('not cancelled'));
+  const cancelled = systemClock.after(2 * longestMs + 1000, () => fired.push('cancelled'));
   t.mock.timers.tick(longestMs);
   t.mock.timers.tick(longestMs);
   cancelled.cancel();
   t.mock.timers.tick(999);
-  assert.deepEqual(ended, []);
+  assert.deepEqual(fired, []);
   t.mock.timers.tick(1);
-  assert.deepEqual(ended, ['waited for']);
+  assert.deepEqual(fired, ['not cancelled']);
 });
 
-test('a delay that was over before it began ends at once, and a cancelled one never', async () => {
-  const ended: string[] = [];
-  systemClock.after(0, () => ended.push('cancelled')).cancel();
+test('systemClock.after: a negative delay fires at once, and a cancelled one never', async () => {
+  const fired: string[] = [];
+  systemClock.after(0, () => fired.push('cancelled')).cancel();
   await new Promise<void>((resolve) => {
     systemClock.after(-5, resolve);
   });
-  assert.deepEqual(ended, []);
+  assert.deepEqual(fired, []);
 });

@@ -4,67 +4,66 @@ import type { MessageRequest, Respond } from './messages.ts';
 
 /** A connection that does nothing for this long is closed. */
 const IDLE_MS = 5_000;
-/** As much as Node's own server reads of a request's head. */
+/** Limit of the request line and headers, as in Node's HTTP server. */
 const HEAD_BYTES_MAX = 16 * 1024;
 
 export interface FastPathDeps {
   /** Never throws and never rejects. */
   readonly respond: Respond;
-  /** The whole answer as it goes out, status line, headers and body. */
-  readonly textOf: (answer: MessageResponse) => string;
-  /** Takes a connection over for good, with what the lane has read of it and not answered. */
+  /** Returns the whole response as it is sent: status line, headers and body. */
+  readonly textOf: (response: MessageResponse) => string;
+  /** Takes over a connection for good, with the bytes that were read and not responded to. */
   readonly handOver: (socket: Socket, read: Buffer) => void;
 }
 
-/** The fast lane in front of Node's HTTP server. */
+/** The fast path in front of Node's HTTP server. */
 export interface FastPath {
-  /** Takes a new connection in. */
-  enter(socket: Socket): void;
-  /** Ends connections at rest at once and the others after the answer under way. */
+  /** Takes a new connection. */
+  accept(socket: Socket): void;
+  /** Closes idle connections at once and the others after their response. */
   close(): void;
-  /** Connections in the lane. */
+  /** Number of connections on the fast path. */
   readonly size: number;
 }
 
 /**
- * Answers plain requests straight on the socket, at about twice the speed of Node's HTTP server
- * (docs/adr/0012). It knows one kind of request only: a GET without a body, in HTTP/1.1, that
- * arrives whole and alone and is well-formed to the letter. With the first byte that it does not
- * know the connection belongs to Node's server for good, which then reads the same bytes and
- * decides: no request is ever read by two rules.
+ * Responds to plain requests directly on the socket, at about twice the speed of Node's HTTP server
+ * (docs/adr/0012-a-fast-lane-for-messages.md). It parses one kind of request only: a well-formed GET
+ * in HTTP/1.1, without a body, that arrives whole and alone. At the first other bytes it hands the
+ * connection to Node's server for good, which parses the same bytes: no request has two parsers.
  */
 export function createFastPath(deps: FastPathDeps): FastPath {
   const { respond, textOf, handOver } = deps;
   const connections = new Map<Socket, Connection>();
   let closing = false;
 
-  const enter = (socket: Socket): void => {
+  const accept = (socket: Socket): void => {
     const connection: Connection = { busy: false, ended: false };
-    const send = (answer: MessageResponse): void => {
+    const send = (response: MessageResponse): void => {
       connection.busy = false;
       if (socket.destroyed) return;
-      const taken = socket.write(textOf(answer), 'latin1');
+      const isFlushed = socket.write(textOf(response), 'latin1');
       if (closing || connection.ended) socket.end();
-      else if (taken) socket.resume();
-      // A client that does not read its answers is not asked for more requests.
+      else if (isFlushed) socket.resume();
+      // Read no more requests from a client that does not read its responses.
       else socket.pause().once('drain', () => socket.resume());
     };
     const listeners = {
       data: (chunk: Buffer): void => {
-        const asked = plainRequest(chunk);
-        if (asked === undefined) {
-          leave();
+        const request = parsePlainRequest(chunk);
+        if (request === undefined) {
+          release();
           handOver(socket.setTimeout(0), chunk);
           return;
         }
-        const answer = respond(asked);
-        if (!(answer instanceof Promise)) {
-          send(answer);
+        const response = respond(request);
+        if (!(response instanceof Promise)) {
+          send(response);
           return;
         }
         connection.busy = true;
         socket.pause();
-        void answer.then(send);
+        void response.then(send);
       },
       end: (): void => {
         connection.ended = true;
@@ -73,11 +72,11 @@ export function createFastPath(deps: FastPathDeps): FastPath {
       timeout: (): void => {
         if (!connection.busy) socket.destroy();
       },
-      // The client is gone: `close` follows.
+      // `close` follows.
       error: (): void => {},
-      close: (): void => leave(),
+      close: (): void => release(),
     };
-    const leave = (): void => {
+    const release = (): void => {
       connections.delete(socket);
       for (const [event, listener] of Object.entries(listeners)) socket.off(event, listener);
     };
@@ -87,7 +86,7 @@ export function createFastPath(deps: FastPathDeps): FastPath {
   };
 
   return {
-    enter,
+    accept,
     close: () => {
       closing = true;
       for (const [socket, { busy }] of connections) if (!busy) socket.end();
@@ -99,17 +98,17 @@ export function createFastPath(deps: FastPathDeps): FastPath {
 }
 
 interface Connection {
-  /** An answer is being made; nothing is read meanwhile. */
+  /** A response is pending; nothing is read until it is sent. */
   busy: boolean;
-  /** The client sends no more. */
+  /** The client has closed its side. */
   ended: boolean;
 }
 
 /**
- * A plain request (RFC 9112 sections 2 to 5), read as narrowly as it can be: the origin form, visible
- * ASCII and single blanks only, no line folding, `Host` first and once, at most one `Authorization`,
- * and none of the headers that change how a request or its connection is read. One expression and
- * one pass: no header begins as another one could, so nothing is tried twice.
+ * A plain request: a narrow subset of RFC 9112 sections 2 to 5. Origin form, visible ASCII and single
+ * blanks only, no line folding, `Host` first and once, at most one `Authorization`, and no header that
+ * changes how a request or its connection is parsed. The alternatives exclude each other, so that the
+ * expression does not backtrack.
  */
 const PLAIN = ((): RegExp => {
   const value = String.raw`[\x21-\x7E][\x20-\x7E]*`;
@@ -125,8 +124,8 @@ const PLAIN = ((): RegExp => {
   );
 })();
 
-/** Reads a plain request, or answers that it is none. */
-export function plainRequest(chunk: Buffer): MessageRequest | undefined {
+/** Parses a plain request; returns `undefined` for any other bytes. */
+export function parsePlainRequest(chunk: Buffer): MessageRequest | undefined {
   if (chunk.length > HEAD_BYTES_MAX) return undefined;
   const match = PLAIN.exec(chunk.toString('latin1'));
   const [, target, authorization] = match ?? [];

@@ -8,7 +8,7 @@ import {
   type MessageResponses,
 } from './responses.ts';
 
-/** What the message API is asked, whichever way the request came in. */
+/** The parts of a request that the message API uses, from the fast path or from Node's server. */
 export interface MessageRequest {
   readonly method: string;
   /** The request target: a path with its query, or an absolute URL. */
@@ -17,9 +17,9 @@ export interface MessageRequest {
   readonly authorizations: readonly string[];
 }
 
-/** Whose tokens are accepted, and for what. */
+/** The issuer and the audience of accepted tokens. */
 export interface Trust {
-  /** `iss` of the tokens, letter by letter. */
+  /** `iss` of the tokens, compared letter by letter. */
   readonly issuer: string;
   /** `aud` of the tokens. */
   readonly audience: string;
@@ -33,27 +33,33 @@ export interface MessageDeps {
   readonly now: () => Millis;
 }
 
-/** Answers a request. Without a promise where the answer is known at once. */
-export type Respond = (asked: MessageRequest) => MessageResponse | Promise<MessageResponse>;
+/** Returns the response to a request, without a promise where nothing has to be awaited. */
+export type Respond = (request: MessageRequest) => MessageResponse | Promise<MessageResponse>;
 
-/** The three endpoints, with the checks of docs/message-api.md#order-of-checks in their order. */
+/** Creates the three endpoints, with the checks of docs/message-api.md#order-of-checks in that order. */
 export function createMessages({ responses, verifier, trust, now }: MessageDeps): Respond {
   const endpoints = new Map<string, Endpoint>([
-    ['/api/messages/public', { answer: responses.public, guarded: false }],
-    ['/api/messages/protected', { answer: responses.protected, guarded: true }],
-    ['/api/messages/admin', { answer: responses.admin, guarded: true, required: adminPermissions }],
+    ['/api/messages/public', { message: responses.public, needsToken: false }],
+    ['/api/messages/protected', { message: responses.protected, needsToken: true }],
+    [
+      '/api/messages/admin',
+      { message: responses.admin, needsToken: true, required: adminPermissions },
+    ],
   ]);
   const expected = {
     audience: trust.audience,
     keysOf: (issuer: string) => (issuer === trust.issuer ? trust.keys : undefined),
   };
 
-  const judge = (verdict: TokenVerification, { answer, required }: Endpoint): MessageResponse => {
-    if (verdict.kind === 'rejected') {
-      return verdict.reason === 'unavailable' ? responses.unverifiable : responses.badToken;
+  const authorize = (
+    verification: TokenVerification,
+    { message, required }: Endpoint,
+  ): MessageResponse => {
+    if (verification.kind === 'rejected') {
+      return verification.reason === 'unavailable' ? responses.unverifiable : responses.badToken;
     }
-    const { permissions } = verdict.claims;
-    return required === undefined || hasAll(permissions, required) ? answer : responses.denied;
+    const { permissions } = verification.claims;
+    return required === undefined || hasAll(permissions, required) ? message : responses.denied;
   };
 
   return ({ method, target, authorizations }) => {
@@ -61,24 +67,25 @@ export function createMessages({ responses, verifier, trust, now }: MessageDeps)
     if (endpoint === undefined) return responses.unknownPath;
     if (!allowedMethods.includes(method)) return responses.otherMethod;
     if (method === 'OPTIONS') return responses.preflight;
-    if (!endpoint.guarded) return endpoint.answer;
+    if (!endpoint.needsToken) return endpoint.message;
     const found = findToken(authorizations);
     if (found.kind !== 'bearer') return responses[found.kind];
-    const verdict = verifier.verify(found.token, expected, now());
-    if (verdict instanceof Promise) return verdict.then((reached) => judge(reached, endpoint));
-    return judge(verdict, endpoint);
+    const verification = verifier.verify(found.token, expected, now());
+    if (verification instanceof Promise) {
+      return verification.then((settled) => authorize(settled, endpoint));
+    }
+    return authorize(verification, endpoint);
   };
 }
 
 interface Endpoint {
-  readonly answer: MessageResponse;
-  /** Whether it needs a valid token. */
-  readonly guarded: boolean;
-  /** Permissions that the token must have besides. */
+  readonly message: MessageResponse;
+  readonly needsToken: boolean;
+  /** Permissions that the token must have. */
   readonly required?: readonly string[];
 }
 
-/** The path as it was sent: without the query, and without the origin of the absolute form. */
+/** Returns the path as it was sent, without the query and the origin of the absolute form. */
 function pathOf(target: string): string {
   const path = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*/i, '');
   const query = path.indexOf('?');
@@ -89,7 +96,7 @@ type Found =
   | { readonly kind: 'bearer'; readonly token: string }
   | { readonly kind: 'noCredentials' | 'malformedCredentials' | 'otherScheme' };
 
-/** Rows 3 to 5 of the checks: a header, of two parts, with the scheme `Bearer`. */
+/** Checks 5 to 7: one header of two parts with the scheme `Bearer`. */
 function findToken(authorizations: readonly string[]): Found {
   if (authorizations.length > 1) return { kind: 'malformedCredentials' };
   const { scheme, parts } = readCredentials(authorizations[0]);
@@ -99,7 +106,7 @@ function findToken(authorizations: readonly string[]): Found {
   return scheme === 'bearer' ? { kind: 'bearer', token } : { kind: 'otherScheme' };
 }
 
-/** Every required permission, letter by letter; where none is required nobody passes. */
+/** Returns whether all required permissions are held; false if none is required. */
 export function hasAll(held: readonly string[] | undefined, required: readonly string[]): boolean {
   if (held === undefined || required.length === 0) return false;
   return required.every((permission) => held.includes(permission));

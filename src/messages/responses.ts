@@ -1,16 +1,16 @@
 /**
- * Every answer the message API can give: docs/message-api.md#order-of-checks. There are so few that each one is
- * made once, at the start.
+ * A response of the message API (docs/message-api.md#order-of-checks). There are few, so each is built
+ * once, at the start.
  */
 export interface MessageResponse {
   readonly status: number;
-  /** Names and values in turn, as `writeHead` takes them; without `Date`. */
+  /** Names and values alternating, as `writeHead` accepts them; without `Date`. */
   readonly headers: readonly string[];
-  /** Empty for an answer without a body. */
+  /** Empty for a response without a body. */
   readonly body: string;
 }
 
-/** The answers by what they say. */
+/** All responses, by meaning. */
 export interface MessageResponses {
   readonly public: MessageResponse;
   readonly protected: MessageResponse;
@@ -25,7 +25,7 @@ export interface MessageResponses {
   readonly unverifiable: MessageResponse;
   readonly denied: MessageResponse;
   readonly failure: MessageResponse;
-  /** For what is no request: status 400, 408, 413 or 431. */
+  /** For invalid HTTP: status 400, 408, 413 or 431. */
   readonly malformedRequest: MessageResponse;
   readonly lateRequest: MessageResponse;
   readonly hugeRequest: MessageResponse;
@@ -34,10 +34,10 @@ export interface MessageResponses {
 
 /** Methods of the three endpoints, as `Allow` lists them. */
 export const allowedMethods: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
-/** What the admin message needs. */
+/** Required permissions of the admin message. */
 export const adminPermissions: readonly string[] = ['read:admin-messages'];
 
-/** Makes the answers for pages of one origin. */
+/** Builds the responses for pages of one origin. */
 export function createMessageResponses(origin: string): MessageResponses {
   const always = { ...hardening, 'Access-Control-Allow-Origin': origin, Vary: 'Origin' };
   const empty = (status: number, headers: Headers): MessageResponse => {
@@ -76,10 +76,10 @@ export function createMessageResponses(origin: string): MessageResponses {
       },
     ),
     failure: json(500, { message: 'Internal Server Error' }),
-    malformedRequest: json(400, { message: 'Bad Request' }, ended),
-    lateRequest: json(408, { message: 'Request Timeout' }, ended),
-    hugeRequest: json(413, { message: 'Payload Too Large' }, ended),
-    hugeHeader: json(431, { message: 'Request Header Fields Too Large' }, ended),
+    malformedRequest: json(400, { message: 'Bad Request' }, closed),
+    lateRequest: json(408, { message: 'Request Timeout' }, closed),
+    hugeRequest: json(413, { message: 'Payload Too Large' }, closed),
+    hugeHeader: json(431, { message: 'Request Header Fields Too Large' }, closed),
   };
 }
 
@@ -92,8 +92,8 @@ const malformed = {
   message: 'Bad credentials',
 };
 
-/** After what was no request nobody knows where the next one begins. */
-const ended = { Connection: 'close' };
+/** After invalid HTTP the start of the next request is unknown. */
+const closed = { Connection: 'close' };
 
 const preflight = {
   'Access-Control-Allow-Methods': 'GET',
@@ -101,7 +101,7 @@ const preflight = {
   'Access-Control-Max-Age': '86400',
 };
 
-/** An answer is data for one origin's scripts: no page, not framed, not cached, never plain HTTP. */
+/** Responses are data for scripts of one origin: not a page, not framed, not cached, HTTPS only. */
 const hardening = {
   'Strict-Transport-Security': 'max-age=31536000; includeSubDomains',
   'Content-Security-Policy': "default-src 'none';frame-ancestors 'none'",

@@ -14,25 +14,25 @@ import { domain, origin as originValue, pattern, wholeNumber } from '../core/val
 export interface MessageSettings {
   readonly host: string;
   readonly port: number;
-  /** `PORT`, or `APP_PORT` where that was read. */
+  /** `PORT`, or `APP_PORT` if the port was read from it. */
   readonly portVariable: string;
-  /** The one origin whose pages may read the answers. */
+  /** The only origin whose pages may read the responses. */
   readonly origin: string;
   readonly audience: string;
-  /** `host[:port]` of the authorization server; absent where another issuer stands in for it. */
+  /** `host[:port]` of the authorization server; absent: the first tenant is the issuer. */
   readonly issuerDomain: string | undefined;
   /** LEAT_MAX_CONNECTIONS_PER_ADDRESS and LEAT_TRUST_PROXY. */
   readonly maxConnectionsPerAddress: number;
   readonly trustProxy: readonly string[];
 }
 
-/** The settings, or the lines to show before the program ends with exit code 1. */
+/** The settings, or the lines to print before the program ends with exit code 1. */
 export type MessageReading =
   { readonly settings: MessageSettings } | { readonly problems: readonly string[] };
 
 /**
- * Reads the settings from the texts of the variables. `alone` leaves nothing to defaults: whoever
- * runs the message API by itself says whose tokens it accepts and which pages may read it.
+ * Parses the settings from the texts of the variables. With `alone` there are no defaults: without the
+ * management API, the operator must set whose tokens are accepted and which pages may read responses.
  */
 export function readMessageSettings(
   texts: ReadonlyMap<string, string>,
@@ -67,17 +67,17 @@ export function readMessageSettings(
   return { settings: { host, port, ...api, maxConnectionsPerAddress, trustProxy } };
 }
 
-/** What `leat config` prints of the message API, as `leat start` runs it. */
+/** Returns the lines that `leat config` prints for the message API, as `leat start` runs it. */
 export function describeMessageSettings(texts: ReadonlyMap<string, string>): string[] {
   return [portSettingOf(texts), settings.origin, settings.audience, settings.issuerDomain].map(
     (setting) => settingLine(setting, texts.get(setting.variable)),
   );
 }
 
-/** `APP_PORT` is another name of `PORT` and counts where that is absent. */
+/** `APP_PORT` is another name for `PORT`, used if that is absent. */
 function portSettingOf(texts: ReadonlyMap<string, string>): Setting<number> {
-  const other = !texts.has('PORT') && texts.has('APP_PORT');
-  return other ? { ...settings.port, variable: 'APP_PORT' } : settings.port;
+  const isAppPort = !texts.has('PORT') && texts.has('APP_PORT');
+  return isAppPort ? { ...settings.port, variable: 'APP_PORT' } : settings.port;
 }
 
 const settings = {
@@ -95,7 +95,7 @@ const settings = {
   },
   audience: {
     variable: 'TOKEN_AUDIENCE',
-    // What an API can be registered with as its identifier.
+    // The identifiers that APIs can be registered with.
     parse: pattern('1 to 600 characters without blanks', /^[^\s\p{Cc}]{1,600}$/u),
     fallback: 'https://messages.example.com',
     doc: 'audience of the tokens that open messages',

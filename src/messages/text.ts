@@ -3,22 +3,22 @@ import type { Clock } from '../core/clock.ts';
 import type { MessageResponse } from './responses.ts';
 
 /**
- * Writes answers out as they go over the wire, in ASCII: status line, headers, `Date` (RFC 9110
- * section 6.6.1) and body. A text is kept for as long as its `Date` is right, which is a second.
+ * Creates a function that serializes responses for the wire, in ASCII: status line, headers, `Date`
+ * (RFC 9110 section 6.6.1) and body. A text is cached while its `Date` is current, for a second.
  */
-export function createTexts(clock: Pick<Clock, 'now'>): (answer: MessageResponse) => string {
+export function createTexts(clock: Pick<Clock, 'now'>): (response: MessageResponse) => string {
   const texts = new Map<MessageResponse, string>();
   let second = -1;
-  return (answer) => {
+  return (response) => {
     const now = Math.floor(clock.now() / 1000);
     if (now !== second) {
       second = now;
       texts.clear();
     }
-    const known = texts.get(answer);
+    const known = texts.get(response);
     if (known !== undefined) return known;
-    const text = textOf(answer, new Date(now * 1000).toUTCString());
-    texts.set(answer, text);
+    const text = textOf(response, new Date(now * 1000).toUTCString());
+    texts.set(response, text);
     return text;
   };
 }

@@ -5,10 +5,10 @@ import { connect, createServer as createTcpServer, type AddressInfo, type Server
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { type RunningBrowser, startBrowser } from '../helpers/browser.ts';
-import { openPlace, type Place } from '../messages/fixture.ts';
+import { openMessageApi, type MessageApi } from '../messages/fixture.ts';
 
 let running: RunningBrowser;
-let place: Place;
+let api: MessageApi;
 let pages: Server;
 let wire: Wire;
 /** The origin that is allowed, and another one that serves the same page. */
@@ -24,14 +24,14 @@ before(async () => {
   const port = await listen(pages);
   allowed = `http://localhost:${port}`;
   other = `http://127.0.0.1:${port}`;
-  place = await openPlace(undefined, allowed);
-  wire = await openWire(place.port);
-  token = await place.token();
+  api = await openMessageApi(undefined, allowed);
+  wire = await openWire(api.port);
+  token = await api.token();
 });
 after(async () => {
   await running.close();
   await wire.close();
-  await place.close();
+  await api.close();
   pages.close();
 });
 
@@ -130,7 +130,7 @@ describe('a page of the allowed origin', () => {
     assert.deepEqual(missing.read, { status: 401, body: { message: 'Requires authentication' } });
     const bad = await fetchFrom(allowed, 'admin', withToken('nonsense'));
     assert.deepEqual(bad.read, { status: 401, body: { message: 'Bad credentials' } });
-    const weak = withToken(await place.token({ permissions: [] }));
+    const weak = withToken(await api.token({ permissions: [] }));
     const denied = await fetchFrom(allowed, 'admin', weak);
     assert.deepEqual(denied.read, { status: 403, body: { message: 'Permission denied' } });
     const nowhere = await fetchFrom(allowed, 'nowhere');

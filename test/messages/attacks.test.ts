@@ -41,7 +41,7 @@ before(async () => {
     origin: 'http://localhost:4040',
     trust: { issuer, audience, keys },
     connections,
-    log: { warn: (facts) => assert.fail(JSON.stringify(facts)) },
+    log: { warn: (fields) => assert.fail(JSON.stringify(fields)) },
     clock: createManualClock(),
     report: (error) => reported.push(error),
   });
@@ -49,7 +49,7 @@ before(async () => {
 });
 after(async () => {
   await server.close();
-  assert.deepEqual(reported, [], 'no attack is more than a request');
+  assert.deepEqual(reported, [], 'no attack causes a failure');
 });
 beforeEach(() => {
   keys.lookups.length = 0;
@@ -59,16 +59,16 @@ function adminToken(claims: object = {}, header: object = {}, signing?: Signing)
   return compact({ ...goodHeader, ...header }, { ...adminClaims, ...claims }, signing);
 }
 
-/** Which answer it was: by status, challenge and message. */
+/** The responses by kind: status, challenge and message. */
 type Kind = keyof typeof responses;
 const responses = {
-  open: '200  This is an admin message.',
+  accepted: '200  This is an admin message.',
   missing: '401 Bearer Requires authentication',
   malformed: '401 Bearer error="invalid_request" Bad credentials (invalid_request)',
   otherScheme: '401 Bearer error="invalid_request" Bad credentials',
   badToken: '401 Bearer error="invalid_token" Bad credentials',
   denied: `403 Bearer error="insufficient_scope", scope="${permission}" Permission denied`,
-  noRequest: '400  Bad Request',
+  invalidRequest: '400  Bad Request',
 };
 
 function kindOf({ status, headers, body }: Exchanged): string {
@@ -80,9 +80,8 @@ function kindOf({ status, headers, body }: Exchanged): string {
 }
 
 /**
- * Sends a request with these header lines for the admin message, each character a byte, by both
- * ways that a request can take: the fast lane reads it unless it holds something unusual, and with
- * two blanks before a value it always does.
+ * Requests the admin message with these header lines, each character a byte, in both ways: as it is,
+ * which the fast path may parse, and with two blanks before a value, which Node's server parses.
  */
 async function send(lines: string, target = '/api/messages/admin'): Promise<string> {
   const ways = ['', 'A:  b\r\n'].map((unusual) => {
@@ -90,7 +89,7 @@ async function send(lines: string, target = '/api/messages/admin'): Promise<stri
     return exchange(port, Buffer.from(request, 'latin1'));
   });
   const kinds = (await Promise.all(ways)).map(kindOf);
-  assert.equal(kinds[0], kinds[1], 'both ways answer alike');
+  assert.equal(kinds[0], kinds[1], 'both ways respond alike');
   return kinds[0] ?? '';
 }
 
@@ -98,12 +97,12 @@ function bearer(sent: string): Promise<string> {
   return send(`Authorization: Bearer ${sent}`);
 }
 
-/** The bytes of a text in UTF-8, each as one character. */
+/** Returns the UTF-8 bytes of a text, each as one character. */
 function utf8(characters: string): string {
   return Buffer.from(characters).toString('latin1');
 }
 
-/** Each of these lines gets this answer. */
+/** Asserts the kind of response to each request. */
 async function expectAll(kind: Kind, requests: readonly string[]): Promise<void> {
   const kinds = await Promise.all(requests.map((lines) => send(lines)));
   for (const [index, lines] of requests.entries()) {
@@ -111,9 +110,9 @@ async function expectAll(kind: Kind, requests: readonly string[]): Promise<void>
   }
 }
 
-describe('a header with a good token', () => {
-  test('opens with blanks where they may be', () =>
-    expectAll('open', [
+describe('Authorization header', () => {
+  test('a valid token is accepted with blanks where they are allowed', () =>
+    expectAll('accepted', [
       `Authorization: Bearer ${token}`,
       `AUTHORIZATION:bEARER ${token}`,
       `authorization: bearer    ${token}   `,
@@ -130,13 +129,13 @@ describe('a header with a good token', () => {
     ...['\u00a0', '\u2003', '\u3000', '\u200b', '\ufeff'].map(utf8),
   ];
 
-  test('is malformed with another blank than U+0020 between its parts', () =>
+  test('an Authorization header with another blank than U+0020 is malformed', () =>
     expectAll(
       'malformed',
       blanks.map((blank) => `Authorization: Bearer${blank}${token}`),
     ));
 
-  test('is malformed with more or fewer than two parts', () =>
+  test('an Authorization header with more or fewer than two parts is malformed', () =>
     expectAll('malformed', [
       `Authorization: Bearer \t ${token}`,
       `Authorization: Bearer ${token} x`,
@@ -151,7 +150,7 @@ describe('a header with a good token', () => {
       'Authorization: ,',
     ]));
 
-  test('holds another token with anything else around or in it', () => {
+  test('a valid token with anything added to it is rejected', () => {
     const within = blanks.flatMap((blank) => [
       `${blank}${token}`,
       token.slice(0, -9) + blank + token.slice(-9),
@@ -175,7 +174,7 @@ describe('a header with a good token', () => {
     );
   });
 
-  test('is of another scheme under any other name', () => {
+  test('any other scheme is rejected', () => {
     const schemes = ['Basic', 'DPoP', 'Digest', 'Token', 'JWT', 'OAuth', 'Bearer:', 'Bearers'];
     const alike = ['Bear', '"Bearer"', 'Bearer,', '\xa0Bearer', utf8('B\u0435arer')];
     return expectAll(
@@ -184,7 +183,7 @@ describe('a header with a good token', () => {
     );
   });
 
-  test('is refused when there are two of them, in whatever order and spelling', () => {
+  test('two Authorization headers are malformed, in any order and spelling', () => {
     const good = `Authorization: Bearer ${token}`;
     const others = [good, 'Authorization:', 'authorization: Bearer x', 'AUTHORIZATION: Basic eDp5'];
     return expectAll(
@@ -197,10 +196,10 @@ describe('a header with a good token', () => {
     );
   });
 
-  test('is no request with control characters', () => {
+  test('a control character in the header makes the request invalid', () => {
     const controls = ['\0', '\x01', '\v', '\f', '\x1f', '\x7f', '\r', '\n'];
     return expectAll(
-      'noRequest',
+      'invalidRequest',
       controls.flatMap((control) => [
         `Authorization:${control}Bearer ${token}`,
         `Authorization: Bearer${control}${token}`,
@@ -211,8 +210,8 @@ describe('a header with a good token', () => {
     );
   });
 
-  test('is no request with a folded line or a blank before the colon', () =>
-    expectAll('noRequest', [
+  test('a folded line or a blank before the colon makes the request invalid', () =>
+    expectAll('invalidRequest', [
       `Authorization: Bearer\r\n ${token}`,
       `Authorization:\r\n\tBearer ${token}`,
       `Authorization: Bearer ${token}\r\n `,
@@ -222,7 +221,7 @@ describe('a header with a good token', () => {
       `Authorization\r\n: Bearer ${token}`,
     ]));
 
-  test('is missing under any other name, and where its value is empty', () => {
+  test('a token in another header, or an empty Authorization, counts as missing', () => {
     const names = ['Proxy-Authorization', 'X-Authorization', 'Authorization_', 'Authorizations'];
     const more = ['HTTP_AUTHORIZATION', 'X-Forwarded-Authorization', 'X-Access-Token', 'Bearer'];
     return expectAll('missing', [
@@ -235,8 +234,8 @@ describe('a header with a good token', () => {
   });
 });
 
-describe('a token elsewhere than in the header', () => {
-  test('in the query counts for nothing, alone or beside another', async () => {
+describe('token outside the header', () => {
+  test('a token in the query is ignored, with and without an Authorization header', async () => {
     for (const query of [`access_token=${token}`, `Authorization=Bearer%20${token}`, token]) {
       assert.equal(await send('A: b', `/api/messages/admin?${query}`), 'missing');
       const authorization = 'Authorization: Bearer x';
@@ -244,7 +243,7 @@ describe('a token elsewhere than in the header', () => {
     }
   });
 
-  test('in the body counts for nothing (RFC 6750 section 2.2)', async () => {
+  test('a token in the body is ignored (RFC 6750 section 2.2)', async () => {
     const body = `access_token=${token}`;
     const type = 'Content-Type: application/x-www-form-urlencoded';
     const length = `Content-Length: ${body.length}`;
@@ -252,7 +251,7 @@ describe('a token elsewhere than in the header', () => {
     assert.equal(kindOf(await exchange(port, request + body)), 'missing');
   });
 
-  test('no header chooses another path, method or host', async () => {
+  test('headers cannot override path, method or host', async () => {
     for (const line of [
       'X-Original-URL: /api/messages/public',
       'X-Rewrite-URL: /api/messages/public',
@@ -267,14 +266,14 @@ describe('a token elsewhere than in the header', () => {
   });
 });
 
-describe('a forged token over HTTP', () => {
+describe('forged token over HTTP', () => {
   const jwk = foreignKeys.publicKey.export({ format: 'jwk' });
   const pem = issuerKeys.publicKey.export({ type: 'spki', format: 'pem' });
   const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
   const mac: Signing = (signed) => createHmac('sha256', pem).update(signed).digest();
   const byCurve: Signing = (signed) =>
     sign('sha256', Buffer.from(signed), { key: ec, dsaEncoding: 'ieee-p1363' });
-  const byStranger = rs256(foreignKeys.privateKey);
+  const byForeignKey = rs256(foreignKeys.privateKey);
   const raw = (payload: Part): string => compact(goodHeader, payload);
 
   const forgeries: Readonly<Record<string, string>> = {
@@ -282,46 +281,46 @@ describe('a forged token over HTTP', () => {
     'with a MAC': adminToken({}, { alg: 'HS256' }, mac),
     'with a MAC as a signature': adminToken({}, {}, mac),
     'with a signature of another kind': adminToken({}, {}, byCurve),
-    'with the signature of a stranger': adminToken({}, {}, byStranger),
-    'with its own key': adminToken({}, { jwk }, byStranger),
-    'with the address of its own key': adminToken({}, { jku: 'http://127.0.0.1:1/' }, byStranger),
+    'with the signature of another key': adminToken({}, {}, byForeignKey),
+    'with its own key': adminToken({}, { jwk }, byForeignKey),
+    'with the URL of its own key': adminToken({}, { jku: 'http://127.0.0.1:1/' }, byForeignKey),
     'with another kid': adminToken({}, { kid: '../own' }),
     'with no kid': adminToken({}, { kid: undefined }),
     'with crit': adminToken({}, { crit: ['exp'] }),
     'of another issuer': adminToken({ iss: issuer.slice(0, -1) }),
     'of several issuers': adminToken({ iss: [issuer] }),
     'for another audience': adminToken({ aud: `${audience}/` }),
-    'for nobody': adminToken({ aud: [] }),
+    'for no audience': adminToken({ aud: [] }),
     'that has expired': adminToken({ exp: nowSeconds - 5 }),
-    'without an end': adminToken({ exp: undefined }),
-    'that ends in infinity': raw(JSON.stringify(adminClaims).replace(/"exp":\d+/, '"exp":1e999')),
-    'that is not good yet': adminToken({ nbf: nowSeconds + 6 }),
-    'of no claims': raw('null'),
+    'without an expiry': adminToken({ exp: undefined }),
+    'with an infinite expiry': raw(JSON.stringify(adminClaims).replace(/"exp":\d+/, '"exp":1e999')),
+    'that is not valid yet': adminToken({ nbf: nowSeconds + 6 }),
+    'without claims': raw('null'),
     'of two audiences, the wrong one last': raw(
       `${JSON.stringify(adminClaims).slice(0, -1)},"aud":"x"}`,
     ),
     'of five parts': `${token}.AA.AA`,
     'of two parts': token.slice(0, token.lastIndexOf('.')),
     'without a signature': token.slice(0, token.lastIndexOf('.') + 1),
-    'of nothing but dots': '..',
+    'of dots only': '..',
   };
   for (const [name, forged] of Object.entries(forgeries)) {
-    test(`${name} is refused`, async () => {
+    test(`a token ${name} is rejected`, async () => {
       assert.equal(await bearer(forged), 'badToken');
     });
   }
 
-  test('does no harm to the one that it was made from', async () => {
-    assert.equal(await bearer(token), 'open');
+  test('rejecting a forgery does not affect the token it was made from', async () => {
+    assert.equal(await bearer(token), 'accepted');
     assert.equal(await bearer(`${token.slice(0, -8)}AAAAAAAA`), 'badToken');
-    assert.equal(await bearer(token), 'open');
+    assert.equal(await bearer(token), 'accepted');
   });
 
-  test('in thousands is refused without a look at a key, and the good one stays good', async () => {
+  test('thousands of forged tokens cause no key lookup, and the valid token stays valid', async () => {
     const agent = new Agent({ keepAlive: true, maxSockets: 8 });
     const statusOf = async (index: number): Promise<number | undefined> => {
       const bad = adminToken({}, { alg: 'none', index }, () => 'AAAA');
-      const { statusCode } = await ask(`Bearer ${bad}`, agent);
+      const { statusCode } = await requestAdmin(`Bearer ${bad}`, agent);
       return statusCode;
     };
     const statuses = await Promise.all(
@@ -330,20 +329,20 @@ describe('a forged token over HTTP', () => {
     agent.destroy();
     assert.deepEqual(new Set(statuses), new Set([401]));
     assert.deepEqual(keys.lookups, []);
-    assert.equal(await bearer(token), 'open');
+    assert.equal(await bearer(token), 'accepted');
   });
 });
 
-async function ask(authorization: string, agent: Agent): Promise<IncomingMessage> {
+async function requestAdmin(authorization: string, agent: Agent): Promise<IncomingMessage> {
   const url = `http://127.0.0.1:${port}/api/messages/admin`;
-  const request = get(url, { agent, headers: { authorization } });
-  const [answer] = (await once(request, 'response')) as [IncomingMessage];
-  await text(answer);
-  return answer;
+  const httpRequest = get(url, { agent, headers: { authorization } });
+  const [response] = (await once(httpRequest, 'response')) as [IncomingMessage];
+  await text(response);
+  return response;
 }
 
-describe('a gigantic token', () => {
-  test('over 8 KiB is a bad one, and its connection goes on', async (t) => {
+describe('oversized token', () => {
+  test('a token over 8 KiB is rejected, and the connection stays open', async (t) => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     t.after(() => agent.destroy());
     const ports = new Set<number | undefined>();
@@ -356,31 +355,31 @@ describe('a gigantic token', () => {
       ['.'.repeat(15_000), 401],
       [token, 200],
     ] as const) {
-      const request = get(`http://127.0.0.1:${port}/api/messages/admin`, {
+      const httpRequest = get(`http://127.0.0.1:${port}/api/messages/admin`, {
         agent,
         headers: { authorization: `Bearer ${sent}` },
       });
-      const [answer] = (await once(request, 'response')) as [IncomingMessage];
-      ports.add(request.socket?.localPort);
-      await text(answer);
-      assert.equal(answer.statusCode, status, String(sent.length));
+      const [response] = (await once(httpRequest, 'response')) as [IncomingMessage];
+      ports.add(httpRequest.socket?.localPort);
+      await text(response);
+      assert.equal(response.statusCode, status, String(sent.length));
     }
     assert.ok(filled.length > 8_192);
-    assert.equal(ports.size, 1, 'it was one connection');
+    assert.equal(ports.size, 1, 'all requests used one connection');
   });
 
-  test('over 16 KiB is no request: 431, and the server goes on', async () => {
+  test('a header over 16 KiB gets 431, and the server keeps working', async () => {
     for (const length of [16_384, 100_000, 1_000_000]) {
       const line = `Authorization: Bearer ${'x'.repeat(length)}`;
       const request = `GET /api/messages/admin HTTP/1.1\r\nHost: x\r\n${line}\r\n\r\n`;
       const { status, headers } = await exchange(port, request);
       assert.deepEqual([status, headers['connection']], [431, 'close'], String(length));
-      assert.equal(await bearer(token), 'open');
+      assert.equal(await bearer(token), 'accepted');
     }
   });
 });
 
-describe('the permission', () => {
+describe('permission', () => {
   const lookAlikes = [
     '',
     ' ',
@@ -416,16 +415,19 @@ describe('the permission', () => {
     'read%3Aadmin-messages',
   ];
 
-  test('is none of those that look like it', async () => {
+  test('similar permissions are denied', async () => {
     for (const one of lookAlikes) {
       const name = JSON.stringify(one);
       assert.equal(await bearer(adminToken({ permissions: [one] })), 'denied', name);
     }
     assert.equal(await bearer(adminToken({ permissions: lookAlikes })), 'denied');
-    assert.equal(await bearer(adminToken({ permissions: [...lookAlikes, permission] })), 'open');
+    assert.equal(
+      await bearer(adminToken({ permissions: [...lookAlikes, permission] })),
+      'accepted',
+    );
   });
 
-  test('counts in a list of texts and nowhere else', async () => {
+  test('a permission counts only in an array of strings', async () => {
     const others = [
       undefined,
       null,
@@ -450,7 +452,7 @@ describe('the permission', () => {
     }
   });
 
-  test('in scope or under another name is not enough', async () => {
+  test('a permission in scope or another claim does not count', async () => {
     const elsewhere = {
       scope: permission,
       scp: [permission],
@@ -469,13 +471,13 @@ describe('the permission', () => {
     assert.equal(await bearer(compact(goodHeader, payload)), 'denied');
   });
 
-  test('listed twice: the last list counts', async () => {
+  test('of a repeated permissions claim the last one counts', async () => {
     const first = `{"permissions":["${permission}"],"permissions":[],`;
     const claims = JSON.stringify({ ...adminClaims, permissions: undefined }).slice(1);
     assert.equal(await bearer(compact(goodHeader, first + claims)), 'denied');
   });
 
-  test('of an empty list of required ones passes nobody', () => {
+  test('hasAll: false for an empty list of required permissions', () => {
     for (const held of [undefined, [], [''], [permission], lookAlikes]) {
       assert.equal(hasAll(held, []), false);
     }

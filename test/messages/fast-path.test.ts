@@ -3,18 +3,18 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { plainRequest } from '../../src/messages/fast-path.ts';
+import { parsePlainRequest } from '../../src/messages/fast-path.ts';
 import { waitFor } from '../helpers/leat.ts';
-import { openPlace, type Place } from './fixture.ts';
+import { openMessageApi, type MessageApi } from './fixture.ts';
 
-let place: Place;
+let api: MessageApi;
 let token: string;
 
 before(async () => {
-  place = await openPlace();
-  token = await place.token();
+  api = await openMessageApi();
+  token = await api.token();
 });
-after(() => place.close());
+after(() => api.close());
 
 const line = 'GET /api/messages/public HTTP/1.1';
 
@@ -22,9 +22,9 @@ function head(first: string, ...headers: readonly string[]): string {
   return `${[first, ...headers].join('\r\n')}\r\n\r\n`;
 }
 
-describe('a plain request', () => {
-  test('is read with its target and its credentials', () => {
-    const read = (text: string) => plainRequest(Buffer.from(text, 'latin1'));
+describe('plain request', () => {
+  test('parsePlainRequest: returns target and credentials', () => {
+    const read = (text: string) => parsePlainRequest(Buffer.from(text, 'latin1'));
     const target = '/api/messages/admin?a=b%20c&d=~(x)';
     assert.deepEqual(read(head(`GET ${target} HTTP/1.1`, 'Host: x', 'Authorization: Bearer  a ')), {
       method: 'GET',
@@ -83,53 +83,56 @@ describe('a plain request', () => {
     'half a request': head(line, 'Host: x').slice(0, -1),
     'no line end': line,
     nothing: '',
-    'too much': head(line, 'Host: x', `A: ${'x'.repeat(17_000)}`),
+    'more than 16 KiB': head(line, 'Host: x', `A: ${'x'.repeat(17_000)}`),
   };
   for (const [name, text] of Object.entries(others)) {
-    test(`is not one with ${name}`, () => {
-      assert.equal(plainRequest(Buffer.from(text, 'latin1')), undefined);
+    test(`parsePlainRequest: undefined for ${name}`, () => {
+      assert.equal(parsePlainRequest(Buffer.from(text, 'latin1')), undefined);
     });
   }
 
-  test('is told from what is none in time that grows as the bytes do', () => {
+  test('parsePlainRequest: takes linear time', () => {
     const parts = ['A: b\r\r', 'A: b c ', 'Authorization: x\r\n', ' ', 'A', ':', 'Host: x\r\n'];
     for (const part of parts) {
       const text = `${line}\r\nHost: x\r\n${part.repeat(Math.floor(16_000 / part.length))}`;
       for (const ending of ['', '\r\n', '\r\n\r\nx']) {
-        // A reading that tries again and again would never come back from these.
-        assert.equal(plainRequest(Buffer.from(text.slice(0, 16_300) + ending)), undefined);
+        // A backtracking expression would not finish with these.
+        assert.equal(parsePlainRequest(Buffer.from(text.slice(0, 16_300) + ending)), undefined);
       }
     }
   });
 });
 
-/** One connection, with everything that came over it. */
-interface Talk {
+/** A connection, with everything that was received. */
+interface RecordedConnection {
   readonly socket: Socket;
   received(): string;
   ended(): boolean;
 }
 
-function talk(): Talk {
-  const socket = connect({ port: place.port, host: '127.0.0.1', noDelay: true });
+function connectRecorded(): RecordedConnection {
+  const socket = connect({ port: api.port, host: '127.0.0.1', noDelay: true });
   let text = '';
-  let over = false;
+  let closed = false;
   socket.setEncoding('latin1').on('data', (chunk: string) => {
     text += chunk;
   });
   socket
     .on('error', () => {})
     .on('close', () => {
-      over = true;
+      closed = true;
     });
-  return { socket, received: () => text, ended: () => over };
+  return { socket, received: () => text, ended: () => closed };
 }
 
-/** Waits for this many whole answers, or for the end of the connection. */
-async function answersOf(one: Talk, count: number): Promise<string[]> {
-  await waitFor('the answers', () => one.ended() || split(one.received()).length >= count);
-  one.socket.destroy();
-  return split(one.received());
+/** Waits for this many whole responses, or for the end of the connection. */
+async function responsesOf(connection: RecordedConnection, count: number): Promise<string[]> {
+  await waitFor(
+    'the answers',
+    () => connection.ended() || split(connection.received()).length >= count,
+  );
+  connection.socket.destroy();
+  return split(connection.received());
 }
 
 function split(text: string): string[] {
@@ -144,21 +147,22 @@ function split(text: string): string[] {
   }
 }
 
-/** What was answered, without what the two ways of answering may tell apart. */
-function essence(text: string): string {
+/** Removes the headers that may differ between the fast path and Node's server. */
+function withoutConnectionHeaders(text: string): string {
   return text.replaceAll(/^(?:date|connection|keep-alive):.*\r\n/gim, '');
 }
 
-/** Not a plain request: its connection belongs to Node's server from then on. */
+/** Not a plain request: it moves its connection to Node's server. */
 const notPlain = head('GET /x HTTP/1.1', 'Host: x', 'A:  b');
 
-/** The same bytes, and then the end, over a fresh connection and over one that Node's server has. */
+/** Sends the same bytes, and then the end, on a fresh connection and on one of Node's server. */
 async function bothWays(request: string): Promise<[string, string]> {
-  const fast = talk();
+  const fast = connectRecorded();
   fast.socket.end(request, 'latin1');
-  // By then the token is known: Node's server answers nobody who has ended while it is looked at.
+  // Afterwards the token is cached. Node's server does not respond to a client that closes its side
+  // during a verification.
   await waitFor('the end of the first', fast.ended);
-  const slow = talk();
+  const slow = connectRecorded();
   slow.socket.write(notPlain);
   await waitFor('the first answer', () => split(slow.received()).length === 1);
   const already = slow.received().length;
@@ -167,13 +171,13 @@ async function bothWays(request: string): Promise<[string, string]> {
   return [fast.received(), slow.received().slice(already)];
 }
 
-describe('the fast lane and the server behind it', () => {
-  test('give the same answers, each in its own way', async () => {
+describe('fast path and Node server', () => {
+  test('fast path and Node server: same responses, apart from Connection', async () => {
     for (const path of ['public', 'protected', 'admin', 'other']) {
       const authorization = `Authorization: Bearer ${token}`;
       const request = head(`GET /api/messages/${path} HTTP/1.1`, 'Host: x', authorization);
       const [fast, slow] = await bothWays(request);
-      assert.equal(essence(fast), essence(slow));
+      assert.equal(withoutConnectionHeaders(fast), withoutConnectionHeaders(slow));
       assert.match(
         fast,
         path === 'other' ? /^HTTP\/1\.1 404 Not Found\r\n/ : /^HTTP\/1\.1 200 OK\r\n/,
@@ -183,7 +187,7 @@ describe('the fast lane and the server behind it', () => {
     }
   });
 
-  test('give the same answers to whatever is nearly a request', async () => {
+  test('fast path and Node server: same responses to almost valid requests', async () => {
     const pieces = [
       ['Host: x', 'host:x', 'Authorization: Bearer x y', `Authorization: Bearer ${token}`],
       ['authorization:  DPoP x ', 'Authorization: Basic x', 'Authorization:', 'A: b', 'A:b '],
@@ -208,83 +212,87 @@ describe('the fast lane and the server behind it', () => {
       fc.asyncProperty(request, async ([opening, headers, end]) => {
         const text = [opening, 'Host: x', ...headers].join('\r\n') + end;
         const [fast, slow] = await bothWays(text);
-        assert.equal(essence(fast), essence(slow), JSON.stringify(text));
+        assert.equal(
+          withoutConnectionHeaders(fast),
+          withoutConnectionHeaders(slow),
+          JSON.stringify(text),
+        );
         assert.match(fast, /^HTTP\/1\.1 \d{3} /);
       }),
       { seed: 6060, numRuns: 150 },
     );
   });
 
-  test('answer many requests of one connection, and several at once in their order', async () => {
-    const one = talk();
-    const asked = ['public', 'protected', 'other', 'admin', 'public'];
-    for (const [index, path] of asked.entries()) {
+  test('fast path: many requests on one connection, pipelined ones in order', async () => {
+    const connection = connectRecorded();
+    const paths = ['public', 'protected', 'other', 'admin', 'public'];
+    for (const [index, path] of paths.entries()) {
       const authorization = `Authorization: Bearer ${token}`;
-      one.socket.write(head(`GET /api/messages/${path} HTTP/1.1`, 'Host: x', authorization));
-      await waitFor('the answer', () => split(one.received()).length === index + 1);
+      connection.socket.write(head(`GET /api/messages/${path} HTTP/1.1`, 'Host: x', authorization));
+      await waitFor('the answer', () => split(connection.received()).length === index + 1);
     }
-    one.socket.write(
+    connection.socket.write(
       head('GET /x HTTP/1.1', 'Host: x').repeat(2) + head(line, 'Host: x').repeat(2),
     );
-    const responses = await answersOf(one, 9);
-    const statuses = responses.map((answer) => answer.slice(9, 12)).join();
+    const responses = await responsesOf(connection, 9);
+    const statuses = responses.map((response) => response.slice(9, 12)).join();
     assert.equal(statuses, '200,200,404,200,200,404,404,200,200');
   });
 
-  test('wait for the keys with the next request of the connection behind them', async (t) => {
-    const fresh = await openPlace();
+  test('fast path: a request waits for the pending response before it', async (t) => {
+    const fresh = await openMessageApi();
     t.after(() => fresh.close());
-    const one = connect({ port: fresh.port, host: '127.0.0.1', noDelay: true });
+    const connection = connect({ port: fresh.port, host: '127.0.0.1', noDelay: true });
     let text = '';
-    one.setEncoding('latin1').on('data', (chunk: string) => {
+    connection.setEncoding('latin1').on('data', (chunk: string) => {
       text += chunk;
     });
     const authorization = `Authorization: Bearer ${await fresh.token()}`;
-    one.write(head('GET /api/messages/admin HTTP/1.1', 'Host: x', authorization));
-    one.write(head(line, 'Host: x'));
+    connection.write(head('GET /api/messages/admin HTTP/1.1', 'Host: x', authorization));
+    connection.write(head(line, 'Host: x'));
     await waitFor('both answers', () => split(text).length === 2);
-    one.destroy();
-    const bodies = split(text).map((answer) => answer.slice(answer.indexOf('{')));
+    connection.destroy();
+    const bodies = split(text).map((response) => response.slice(response.indexOf('{')));
     assert.match(bodies[0] ?? '', /admin/);
     assert.match(bodies[1] ?? '', /public/);
   });
 
-  test('answer a client that has closed its side', async () => {
+  test('fast path: responds to a client that has closed its side', async () => {
     for (const path of ['public', 'admin']) {
-      const one = talk();
-      const authorization = `Authorization: Bearer ${await place.token({ jti: path })}`;
-      one.socket.end(head(`GET /api/messages/${path} HTTP/1.1`, 'Host: x', authorization));
-      await waitFor('the end', () => one.ended());
-      assert.match(one.received(), /^HTTP\/1\.1 200 OK\r\n/);
+      const connection = connectRecorded();
+      const authorization = `Authorization: Bearer ${await api.token({ jti: path })}`;
+      connection.socket.end(head(`GET /api/messages/${path} HTTP/1.1`, 'Host: x', authorization));
+      await waitFor('the end', () => connection.ended());
+      assert.match(connection.received(), /^HTTP\/1\.1 200 OK\r\n/);
     }
   });
 
-  test('do not pile up answers for a client that does not read them', async () => {
-    const one = talk();
-    await once(one.socket, 'connect');
-    one.socket.pause();
+  test('fast path: does not buffer responses for a client that does not read', async () => {
+    const connection = connectRecorded();
+    await once(connection.socket, 'connect');
+    connection.socket.pause();
     const request = head(line, 'Host: x');
     let sent = 0;
-    // The server stops reading once its answers are not taken, and then so does the network. Or it
-    // closes the connection, when one read had too many requests.
+    // The server stops reading when its responses are not read, and then the network buffers fill. Or
+    // it closes the connection because one read had too many requests.
     while (
-      !one.socket.destroyed &&
-      (one.socket.write(request.repeat(50)) || one.socket.writableLength < 4_000_000)
+      !connection.socket.destroyed &&
+      (connection.socket.write(request.repeat(50)) || connection.socket.writableLength < 4_000_000)
     ) {
       sent += 50;
       if (sent % 5_000 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     assert.ok(sent > 50);
-    one.socket.destroy();
-    const next = talk();
+    connection.socket.destroy();
+    const next = connectRecorded();
     next.socket.write(request);
-    assert.equal((await answersOf(next, 1)).length, 1);
+    assert.equal((await responsesOf(next, 1)).length, 1);
   });
 });
 
-describe('an end that is asked for', () => {
-  test('closes connections at rest, in the lane and behind it, and lets answers under way out', async () => {
-    const ending = await openPlace();
+describe('close', () => {
+  test('close: closes idle connections of fast path and Node server, and sends pending responses', async () => {
+    const ending = await openMessageApi();
     const resting = [head(line, 'Host: x'), head('HEAD / HTTP/1.1', 'Host: x')].map((request) => {
       const socket = connect(ending.port, '127.0.0.1').on('error', () => {});
       socket.write(request);

@@ -9,19 +9,19 @@ import type { Clock } from '../../src/core/clock.ts';
 import type { ConnectionRule } from '../../src/api/http/connection-guard.ts';
 import { createMessageServer } from '../../src/messages/server.ts';
 
-/** The message API in this process, with an issuer that is as good or as bad as a test wants it. */
-export interface Place {
+/** The message API in this process, with an issuer that a test can break. */
+export interface MessageApi {
   readonly port: number;
   readonly url: string;
-  /** What was reported of failures. */
+  /** Reported failures. */
   readonly reported: unknown[];
-  /** How often the key set was asked for. */
+  /** Returns how often the key set was requested. */
   readonly fetches: () => number;
-  /** Whether the issuer answers with its key set; otherwise 503. */
+  /** Whether the issuer serves its key set; otherwise it responds 503. */
   available: boolean;
-  /** A token that opens everything, with these changes. */
+  /** Signs a token that is valid for everything, with these changes. */
   token(claims?: JWTPayload, header?: { kid?: string }): Promise<string>;
-  /** Gives the issuer another key, with another kid, instead of the one before. */
+  /** Replaces the key of the issuer, with another kid. */
   rotate(): void;
   close(): Promise<void>;
 }
@@ -29,30 +29,36 @@ export interface Place {
 export const origin = 'http://localhost:4040';
 export const issuer = 'https://login.example.com/';
 export const audience = 'https://messages.example.com';
-/** As many connections as tests need, and no trusted proxy. */
+/** Enough connections for all tests, and no trusted proxy. */
 export const connections: ConnectionRule = { maxConnectionsPerAddress: 1000, trustProxy: [] };
 export const adminPermission = 'read:admin-messages';
 
-const makeKey = (): KeyObject => generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
-const keys = [makeKey(), makeKey()];
+const generateKey = (): KeyObject => generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
+const keys = [generateKey(), generateKey()];
 
-export async function openPlace(clock: Clock = systemClock, pageOrigin = origin): Promise<Place> {
+export async function openMessageApi(
+  clock: Clock = systemClock,
+  pageOrigin = origin,
+): Promise<MessageApi> {
   let current = 0;
   let fetched = 0;
-  const answer = async (reply: ServerResponse): Promise<void> => {
+  const sendKeySet = async (response: ServerResponse): Promise<void> => {
     fetched += 1;
-    if (!place.available) {
-      reply.writeHead(503).end();
+    if (!api.available) {
+      response.writeHead(503).end();
       return;
     }
-    const { kty, n, e } = await exportJWK(keyNow());
+    const { kty, n, e } = await exportJWK(currentKey());
     const kid = `key-${current}`;
-    reply.end(JSON.stringify({ keys: [{ kty, n, e, kid, use: 'sig', alg: 'RS256' }] }));
+    response.end(JSON.stringify({ keys: [{ kty, n, e, kid, use: 'sig', alg: 'RS256' }] }));
   };
-  const issuing = createServer((_request, reply) => void answer(reply)).listen(0, '127.0.0.1');
-  await once(issuing, 'listening');
-  const keyNow = (): KeyObject => keys[current % 2] ?? makeKey();
-  const { port: issuerPort } = issuing.address() as AddressInfo;
+  const issuerServer = createServer((_request, response) => void sendKeySet(response)).listen(
+    0,
+    '127.0.0.1',
+  );
+  await once(issuerServer, 'listening');
+  const currentKey = (): KeyObject => keys[current % 2] ?? generateKey();
+  const { port: issuerPort } = issuerServer.address() as AddressInfo;
 
   const reported: unknown[] = [];
   const remote = createRemoteKeys(
@@ -65,11 +71,11 @@ export async function openPlace(clock: Clock = systemClock, pageOrigin = origin)
     clock,
     report: (error) => reported.push(error),
     connections,
-    log: { warn: (facts) => reported.push(facts) },
+    log: { warn: (fields) => reported.push(fields) },
   });
   const port = await server.listen({ host: '127.0.0.1', port: 0 });
 
-  const place: Place = {
+  const api: MessageApi = {
     port,
     url: `http://127.0.0.1:${port}`,
     reported,
@@ -77,19 +83,19 @@ export async function openPlace(clock: Clock = systemClock, pageOrigin = origin)
     available: true,
     token: (claims = {}, header = {}) => {
       const now = Math.floor(clock.now() / 1000);
-      const good = { iss: issuer, aud: audience, iat: now, exp: now + 3600 };
-      return new SignJWT({ ...good, permissions: [adminPermission], ...claims })
+      const claimsByDefault = { iss: issuer, aud: audience, iat: now, exp: now + 3600 };
+      return new SignJWT({ ...claimsByDefault, permissions: [adminPermission], ...claims })
         .setProtectedHeader({ alg: 'RS256', typ: 'JWT', kid: `key-${current}`, ...header })
-        .sign(keyNow());
+        .sign(currentKey());
     },
     rotate: () => {
       current += 1;
     },
     close: async () => {
       await server.close();
-      issuing.close();
-      issuing.closeAllConnections();
+      issuerServer.close();
+      issuerServer.closeAllConnections();
     },
   };
-  return place;
+  return api;
 }

@@ -2,22 +2,26 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { hasAll } from '../../src/messages/messages.ts';
 import { type Exchanged, exchange, requestText } from '../helpers/exchange.ts';
-import { adminPermission, openPlace, origin, type Place } from './fixture.ts';
+import { adminPermission, openMessageApi, origin, type MessageApi } from './fixture.ts';
 
-let place: Place;
+let api: MessageApi;
 let token: string;
 
 before(async () => {
-  place = await openPlace();
-  token = await place.token();
+  api = await openMessageApi();
+  token = await api.token();
 });
-after(() => place.close());
+after(() => api.close());
 
-/** Sends it as it stands, over a connection of its own. */
-function ask(path: string, headers: readonly string[] = [], method = 'GET'): Promise<Exchanged> {
-  // The end of an answer to HEAD is told by its connection alone.
+/** Sends a request byte for byte, on its own connection. */
+function requestMessage(
+  path: string,
+  headers: readonly string[] = [],
+  method = 'GET',
+): Promise<Exchanged> {
+  // Only the end of the connection marks the end of a response to HEAD here.
   const last = method === 'HEAD' ? ['Connection: close'] : [];
-  return exchange(place.port, requestText(`${method} ${path}`, [...headers, ...last]));
+  return exchange(api.port, requestText(`${method} ${path}`, [...headers, ...last]));
 }
 
 function bearer(text: string): string[] {
@@ -31,42 +35,42 @@ const texts = {
 };
 const paths = Object.keys(texts).map((name) => `/api/messages/${name}`);
 
-describe('the three messages', () => {
+describe('messages', () => {
   for (const [name, text] of Object.entries(texts)) {
     test(`${name}: the fixed text`, async () => {
-      const { status, body } = await ask(`/api/messages/${name}`, bearer(token));
+      const { status, body } = await requestMessage(`/api/messages/${name}`, bearer(token));
       assert.deepEqual([status, body], [200, JSON.stringify({ text })]);
     });
 
     test(`${name}: HEAD has the headers of GET and no body`, async () => {
       const headers = { authorization: `Bearer ${token}` };
-      const url = `${place.url}/api/messages/${name}?x=1`;
+      const url = `${api.url}/api/messages/${name}?x=1`;
       const got = await fetch(url, { headers });
       const head = await fetch(url, { headers, method: 'HEAD' });
       assert.deepEqual([head.status, await head.text()], [200, '']);
       assert.equal((await got.text()).length, Number(head.headers.get('content-length')));
-      const without = (answer: Response): object =>
+      const without = (response: Response): object =>
         Object.fromEntries(
-          [...answer.headers].filter(([each]) => !/^(date|connection|keep-alive)$/.test(each)),
+          [...response.headers].filter(([each]) => !/^(date|connection|keep-alive)$/.test(each)),
         );
       assert.deepEqual(without(head), without(got));
     });
   }
 
-  test('public: a token is ignored, whatever it is', async () => {
+  test('public: any token is ignored', async () => {
     for (const value of ['', 'Bearer', 'Bearer x y', 'Basic eDp5', 'Bearer nonsense']) {
-      const { status } = await ask('/api/messages/public', [`Authorization: ${value}`]);
+      const { status } = await requestMessage('/api/messages/public', [`Authorization: ${value}`]);
       assert.equal(status, 200, value);
     }
   });
 
-  test('the query is ignored, and so is a token in it', async () => {
-    const open = await ask(
+  test('the query is ignored, including a token in it', async () => {
+    const open = await requestMessage(
       `/api/messages/protected?access_token=x&${'q'.repeat(500)}`,
       bearer(token),
     );
     assert.equal(open.status, 200);
-    const closed = await ask(`/api/messages/protected?access_token=${token}`);
+    const closed = await requestMessage(`/api/messages/protected?access_token=${token}`);
     assert.deepEqual([closed.status, closed.body], [401, '{"message":"Requires authentication"}']);
   });
 });
@@ -77,8 +81,8 @@ const malformed = {
   message: 'Bad credentials',
 };
 
-describe('the checks, in their order', () => {
-  test('1: no other path is known, before everything else', async () => {
+describe('order of checks', () => {
+  test('check 1: an unknown path is 404 for any method', async () => {
     const others = [
       '/',
       '/api/messages',
@@ -94,51 +98,51 @@ describe('the checks, in their order', () => {
     ];
     for (const path of others) {
       for (const method of ['GET', 'POST', 'OPTIONS', 'HEAD']) {
-        const { status, body } = await ask(path, [], method);
+        const { status, body } = await requestMessage(path, [], method);
         assert.equal(status, 404, `${method} ${path}`);
         if (method !== 'HEAD') assert.equal(body, '{"message":"Not Found"}');
       }
     }
   });
 
-  test('1: the absolute form of a target is its path', async () => {
-    const known = await ask('http://elsewhere.example/api/messages/public?x');
+  test('check 1: the absolute form of a target is accepted', async () => {
+    const known = await requestMessage('http://elsewhere.example/api/messages/public?x');
     assert.equal(known.status, 200);
-    assert.equal((await ask('http://elsewhere.example/x')).status, 404);
-    assert.equal((await ask('http://elsewhere.example')).status, 404);
+    assert.equal((await requestMessage('http://elsewhere.example/x')).status, 404);
+    assert.equal((await requestMessage('http://elsewhere.example')).status, 404);
   });
 
-  test('2: no other method is known, before any token', async () => {
+  test('check 2: another method is 405 without a token', async () => {
     for (const path of paths) {
       for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND']) {
-        const { status, body, headers } = await ask(path, ['Content-Length: 0'], method);
+        const { status, body, headers } = await requestMessage(path, ['Content-Length: 0'], method);
         assert.deepEqual([status, body], [405, '{"message":"Not Allowed Http Method"}'], method);
         assert.equal(headers['allow'], 'GET, HEAD, OPTIONS');
       }
     }
   });
 
-  test('2: a body of a refused method does not hold its answer up', async () => {
+  test('check 2: the 405 does not wait for the body', async () => {
     const sent = requestText('POST /api/messages/public', ['Content-Length: 1000000'], 'x');
-    assert.equal((await exchange(place.port, sent)).status, 405);
+    assert.equal((await exchange(api.port, sent)).status, 405);
     const expecting = ['Content-Length: 5', 'Expect: the-unexpected'];
     const text = requestText('POST /api/messages/public', expecting, 'hello');
-    assert.equal((await exchange(place.port, text)).status, 405);
+    assert.equal((await exchange(api.port, text)).status, 405);
   });
 
-  const guarded = paths.filter((path) => !path.endsWith('public'));
-  for (const path of guarded) {
-    const refusals: readonly [string, string[], number, object, string?][] = [
-      ['3: no header', [], 401, { message: 'Requires authentication' }, 'Bearer'],
+  const pathsWithToken = paths.filter((path) => !path.endsWith('public'));
+  for (const path of pathsWithToken) {
+    const rejections: readonly [string, string[], number, object, string?][] = [
+      ['check 5: no header', [], 401, { message: 'Requires authentication' }, 'Bearer'],
       [
-        '3: an empty header',
+        'check 5: an empty header',
         ['Authorization:'],
         401,
         { message: 'Requires authentication' },
         'Bearer',
       ],
       [
-        '3: blanks alone',
+        'check 5: blanks alone',
         ['Authorization:    '],
         401,
         { message: 'Requires authentication' },
@@ -146,7 +150,7 @@ describe('the checks, in their order', () => {
       ],
       ...['Bearer', 'Bearer ', 'Basic', 'Bearer x y', 'Bearer\tx', 'a b c d'].map(
         (value): [string, string[], number, object, string] => [
-          `4: not two parts: ${JSON.stringify(value)}`,
+          `check 6: not two parts: ${JSON.stringify(value)}`,
           [`Authorization: ${value}`],
           401,
           malformed,
@@ -154,7 +158,7 @@ describe('the checks, in their order', () => {
         ],
       ),
       [
-        '4: two headers',
+        'check 6: two headers',
         ['Authorization: Bearer x', 'Authorization: Bearer x'],
         401,
         malformed,
@@ -162,7 +166,7 @@ describe('the checks, in their order', () => {
       ],
       ...['Basic eDp5', 'DPoP x', 'Bearers x', 'Beare x'].map(
         (value): [string, string[], number, object, string] => [
-          `5: another scheme: ${value}`,
+          `check 7: another scheme: ${value}`,
           [`Authorization: ${value}`],
           401,
           { message: 'Bad credentials' },
@@ -170,40 +174,40 @@ describe('the checks, in their order', () => {
         ],
       ),
       [
-        '7: no token',
+        'check 9: not a token',
         ['Authorization: Bearer nonsense'],
         401,
         { message: 'Bad credentials' },
         'Bearer error="invalid_token"',
       ],
     ];
-    for (const [name, headers, status, content, challenge] of refusals) {
+    for (const [name, headers, status, content, challenge] of rejections) {
       test(`${path}: ${name}`, async () => {
-        const answer = await ask(path, headers);
-        assert.deepEqual([answer.status, JSON.parse(answer.body)], [status, content]);
-        assert.equal(answer.headers['www-authenticate'], challenge);
+        const response = await requestMessage(path, headers);
+        assert.deepEqual([response.status, JSON.parse(response.body)], [status, content]);
+        assert.equal(response.headers['www-authenticate'], challenge);
       });
     }
 
-    test(`${path}: two headers with a good token are refused too`, async () => {
-      const answer = await ask(path, [...bearer(token), ...bearer(token)]);
-      assert.deepEqual([answer.status, JSON.parse(answer.body)], [401, malformed]);
+    test(`${path}: check 6: two headers with a valid token`, async () => {
+      const response = await requestMessage(path, [...bearer(token), ...bearer(token)]);
+      assert.deepEqual([response.status, JSON.parse(response.body)], [401, malformed]);
     });
 
-    test(`${path}: the scheme in any case, and more than one blank`, async () => {
+    test(`${path}: check 7: the scheme in any case, and more than one blank`, async () => {
       for (const value of [`bearer ${token}`, `BEARER   ${token}`, `  BeArEr ${token}  `]) {
-        assert.equal((await ask(path, [`Authorization: ${value}`])).status, 200, value);
-        assert.equal((await ask(path, [`aUTHORIZATION:${value}`])).status, 200, value);
+        assert.equal((await requestMessage(path, [`Authorization: ${value}`])).status, 200, value);
+        assert.equal((await requestMessage(path, [`aUTHORIZATION:${value}`])).status, 200, value);
       }
     });
   }
 
-  test('7 before 8: a bad token without the permission is a bad token', async () => {
-    const expired = await place.token({ exp: 1, permissions: [] });
-    assert.equal((await ask('/api/messages/admin', bearer(expired))).status, 401);
+  test('check 9 comes before 10: an invalid token without the permission is 401', async () => {
+    const expired = await api.token({ exp: 1, permissions: [] });
+    assert.equal((await requestMessage('/api/messages/admin', bearer(expired))).status, 401);
   });
 
-  test('8: the permission is missing', async () => {
+  test('check 10: a missing permission is 403', async () => {
     const lacking: unknown[] = [
       undefined,
       null,
@@ -215,24 +219,27 @@ describe('the checks, in their order', () => {
       [[adminPermission]],
     ];
     for (const permissions of lacking) {
-      const weak = await place.token({ permissions, scope: adminPermission });
-      const answer = await ask('/api/messages/admin', bearer(weak));
-      assert.deepEqual([answer.status, answer.body], [403, '{"message":"Permission denied"}']);
+      const insufficient = await api.token({ permissions, scope: adminPermission });
+      const response = await requestMessage('/api/messages/admin', bearer(insufficient));
+      assert.deepEqual([response.status, response.body], [403, '{"message":"Permission denied"}']);
       assert.equal(
-        answer.headers['www-authenticate'],
+        response.headers['www-authenticate'],
         'Bearer error="insufficient_scope", scope="read:admin-messages"',
       );
-      assert.equal((await ask('/api/messages/protected', bearer(weak))).status, 200);
+      assert.equal(
+        (await requestMessage('/api/messages/protected', bearer(insufficient))).status,
+        200,
+      );
     }
   });
 
-  test('8: the permission among others is enough', async () => {
+  test('check 10: the permission among others is sufficient', async () => {
     const permissions = ['a', adminPermission, 'b'];
-    const strong = await place.token({ permissions });
-    assert.equal((await ask('/api/messages/admin', bearer(strong))).status, 200);
+    const sufficient = await api.token({ permissions });
+    assert.equal((await requestMessage('/api/messages/admin', bearer(sufficient))).status, 200);
   });
 
-  test('8: who is asked for nothing does not pass', () => {
+  test('hasAll: true only if something is required and all of it is held', () => {
     assert.equal(hasAll(['a'], []), false);
     assert.equal(hasAll([], []), false);
     assert.equal(hasAll(undefined, ['a']), false);
@@ -241,11 +248,11 @@ describe('the checks, in their order', () => {
   });
 });
 
-describe('what a page is told', () => {
+describe('response headers', () => {
   test('a preflight allows GET and two headers, for a day', async () => {
     for (const path of paths) {
-      const asked = ['Origin: http://evil.example', 'Access-Control-Request-Method: GET'];
-      const { status, headers, body } = await ask(path, asked, 'OPTIONS');
+      const preflight = ['Origin: http://evil.example', 'Access-Control-Request-Method: GET'];
+      const { status, headers, body } = await requestMessage(path, preflight, 'OPTIONS');
       assert.deepEqual([status, body], [204, '']);
       assert.equal(headers['access-control-allow-methods'], 'GET');
       assert.equal(headers['access-control-allow-headers'], 'Authorization,Content-Type');
@@ -292,9 +299,9 @@ describe('what a page is told', () => {
     'no Host': 'GET /api/messages/public HTTP/1.1\r\n\r\n',
   };
   for (const [name, request] of Object.entries(requests)) {
-    test(`every header, on the answer to ${name}`, async () => {
-      const { status, headers, body } = await exchange(place.port, request);
-      assert.ok(status > 0, 'there is an answer');
+    test(`every response header is sent for ${name}`, async () => {
+      const { status, headers, body } = await exchange(api.port, request);
+      assert.ok(status > 0, 'there is a response');
       assert.deepEqual({ ...headers, ...always }, headers);
       assert.equal(headers['access-control-allow-credentials'], undefined);
       assert.ok(Math.abs(Date.parse(headers['date'] ?? '') - Date.now()) < 60_000);
@@ -305,44 +312,44 @@ describe('what a page is told', () => {
     });
   }
 
-  test('what is no request is told so, and its connection ends', async () => {
-    const refused = {
+  test('invalid HTTP gets an error response and closes its connection', async () => {
+    const invalid = {
       'hello\r\n\r\n': 400,
       [requestText('GET /x', ['Content-Length: 1', 'Content-Length: 2'])]: 400,
       [requestText('GET /x', [`X: ${'x'.repeat(20_000)}`])]: 431,
     };
-    for (const [request, expected] of Object.entries(refused)) {
-      const { status, headers, body } = await exchange(place.port, request);
+    for (const [request, expected] of Object.entries(invalid)) {
+      const { status, headers, body } = await exchange(api.port, request);
       assert.deepEqual([status, headers['connection']], [expected, 'close']);
       assert.equal(typeof (JSON.parse(body) as { message: unknown }).message, 'string');
     }
   });
 });
 
-describe('the keys of the issuer', () => {
-  test('6: a good token is 500 while they cannot be had, a bad one is 401 all the same', async (t) => {
-    const away = await openPlace();
-    t.after(() => away.close());
-    away.available = false;
+describe('keys of the issuer', () => {
+  test('check 8: without keys a token that could be valid is 500, any other 401', async (t) => {
+    const unreachable = await openMessageApi();
+    t.after(() => unreachable.close());
+    unreachable.available = false;
     const send = async (path: string, sent: string): Promise<[number, unknown]> => {
       const text = requestText(`GET /api/messages/${path}`, bearer(sent));
-      const { status, headers, body } = await exchange(away.port, text);
+      const { status, headers, body } = await exchange(unreachable.port, text);
       if (status === 500) assert.equal(headers['www-authenticate'], undefined);
       return [status, (JSON.parse(body) as { message?: unknown }).message];
     };
     const unable = [500, 'Unable to verify credentials'];
     const bad = [401, 'Bad credentials'];
-    assert.deepEqual(await send('protected', await away.token()), unable);
-    assert.deepEqual(await send('admin', await away.token({ permissions: [] })), unable);
-    assert.deepEqual(await send('admin', await away.token({ exp: 1 })), bad);
-    assert.deepEqual(await send('admin', await away.token({ aud: 'other' })), bad);
-    assert.deepEqual(await send('admin', await away.token({ iss: 'https://x/' })), bad);
+    assert.deepEqual(await send('protected', await unreachable.token()), unable);
+    assert.deepEqual(await send('admin', await unreachable.token({ permissions: [] })), unable);
+    assert.deepEqual(await send('admin', await unreachable.token({ exp: 1 })), bad);
+    assert.deepEqual(await send('admin', await unreachable.token({ aud: 'other' })), bad);
+    assert.deepEqual(await send('admin', await unreachable.token({ iss: 'https://x/' })), bad);
     assert.deepEqual(await send('admin', 'a.b.c'), bad);
-    assert.equal((await send('public', await away.token()))[0], 200);
+    assert.equal((await send('public', await unreachable.token()))[0], 200);
   });
 
-  test('are fetched once for a hundred first requests', async (t) => {
-    const fresh = await openPlace();
+  test('keys are fetched once for a hundred concurrent first requests', async (t) => {
+    const fresh = await openMessageApi();
     t.after(() => fresh.close());
     const headers = { authorization: `Bearer ${await fresh.token()}` };
     const responses = await Promise.all(
@@ -352,29 +359,29 @@ describe('the keys of the issuer', () => {
     assert.equal(fresh.fetches(), 1);
   });
 
-  test('that no longer have a kid leave its token refused', async (t) => {
-    const moved = await openPlace();
-    t.after(() => moved.close());
-    const old = await moved.token();
-    moved.rotate();
+  test('a token of a withdrawn key is rejected', async (t) => {
+    const rotated = await openMessageApi();
+    t.after(() => rotated.close());
+    const old = await rotated.token();
+    rotated.rotate();
     const send = async (sent: string): Promise<number> => {
       const text = requestText('GET /api/messages/protected', bearer(sent));
-      return (await exchange(moved.port, text)).status;
+      return (await exchange(rotated.port, text)).status;
     };
     assert.equal(await send(old), 401);
-    assert.equal(await send(await moved.token()), 200);
+    assert.equal(await send(await rotated.token()), 200);
   });
 });
 
-describe('what fails unexpectedly', () => {
-  test('is 500 with nothing of its cause, which is reported', async (t) => {
+describe('unexpected failure', () => {
+  test('an unexpected failure is 500 without its cause, which is reported', async (t) => {
     const time = { now: () => Date.now() };
     const clock = {
       elapsedMs: () => 0,
       after: () => ({ cancel: () => {} }),
       now: () => time.now(),
     };
-    const broken = await openPlace(clock);
+    const broken = await openMessageApi(clock);
     t.after(() => broken.close());
     const sent = bearer(await broken.token());
     let calls = 0;
@@ -383,8 +390,11 @@ describe('what fails unexpectedly', () => {
       if (calls === 1) throw new Error('the clock is gone');
       return Date.now();
     };
-    const answer = await exchange(broken.port, requestText('GET /api/messages/admin', sent));
-    assert.deepEqual([answer.status, answer.body], [500, '{"message":"Internal Server Error"}']);
+    const response = await exchange(broken.port, requestText('GET /api/messages/admin', sent));
+    assert.deepEqual(
+      [response.status, response.body],
+      [500, '{"message":"Internal Server Error"}'],
+    );
     assert.match(String(broken.reported[0]), /the clock is gone/);
   });
 });

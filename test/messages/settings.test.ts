@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { describeMessageSettings, readMessageSettings } from '../../src/messages/settings.ts';
 
-const whole = {
+const complete = {
   PORT: '6060',
   CLIENT_ORIGIN_URL: 'https://app.example.com',
   TOKEN_AUDIENCE: 'https://messages.example.com',
@@ -18,9 +18,9 @@ function problems(env: Readonly<Record<string, string>>, alone = true): readonly
   return 'problems' in reading ? reading.problems : [];
 }
 
-describe('the message API alone', () => {
-  test('takes its four settings as they are', () => {
-    assert.deepEqual(read(whole), {
+describe('settings of the message API alone', () => {
+  test('the four settings are read', () => {
+    assert.deepEqual(read(complete), {
       settings: {
         host: '127.0.0.1',
         port: 6060,
@@ -34,23 +34,25 @@ describe('the message API alone', () => {
     });
   });
 
-  for (const variable of Object.keys(whole)) {
-    test(`is refused without ${variable}, in one line with an example`, () => {
-      const rest = Object.fromEntries(Object.entries(whole).filter(([name]) => name !== variable));
+  for (const variable of Object.keys(complete)) {
+    test(`a missing ${variable} is reported in one line with an example`, () => {
+      const rest = Object.fromEntries(
+        Object.entries(complete).filter(([name]) => name !== variable),
+      );
       const [line = '', ...more] = problems(rest);
       assert.deepEqual(more, []);
       assert.match(line, new RegExp(`^${variable}: is required, for example ${variable}=\\S+$`));
     });
   }
 
-  test('names everything that is missing', () => {
+  test('all missing settings are reported', () => {
     const named = problems({}).map((line) => line.split(':')[0]);
-    assert.deepEqual(named, Object.keys(whole));
+    assert.deepEqual(named, Object.keys(complete));
   });
 });
 
-describe('the message API beside the management API', () => {
-  test('has defaults for everything but the issuer', () => {
+describe('settings of the message API next to the management API', () => {
+  test('all settings but the issuer have defaults', () => {
     assert.deepEqual(read({}, false), {
       settings: {
         host: '127.0.0.1',
@@ -66,14 +68,14 @@ describe('the message API beside the management API', () => {
   });
 });
 
-describe('a setting of the message API', () => {
-  test('APP_PORT counts where PORT is absent, and is named where it is wrong', () => {
-    const { CLIENT_ORIGIN_URL, TOKEN_AUDIENCE, TOKEN_ISSUER_DOMAIN } = whole;
+describe('values of settings', () => {
+  test('APP_PORT is read if PORT is absent, and named if it is invalid', () => {
+    const { CLIENT_ORIGIN_URL, TOKEN_AUDIENCE, TOKEN_ISSUER_DOMAIN } = complete;
     const rest = { CLIENT_ORIGIN_URL, TOKEN_AUDIENCE, TOKEN_ISSUER_DOMAIN };
     const other = read({ ...rest, APP_PORT: '7070' });
     assert.ok('settings' in other);
     assert.deepEqual([other.settings.port, other.settings.portVariable], [7070, 'APP_PORT']);
-    const both = read({ ...whole, APP_PORT: '7070' });
+    const both = read({ ...complete, APP_PORT: '7070' });
     assert.ok('settings' in both);
     assert.deepEqual([both.settings.port, both.settings.portVariable], [6060, 'PORT']);
     assert.match(
@@ -82,7 +84,7 @@ describe('a setting of the message API', () => {
     );
   });
 
-  const wrong: Readonly<Record<string, readonly string[]>> = {
+  const invalid: Readonly<Record<string, readonly string[]>> = {
     PORT: ['0', '65536', '80a', '-1', '6060 ', '0x1F', '6e3'],
     CLIENT_ORIGIN_URL: [
       'http://localhost:4040/',
@@ -116,11 +118,11 @@ describe('a setting of the message API', () => {
     ].filter((text) => text !== ''),
     LEAT_HOST: ['x y', 'http://x', '[::1]'],
   };
-  for (const [variable, texts] of Object.entries(wrong)) {
+  for (const [variable, texts] of Object.entries(invalid)) {
     for (const text of texts) {
-      test(`${variable}=${JSON.stringify(text.slice(0, 40))} is refused in one line`, () => {
+      test(`${variable}=${JSON.stringify(text.slice(0, 40))} is rejected in one line`, () => {
         for (const alone of [true, false]) {
-          const [line = '', ...more] = problems({ ...whole, [variable]: text }, alone);
+          const [line = '', ...more] = problems({ ...complete, [variable]: text }, alone);
           assert.deepEqual(more, []);
           assert.match(line, new RegExp(`^${variable}: ".*" .*, for example ${variable}=\\S+$`));
         }
@@ -128,13 +130,16 @@ describe('a setting of the message API', () => {
     }
   }
 
-  test('an origin that browsers write otherwise is shown as they do', () => {
-    const [line = ''] = problems({ ...whole, CLIENT_ORIGIN_URL: 'https://App.example.com:443/x' });
+  test('an origin in another spelling than that of browsers: the error shows theirs', () => {
+    const [line = ''] = problems({
+      ...complete,
+      CLIENT_ORIGIN_URL: 'https://App.example.com:443/x',
+    });
     assert.match(line, / is not as browsers write it, which is https:\/\/app\.example\.com, /);
   });
 
-  test('good values have many forms', () => {
-    const good: Readonly<Record<string, readonly string[]>> = {
+  test('valid values in many forms are accepted', () => {
+    const valid: Readonly<Record<string, readonly string[]>> = {
       CLIENT_ORIGIN_URL: [
         'http://127.0.0.1:8080',
         'http://[::1]:8080',
@@ -143,13 +148,13 @@ describe('a setting of the message API', () => {
       TOKEN_AUDIENCE: ['urn:messages', 'x', 'https://x/äöü?y#z'],
       TOKEN_ISSUER_DOMAIN: ['localhost:8443', '127.0.0.1', '[::1]:8443', 'tenant.eu.example.com'],
     };
-    for (const [variable, texts] of Object.entries(good)) {
+    for (const [variable, texts] of Object.entries(valid)) {
       for (const text of texts)
-        assert.deepEqual(problems({ ...whole, [variable]: text }), [], text);
+        assert.deepEqual(problems({ ...complete, [variable]: text }), [], text);
     }
   });
 
-  test('is shown with its default by leat config', () => {
+  test('leat config: shows each setting, and its default', () => {
     const lines = describeMessageSettings(new Map([['APP_PORT', '7070']]));
     assert.match(lines.join('\n'), /^APP_PORT +7070 +port of the message API/m);
     assert.match(lines.join('\n'), /^CLIENT_ORIGIN_URL +http:\/\/localhost:4040 \(default\) /m);
