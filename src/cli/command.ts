@@ -39,7 +39,7 @@ export interface CommonOptions {
 export function withCommonOptions(command: Command): Command {
   return command
     .option('--json', 'print JSON for programs')
-    .option('--profile <name>', 'another login than the default one')
+    .option('--profile <name>', 'name of the login to use (default: default)')
     .option('--ca <file>', 'PEM file of an authority to trust (or LEAT_CA)')
     .addOption(new Option('--no-color', 'no colours (or NO_COLOR)'));
 }

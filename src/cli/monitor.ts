@@ -51,9 +51,9 @@ export function addMonitorCommand(program: Command, deps: CliDeps): void {
 const limitations = `
 It works with every server that has this API, and only reads lists. A list shows which failures are
 open, so a failure is new when it was not open at the previous poll. A list does not show failures in
-a row, so alerts leave them out. A stream counts as disabled automatically when it was enabled at the
-previous poll and is disabled now, with new failures or with half of --disable-total open; a stream
-that someone disabled at such a time is reported too.`;
+a row: alerts leave them out, and --disable-consecutive has no effect. A stream counts as disabled
+automatically when it was enabled at the previous poll and is disabled now, with new failures or with
+half of --disable-total open; a stream that someone disabled at such a time is reported too.`;
 
 function withEnvironment(options: MonitorOptions, env: CliDeps['env']): MonitorOptions {
   const webhookUrl =

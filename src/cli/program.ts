@@ -18,7 +18,7 @@ import { addUserCommands } from './users.ts';
 export function addHttpCommands(program: Command, deps: CliDeps): void {
   program.commandsGroup('Data, over HTTP:');
   addStreamCommands(program.command('streams').description('event streams'), deps);
-  addEventCommands(program.command('events').description('publish events and watch them'), deps);
+  addEventCommands(program.command('events').description('publish and follow events'), deps);
   addDeliveryCommands(program.command('deliveries').description('failed deliveries'), deps);
   addRedeliverCommand(program, deps);
   addReplayCommands(program.command('replay').description('send retained events again'), deps);

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { backoffMs } from '../core/backoff.ts';
 import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
@@ -101,7 +102,8 @@ async function tail(run: ApiRun, options: TailOptions): Promise<void> {
       terminal.note(`${(error as Error).message} Trying again.`);
     }
     if (progress.left <= 0) break;
-    await sleep(clock, Math.min(retryMsMax, progress.retryMs * 2 ** failedInARow), signal);
+    const backoff = { firstMs: progress.retryMs, maxMs: retryMsMax };
+    await sleep(clock, backoffMs(failedInARow + 1, backoff), signal);
     signal.throwIfAborted();
   }
 }

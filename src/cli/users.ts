@@ -102,7 +102,7 @@ function withUserOptions(command: Command): Command {
   return command
     .option('--email <address>', 'e-mail of the user')
     .option('--password-file <file>', 'file with the password (- for stdin)')
-    .option('--connection <name>', `connection (${databaseConnection})`)
+    .option('--connection <name>', `connection of the user (default: ${databaseConnection})`)
     .option('--name <name>', 'full name of the user')
     .option('--username <name>', 'user name')
     .option('--data <json>', 'further fields: a JSON object, @file, or - for stdin');

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { getCACertificates } from 'node:tls';
-import type { Dispatcher, Pool } from 'undici';
+import type { Client, Dispatcher } from 'undici';
 import type { Clock } from '../../core/clock.ts';
 import { codeOf } from '../../core/errors.ts';
 import { CommandFailed, exitCodes } from '../errors.ts';
 import { connectionError } from './connection-error.ts';
 
-/** Sends requests to one server over HTTP/1.1; redirects are not followed. */
+/** Sends requests to one server over one HTTP/1.1 connection; redirects are not followed. */
 export interface HttpClient {
   /** Origin, without a slash at its end. */
   readonly url: string;
@@ -70,13 +70,13 @@ export function createHttpClient(
   caFile?: string,
 ): HttpClient {
   const ca = caFile === undefined ? {} : { ca: trustedAuthorities(caFile) };
-  let pool: Pool | undefined;
+  let connection: Client | undefined;
   const request = async (sent: HttpRequest, bodyTimeout = 0): Promise<Dispatcher.ResponseData> => {
-    pool ??= await openPool(url, ca);
+    connection ??= await createConnection(url, ca);
     const deadline = new AbortController();
     const timer = clock.after(responseMsMax, () => deadline.abort(timedOut(url)));
     try {
-      return await pool.request({
+      return await connection.request({
         method: sent.method,
         path: sent.path,
         headers: {
@@ -120,9 +120,9 @@ export function createHttpClient(
 }
 
 /** Loads undici with the first request, so that `leat --help` does not wait for it. */
-async function openPool(url: string, ca: { readonly ca?: string[] }): Promise<Pool> {
+async function createConnection(url: string, ca: { readonly ca?: string[] }): Promise<Client> {
   const undici = await import('undici');
-  return new undici.Pool(url, { connect: { ...ca, timeout: responseMsMax }, allowH2: false });
+  return new undici.Client(url, { connect: { ...ca, timeout: responseMsMax }, allowH2: false });
 }
 
 function headersOf({ headers }: Pick<Dispatcher.ResponseData, 'headers'>): ResponseHeaders {

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { CommandFailed, exitCodes } from '../../src/cli/errors.ts';
+import { createHttpClient, type HttpClient } from '../../src/cli/http/http-client.ts';
+import { createManualClock } from '../helpers/clock.ts';
+
+const request = { method: 'GET', path: '/' } as const;
+
+/** Starts a server, and a client with a clock that the test advances. */
+async function start(t: TestContext, respond: RequestListener) {
+  const server = createServer(respond).listen(0, '127.0.0.1');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  await once(server, 'listening');
+  const clock = createManualClock();
+  return { server, clock, client: clientOf(server.address() as AddressInfo, clock) };
+}
+
+function clientOf({ port }: AddressInfo, clock = createManualClock()): HttpClient {
+  return createHttpClient(`http://127.0.0.1:${port}`, { clock, version: '1' });
+}
+
+function isFailure(exitCode: number, message: RegExp): (error: unknown) => boolean {
+  return (error) =>
+    error instanceof CommandFailed && error.exitCode === exitCode && message.test(error.message);
+}
+
+test('send: returns status, headers and text of any response, over one connection', async (t) => {
+  const sockets = new Set<Socket>();
+  const { client } = await start(t, (incoming, response) => {
+    sockets.add(incoming.socket);
+    response.writeHead(418, { 'X-Many': ['a', 'b'] });
+    incoming.pipe(response);
+  });
+  for (const body of ['ü', '{}']) {
+    const { status, headers, text } = await client.send({ ...request, method: 'POST', body });
+    assert.deepEqual([status, headers['x-many'], text], [418, 'a, b', body]);
+  }
+  assert.equal(sockets.size, 1);
+});
+
+test('send: fails after 30 seconds without a response', async (t) => {
+  const { server, clock, client } = await start(t, () => undefined);
+  const arrived = once(server, 'request');
+  const sent = client.send(request);
+  const failed = assert.rejects(
+    sent,
+    isFailure(exitCodes.unavailable, /did not answer within 30 seconds: try again later\.$/),
+  );
+  await arrived;
+  await clock.advance(30_000);
+  await failed;
+});
+
+test('send: fails when the body takes more than 30 seconds', async (t) => {
+  const { clock, client } = await start(t, (_incoming, response) => void response.write('{'));
+  const { promise: reading, resolve } = Promise.withResolvers<void>();
+  const after = clock.after.bind(clock);
+  let timers = 0;
+  // The second timer is that of the body.
+  clock.after = (delayMs, action) => {
+    if (++timers === 2) resolve();
+    return after(delayMs, action);
+  };
+  const failed = assert.rejects(
+    client.send(request),
+    isFailure(exitCodes.unavailable, /did not answer within 30 seconds/),
+  );
+  await reading;
+  await clock.advance(30_000);
+  await failed;
+});
+
+test('send: fails at a response of more than 64 MiB', async (t) => {
+  const { client } = await start(t, (_incoming, response) => {
+    const chunk = Buffer.alloc(1024 * 1024);
+    const write = (): void => {
+      while (response.write(chunk));
+    };
+    response.on('drain', write);
+    write();
+  });
+  await assert.rejects(client.send(request), isFailure(exitCodes.failed, /more than 64 MiB\.$/));
+});
+
+test('send: fails when the server does not speak HTTP', async (t) => {
+  const server = createTcpServer((socket) => {
+    socket.on('error', () => undefined).end('220 mail.example.com ESMTP\r\n');
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  await assert.rejects(
+    clientOf(server.address() as AddressInfo).send(request),
+    isFailure(exitCodes.failed, /does not speak HTTP: check the scheme and the port\.$/),
+  );
+});
+
+test('send: rejects with an AbortError when its signal aborts', async (t) => {
+  const { server, client } = await start(t, () => undefined);
+  const aborting = new AbortController();
+  server.on('request', () => aborting.abort());
+  const sent = client.send({ ...request, signal: aborting.signal });
+  await assert.rejects(sent, { name: 'AbortError' });
+});
+
+test('open: streams a 200 until nothing comes for too long', async (t) => {
+  const { client } = await start(t, (_incoming, response) => void response.write('data'));
+  const opened = await client.open({ ...request, silenceMsMax: 50 });
+  assert.ok('stream' in opened);
+  const chunks: string[] = [];
+  await assert.rejects(
+    async () => {
+      for await (const chunk of opened.stream) chunks.push(Buffer.from(chunk).toString());
+    },
+    isFailure(exitCodes.unavailable, /sent nothing for 0\.05 seconds\.$/),
+  );
+  assert.deepEqual(chunks, ['data']);
+});
+
+test('open: reads any other status whole', async (t) => {
+  const { client } = await start(t, (_incoming, response) => response.writeHead(403).end('no'));
+  const response = await client.open({ ...request, silenceMsMax: 1000 });
+  assert.ok('text' in response);
+  assert.deepEqual([response.status, response.text], [403, 'no']);
+});
