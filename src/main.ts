@@ -38,7 +38,7 @@ import {
   readMessageSettings,
 } from './messages/settings.ts';
 import { addOperatorCommands, type OperatorDeps } from './operator/program.ts';
-import { credentialsFile, keepCredentials, presentSecretKey } from './files/data-folder.ts';
+import { credentialsFile, writeCredentials, readSecretKey } from './files/data-folder.ts';
 import type { Service } from './program/service.ts';
 
 const { version } = packageJson;
@@ -184,7 +184,7 @@ function storeOf(option: string, text: string): StoreLocation {
 
 /** Never makes a key: a new one opens nothing. */
 async function keptKey(folder: string): Promise<Uint8Array> {
-  const key = await presentSecretKey(folder);
+  const key = await readSecretKey(folder);
   if (key !== undefined) return key;
   throw new StartRefused(
     `LEAT_SECRET_KEY: is not set and ${folder} has no secret.key, set the key the source was first started with`,
@@ -314,8 +314,8 @@ function handsOf(config: Config): Record<'management' | 'sample', DeliverCredent
   if (config.store.engine !== 'sqlite') return undefined;
   const folder = dataFolderOf(config);
   return {
-    management: (made) => keepCredentials(folder, { management: made }, systemRandom),
-    sample: (made) => keepCredentials(folder, { sample: made }, systemRandom),
+    management: (made) => writeCredentials(folder, { management: made }, systemRandom),
+    sample: (made) => writeCredentials(folder, { sample: made }, systemRandom),
   };
 }
 

@@ -3,7 +3,7 @@ import type { NotifiedState } from '../alerting/rules.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
 import type { Outbox } from '../alerting/outbox.ts';
-import { writeWhole } from '../files/atomic-write.ts';
+import { writeAtomically } from '../files/atomic-write.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import type { Snapshots } from './monitor-poll.ts';
 
@@ -42,7 +42,7 @@ export async function writeState(
   random: RandomBytes,
 ): Promise<void> {
   try {
-    await writeWhole(file, `${JSON.stringify(state)}\n`, { random, mode: 0o600 });
+    await writeAtomically(file, `${JSON.stringify(state)}\n`, { random, mode: 0o600 });
   } catch (error) {
     throw unusable(file, `cannot be written (${codeOf(error) ?? 'unreadable'})`);
   }

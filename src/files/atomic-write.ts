@@ -1,22 +1,22 @@
 import { open, rename, rm } from 'node:fs/promises';
 import type { RandomBytes } from '../core/clock.ts';
 
-export interface WholeFile {
-  /** Makes the name of the draft, which nobody else has. */
+export interface AtomicWriteOptions {
+  /** Makes the name of the draft unique. */
   readonly random: RandomBytes;
   readonly mode: number;
-  /** Gives the draft its name; in the place of a former file unless said. */
-  readonly place?: (draft: string, file: string) => Promise<void>;
+  /** Moves the draft to its name; by default it replaces an existing file. */
+  readonly move?: (draft: string, file: string) => Promise<void>;
 }
 
 /**
- * Writes a file whole or not at all. Under another name first: whoever finds the file finds all of
- * it, on the disk. Rejects with the error of the file system.
+ * Writes a file atomically: under another name first, so that readers find the complete file, which is
+ * on disk. Rejects with the error of the file system.
  */
-export async function writeWhole(
+export async function writeAtomically(
   file: string,
   text: string,
-  { random, mode, place = rename }: WholeFile,
+  { random, mode, move = rename }: AtomicWriteOptions,
 ): Promise<void> {
   const draft = `${file}.${Buffer.from(random(8)).toString('hex')}`;
   try {
@@ -27,7 +27,7 @@ export async function writeWhole(
     } finally {
       await handle.close();
     }
-    await place(draft, file);
+    await move(draft, file);
   } finally {
     await rm(draft, { force: true });
   }

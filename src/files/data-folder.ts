@@ -3,30 +3,33 @@ import { join } from 'node:path';
 import type { RandomBytes } from '../core/clock.ts';
 import { codeOf, StartRefused } from '../core/errors.ts';
 import { key32 } from '../core/value.ts';
-import { writeWhole } from './atomic-write.ts';
+import { writeAtomically } from './atomic-write.ts';
 
 const KEY_BYTES = 32;
-const OWNER_ALONE = 0o600;
+const OWNER_ONLY = 0o600;
 
 const names = { secretKey: 'secret.key', credentials: 'bootstrap.json' };
 
 /**
- * The key that seals stored secrets, from `secret.key` in the folder; made there when it is missing
- * (docs/http-api.md#secret-key). Two starts at once agree on one key, and a start that is cut off leaves
- * either the whole key or none.
+ * Returns the key that seals stored secrets, from `secret.key` in the folder; creates it when it is
+ * missing (docs/http-api.md#secret-key). Concurrent starts agree on one key, and an interrupted start
+ * leaves either the complete key or none.
  *
- * Throws `StartRefused` when the folder cannot be used or the file holds something else.
+ * Throws `StartRefused` when the folder cannot be used or the file has no key.
  */
-export async function keptSecretKey(folder: string, random: RandomBytes): Promise<Uint8Array> {
-  const present = await presentSecretKey(folder);
-  if (present !== undefined) return present;
-  const made = `${Buffer.from(random(KEY_BYTES)).toString('base64')}\n`;
-  return keyIn(folder, await keepFirst({ folder, name: names.secretKey, text: made }, random));
+export async function loadOrCreateSecretKey(
+  folder: string,
+  random: RandomBytes,
+): Promise<Uint8Array> {
+  const stored = await readSecretKey(folder);
+  if (stored !== undefined) return stored;
+  const text = `${Buffer.from(random(KEY_BYTES)).toString('base64')}\n`;
+  return keyIn(folder, await createDataFile({ folder, name: names.secretKey, text }, random));
 }
 
-/** The key of {@link keptSecretKey}; `undefined` when there is none, and none is made. */
-export async function presentSecretKey(folder: string): Promise<Uint8Array | undefined> {
-  const text = await readKept(folder, names.secretKey);
+/** Returns the key of {@link loadOrCreateSecretKey} without creating it; `undefined` when there is none. */
+export async function readSecretKey(folder: string): Promise<Uint8Array | undefined> {
+  const text = await readDataFile(folder, names.secretKey);
   return text === undefined ? undefined : keyIn(folder, text);
 }
 
@@ -39,87 +42,87 @@ function keyIn(folder: string, text: string): Uint8Array {
   );
 }
 
-/** A client and its secret, as `bootstrap.json` has them. */
-export interface KeptCredentials {
+/** A client and its secret in `bootstrap.json`. */
+export interface StoredCredentials {
   readonly clientId: string;
   readonly clientSecret: string;
 }
 
-/** Where the credentials of the first start are kept. */
+/** Returns the path of the file with the credentials of the first start. */
 export function credentialsFile(folder: string): string {
   return join(folder, names.credentials);
 }
 
 /**
- * Writes {@link credentialsFile}, in the place of a former one; only its owner can read it at any
- * moment. The credentials of the sample stand below `messages_sample` and stay when those of the
- * management client come after them. Throws `StartRefused` when the folder cannot be used.
+ * Writes {@link credentialsFile}, replacing an existing one; only its owner can read it at any time.
+ * The credentials of the sample are in `messages_sample` and stay when those of the management client
+ * are added. Throws `StartRefused` when the folder cannot be used.
  */
-export async function keepCredentials(
+export async function writeCredentials(
   folder: string,
-  { management, sample }: { management?: KeptCredentials; sample?: KeptCredentials },
+  { management, sample }: { management?: StoredCredentials; sample?: StoredCredentials },
   random: RandomBytes,
 ): Promise<void> {
-  const below = sample === undefined ? await keptSample(folder) : membersOf(sample);
-  const members = {
-    ...(management === undefined ? {} : membersOf(management)),
-    ...(below === undefined ? {} : { messages_sample: below }),
+  const sampleFields = sample === undefined ? await storedSample(folder) : fieldsOf(sample);
+  const fields = {
+    ...(management === undefined ? {} : fieldsOf(management)),
+    ...(sampleFields === undefined ? {} : { messages_sample: sampleFields }),
   };
-  const text = `${JSON.stringify(members, undefined, 2)}\n`;
-  await keep({ folder, name: names.credentials, text }, random);
+  const text = `${JSON.stringify(fields, undefined, 2)}\n`;
+  await writeDataFile({ folder, name: names.credentials, text }, random);
 }
 
-/** The text of a file in the folder; `undefined` when there is none. */
-export async function readKept(folder: string, name: string): Promise<string | undefined> {
-  return usable(folder, async () => readIfThere(join(folder, name)));
+/** Reads a file in the folder; `undefined` when there is none. */
+export async function readDataFile(folder: string, name: string): Promise<string | undefined> {
+  return inFolder(folder, async () => readIfPresent(join(folder, name)));
 }
 
 /**
- * Writes a file in the folder, whole or not at all, in the place of a former one. Only its owner can
- * read it at any moment, unless it is `forAll` who can enter the folder.
+ * Writes a file in the folder atomically, replacing an existing one. Only its owner can read it at any
+ * time, unless it is `forAll` users that can enter the folder.
  */
-export async function keep(
-  { folder, name, text, forAll = false }: KeptFile,
+export async function writeDataFile(
+  { folder, name, text, forAll = false }: DataFile,
   random: RandomBytes,
 ): Promise<void> {
-  const mode = forAll ? 0o644 : OWNER_ALONE;
-  await usable(folder, async () => {
-    await writeWhole(join(folder, name), text, { random, mode });
+  const mode = forAll ? 0o644 : OWNER_ONLY;
+  await inFolder(folder, async () => {
+    await writeAtomically(join(folder, name), text, { random, mode });
     await syncFolder(folder);
   });
 }
 
 /**
- * The text of a file that only its owner can read, which is `text` unless another process wrote one
- * before.
+ * Creates a file that only its owner can read. Returns its text, which is another one when another
+ * process has created the file before.
  */
-export async function keepFirst(
-  { folder, name, text }: Omit<KeptFile, 'forAll'>,
+export async function createDataFile(
+  { folder, name, text }: Omit<DataFile, 'forAll'>,
   random: RandomBytes,
 ): Promise<string> {
   const file = join(folder, name);
-  return usable(folder, async () => {
-    // A link never replaces a file that is there already, as a rename would.
-    await writeWhole(file, text, { random, place: linkUnlessThere, mode: OWNER_ALONE });
+  return inFolder(folder, async () => {
+    // A link never replaces an existing file, as a rename would.
+    await writeAtomically(file, text, { random, move: linkIfAbsent, mode: OWNER_ONLY });
     await syncFolder(folder);
     return readFile(file, 'utf8');
   });
 }
 
-interface KeptFile {
+interface DataFile {
   readonly folder: string;
   readonly name: string;
   readonly text: string;
   readonly forAll?: boolean;
 }
 
-function membersOf({ clientId, clientSecret }: KeptCredentials): object {
+function fieldsOf({ clientId, clientSecret }: StoredCredentials): object {
   return { client_id: clientId, client_secret: clientSecret };
 }
 
-/** What is no JSON was not written here and is not kept. */
-async function keptSample(folder: string): Promise<unknown> {
-  const text = await readKept(folder, names.credentials);
+/** Ignores text that is not JSON: it was not written here. */
+async function storedSample(folder: string): Promise<unknown> {
+  const text = await readDataFile(folder, names.credentials);
   try {
     return text === undefined ? undefined : Object(JSON.parse(text))['messages_sample'];
   } catch (error) {
@@ -128,8 +131,8 @@ async function keptSample(folder: string): Promise<unknown> {
   }
 }
 
-/** Makes the folder when it is missing; what the file system refuses is one line. */
-async function usable<T>(folder: string, work: () => Promise<T>): Promise<T> {
+/** Runs work in the folder, which it creates when it is missing. A file system error is one line. */
+async function inFolder<T>(folder: string, work: () => Promise<T>): Promise<T> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     return await work();
@@ -142,7 +145,7 @@ async function usable<T>(folder: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-async function readIfThere(file: string): Promise<string | undefined> {
+async function readIfPresent(file: string): Promise<string | undefined> {
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
@@ -151,7 +154,7 @@ async function readIfThere(file: string): Promise<string | undefined> {
   }
 }
 
-async function linkUnlessThere(from: string, to: string): Promise<void> {
+async function linkIfAbsent(from: string, to: string): Promise<void> {
   try {
     await link(from, to);
   } catch (error) {
@@ -159,7 +162,7 @@ async function linkUnlessThere(from: string, to: string): Promise<void> {
   }
 }
 
-/** After a power cut a store whose key lost its name could never be opened again. */
+/** Syncs the folder: a store whose key disappeared in a power cut could never be opened again. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   try {

@@ -4,33 +4,34 @@ import type { RandomBytes } from '../core/clock.ts';
 import { codeOf, StartRefused } from '../core/errors.ts';
 
 /**
- * Makes a file whole or not at all, and never in the place of another: `fill` writes a draft beside
- * it, which only the own user can read. What is left of a failure is removed.
+ * Creates a file atomically and never replaces one: `fill` writes a draft in the same folder, which
+ * only the current user can read. The draft is removed after a failure.
  */
-export async function makeFile(
+export async function createFile(
   file: string,
   random: RandomBytes,
   fill: (draft: string) => Promise<void>,
 ): Promise<void> {
-  await refusePresent(file);
+  await requireAbsent(file);
   const draft = `${file}.part-${Buffer.from(random(4)).toString('hex')}`;
   try {
     await (await open(draft, 'wx', 0o600)).close();
     await fill(draft);
-    await synced(draft);
-    await place(draft, file);
-    await synced(dirname(file));
+    await sync(draft);
+    await moveIfAbsent(draft, file);
+    await sync(dirname(file));
   } catch (error) {
     throw codeOf(error)?.startsWith('E') === true && !(error instanceof StartRefused)
       ? new StartRefused(`${file} cannot be written: ${(error as Error).message}`, { cause: error })
       : error;
   } finally {
-    for (const rest of ['', '-journal', '-wal', '-shm']) await rm(draft + rest, { force: true });
+    for (const suffix of ['', '-journal', '-wal', '-shm'])
+      await rm(draft + suffix, { force: true });
   }
 }
 
-/** Throws `StartRefused` when something has the name already. */
-export async function refusePresent(file: string): Promise<void> {
+/** Throws `StartRefused` when the name is in use. */
+export async function requireAbsent(file: string): Promise<void> {
   const found = await lstat(file).catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT') return undefined;
     throw new StartRefused(`${file} cannot be written: ${String(codeOf(error))}.`, {
@@ -42,18 +43,18 @@ export async function refusePresent(file: string): Promise<void> {
   }
 }
 
-/** A link never replaces a file, as a rename would; not every file system has links. */
-async function place(draft: string, file: string): Promise<void> {
+/** Links: that never replaces a file, as a rename would. Renames on file systems without links. */
+async function moveIfAbsent(draft: string, file: string): Promise<void> {
   try {
     await link(draft, file);
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') return refusePresent(file);
-    await refusePresent(file);
+    if (codeOf(error) === 'EEXIST') return requireAbsent(file);
+    await requireAbsent(file);
     await rename(draft, file);
   }
 }
 
-async function synced(path: string): Promise<void> {
+async function sync(path: string): Promise<void> {
   const handle = await open(path, 'r');
   try {
     await handle.sync();

@@ -3,7 +3,7 @@ import type { Admin, Caller } from '../program/admin.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { checkCopy } from '../store/sqlite/copy-check.ts';
 import { bytesText } from './table.ts';
-import { makeFile } from '../files/new-file.ts';
+import { createFile } from '../files/new-file.ts';
 
 export interface BackupFileDeps extends Pick<Caller, 'progress' | 'signal'> {
   readonly admin: Admin;
@@ -17,7 +17,7 @@ export async function writeBackup(file: string, deps: BackupFileDeps): Promise<s
   const { admin, random, signal, progress, note } = deps;
   let said = '';
   let size = 0;
-  await makeFile(file, random, async (draft) => {
+  await createFile(file, random, async (draft) => {
     const handle = await open(draft, 'r+');
     const write = async (chunk: Uint8Array): Promise<void> => {
       signal.throwIfAborted();

@@ -8,7 +8,7 @@ import type { Clock, RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
 import { createEgressRule } from '../delivery/http/egress.ts';
 import type { AlertChannel } from '../alerting/channel.ts';
-import { objectionTo, readTlsFiles } from '../tls/certificate-files.ts';
+import { validityProblem, readTlsFiles } from '../tls/certificate-files.ts';
 import { bad, failed, type Finding, ok, warn } from './finding.ts';
 import type { StoreReport } from './store-findings.ts';
 import { bytesText } from './table.ts';
@@ -146,7 +146,7 @@ async function tlsFinding(config: Config, { clock }: DoctorDeps): Promise<Findin
   }
   try {
     const identity = await readTlsFiles({ certPath, keyPath });
-    const objection = objectionTo(identity, clock.now());
+    const objection = validityProblem(identity, clock.now());
     if (objection !== undefined) return bad('tls', objection, `renew ${certPath}`);
     return certificateFinding(identity.cert, config, clock.now());
   } catch (error) {

@@ -5,13 +5,13 @@ import { type Config, dataFolderOf } from '../config.ts';
 import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { StartRefused } from '../core/errors.ts';
-import { presentSecretKey } from '../files/data-folder.ts';
+import { readSecretKey } from '../files/data-folder.ts';
 import { openStore } from '../store/open.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamPosition } from '../store/port/overview.ts';
 import { checkCopy } from '../store/sqlite/copy-check.ts';
 import { bytesText, type Column, countText, tableOf } from './table.ts';
-import { makeFile, refusePresent } from '../files/new-file.ts';
+import { createFile, requireAbsent } from '../files/new-file.ts';
 
 export interface RestoreDeps {
   readonly config: Config;
@@ -35,7 +35,7 @@ export async function restore(source: string, deps: RestoreDeps): Promise<string
   signal.throwIfAborted();
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   let said = '';
-  await makeFile(file, random, async (draft) => {
+  await createFile(file, random, async (draft) => {
     await copyFile(source, draft, constants.COPYFILE_FICLONE);
     signal.throwIfAborted();
     // Proves that the key fits, and brings an older schema up to date.
@@ -76,7 +76,7 @@ async function refuseOtherFiles(source: string, file: string): Promise<void> {
   }
   if (!(await isThere(source))) throw new StartRefused(`${source} does not exist.`);
   for (const rest of ['', '-wal', '-journal']) {
-    await refusePresent(`${file}${rest}`).catch((error: unknown) => {
+    await requireAbsent(`${file}${rest}`).catch((error: unknown) => {
       throw new StartRefused(
         `LEAT_STORE: ${file}${rest} is there already: stop the server and move the store elsewhere, or name another file.`,
         { cause: error },
@@ -95,7 +95,7 @@ async function isThere(path: string): Promise<boolean> {
 /** Never makes a key: a new one opens nothing. */
 async function keyFor(config: Config): Promise<Uint8Array> {
   const folder = dataFolderOf(config);
-  const key = config.secretKey ?? (await presentSecretKey(folder));
+  const key = config.secretKey ?? (await readSecretKey(folder));
   if (key !== undefined) return key;
   throw new StartRefused(
     `LEAT_SECRET_KEY: is not set and ${folder} has no secret.key: put the key there that belongs to the backup.`,

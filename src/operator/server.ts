@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused, StoreUnavailable } from '../core/errors.ts';
-import { writeWhole } from '../files/atomic-write.ts';
+import { writeAtomically } from '../files/atomic-write.ts';
 import type { Args, Call, ProgressPoint } from './command.ts';
 import type { SocketPlace } from './socket-place.ts';
 import type { Ask, Line } from './wire.ts';
@@ -89,7 +89,7 @@ async function shortPath({ place, random }: OperatorServerDeps): Promise<string>
   try {
     const folder = await mkdtemp(join(tmpdir(), 'leat-'));
     const path = join(folder, 'leat.sock');
-    await writeWhole(place.pointer, `${path}\n`, { random, mode: 0o600 });
+    await writeAtomically(place.pointer, `${path}\n`, { random, mode: 0o600 });
     return path;
   } catch (error) {
     throw refusal(place.pointer, error);

@@ -34,7 +34,7 @@ import { type ListenAddress, listenRefusal, urlOf } from './listen-address.ts';
 import { openNetwork } from './network.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { openOperator } from '../operator/serve.ts';
-import { keptSecretKey } from '../files/data-folder.ts';
+import { loadOrCreateSecretKey } from '../files/data-folder.ts';
 import { createUpkeep } from '../upkeep/upkeep.ts';
 import { storeAlerts } from '../alerting/store-alerts.ts';
 import { createSystemAlerts, type SystemAlerts } from '../alerting/system-alerts.ts';
@@ -410,7 +410,7 @@ async function refuseTakenAddress(config: Config): Promise<void> {
 /** With SQLite the key is made once and kept beside the database. */
 async function generatedSecretKey(config: Config, random: RandomBytes): Promise<Uint8Array> {
   if (config.store.engine === 'sqlite' && config.store.file === undefined) return random(32);
-  return keptSecretKey(dataFolderOf(config), random);
+  return loadOrCreateSecretKey(dataFolderOf(config), random);
 }
 
 function configuredClient(config: Config): { clientId: string; clientSecret: string } | undefined {

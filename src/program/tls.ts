@@ -5,10 +5,10 @@ import { type Config, dataFolderOf, endsTls, limits } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { literalAddress } from '../core/address.ts';
 import { reachableHost } from './listen-address.ts';
-import { keptLocalTls, localAuthorityFile } from '../tls/local-authority.ts';
+import { loadOrCreateLocalTls, localAuthorityFile } from '../tls/local-authority.ts';
 import {
-  followCertificate,
-  objectionTo,
+  watchCertificate,
+  validityProblem,
   readTlsFiles,
   type TlsPaths,
 } from '../tls/certificate-files.ts';
@@ -45,7 +45,7 @@ export async function openTls(
   const load = (): Promise<Identity> => loadIdentity(tenants, deps);
   const identity = await load();
   const warn = (found: Identity): void => {
-    const objection = objectionTo(found, clock.now());
+    const objection = validityProblem(found, clock.now());
     if (objection !== undefined) log.warn(`LEAT_TLS_CERT: ${objection}`);
   };
   warn(identity);
@@ -61,8 +61,7 @@ export async function openTls(
   const { everyMs } = limits.tls;
   return {
     server,
-    follow: (signal) =>
-      followCertificate({ identity, load, renew, report, clock, everyMs }, signal),
+    follow: (signal) => watchCertificate({ identity, load, renew, report, clock, everyMs }, signal),
   };
 }
 
@@ -85,7 +84,7 @@ async function loadIdentity(
   const domains = (await tenants.list()).map(({ domain }) => domain);
   const hosts = domains.map(hostOf);
   const deps = { now: clock.now(), random };
-  return keptLocalTls(dataFolderOf(config), [...hosts, reachableHost(config.host)], deps);
+  return loadOrCreateLocalTls(dataFolderOf(config), [...hosts, reachableHost(config.host)], deps);
 }
 
 function pathsOf({ tlsCertPath, tlsKeyPath }: Config): TlsPaths | undefined {

@@ -7,22 +7,22 @@ import { printable, problemLine, type Setting } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
 import type { Identity } from './x509.ts';
 
-/** Where the operator keeps a certificate and its key: LEAT_TLS_CERT and LEAT_TLS_KEY. */
+/** Files of a certificate and its key: LEAT_TLS_CERT and LEAT_TLS_KEY. */
 export interface TlsPaths {
   readonly certPath: string;
   readonly keyPath: string;
 }
 
 /**
- * The certificate, with the chain that stands behind it in the file, and its key. Throws
- * `StartRefused` when they cannot be read, are something else, or do not belong together.
+ * Reads a certificate with its chain, and the key. Throws `StartRefused` when they cannot be read, are
+ * not PEM, or do not match.
  */
 export async function readTlsFiles({ certPath, keyPath }: TlsPaths): Promise<Identity> {
   const cert = await read(certSetting, certPath);
   const key = await read(keySetting, keyPath);
   const certificate = certificateIn(cert, certPath);
   if (!certificate.checkPrivateKey(privateKeyIn(key, keyPath))) {
-    throw refusal(keySetting, keyPath, 'does not fit the certificate in LEAT_TLS_CERT');
+    throw refusal(keySetting, keyPath, 'does not match the certificate in LEAT_TLS_CERT');
   }
   try {
     createSecureContext({ cert, key });
@@ -32,8 +32,8 @@ export async function readTlsFiles({ certPath, keyPath }: TlsPaths): Promise<Ide
   return { cert, key };
 }
 
-/** What clients will object to, though a server can be started with it. */
-export function objectionTo({ cert }: Identity, now: Millis): string | undefined {
+/** Returns why clients will reject a certificate that a server can be started with. */
+export function validityProblem({ cert }: Identity, now: Millis): string | undefined {
   const { validFromDate, validToDate } = new X509Certificate(cert);
   if (validToDate.getTime() <= now) return `the certificate expired ${validToDate.toISOString()}`;
   if (validFromDate.getTime() <= now) return undefined;
@@ -41,30 +41,30 @@ export function objectionTo({ cert }: Identity, now: Millis): string | undefined
 }
 
 export interface RenewalDeps {
-  /** What is in use now. */
+  /** The certificate in use. */
   readonly identity: Identity;
-  /** Finds what should be in use. */
+  /** Reads the certificate that should be in use. */
   readonly load: () => Promise<Identity>;
-  /** Hears of another certificate or key; open connections keep theirs. */
+  /** Receives another certificate or key; open connections keep the old one. */
   readonly renew: (identity: Identity) => void;
-  /** Hears why there is none; the one in use stays. */
+  /** Receives why it could not be read; the one in use stays. */
   readonly report: (error: unknown) => void;
   readonly clock: Pick<Clock, 'after'>;
   readonly everyMs: number;
 }
 
-/** Looks for another certificate from time to time, until aborted. Ends after the look under way. */
-export async function followCertificate(deps: RenewalDeps, signal: AbortSignal): Promise<void> {
+/** Reads the certificate every `everyMs`, until aborted. Ends after the read in progress. */
+export async function watchCertificate(deps: RenewalDeps, signal: AbortSignal): Promise<void> {
   let { identity } = deps;
-  const look = async (): Promise<void> => {
-    const found = await deps.load();
-    if (signal.aborted || (found.cert === identity.cert && found.key === identity.key)) return;
-    deps.renew(found);
-    identity = found;
+  const check = async (): Promise<void> => {
+    const loaded = await deps.load();
+    if (signal.aborted || (loaded.cert === identity.cert && loaded.key === identity.key)) return;
+    deps.renew(loaded);
+    identity = loaded;
   };
   await sleep(deps.clock, deps.everyMs, signal);
   while (!signal.aborted) {
-    await look().catch(deps.report);
+    await check().catch(deps.report);
     await sleep(deps.clock, deps.everyMs, signal);
   }
 }
@@ -84,10 +84,10 @@ async function read(setting: FileSetting, path: string): Promise<string> {
 
 function certificateIn(text: string, path: string): X509Certificate {
   try {
-    // Node reads the binary form too, but not where it serves with it.
+    // Node parses the binary form too, but cannot serve with it.
     if (text.includes('-----BEGIN CERTIFICATE-----')) return new X509Certificate(text);
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw refusal(certSetting, path, 'holds no certificate in PEM');
 }
@@ -96,7 +96,7 @@ function privateKeyIn(text: string, path: string): KeyObject {
   try {
     return createPrivateKey(text);
   } catch {
-    // Both forms of an encrypted key say so in a line of their own.
+    // Both forms of an encrypted key have a line that says so.
     const isEncrypted = /^(?:-----BEGIN|Proc-Type:).*\bENCRYPTED\b/m.test(text);
     const problem = isEncrypted ? 'is encrypted' : 'holds no private key in PEM';
     throw refusal(keySetting, path, problem);

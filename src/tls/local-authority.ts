@@ -1,28 +1,28 @@
 /**
- * TLS for a machine of one's own (LEAT_TLS=local, docs/http-api.md#local-certificate): an authority in the data
- * folder signs a certificate for the names that the service is reached by. A client trusts the
- * authority, which stays as it is for years while the certificate follows the names.
+ * TLS with a local authority (LEAT_TLS=local, docs/http-api.md#local-certificate): it is in the data
+ * folder and signs a certificate for the names of the service. Clients trust the authority, which is
+ * valid for years; the certificate is replaced when the names change.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import { parseAddress } from '../core/address.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
-import { keep, keepFirst, readKept } from '../files/data-folder.ts';
+import { writeDataFile, createDataFile, readDataFile } from '../files/data-folder.ts';
 import type { Identity, Validity } from './x509.ts';
 
 const DAY_MS = 86_400_000;
 const AUTHORITY_DAYS = 3650;
-/** More than some clients accept of a server is 398. */
+/** Some clients reject server certificates of more than 398 days. */
 const CERTIFICATE_DAYS = 397;
-/** What ends sooner is made anew. */
+/** A certificate that expires sooner is replaced. */
 const LEFT_DAYS_MIN = 30;
-/** A client whose clock is behind takes a new certificate all the same. */
+/** A client whose clock is behind accepts a new certificate. */
 const CLOCK_SKEW_MS = 3_600_000;
 
-const names = {
-  /** The certificate of the authority alone: what clients are told to trust. */
+const fileNames = {
+  /** The certificate of the authority, which clients trust. */
   authority: 'tls-ca.pem',
-  /** Key and certificate of the authority in one file, so that they always fit each other. */
+  /** Key and certificate of the authority in one file, so that they always match. */
   authorityKey: 'tls-ca-key.pem',
   cert: 'tls-cert.pem',
   key: 'tls-key.pem',
@@ -30,9 +30,9 @@ const names = {
 
 const loopback = ['localhost', '127.0.0.1', '::1'];
 
-/** The file with the authority that clients are to trust, as an absolute path. */
+/** Returns the absolute path of the authority's certificate, which clients trust. */
 export function localAuthorityFile(folder: string): string {
-  return resolve(join(folder, names.authority));
+  return resolve(join(folder, fileNames.authority));
 }
 
 export interface LocalTlsDeps {
@@ -41,43 +41,44 @@ export interface LocalTlsDeps {
 }
 
 /**
- * The certificate in the folder where it is good for all of these hosts, else a new one; it is good
- * for the machine's own names besides. Throws `StartRefused` when the folder cannot be used.
+ * Returns the certificate in the folder if it is valid for all of these hosts, else creates one. It is
+ * also valid for loopback names. Throws `StartRefused` when the folder cannot be used.
  *
  * @param hosts host names and addresses, IPv6 without brackets
  */
-export async function keptLocalTls(
+export async function loadOrCreateLocalTls(
   folder: string,
   hosts: readonly string[],
   deps: LocalTlsDeps,
 ): Promise<Identity> {
-  const wanted = [...new Set([...loopback, ...hosts])];
-  const authority = await keptAuthority(folder, deps);
-  const kept = await readPair(folder);
-  if (kept !== undefined && isGood(kept, authority, { hosts: wanted, now: deps.now })) return kept;
+  const names = [...new Set([...loopback, ...hosts])];
+  const authority = await loadOrCreateAuthority(folder, deps);
+  const stored = await readPair(folder);
+  if (stored !== undefined && isUsable(stored, authority, { hosts: names, now: deps.now })) {
+    return stored;
+  }
   const validity = certificateValidity(authority, deps.now);
   const { makeServerCertificate } = await x509();
-  const made = await makeServerCertificate(wanted, authority, { validity, random: deps.random });
-  await keep({ folder, name: names.key, text: made.key }, deps.random);
-  await keep({ folder, name: names.cert, text: made.cert, forAll: true }, deps.random);
+  const made = await makeServerCertificate(names, authority, { validity, random: deps.random });
+  await writeDataFile({ folder, name: fileNames.key, text: made.key }, deps.random);
+  await writeDataFile({ folder, name: fileNames.cert, text: made.cert, forAll: true }, deps.random);
   return made;
 }
 
-async function keptAuthority(folder: string, deps: LocalTlsDeps): Promise<Identity> {
-  const kept = await readKept(folder, names.authorityKey);
-  const authority = usableAuthority(kept, deps.now) ?? (await newAuthority(folder, kept, deps));
-  const shown = await readKept(folder, names.authority);
-  if (shown !== authority.cert) {
+async function loadOrCreateAuthority(folder: string, deps: LocalTlsDeps): Promise<Identity> {
+  const stored = await readDataFile(folder, fileNames.authorityKey);
+  const authority = usableAuthority(stored, deps.now) ?? (await newAuthority(folder, stored, deps));
+  if ((await readDataFile(folder, fileNames.authority)) !== authority.cert) {
     const text = authority.cert;
-    await keep({ folder, name: names.authority, text, forAll: true }, deps.random);
+    await writeDataFile({ folder, name: fileNames.authority, text, forAll: true }, deps.random);
   }
   return authority;
 }
 
-/** Most starts make no certificate, and loading what makes one takes a twentieth of one. */
+/** Loaded on demand: most starts create no certificate, and loading takes 5 % of their time. */
 const x509 = () => import('./x509.ts');
 
-/** Of two starts at once that find none, one makes the authority of both. */
+/** Creates an authority; of two concurrent starts without one, both use the first. */
 async function newAuthority(
   folder: string,
   former: string | undefined,
@@ -85,11 +86,11 @@ async function newAuthority(
 ): Promise<Identity> {
   const { makeAuthority } = await x509();
   const made = await makeAuthority(validityFrom(now, AUTHORITY_DAYS), random);
-  const file = { folder, name: names.authorityKey, text: made.key + made.cert };
+  const file = { folder, name: fileNames.authorityKey, text: made.key + made.cert };
   if (former === undefined) {
-    return usableAuthority(await keepFirst(file, random), now) ?? made;
+    return usableAuthority(await createDataFile(file, random), now) ?? made;
   }
-  await keep(file, random);
+  await writeDataFile(file, random);
   return made;
 }
 
@@ -97,24 +98,24 @@ function usableAuthority(text: string | undefined, now: Millis): Identity | unde
   if (text === undefined) return undefined;
   const at = text.indexOf('-----BEGIN CERTIFICATE-----');
   const pair = { key: text.slice(0, at), cert: text.slice(at) };
-  return fit(pair, (certificate) => certificate.ca && isInForce(certificate, now))
+  return isMatchingPair(pair, (certificate) => certificate.ca && isInForce(certificate, now))
     ? pair
     : undefined;
 }
 
 async function readPair(folder: string): Promise<Identity | undefined> {
-  const key = await readKept(folder, names.key);
-  const cert = await readKept(folder, names.cert);
+  const key = await readDataFile(folder, fileNames.key);
+  const cert = await readDataFile(folder, fileNames.cert);
   return key === undefined || cert === undefined ? undefined : { key, cert };
 }
 
-function isGood(
+function isUsable(
   pair: Identity,
   authority: Identity,
   { hosts, now }: { readonly hosts: readonly string[]; readonly now: Millis },
 ): boolean {
   const { publicKey } = new X509Certificate(authority.cert);
-  return fit(
+  return isMatchingPair(
     pair,
     (certificate) =>
       certificate.verify(publicKey) &&
@@ -123,13 +124,16 @@ function isGood(
   );
 }
 
-/** Whether key and certificate belong together and the certificate is as it should be. */
-function fit({ key, cert }: Identity, judge: (certificate: X509Certificate) => boolean): boolean {
+/** Returns whether the key belongs to the certificate, and the certificate passes a check. */
+function isMatchingPair(
+  { key, cert }: Identity,
+  check: (certificate: X509Certificate) => boolean,
+): boolean {
   try {
     const certificate = new X509Certificate(cert);
-    return certificate.checkPrivateKey(createPrivateKey(key)) && judge(certificate);
+    return certificate.checkPrivateKey(createPrivateKey(key)) && check(certificate);
   } catch {
-    // A file that holds something else is as good as none.
+    // A file with other content is treated like a missing one.
     return false;
   }
 }
@@ -145,7 +149,7 @@ function isInForce({ validFromDate, validToDate }: X509Certificate, now: Millis)
   return validFromDate.getTime() <= now && leftMs >= LEFT_DAYS_MIN * DAY_MS;
 }
 
-/** Nothing is good for longer than who signed it. */
+/** A certificate expires with its authority at the latest. */
 function certificateValidity(authority: Identity, now: Millis): Validity {
   const { from, until } = validityFrom(now, CERTIFICATE_DAYS);
   const end = new X509Certificate(authority.cert).validToDate.getTime();

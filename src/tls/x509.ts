@@ -31,16 +31,16 @@ export interface Identity {
   readonly key: string;
 }
 
-/** From when to when a certificate is good. */
+/** Validity period of a certificate. */
 export interface Validity {
   readonly from: Millis;
   readonly until: Millis;
 }
 
-/** An authority that signs certificates of servers, and no further authorities. */
+/** Creates an authority that may sign server certificates, but no further authorities. */
 export async function makeAuthority(validity: Validity, random: RandomBytes): Promise<Identity> {
   const pair = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
-  // Two authorities of one name would be taken for each other where both are trusted.
+  // Clients that trust two authorities of the same name would confuse them.
   const name = nameOf(`Leat local CA ${Buffer.from(random(4)).toString('hex')}`);
   const certificate = draft({ subject: name, publicKey: pair.publicKey, validity, random });
   certificate.issuer = name;
@@ -56,7 +56,7 @@ export async function makeAuthority(validity: Validity, random: RandomBytes): Pr
   return signed(certificate, pair.privateKey, pair.privateKey);
 }
 
-/** A certificate for a server under these host names and addresses. */
+/** Creates a server certificate for these host names and addresses. */
 export async function makeServerCertificate(
   hosts: readonly string[],
   authority: Identity,
@@ -90,7 +90,7 @@ const oids = {
   serverAuth: '1.3.6.1.5.5.7.3.1',
 };
 
-function draft(wish: {
+function draft(options: {
   readonly subject: RelativeDistinguishedNames;
   readonly publicKey: KeyObject;
   readonly validity: Validity;
@@ -98,15 +98,15 @@ function draft(wish: {
 }): Certificate {
   return new Certificate({
     version: 2,
-    serialNumber: new Integer({ valueHex: serialNumber(wish.random) }),
-    subject: wish.subject,
-    notBefore: timeOf(wish.validity.from),
-    notAfter: timeOf(wish.validity.until),
-    subjectPublicKeyInfo: PublicKeyInfo.fromBER(spkiOf(wish.publicKey)),
+    serialNumber: new Integer({ valueHex: serialNumber(options.random) }),
+    subject: options.subject,
+    notBefore: timeOf(options.validity.from),
+    notAfter: timeOf(options.validity.until),
+    subjectPublicKeyInfo: PublicKeyInfo.fromBER(spkiOf(options.publicKey)),
   });
 }
 
-/** Positive, not zero and without an empty first byte, as DER has it. */
+/** Returns a positive number whose first byte is not zero, as DER requires. */
 function serialNumber(random: RandomBytes): Uint8Array {
   const bytes = Uint8Array.from(random(16));
   bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;
@@ -152,7 +152,7 @@ function authorityKey(publicKey: KeyObject): Extension {
   return extension(oids.authorityKeyIdentifier, identifier);
 }
 
-/** RFC 7093 section 2, method 4: no more than a name for the key. */
+/** Returns an identifier of the key (RFC 7093 section 2, method 4). */
 function keyId(publicKey: KeyObject): OctetString {
   const hash = createHash('sha256').update(spkiOf(publicKey)).digest();
   return new OctetString({ valueHex: hash.subarray(0, 20) });

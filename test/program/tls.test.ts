@@ -345,7 +345,7 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     const port = { LEAT_PORT: String(await freePort()) };
     const { code, output } = await runLeat(['serve'], { ...settingsOf(place), ...env, ...port });
     assert.equal(code, 1);
-    assert.match(output, /^LEAT_TLS_KEY: "[^"]+" does not fit the certificate in [^\n]+\n$/);
+    assert.match(output, /^LEAT_TLS_KEY: "[^"]+" does not match the certificate in [^\n]+\n$/);
   });
 });
 

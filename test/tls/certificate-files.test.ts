@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { followCertificate } from '../../src/tls/certificate-files.ts';
+import { watchCertificate } from '../../src/tls/certificate-files.ts';
 import { createManualClock } from '../helpers/clock.ts';
 
 const identity = { cert: 'a certificate', key: 'its key' };
 
-test('a look under way ends before the following does, and renews nothing any more', async () => {
+test('watchCertificate: after an abort ends with the read in progress, and renews nothing', async () => {
   const clock = createManualClock();
   const renewed: unknown[] = [];
-  const found = Promise.withResolvers<typeof identity>();
+  const loaded = Promise.withResolvers<typeof identity>();
   const abort = new AbortController();
   let ended = false;
-  const following = followCertificate(
+  const watching = watchCertificate(
     {
       identity,
-      load: () => found.promise,
+      load: () => loaded.promise,
       renew: (other) => renewed.push(other),
       report: (error) => assert.fail(String(error)),
       clock,
@@ -28,9 +28,9 @@ test('a look under way ends before the following does, and renews nothing any mo
   await clock.advance(60_000);
   abort.abort();
   await clock.advance(60_000);
-  assert.equal(ended, false, 'it reads the store');
-  found.resolve({ ...identity, cert: 'another' });
-  await following;
+  assert.equal(ended, false, 'the read is in progress');
+  loaded.resolve({ ...identity, cert: 'another' });
+  await watching;
   assert.deepEqual(renewed, []);
   assert.equal(clock.pending, 0);
 });

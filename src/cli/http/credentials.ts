@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { RandomBytes } from '../../core/clock.ts';
 import { codeOf } from '../../core/errors.ts';
-import { writeWhole } from '../../files/atomic-write.ts';
+import { writeAtomically } from '../../files/atomic-write.ts';
 import { CommandFailed, exitCodes } from '../errors.ts';
 import type { AccessToken, TokenRequest } from './access-token.ts';
 
@@ -52,7 +52,7 @@ export async function writeProfiles(
   try {
     await mkdir(dirname(file), { recursive: true, mode: 0o700 });
     await chmod(dirname(file), 0o700);
-    await writeWhole(file, text, { random, mode: 0o600 });
+    await writeAtomically(file, text, { random, mode: 0o600 });
   } catch (error) {
     throw unusableFile(file, error);
   }
