@@ -15,6 +15,8 @@ interface Run {
   readonly ended: Promise<{ code: number | null; output: string }>;
 }
 
+const openHandles = new URL('../../tools/open-handles.ts', import.meta.url).href;
+
 const helper = (name: string): string => JSON.stringify(new URL(name, import.meta.url).href);
 
 /** Runs `node --test` with a file whose test starts programs and a server, and goes on like this. */
@@ -45,7 +47,7 @@ async function runTestThat(t: TestContext, goesOn: string): Promise<Run> {
   );
   // With this variable a run takes itself for a part of this one.
   const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
-  const run = spawn(process.execPath, ['--test', '--test-force-exit', file], { env });
+  const run = spawn(process.execPath, [`--import=${openHandles}`, '--test', file], { env });
   t.after(() => run.kill('SIGKILL'));
   let output = '';
   run.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
