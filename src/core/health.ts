@@ -14,7 +14,10 @@ export function nextHealth(
   return { consecutive: consecutive + 1, total: wasOpen ? total : total + 1 };
 }
 
-/** Returns the counters after so many first or test deliveries failed because the stream was disabled. */
+/**
+ * Returns the counters after so many first or test deliveries failed because the stream was
+ * disabled.
+ */
 export function healthAfterDisabling(health: Health, failed: number): Health {
   const { consecutive, total } = health;
   return failed === 0 ? health : { consecutive: consecutive + failed, total: total + failed };

@@ -1,13 +1,13 @@
 /**
- * Replaces each occurrence of a secret by `***`. Occurrences that overlap become one; so no rest
- * of one secret stays beside another.
+ * Replaces each occurrence of a secret by `***`. Overlapping occurrences become one, so that no
+ * part of a secret is left next to another.
  *
- * @param cut the text was cut off: what its end shares with the beginning of a secret goes, too
+ * @param cut the text was cut off: an end that is the beginning of a secret is replaced, too
  */
 export function redact(text: string, secrets: readonly string[], cut: boolean): string {
   const spans = secrets
     .filter((secret) => secret !== '')
-    .flatMap((secret) => [...occurrences(text, secret), ...(cut ? brokenOff(text, secret) : [])])
+    .flatMap((secret) => [...occurrences(text, secret), ...(cut ? cutOff(text, secret) : [])])
     .toSorted((a, b) => a.start - b.start);
   let clean = '';
   let end = 0;
@@ -31,8 +31,8 @@ function occurrences(text: string, secret: string): Span[] {
   return found;
 }
 
-/** The longest end of the text that is a beginning of the secret. */
-function brokenOff(text: string, secret: string): Span[] {
+/** Finds the longest end of the text that is a beginning of the secret. */
+function cutOff(text: string, secret: string): Span[] {
   const from = Math.max(0, text.length - secret.length + 1);
   for (let start = from; start < text.length; start++) {
     if (secret.startsWith(text.slice(start))) return [{ start, end: text.length }];

@@ -19,11 +19,17 @@ export type AttemptResult =
       readonly detail: string | undefined;
     };
 
-/** The causes of docs/http-api.md#attempt-errors; `cancelled` is an attempt that the dispatcher cut off. */
+/**
+ * The causes of docs/http-api.md#attempt-errors; `cancelled` is an attempt that the dispatcher cut
+ * off.
+ */
 export type TransportErrorKind =
   'dns' | 'refused' | 'reset' | 'tls' | 'protocol' | 'timeout' | 'blocked address' | 'cancelled';
 
-/** What the retry rules make of an attempt; `error` is the message of docs/http-api.md#attempt-errors. */
+/**
+ * What the retry rules make of an attempt; `error` is the message of
+ * docs/http-api.md#attempt-errors.
+ */
 export type Decision =
   | { readonly result: 'delivered'; readonly status: number }
   /** The next attempt is due after `delayMs`. */
@@ -93,7 +99,10 @@ function isRetryable(status: number, retry4xx: readonly number[]): boolean {
   return status < 200 || status >= 500;
 }
 
-/** Returns `Retry-After` (RFC 9110 section 10.2.3) as a wait; 0 for none, the past, or anything else. */
+/**
+ * Returns `Retry-After` (RFC 9110 section 10.2.3) as a wait; 0 for none, the past, or anything
+ * else.
+ */
 function retryAfterMs(value: string | undefined, now: Millis): number {
   if (value === undefined) return 0;
   const text = value.trim();

@@ -2,7 +2,9 @@ import type { Clock, Timer } from '../core/clock.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 
-/** Pauses of streams whose receivers do not respond: no attempt of such a stream begins meanwhile. */
+/**
+ * Pauses of streams whose receivers do not respond: no attempt of such a stream begins meanwhile.
+ */
 export interface Backoffs {
   /** Begins a pause, unless the runner has one or is gone. */
   begin(runner: Runner): void;
@@ -62,9 +64,9 @@ export function createBackoffs(deps: {
 }
 
 /**
- * Returns how long to pause while so many streams of the tenant do; up to `slowSlots` attempts follow
- * each pause. No pause is longer than the timeout of an attempt, so that thousands of streams do not
- * wait for minutes once their receiver is available again.
+ * Returns how long to pause while so many streams of the tenant do; up to `slowSlots` attempts
+ * follow each pause. No pause is longer than the timeout of an attempt, so that thousands of
+ * streams do not wait for minutes once their receiver is available again.
  */
 function pauseMs(streams: number, settings: BackoffSettings): number {
   const { unansweredBackoffMs, unansweredPerSecond, slowSlots, attemptTimeoutMs } = settings;

@@ -4,8 +4,8 @@ import { createStoreRetry, type StoreRetry } from './store-retry.ts';
 import { type DispatcherDeps, type DispatcherState, Incarnation } from './incarnation.ts';
 
 /**
- * Delivers events of the log to webhooks, on one node. When the store was replaced (by a fail-over or a
- * restore), it drops its memory of it and joins again.
+ * Delivers events of the log to webhooks, on one node. When the store was replaced (by a fail-over
+ * or a restore), it drops its memory of it and joins again.
  */
 export interface Dispatcher {
   /**
@@ -68,7 +68,9 @@ class NodeDispatcher implements Dispatcher {
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock, settings, store } = this.#deps;
-    /** Longer than attempts and their settling take: exceeded only while the store is unavailable. */
+    /**
+     * Longer than attempts and their settling take: exceeded only while the store is unavailable.
+     */
     const drainMsMax = settings.attemptTimeoutMs + settings.leaseGraceMs;
     const tooLate = Promise.withResolvers<void>();
     let timer: Timer | undefined;

@@ -39,11 +39,11 @@ export type Offer =
   | 'refused';
 
 /**
- * Round robin over tenants, and over the items of each: a tenant with a thousand streams gets no more
- * turns than one with a single stream.
+ * Round robin over tenants, and over the items of each: a tenant with a thousand streams gets no
+ * more turns than one with a single stream.
  *
- * A refused item is offered again after {@link renew}, in its turn. One call offers few items, so its
- * cost does not depend on how many wait; {@link isUntried} is true while some were not offered.
+ * A refused item is offered again after {@link renew}, in its turn. One call offers few items, so
+ * its cost does not depend on how many wait; {@link isUntried} is true while some were not offered.
  */
 export class FairQueue<T> {
   readonly #tenants = new Map<number, TenantQueue<T>>();

@@ -32,7 +32,10 @@ export interface DispatcherDeps {
   readonly clock: Clock;
   readonly settings: DeliverySettings;
   readonly report: (event: DeliveryReport) => void;
-  /** Unique among the processes that share the store; a process that joins under it replaces this one. */
+  /**
+   * Unique among the processes that share the store; a process that joins under it replaces this
+   * one.
+   */
   readonly nodeId?: string | undefined;
 }
 
@@ -163,7 +166,10 @@ export class Incarnation {
     this.#poll.start();
   }
 
-  /** Begins no more attempts; resolves when those under way are recorded and every stream is released. */
+  /**
+   * Begins no more attempts; resolves when those under way are recorded and every stream is
+   * released.
+   */
   async drain(): Promise<void> {
     this.#beginNoMore();
     for (const runner of this.#ownership.runners.values()) this.#dueClaims.resume(runner);
@@ -297,7 +303,8 @@ export class Incarnation {
   /** A runner's part of a batch is in the store, or the stream is not this node's any more. */
   #settled(runner: Runner, { outcomes, cursor }: Settlement, settled: SettledStream): void {
     const { tenant, id: stream } = runner;
-    // The store does not raise the cursor over a change that this node has not read, nor of a later run.
+    // The store does not raise the cursor over a change that this node has not read, nor of a later
+    // run.
     const durable = Math.min(cursor, settled.cursor);
     const rows = outcomes.reduce((sum, outcome) => sum + rowsAdded(outcome), 0);
     runner.settled(outcomes.length, rows, durable);

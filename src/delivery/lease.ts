@@ -6,9 +6,9 @@ import type { DeliverySettings } from './settings.ts';
 
 /**
  * The node's right to send for the streams it owns. The store gives them to no other node for
- * `leaseMs` after each renewal. The node counts from before it sent the renewal, on its own monotonic
- * clock, and stops earlier: so it has stopped before another node can begin, however late the response
- * came and whatever its wall clock shows.
+ * `leaseMs` after each renewal. The node counts from before it sent the renewal, on its own
+ * monotonic clock, and stops earlier: so it has stopped before another node can begin, however late
+ * the response came and whatever its wall clock shows.
  */
 export interface Lease {
   /** Whether attempts may begin. */

@@ -34,13 +34,13 @@ export interface Ownership {
   /** Claims streams that are free. */
   claim(): void;
   /**
-   * Claims the streams of a tenant next while very many streams are being claimed: events were published
-   * for it, and this node owns none of its streams.
+   * Claims the streams of a tenant next while very many streams are being claimed: events were
+   * published for it, and this node owns none of its streams.
    */
   claimNext(tenant: number): void;
   /**
-   * Refreshes a stream that was created, changed or deleted, or that got rows: no attempt of it begins
-   * until then.
+   * Refreshes a stream that was created, changed or deleted, or that got rows: no attempt of it
+   * begins until then.
    */
   changed(ref: StreamRef): void;
   /** Refreshes streams whose last change this node has not read, as the store reports. */
@@ -50,8 +50,8 @@ export interface Ownership {
   /** Removes a runner whose stream this node does not own any more; cuts off its attempts. */
   drop(runner: Runner): void;
   /**
-   * Releases a disabled stream once it has nothing left to send. Rows that are parked with an attempt
-   * of a former owner become failures when the stream is claimed again.
+   * Releases a disabled stream once it has nothing left to send. Rows that are parked with an
+   * attempt of a former owner become failures when the stream is claimed again.
    */
   releaseIfIdle(runner: Runner): void;
   /** Releases the streams above the node's share, each once none of its attempts is under way. */
@@ -127,7 +127,7 @@ class StreamOwnership implements Ownership {
   }
 
   claim(): void {
-    this.#sweep.again();
+    this.#sweep.repeat();
     this.#planClaim();
   }
 
@@ -388,7 +388,9 @@ class StreamOwnership implements Ownership {
   }
 }
 
-/** Returns whether the stream can be released: all its attempts are recorded, and none follows here. */
+/**
+ * Returns whether the stream can be released: all its attempts are recorded, and none follows here.
+ */
 function isDone(runner: Runner): boolean {
   const hasNothingToSend = !runner.enabled && !runner.dueWaits && runner.nextDueMs === undefined;
   return (

@@ -9,8 +9,8 @@ export interface PaceLimits {
 }
 
 /**
- * How an attempt ended: with a response of any status; without one, such as by a refused connection or
- * a name that cannot be resolved; or by a timeout or cancellation.
+ * How an attempt ended: with a response of any status; without one, such as by a refused connection
+ * or a name that cannot be resolved; or by a timeout or cancellation.
  */
 export type ResponseKind = 'answered' | 'unanswered' | 'cut off';
 
@@ -18,8 +18,8 @@ export type ResponseKind = 'answered' | 'unanswered' | 'cut off';
 const weight = 1 / 8;
 
 /**
- * The recent latency of a stream as a moving average, whether its attempts got a response, and the slots
- * that follow from both. A class, as a node has one per stream.
+ * The recent latency of a stream as a moving average, whether its attempts got a response, and the
+ * slots that follow from both. A class, as a node has one per stream.
  */
 export class Pace {
   /** Milliseconds; `undefined` before the first result. */
@@ -63,8 +63,8 @@ export class Pace {
   }
 
   /**
-   * Returns whether the stream must pause after the last attempt: when `slowSlots` attempts in a row got
-   * no response, or twice as many, and so on.
+   * Returns whether the stream must pause after the last attempt: when `slowSlots` attempts in a
+   * row got no response, or twice as many, and so on.
    */
   mustBackOff(limits: PaceLimits): boolean {
     return this.#isUnanswered(limits) && this.#unanswered % limits.slowSlots === 0;
@@ -72,10 +72,11 @@ export class Pace {
 
   /**
    * Returns how many attempts may be under way at once: all slots of a stream while its receiver is
-   * quick, then in inverse proportion to the latency, so that a receiver that responds with 204 after
-   * 9.5 s occupies few although it never fails. A stream has only the slow slots before its first result,
-   * while its last attempts all failed without a response, and while more of its attempts are slow than
-   * usual: else a receiver that never responds to some requests would fill the slots with those.
+   * quick, then in inverse proportion to the latency, so that a receiver that responds with 204
+   * after 9.5 s occupies few although it never fails. A stream has only the slow slots before its
+   * first result, while its last attempts all failed without a response, and while more of its
+   * attempts are slow than usual: else a receiver that never responds to some requests would fill
+   * the slots with those.
    */
   slots(limits: PaceLimits): number {
     const { streamConcurrency, slowSlots, parkAfterMs } = limits;
@@ -83,7 +84,8 @@ export class Pace {
     if (this.#latencyMs === undefined || this.#isUnanswered(limits)) return few;
     const share = Math.min(1, parkAfterMs / this.#latencyMs);
     const slots = Math.max(few, Math.floor(streamConcurrency * share));
-    // Of attempts that take twice the limit, half are slow at any time; a quarter is allowed for chance.
+    // Of attempts that take twice the limit, half are slow at any time; a quarter is allowed for
+    // chance.
     return this.#slowNow < Math.max(few, slots * (1 - 0.75 * share)) ? slots : few;
   }
 

@@ -37,11 +37,11 @@ export interface ReplayDeps {
 }
 
 /**
- * Creates the part that asks the store to materialize as many events of a replay as could be sent at once:
- * they become rows, which are claimed like retries. It asks again whenever outcomes of the stream were
- * settled or the stream was refreshed, so there is no polling; a long stretch without a match takes several
- * steps. One stream is served at a time, in turns, so that the outcomes of others wait for one step at most;
- * none is served while the slots of the node are needed.
+ * Creates the part that asks the store to materialize as many events of a replay as could be sent
+ * at once: they become rows, which are claimed like retries. It asks again whenever outcomes of the
+ * stream were settled or the stream was refreshed, so there is no polling; a long stretch without a
+ * match takes several steps. One stream is served at a time, in turns, so that the outcomes of
+ * others wait for one step at most; none is served while the slots of the node are needed.
  */
 export function createReplays(deps: ReplayDeps): Replays {
   const { clock, serialQueue, storeRetry, settings, store, scheduler } = deps;
@@ -59,7 +59,9 @@ export function createReplays(deps: ReplayDeps): Replays {
     }
     pump();
   };
-  /** A quarter of a tenant's slots stays free for fresh events, as does a quarter of each stream's. */
+  /**
+   * A quarter of a tenant's slots stays free for fresh events, as does a quarter of each stream's.
+   */
   const offer = (runner: Runner): Offer => {
     if (!scheduler.hasSpare(runner)) return 'refused';
     isMaterializing = true;
@@ -81,7 +83,9 @@ export function createReplays(deps: ReplayDeps): Replays {
       scheduler.dispatch();
     });
   };
-  /** Makes rows for the replay of a runner; returns whether a further step may find more at once. */
+  /**
+   * Makes rows for the replay of a runner; returns whether a further step may find more at once.
+   */
   const materialize = async (runner: Runner): Promise<boolean> => {
     const { replay } = runner;
     const take = runner.freeReplaySlots(settings);

@@ -16,8 +16,8 @@ export type DeliveryReport =
   /** The node owns the stream and sends from `cursor` on. */
   | (StreamReport & { readonly kind: 'stream_owned'; readonly cursor: Offset })
   /**
-   * The node does not own the stream any more: it was deleted, has another owner, or is disabled and
-   * has nothing left to send.
+   * The node does not own the stream any more: it was deleted, has another owner, or is disabled
+   * and has nothing left to send.
    */
   | (StreamReport & { readonly kind: 'stream_lost' })
   /** A batch of outcomes is in the store. */
@@ -40,7 +40,9 @@ export type DeliveryReport =
   /** The store failed; commands are retried until they succeed. Reported once per outage. */
   | { readonly kind: 'store_unavailable'; readonly error: unknown }
   | { readonly kind: 'store_recovered' }
-  /** The store failed over or was restored; the node has dropped its memory of it and joined again. */
+  /**
+   * The store failed over or was restored; the node has dropped its memory of it and joined again.
+   */
   | (Replacement & { readonly kind: 'store_replaced' })
   /** A bug: an error that is no outage of the store. The command is retried all the same. */
   | { readonly kind: 'unexpected'; readonly error: unknown };

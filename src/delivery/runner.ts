@@ -57,8 +57,8 @@ export interface Claimed {
 }
 
 /**
- * The state of a stream that a node owns, and what follows from it; the parts of the dispatcher act on
- * it. A class, as a node has ten thousand, most of them idle.
+ * The state of a stream that a node owns, and what follows from it; the parts of the dispatcher act
+ * on it. A class, as a node has ten thousand, most of them idle.
  */
 export class Runner {
   readonly tenant: number;
@@ -68,8 +68,8 @@ export class Runner {
   tenantName: string;
 
   /**
-   * `stale`: a change was announced, so no attempt begins until the stream is refreshed. `gone`: this
-   * node does not own it any more.
+   * `stale`: a change was announced, so no attempt begins until the stream is refreshed. `gone`:
+   * this node does not own it any more.
    */
   state: 'active' | 'stale' | 'gone' = 'active';
   /** It is released to another node as soon as none of its attempts is under way. */
@@ -90,7 +90,9 @@ export class Runner {
   following = false;
   /** A page is being read for it, or will be. */
   reading = false;
-  /** Events above the cursor that have a row; `undefined` without any, to save the memory of a set. */
+  /**
+   * Events above the cursor that have a row; `undefined` without any, to save the memory of a set.
+   */
   #rowsAbove: ReadonlySet<Offset> | undefined;
 
   /** Rows of first and test deliveries that wait for a retry or are parked, in the store… */
@@ -169,7 +171,9 @@ export class Runner {
     return this.following ? Math.max(this.scannedTo, this.tail.head) : this.scannedTo;
   }
 
-  /** Adds an event to the queue unless it was scanned or has a row; returns whether it was added. */
+  /**
+   * Adds an event to the queue unless it was scanned or has a row; returns whether it was added.
+   */
   enqueue(event: LogEvent): boolean {
     if (event.offset <= this.scannedTo) return false;
     this.scannedTo = event.offset;
@@ -199,10 +203,10 @@ export class Runner {
   }
 
   /**
-   * Returns whether it may take another event of the log. Besides the slots there are two bounds. Events
-   * that settled above the durable cursor would be sent again after a crash. And a stream whose
-   * deliveries all fail must be disabled before its whole backlog has failed: no more events wait for a
-   * retry than bring it to the limit.
+   * Returns whether it may take another event of the log. Besides the slots there are two bounds.
+   * Events that settled above the durable cursor would be sent again after a crash. And a stream
+   * whose deliveries all fail must be disabled before its whole backlog has failed: no more events
+   * wait for a retry than bring it to the limit.
    */
   takesFresh(limits: RunnerLimits): boolean {
     const { parkAfterEvents, streamConcurrency, settleMax, disable } = limits;
@@ -243,7 +247,9 @@ export class Runner {
     this.window.commit(cursor);
   }
 
-  /** Returns the cursor to write without outcomes: it must not pass an event whose outcome waits. */
+  /**
+   * Returns the cursor to write without outcomes: it must not pass an event whose outcome waits.
+   */
   cursorUpdate(): CursorRaise {
     const cursor = this.unsettled === 0 ? this.cursor() : this.window.durable;
     const { tenant, id: stream, epoch, run } = this;
@@ -264,8 +270,8 @@ export class Runner {
   }
 
   /**
-   * Takes over the present stream. A new destination applies from the next attempt on. A new run begins
-   * at its own cursor; attempts above it continue, and their events are not taken again.
+   * Takes over the present stream. A new destination applies from the next attempt on. A new run
+   * begins at its own cursor; attempts above it continue, and their events are not taken again.
    */
   update(owned: OwnedStream): void {
     if (owned.stream.version !== this.stream.version) this.template = undefined;

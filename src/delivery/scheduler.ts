@@ -6,8 +6,8 @@ import { type Expectation, Holding, Shares, type Slot } from './shares.ts';
 import type { Work } from './slots.ts';
 
 /**
- * Grants the slots of the node one at a time: round robin over the tenants, then over the streams of
- * each, within the shares of `shares.ts`.
+ * Grants the slots of the node one at a time: round robin over the tenants, then over the streams
+ * of each, within the shares of `shares.ts`.
  */
 export interface Scheduler {
   /** Slots in use. */
@@ -53,8 +53,8 @@ export interface SchedulerDeps {
   /** Whether attempts may begin; false while too many outcomes wait for the store. */
   readonly mayBegin: () => boolean;
   /**
-   * Returns `true` if an attempt for the runner need not wait for a name lookup; otherwise a promise that
-   * resolves when the lookup has ended.
+   * Returns `true` if an attempt for the runner need not wait for a name lookup; otherwise a
+   * promise that resolves when the lookup has ended.
    */
   readonly prepare: (runner: Runner) => true | Promise<void>;
   /** Returns whether {@link prepare} would return `true`; starts nothing. */
@@ -190,8 +190,8 @@ class FairScheduler implements Scheduler {
   }
 
   /**
-   * Ends a turn after a few milliseconds, so that incoming requests are served in between: attempts begin
-   * and end by the hundred, and opening a connection takes a quarter of a millisecond.
+   * Ends a turn after a few milliseconds, so that incoming requests are served in between: attempts
+   * begin and end by the hundred, and opening a connection takes a quarter of a millisecond.
    */
   #hasTime(): boolean {
     const turn = this.#turn;
@@ -202,8 +202,8 @@ class FairScheduler implements Scheduler {
   }
 
   /**
-   * Lets few attempts that may hang begin in one turn. Those that begin together time out together, and
-   * so do their successors in the same slots.
+   * Lets few attempts that may hang begin in one turn. Those that begin together time out together,
+   * and so do their successors in the same slots.
    */
   #mayBeginUnproven(): boolean {
     const turn = this.#turn;
@@ -272,8 +272,8 @@ class FairScheduler implements Scheduler {
   }
 
   /**
-   * Reserves the last slots of a tenant for streams that have none: when many quick streams begin to hang
-   * in the same second, some slots are left for the others.
+   * Reserves the last slots of a tenant for streams that have none: when many quick streams begin
+   * to hang in the same second, some slots are left for the others.
    */
   #leavesReserve(runner: Runner, holding: Holding): boolean {
     return runner.inFlight === 0 || this.#shares.room(holding) > this.#reserved;

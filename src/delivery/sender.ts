@@ -23,8 +23,8 @@ export interface Sender {
   /** Sends the event of a row that was claimed. */
   beginDue(runner: Runner, row: Delivery, slot: Slot): void;
   /**
-   * Returns true if an attempt for the runner can begin without waiting for a name lookup; otherwise a
-   * promise that resolves when the lookup has ended.
+   * Returns true if an attempt for the runner can begin without waiting for a name lookup;
+   * otherwise a promise that resolves when the lookup has ended.
    */
   prepare(runner: Runner): true | Promise<void>;
   /** Returns whether {@link prepare} would return true; starts nothing. */
@@ -149,8 +149,8 @@ class WebhookSender implements Sender {
       attempt.request = transport.post(prepareRequest(attempt.template, event, at));
       return attempt.request.ended;
     } catch (error) {
-      // The API accepts no stream for which no request can be built. If there is one, its deliveries
-      // fail visibly, and other streams are not affected.
+      // The API accepts no stream for which no request can be built. If there is one, its
+      // deliveries fail visibly, and other streams are not affected.
       report({ kind: 'unexpected', error });
       return Promise.resolve({ kind: 'error', cause: 'protocol', detail: 'no request' });
     }

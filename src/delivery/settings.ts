@@ -1,7 +1,9 @@
 import { retryAfterMaxMs } from '../core/retry.ts';
 import type { HealthLimits } from '../core/types.ts';
 
-/** Every number the dispatcher goes by; the defaults and constants are in `settings/delivery.ts`. */
+/**
+ * Every number the dispatcher goes by; the defaults and constants are in `settings/delivery.ts`.
+ */
 export interface DeliverySettings {
   /** Attempts at once, per stream and of the whole node. */
   readonly streamConcurrency: number;
@@ -41,7 +43,10 @@ export interface DeliverySettings {
   /** Events read from the store at once, by count and by characters of bodies. */
   readonly pageEvents: number;
   readonly pageBytes: number;
-  /** The cursor of a stream without matching events is written after this many offsets, or this time. */
+  /**
+   * The cursor of a stream without matching events is written after this many offsets, or this
+   * time.
+   */
   readonly lagOffsetsMax: number;
   readonly lagMs: number;
   /** Other nodes do not take the node's streams for this long after a renewal of its lease… */
@@ -66,8 +71,9 @@ export function leaseMsOf({
 const setBackMs = 60_000;
 
 /**
- * Returns the longest wait of a row with these settings, for a retry or for the end of an attempt. A row
- * that waits longer was written while the clock of the store was ahead, or with other settings.
+ * Returns the longest wait of a row with these settings, for a retry or for the end of an attempt.
+ * A row that waits longer was written while the clock of the store was ahead, or with other
+ * settings.
  */
 export function longestWaitMs(
   settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>,

@@ -17,7 +17,10 @@ export interface Settler {
   add(runner: Runner, outcome: Outcome): void;
   /** Records the outcomes that have gathered. Call it only within the serial queue. */
   settleNow(): Promise<void>;
-  /** Records outcomes that have waited for `waitedMs` or longer. Call it only within the serial queue. */
+  /**
+   * Records outcomes that have waited for `waitedMs` or longer. Call it only within the serial
+   * queue.
+   */
   settleOld(waitedMs: number): Promise<void>;
   /** Drops the outcomes that are not recorded, and records no more. */
   close(): void;
@@ -55,10 +58,10 @@ export function createSettler(deps: SettlerDeps): Settler {
 }
 
 /**
- * Records one batch at a time. The content of a batch and its number do not change once it was sent,
- * except for how long ago it was: so it can be repeated after a commit whose result was lost. Later
- * outcomes go to the next batch. A batch that is refused for its content is halved until the culprit
- * is alone in it.
+ * Records one batch at a time. The content of a batch and its number do not change once it was
+ * sent, except for how long ago it was: so it can be repeated after a commit whose result was lost.
+ * Later outcomes go to the next batch. A batch that is refused for its content is halved until the
+ * culprit is alone in it.
  */
 class BatchSettler implements Settler {
   readonly #deps: SettlerDeps;

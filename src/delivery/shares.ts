@@ -1,13 +1,13 @@
 /**
- * How soon an attempt is expected to end. `quick`: the stream's recent attempts were quick. `probe`: the
- * stream has no history and no other attempt under way. `slow`: all others.
+ * How soon an attempt is expected to end. `quick`: the stream's recent attempts were quick.
+ * `probe`: the stream has no history and no other attempt under way. `slow`: all others.
  */
 export type Expectation = 'quick' | 'probe' | 'slow';
 
 /**
- * The part of the capacity for attempts that are not known to be quick. A quarter is reserved for those
- * that are, and half of that is open to probes: a stream without a history begins at once although others
- * hang.
+ * The part of the capacity for attempts that are not known to be quick. A quarter is reserved for
+ * those that are, and half of that is open to probes: a stream without a history begins at once
+ * although others hang.
  */
 const unprovenPart = { probe: 7 / 8, slow: 3 / 4 } as const;
 
@@ -41,10 +41,10 @@ export interface Slot {
 }
 
 /**
- * Returns how much more of a capacity a tenant may take that holds `own`. A tenant alone may take all.
- * Where tenants share the capacity, none takes more than three times what it leaves: the first gets up to
- * three quarters, the next three quarters of the rest, and some is left for the last (dynamic thresholds,
- * Choudhury and Hahne, IEEE/ACM Transactions on Networking 6, 1998).
+ * Returns how much more of a capacity a tenant may take that holds `own`. A tenant alone may take
+ * all. Where tenants share the capacity, none takes more than three times what it leaves: the first
+ * gets up to three quarters, the next three quarters of the rest, and some is left for the last
+ * (dynamic thresholds, Choudhury and Hahne, IEEE/ACM Transactions on Networking 6, 1998).
  */
 export function roomFor(own: number, left: number, isShared: boolean): number {
   return isShared ? Math.floor((3 * left - own) / 4) : left;

@@ -12,9 +12,9 @@ export interface Load {
 export type Work = 'fresh' | 'due';
 
 /**
- * Returns the kind of work that a stream begins next; `undefined` without work or without a slot. While
- * both kinds wait, each gets at least a quarter of the slots, so that neither can block the other. Within
- * that, due rows go first, as they are older.
+ * Returns the kind of work that a stream begins next; `undefined` without work or without a slot.
+ * While both kinds wait, each gets at least a quarter of the slots, so that neither can block the
+ * other. Within that, due rows go first, as they are older.
  */
 export function nextWork(load: Load, slots: number): Work | undefined {
   const { freshWaits, dueWaits, freshInFlight, dueInFlight } = load;

@@ -3,7 +3,9 @@ import { Deque } from '../log/deque.ts';
 import type { InFlightAttempt } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 
-/** Detects slow attempts and parks them, so that none holds up the cursor of its stream for long. */
+/**
+ * Detects slow attempts and parks them, so that none holds up the cursor of its stream for long.
+ */
 export interface SlowAttempts {
   /** Watches an attempt that has begun. */
   watch(attempt: InFlightAttempt): void;
@@ -13,9 +15,9 @@ export interface SlowAttempts {
 }
 
 /**
- * Creates the watch. An attempt is slow after `parkAfterMs`; a fresh one is parked then (it gets a row, so
- * that the cursor can pass it), or earlier, once `parkAfterEvents` later events of its stream have settled.
- * One timer serves the node; there is none while no attempt is under way.
+ * Creates the watch. An attempt is slow after `parkAfterMs`; a fresh one is parked then (it gets a
+ * row, so that the cursor can pass it), or earlier, once `parkAfterEvents` later events of its
+ * stream have settled. One timer serves the node; there is none while no attempt is under way.
  */
 export function createSlowAttempts(deps: {
   readonly clock: Clock;

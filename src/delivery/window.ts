@@ -9,9 +9,9 @@ export interface WindowEntry {
 }
 
 /**
- * The events of the log that a stream has taken above its durable cursor. The cursor is the offset just
- * below the oldest event that is not settled, so that it never passes one that is neither settled nor in a
- * row. One window serves one run of the stream.
+ * The events of the log that a stream has taken above its durable cursor. The cursor is the offset
+ * just below the oldest event that is not settled, so that it never passes one that is neither
+ * settled nor in a row. One window serves one run of the stream.
  */
 export class Window<E extends WindowEntry> {
   readonly #start: Offset;
@@ -92,8 +92,8 @@ export class Window<E extends WindowEntry> {
   }
 
   /**
-   * Returns the window of a new run that begins at `cursor`. It takes over the events above it, so that
-   * none is sent twice; those up to it have no effect on the cursor any more.
+   * Returns the window of a new run that begins at `cursor`. It takes over the events above it, so
+   * that none is sent twice; those up to it have no effect on the cursor any more.
    */
   reopened(cursor: Offset): Window<E> {
     const next = new Window<E>(cursor);

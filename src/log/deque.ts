@@ -1,6 +1,6 @@
 /**
- * A list that takes at its end and gives at its front, each in constant time; `Array.shift` moves
- * every item there is. A class, as ten thousand runners have several each.
+ * A queue with constant time for adding at the end and removing at the front; `Array.shift` moves
+ * every item. A class, as ten thousand runners have several each.
  */
 export class Deque<T> {
   #items: (T | undefined)[] = [];
@@ -14,7 +14,7 @@ export class Deque<T> {
     this.#items.push(item);
   }
 
-  /** The item at `index` from the front. */
+  /** Returns the item at `index` from the front. */
   at(index: number): T | undefined {
     return index < 0 ? undefined : this.#items[this.#head + index];
   }
@@ -37,7 +37,7 @@ export class Deque<T> {
     this.#head = 0;
   }
 
-  /** Once half of the array is behind the head, what is left moves to its start. */
+  /** Moves the items to the start of the array once half of it is unused. */
   #compact(): void {
     if (this.#head === this.#items.length) {
       this.#items.length = 0;

@@ -1,14 +1,15 @@
 import type { Clock, Timer } from '../core/clock.ts';
 import { Deque } from './deque.ts';
 
-/** Pages read from the store at once, of all that take turns together. */
+/** Reads from the store at the same time. */
 const readsMax = 4;
-/** Reading goes on for so long before others of the process have their turn. */
+/** How long reads are started before the event loop runs. */
 const turnMs = 5;
 
 /**
- * Few pages at once, and never for long without a pause: an engine may be synchronous, and ten
- * thousand that are behind, or one whose events are rare, would hold the process up for seconds.
+ * Limits reads of pages to few at a time, with pauses: an engine may be synchronous, and ten
+ * thousand readers that are behind, or one whose events are rare, would block the process for
+ * seconds.
  */
 export class ReadLimiter {
   readonly #clock: Pick<Clock, 'elapsedMs' | 'after'>;
@@ -21,13 +22,13 @@ export class ReadLimiter {
     this.#clock = clock;
   }
 
-  /** What is being read, or will be. */
+  /** Reads that are under way or wait. */
   get reads(): number {
     return this.#underWay + this.#waiting.length;
   }
 
-  /** Does `read` when it has its turn. It must not reject. */
-  want(read: () => Promise<void>): void {
+  /** Runs `read` when it is its turn. It must not reject. */
+  enqueue(read: () => Promise<void>): void {
     this.#waiting.push(read);
     this.#start();
   }

@@ -8,16 +8,16 @@ export interface TailLimits {
   readonly tailBytesMax: number;
 }
 
-/** Up to where a reader came, and the matches on the way. */
+/** The matching events up to `scannedTo`. */
 export interface TailPage {
   readonly events: readonly LogEvent[];
   readonly scannedTo: Offset;
 }
 
 /**
- * The end of one tenant's log in memory, bounded, and who waits there for which event types:
- * an event costs nothing to those that do not want it. Followers are at its head, whatever they
- * want; they leave when they cannot keep up.
+ * The newest events of one tenant's log in memory, bounded, and its followers by event type: an
+ * event costs nothing to followers that it does not match. Followers are at the head of the log,
+ * whatever their types; they leave when they cannot keep up.
  */
 export class Tail<Follower> {
   readonly #limits: TailLimits;
@@ -29,8 +29,8 @@ export class Tail<Follower> {
   #agedTo: Offset;
   readonly #followers = new Map<Follower, readonly string[] | undefined>();
   readonly #byType = new Map<string, Set<Follower>>();
-  /** Those that want every type. */
-  readonly #ofAll = new Set<Follower>();
+  /** Followers of every type. */
+  readonly #ofEveryType = new Set<Follower>();
 
   constructor(limits: TailLimits, head: Offset) {
     this.#limits = limits;
@@ -38,17 +38,17 @@ export class Tail<Follower> {
     this.#agedTo = head;
   }
 
-  /** The last offset of the log, as far as this node has heard. */
+  /** The last offset of the log that this node knows of. */
   get head(): Offset {
     return this.#head;
   }
 
-  /** Whether anybody waits at the head. */
+  /** Whether there are followers. */
   get hasFollowers(): boolean {
     return this.#followers.size > 0;
   }
 
-  /** Who waits at the head. */
+  /** All followers. */
   get followers(): Iterable<Follower> {
     return this.#followers.keys();
   }
@@ -58,7 +58,7 @@ export class Tail<Follower> {
     return this.#bytes;
   }
 
-  /** Adds the next event and answers who waits for it. */
+  /** Adds the next event and returns the followers that it matches. */
   push(event: LogEvent): Iterable<Follower> {
     assert(event.offset === this.#head + 1, 'the tail has no gaps');
     this.#head = event.offset;
@@ -66,7 +66,7 @@ export class Tail<Follower> {
     this.#bytes += event.body.length;
     while (this.#isFull()) this.#dropOldest();
     const waiting = this.#byType.get(event.type) ?? [];
-    return this.#ofAll.size === 0 ? waiting : [...this.#ofAll, ...waiting];
+    return this.#ofEveryType.size === 0 ? waiting : [...this.#ofEveryType, ...waiting];
   }
 
   #isFull(): boolean {
@@ -79,8 +79,8 @@ export class Tail<Follower> {
   }
 
   /**
-   * Forgets what was here the last time already: a log that rests takes no memory. Returns whether the
-   * head has moved since.
+   * Drops the events that were here at the last call, so that an idle log takes no memory. Returns
+   * whether the head has moved since then.
    */
   age(): boolean {
     while ((this.#events.at(0)?.offset ?? Infinity) <= this.#agedTo) this.#dropOldest();
@@ -90,34 +90,34 @@ export class Tail<Follower> {
   }
 
   /**
-   * Forgets the events and goes on after `head`: some were not heard of, or may not have been.
-   * Answers who was waiting: they have to read from the store where they stood.
+   * Drops all events and continues after `head`, as some may have been missed. Returns the
+   * followers, which it removes: they have to read from the store at their positions.
    */
   skipTo(head: Offset): Follower[] {
     const followers = [...this.#followers.keys()];
     this.#followers.clear();
     this.#byType.clear();
-    this.#ofAll.clear();
+    this.#ofEveryType.clear();
     this.#events.clear();
     this.#bytes = 0;
     this.#head = Math.max(head, this.#head);
     return followers;
   }
 
-  /** The event after `offset`, or the first of those behind it that are in memory. */
+  /** Returns the first event in memory after `offset`. */
   next(offset: Offset): LogEvent | undefined {
     const first = this.#head - this.#events.length + 1;
     return this.#events.at(Math.max(0, offset + 1 - first));
   }
 
-  /** Whether every event after `offset` is in memory. */
+  /** Returns whether every event after `offset` is in memory. */
   covers(offset: Offset): boolean {
     return offset >= this.#head - this.#events.length;
   }
 
   /**
-   * Events after `after`, which must be covered, up to `upTo`, of the wanted types (all types when
-   * absent), until `bytesMax` characters of bodies are reached.
+   * Returns the events after `after`, which must be covered, up to `upTo`, of the given types (all
+   * when absent), until `bytesMax` characters of bodies are reached.
    */
   read(
     after: Offset,
@@ -125,7 +125,7 @@ export class Tail<Follower> {
     types: readonly string[] | undefined,
     bytesMax: number,
   ): TailPage {
-    assert(this.covers(after), 'what is read here is here');
+    assert(this.covers(after), 'the events to read are in memory');
     const first = this.#head - this.#events.length + 1;
     const end = Math.min(upTo ?? this.#head, this.#head);
     const events: LogEvent[] = [];
@@ -140,12 +140,12 @@ export class Tail<Follower> {
     return { events, scannedTo: Math.max(after, end) };
   }
 
-  /** From now on `push` names the follower for events of these types, of all when absent. */
+  /** Adds a follower of these types, of all when absent. */
   join(follower: Follower, types: readonly string[] | undefined): void {
     this.leave(follower);
     this.#followers.set(follower, types);
     if (types === undefined) {
-      this.#ofAll.add(follower);
+      this.#ofEveryType.add(follower);
       return;
     }
     for (const type of types) {
@@ -161,7 +161,7 @@ export class Tail<Follower> {
       waiting?.delete(follower);
       if (waiting?.size === 0) this.#byType.delete(type);
     }
-    this.#ofAll.delete(follower);
+    this.#ofEveryType.delete(follower);
     this.#followers.delete(follower);
   }
 }

@@ -3,8 +3,8 @@ import type { Log } from '../core/log.ts';
 import type { DeliveryReport } from '../delivery/report.ts';
 
 /**
- * One log entry per report that somebody may have to act on; each attempt only at level debug.
- * Neither event data nor the receiver's words get in: of an error only what stands before ` - ` or
+ * Logs a report of the dispatcher; attempts only at level debug unless they fail a delivery.
+ * Neither event data nor the receiver's text is logged: of an error only the part before ` - ` or
  * `: ` (docs/http-api.md#redaction).
  */
 export function logReport(log: Log, report: DeliveryReport): void {

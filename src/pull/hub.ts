@@ -125,7 +125,7 @@ export class Hub {
       if (reader.position === tail.head) return this.#follow(tail, reader);
       if (!tail.covers(reader.position)) {
         reader.isReading = true;
-        reads.want(() => this.#readPage(reader));
+        reads.enqueue(() => this.#readPage(reader));
         return;
       }
       const { types } = reader.group;
@@ -146,7 +146,7 @@ export class Hub {
     if (reader.state === 'ended') reader.sink.cut();
     // A live reader has been written everything, within its limit.
     else if (reader.state === 'live') reader.sink.stallsAfter(undefined);
-    else this.#deps.reads.want(() => this.#checkSlow(reader));
+    else this.#deps.reads.enqueue(() => this.#checkSlow(reader));
   }
 
   /** Ends a pull without an error: the client reconnects and resumes. */

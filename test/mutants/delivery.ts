@@ -230,7 +230,7 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'an owner whose name lookups take every place',
     file: 'delivery/http/name-lookups.ts',
-    before: 'if (hasPlace(owner.underWay, this.#atOncePerOwner, index)) return owner;',
+    before: 'if (hasRoom(owner.underWay, this.#atOncePerOwner, index)) return owner;',
     after: 'return owner;',
     killedBy: {
       file: 'test/delivery/http/name-lookups.test.ts',

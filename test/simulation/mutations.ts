@@ -163,7 +163,7 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'rows of a disabled stream that are sent after all',
     file: 'delivery/prefetch/due-claims.ts',
-    before: `if (!runner.enabled && row.kind !== 'redelivery') return this.#refuse(runner, row);`,
+    before: `if (!runner.enabled && row.kind !== 'redelivery') return this.#fail(runner, row);`,
     after: '',
   },
   {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/core/clock.ts';
 import {
   createNameLookups,
-  type NameAnswer,
+  type NameResult,
   type NameLookups,
 } from '../../src/delivery/http/name-lookups.ts';
 import type { Dice } from './prng.ts';
@@ -88,7 +88,7 @@ function respond(mood: NameMood, dice: Dice): { afterMs: number; code: string | 
 
 /** What an attempt found out about its receiver's name. */
 export interface Found {
-  readonly answer: NameAnswer;
+  readonly answer: NameResult;
   /** How long the lookup had no place. */
   readonly waitedMs: number;
 }

@@ -3,23 +3,23 @@ import { connect as connectTls } from 'node:tls';
 import { literalAddress } from '../../core/address.ts';
 import { BlockedAddress, guardLookup, type EgressRule } from './egress.ts';
 
-/** Where to connect to, as undici says it. */
+/** The target of a connection, as undici passes it. */
 export interface ConnectTarget {
-  /** A name or an address without brackets. */
+  /** A name, or an address without brackets. */
   readonly hostname: string;
   /** Empty for the port of the protocol. */
   readonly port: string;
   readonly protocol: string;
 }
 
-/** Called once, when the connection can be used or cannot be made. */
+/** Called once, when the connection is ready or has failed. */
 export type Connected = (
   ...args: [error: null, socket: Socket] | [error: Error, none: null]
 ) => void;
 
 /**
- * Begins to connect; destroying the socket that it answers ends that without a call. `lookup` is as
- * `dns.lookup`; it is asked for all addresses of a name.
+ * Begins to connect and returns the socket; destroying it cancels without a call. `lookup` has the
+ * signature of `dns.lookup` and is called for all addresses of a name.
  */
 export type Connect = (
   target: ConnectTarget,
@@ -33,14 +33,15 @@ export interface ConnectDeps {
 }
 
 /**
- * Connections to judged addresses alone: a literal address is judged before the connection, those
- * of a name when they are found, and the one that was reached once more.
+ * Creates a function that connects only to allowed addresses: it checks a literal address before
+ * connecting, the addresses of a name when they are resolved, and the address of the connected peer
+ * again.
  *
  * @throws {BlockedAddress} at once for a literal address that is blocked
  */
 export function createConnect({ egress, tls }: ConnectDeps): Connect {
   return ({ hostname, port, protocol }, lookup, connected) => {
-    refuse(literalAddress(hostname), egress);
+    requireAllowed(literalAddress(hostname), egress);
     const isSecure = protocol === 'https:';
     const host = {
       host: hostname,
@@ -57,11 +58,11 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
     };
     socket.setNoDelay(true);
     socket.setKeepAlive(true, keepAliveProbeMs);
-    // Stays for good: an error that comes when nobody else listens must not end the process.
+    // Never removed: an error event without a listener would end the process.
     socket.on('error', (error) => report(error, null));
     socket.once(isSecure ? 'secureConnect' : 'connect', () => {
       try {
-        refuse(socket.remoteAddress, egress);
+        requireAllowed(socket.remoteAddress, egress);
         report(null, socket);
       } catch (error) {
         socket.destroy(error as Error);
@@ -71,19 +72,22 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
   };
 }
 
-function refuse(address: string | undefined, egress: EgressRule): void {
+function requireAllowed(address: string | undefined, egress: EgressRule): void {
   const blocked = address === undefined ? undefined : egress.blocked(address);
   if (blocked !== undefined) throw new BlockedAddress(blocked);
 }
 
-/** The name goes into the handshake without the dot that may end it; an address never does. */
+/**
+ * Returns the server name for the handshake, without a trailing dot; none for an address (RFC 6066
+ * section 3).
+ */
 function nameOf(hostname: string): { readonly servername?: string } {
   return isIP(hostname) === 0 ? { servername: hostname.replace(/\.$/, '') } : {};
 }
 
 const secure = {
   ALPNProtocols: ['http/1.1'],
-  // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+  // Overrides NODE_TLS_REJECT_UNAUTHORIZED.
   rejectUnauthorized: true,
 };
 

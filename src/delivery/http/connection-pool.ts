@@ -1,21 +1,21 @@
 /** A connection that is being made, in use, or idle. */
 export interface Connection {
   readonly origin: string;
-  /** Cuts it off whatever it is doing; resolves when its socket is closed. */
+  /** Closes it at once, in any state; resolves when its socket is closed. */
   end(): Promise<void>;
 }
 
 /** The connections of all origins, each used by one request at a time. */
 export interface ConnectionPool<L extends Connection> {
-  /** An idle line of the origin, the one used last; or a new one. */
+  /** Returns the idle connection of the origin that was used last, or a new one. */
   take(origin: string): L;
-  /** Whether {@link take} would answer an idle one. */
+  /** Returns whether {@link take} would return an idle one. */
   hasIdle(origin: string): boolean;
-  /** Puts a line back for the next request; one that was dropped stays dropped. */
+  /** Returns a connection for the next request, unless it was dropped. */
   release(connection: L): void;
-  /** Ends a line. */
+  /** Ends a connection. */
   drop(connection: L): void;
-  /** How many there are. */
+  /** Returns how many there are. */
   count(): { readonly origins: number; readonly connections: number; readonly idle: number };
   /** Ends all of them. */
   close(): Promise<void>;
@@ -23,13 +23,15 @@ export interface ConnectionPool<L extends Connection> {
 
 export interface ConnectionPoolDeps<L extends Connection> {
   readonly open: (origin: string) => L;
-  /** Over all origins; more are ended, those of the origins known longest first. */
+  /**
+   * Idle connections over all origins; more are ended, those of the origins known longest first.
+   */
   readonly idleMax: number;
 }
 
 /**
- * As many lines for an origin as it has requests at once; how many that may be is decided by the
- * slots of the dispatcher. An origin without lines is forgotten.
+ * Creates the pool. An origin has as many connections as requests at once, which the slots of the
+ * dispatcher bound. An origin without connections is removed.
  */
 export function createConnectionPool<L extends Connection>({
   open,
@@ -99,6 +101,6 @@ export function createConnectionPool<L extends Connection>({
 
 interface Origin<L> {
   readonly connections: Set<L>;
-  /** Taken from the end, so that those not needed stay unused and are closed. */
+  /** Used from the end, so that surplus connections stay idle and are closed. */
   readonly idle: L[];
 }

@@ -1,16 +1,16 @@
 import type { Clock, Timer } from '../../core/clock.ts';
 
-/** Things that each may take the same time: one timer for all of them. */
+/** Items that all have the same time limit, with one timer for all of them. */
 export interface Deadlines<T> {
   /** Starts the time of an item. */
   add(item: T): void;
-  /** Takes the time of an item away until {@link resume}; it stays one of {@link items}. */
+  /** Stops the time of an item until {@link resume}; it stays one of {@link items}. */
   pause(item: T): void;
   /** Starts the time of a paused item from the beginning. */
   resume(item: T): void;
-  /** Ends its time; does nothing for one whose time is over. */
+  /** Removes an item; does nothing when its time is over. */
   delete(item: T): void;
-  /** What has time left, oldest first; then what is paused. */
+  /** Returns the items that have time left, oldest first; then the paused ones. */
   items(): readonly T[];
   /** Stops the timer. */
   close(): void;
@@ -23,13 +23,13 @@ export interface DeadlinesDeps<T> {
   readonly passed: (item: T) => void;
 }
 
-/** Items pass for so long before others of the process have their turn. */
+/** How long expired items are passed before the event loop runs. */
 const turnMs = 1;
 
 /**
- * Because all have the same time, the order of adding is the order of passing; the timer waits for
- * the oldest and is left alone when that one ends: with thousands of attempts a second it fires
- * once in a while, where a timer each would be set and cleared every time.
+ * Creates the deadlines. As all items have the same limit, they expire in the order of adding. The
+ * timer waits for the oldest and is not reset when that one ends: with thousands of attempts a
+ * second it fires rarely, where one timer per item would be set and cleared for each.
  */
 export function createDeadlines<T extends object>(deps: DeadlinesDeps<T>): Deadlines<T> {
   const { clock, afterMs, passed } = deps;
@@ -37,16 +37,16 @@ export function createDeadlines<T extends object>(deps: DeadlinesDeps<T>): Deadl
   const paused = new Set<T>();
   let timer: Timer | undefined;
 
-  const look = (): void => {
+  const check = (): void => {
     timer = undefined;
-    const lookedMs = clock.elapsedMs();
+    const checkedMs = clock.elapsedMs();
     for (const [item, atMs] of startedMs) {
       const nowMs = clock.elapsedMs();
-      // Items that were added at the same moment pass by the hundred: others have their turn between.
-      const isOut = nowMs - lookedMs > turnMs;
+      // Items that were added together expire by the hundred: the event loop runs in between.
+      const isOut = nowMs - checkedMs > turnMs;
       const leftMs = isOut ? 0 : atMs + afterMs - nowMs;
       if (isOut || leftMs > 0) {
-        timer ??= clock.after(leftMs, look);
+        timer ??= clock.after(leftMs, check);
         return;
       }
       startedMs.delete(item);
@@ -55,7 +55,7 @@ export function createDeadlines<T extends object>(deps: DeadlinesDeps<T>): Deadl
   };
   const add = (item: T): void => {
     startedMs.set(item, clock.elapsedMs());
-    timer ??= clock.after(afterMs, look);
+    timer ??= clock.after(afterMs, check);
   };
   return {
     add,

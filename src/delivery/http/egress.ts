@@ -5,14 +5,14 @@ import { isPublicAddress, isWithin, parseAddress, parseNetwork } from '../../cor
 /** Which addresses webhooks may be sent to (docs/http-api.md#egress-rules). */
 export interface EgressRule {
   /**
-   * The address as an error message shows it, when nothing may be sent there; `undefined` when it
-   * may. What is no address is blocked.
+   * Returns the address as an error message shows it when it is blocked; `undefined` when it is
+   * allowed. A text that is no address is blocked.
    */
   blocked(address: string): string | undefined;
 }
 
 /**
- * Blocks every address that is not public, unless the operator allows it.
+ * Creates the rule: every address that is not public is blocked unless the operator allows it.
  *
  * @param allow addresses and CIDR blocks (LEAT_EGRESS_ALLOW); throws on anything else
  */
@@ -30,7 +30,7 @@ export function createEgressRule({ allow }: { readonly allow: readonly string[] 
   };
 }
 
-/** A connection was not made, or not used, because of its address. */
+/** A connection was not made, or not used, because its address is blocked. */
 export class BlockedAddress extends Error {
   readonly code = 'blocked_address';
   override readonly name = 'BlockedAddress';
@@ -43,10 +43,10 @@ export class BlockedAddress extends Error {
   }
 }
 
-/** A name has no address, or nobody could say. */
+/** A name has no address, or no name server responded. */
 export class LookupFailed extends Error {
   override readonly name = 'LookupFailed';
-  /** Of getaddrinfo or of the resolver. */
+  /** The code of getaddrinfo or of the resolver. */
   readonly code: string;
 
   constructor(code: string) {
@@ -56,20 +56,21 @@ export class LookupFailed extends Error {
 }
 
 /**
- * A lookup for `net.connect` that answers allowed addresses alone; it fails when none is left. The
- * connection is made to an address out of this very answer, so a name cannot change between the
- * check and the connection.
+ * Returns a lookup for `net.connect` that yields allowed addresses only and fails when none is
+ * left. The connection is made to one of these addresses, so a name cannot change between the check
+ * and the connection.
  */
 export function guardLookup(lookup: LookupFunction, egress: EgressRule): LookupFunction {
   return (hostname, options, callback) =>
     lookup(hostname, options, (error, found, family) => {
-      const judged = error === null ? judge(found, egress) : new LookupFailed(error.code ?? '');
-      if (judged instanceof Error) callback(judged, []);
-      else callback(null, judged, family);
+      const allowed =
+        error === null ? allowedOf(found, egress) : new LookupFailed(error.code ?? '');
+      if (allowed instanceof Error) callback(allowed, []);
+      else callback(null, allowed, family);
     });
 }
 
-function judge(
+function allowedOf(
   found: string | LookupAddress[],
   egress: EgressRule,
 ): string | LookupAddress[] | BlockedAddress | LookupFailed {

@@ -3,32 +3,32 @@ import type { AttemptResult } from '../../core/retry.ts';
 import { InvalidResponse, classifyTransportError, type Phase } from './transport-error.ts';
 import type { Deadlines } from './deadlines.ts';
 
-/** The connection that an exchange uses. */
+/** The connection of an exchange. */
 export interface ExchangeConnection {
   phase: Phase;
-  /** The exchange that uses it now. */
+  /** The exchange that uses it at present. */
   exchange: Exchange | undefined;
-  /** It can carry the next request. */
+  /** Makes it available for the next request. */
   release(): void;
-  /** It is of no use any more. */
+  /** Ends it: it cannot be used again. */
   drop(): void;
 }
 
 export interface ExchangeDeps {
-  /** Read of a body; at that many bytes the status decides. */
+  /** Bytes of a body that are read; then the connection is dropped and the status decides. */
   readonly bodyBytesMax: number;
-  /** Kept of it as text. */
+  /** Bytes of it that are kept as text. */
   readonly textBytesMax: number;
   readonly deadlines: Pick<Deadlines<Exchange>, 'pause' | 'resume' | 'delete'>;
 }
 
 /**
- * One request and its answer: the handler that undici calls, and the post that the caller waits
- * for. A class, and one object for both, because it is made for every attempt of every event.
+ * One request and its response: the handler that undici calls, and the pending request that the
+ * caller waits for. A class, and one object for both, because one is created for every attempt.
  */
 export class Exchange {
   readonly ended: Promise<AttemptResult>;
-  /** Set when it has been given one. */
+  /** Set once it has one. */
   connection: ExchangeConnection | undefined;
   waitedMs = 0;
   readonly #deps: ExchangeDeps;
@@ -53,17 +53,17 @@ export class Exchange {
     this.cutOff('cancelled');
   }
 
-  /** Ends it at once, whatever it is doing. */
+  /** Ends it at once, in any state. */
   cutOff(cause: 'timeout' | 'cancelled'): void {
     this.#end({ kind: 'error', cause, detail: undefined }, false);
   }
 
-  /** Its time stands still: it waits for something that is not the receiver's. */
+  /** Stops its time, for a wait that is not the receiver's. */
   pause(): void {
     if (!this.#isOver) this.#deps.deadlines.pause(this);
   }
 
-  /** Its time starts again. */
+  /** Starts its time again from the beginning. */
   resume(waitedMs: number): void {
     if (this.#isOver) return;
     this.waitedMs += waitedMs;
@@ -71,19 +71,19 @@ export class Exchange {
   }
 
   /**
-   * Told how much the connection has carried, whenever there is something to read. A body is
-   * counted where it comes in; this bounds what is around it: interim answers, blank lines before
-   * an answer, chunk extensions, which the parser takes without end.
+   * Bounds the bytes of the response on the wire; called whenever data arrives. The body has its
+   * own bound; this one is for interim responses, blank lines before a response and chunk
+   * extensions, which the parser accepts without limit.
    */
   countWire(bytesRead: number): void {
     this.#wireBytesBefore ??= bytesRead;
     const bytes = bytesRead - this.#wireBytesBefore;
     if (bytes < this.#deps.bodyBytesMax * wireFactorMax) return;
-    if (this.#status > 0) this.#answer(false);
+    if (this.#status > 0) this.#respond(false);
     else this.onResponseError(undefined, new InvalidResponse('too many bytes before the answer'));
   }
 
-  // What undici calls
+  // Called by undici
 
   onRequestStart(): void {
     if (this.connection !== undefined) this.connection.phase = 'sent';
@@ -94,10 +94,10 @@ export class Exchange {
     status: number,
     headers: Readonly<Record<string, string | string[] | undefined>>,
   ): void {
-    // Interim answers (1xx) come before the answer itself.
+    // Interim responses (1xx) come before the final one.
     if (status < 200) return;
     this.#status = status;
-    if (this.connection !== undefined) this.connection.phase = 'answering';
+    if (this.connection !== undefined) this.connection.phase = 'receiving';
     const retryAfter = headers['retry-after'];
     this.#retryAfter = typeof retryAfter === 'string' ? retryAfter : retryAfter?.[0];
   }
@@ -110,11 +110,11 @@ export class Exchange {
       this.#text.push(kept);
       this.#textBytes += kept.length;
     }
-    if (this.#bodyBytes >= this.#deps.bodyBytesMax) this.#answer(false);
+    if (this.#bodyBytes >= this.#deps.bodyBytesMax) this.#respond(false);
   }
 
   onResponseEnd(): void {
-    this.#answer(true);
+    this.#respond(true);
   }
 
   onResponseError(_controller: unknown, error: unknown): void {
@@ -122,11 +122,11 @@ export class Exchange {
       this.#end(classifyTransportError(error, this.connection?.phase ?? 'sent'), false);
   }
 
-  #answer(isComplete: boolean): void {
+  #respond(isComplete: boolean): void {
     const { text, cut } = this.#readText();
-    const answered = { kind: 'response', status: this.#status, text } as const;
+    const response = { kind: 'response', status: this.#status, text } as const;
     const retryAfter = this.#retryAfter;
-    this.#end(cut ? { ...answered, cut, retryAfter } : { ...answered, retryAfter }, isComplete);
+    this.#end(cut ? { ...response, cut, retryAfter } : { ...response, retryAfter }, isComplete);
   }
 
   #readText(): { text: string; cut: boolean } {
@@ -134,28 +134,28 @@ export class Exchange {
     const [first] = this.#text;
     const bytes = this.#text.length === 1 && first ? first : Buffer.concat(this.#text);
     const cut = this.#bodyBytes > this.#textBytes;
-    // A character that was cut in two is left out; it would hide the end of a cut secret.
+    // Omits a character that was cut in two; it would hide the end of a cut secret.
     const text = cut ? new StringDecoder('utf8').write(bytes) : bytes.toString('utf8');
     return { text: text.includes('\0') ? text.replaceAll('\0', '') : text, cut };
   }
 
-  #end(result: AttemptResult, isLineUsable: boolean): void {
+  #end(result: AttemptResult, isReusable: boolean): void {
     if (this.#isOver) return;
     this.#isOver = true;
     const { connection } = this;
     if (connection !== undefined) {
       connection.exchange = undefined;
-      if (isLineUsable) connection.release();
-      else {
-        connection.drop();
-      }
+      if (isReusable) connection.release();
+      else connection.drop();
     }
     this.#deps.deadlines.delete(this);
     this.#resolve(result);
   }
 }
 
-/** A body in chunks of one byte is six times as long on the wire; more than this is no answer. */
+/**
+ * A body in chunks of one byte is six times as long on the wire; a response with more is invalid.
+ */
 const wireFactorMax = 16;
 
 function ignore(): void {}

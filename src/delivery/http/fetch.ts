@@ -1,7 +1,7 @@
 import type { LookupFunction } from 'node:net';
 import { Agent, fetch as fetchBy } from 'undici';
 
-/** A `fetch` that ends with its owner. */
+/** A `fetch` with connections of its own. */
 export interface OwnFetch {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
   /** Ends its connections. */
@@ -9,12 +9,12 @@ export interface OwnFetch {
 }
 
 /**
- * A `fetch` that finds addresses by `lookup`. The platform's own one uses getaddrinfo, and takes a
- * thread that others need (hashing, files) for as long as a name server is silent.
+ * Creates a `fetch` that resolves names by `lookup`. The one of the platform uses getaddrinfo,
+ * which blocks one of the threads for hashing and files as long as a name server does not respond.
  */
 export function createFetch(lookup: LookupFunction): OwnFetch {
   const dispatcher = new Agent({ connect: { lookup } });
-  // The platform's fetch is of the same library, under other names of the types.
+  // The fetch of the platform is from the same library, with other names of the types.
   const fetch = fetchBy as unknown as (
     url: string,
     init: Omit<RequestInit, 'dispatcher'> & { readonly dispatcher: Agent },

@@ -1,7 +1,7 @@
 import type { LookupAddress } from 'node:dns';
 import { isIPv6, type LookupFunction } from 'node:net';
 import { ResolveFailed } from './resolver.ts';
-import type { LookupOwner, NameAnswer, NameLookups } from './name-lookups.ts';
+import type { LookupOwner, NameResult, NameLookups } from './name-lookups.ts';
 
 /** Returns a function like `dns.lookup` whose lookups are charged to an owner. */
 export function lookupFunction(
@@ -9,25 +9,25 @@ export function lookupFunction(
   owner: LookupOwner,
 ): LookupFunction {
   return (name, options, callback) => {
-    const ended = (answer: NameAnswer): void => giveAddresses(answer, options, callback);
+    const ended = (result: NameResult): void => giveAddresses(result, options, callback);
     const known = names.prepare(owner, name) === true ? names.usable(name) : undefined;
-    // Not at once: who asks may not expect it before the call has returned.
+    // Asynchronous: the caller may not expect the callback before the call has returned.
     if (known === undefined) names.find(owner, name, { ended });
     else queueMicrotask(() => ended(known));
   };
 }
 
-/** Calls back with an answer as `dns.lookup` does: in the family that is asked for, one or all. */
+/** Calls back as `dns.lookup` does: with one or all addresses of the requested family. */
 export function giveAddresses(
-  answer: NameAnswer,
+  result: NameResult,
   { family, all }: Parameters<LookupFunction>[1],
   callback: Parameters<LookupFunction>[2],
 ): void {
-  if (answer.kind === 'failed') return callback(new ResolveFailed(answer.code), []);
-  const wanted = family === 'IPv4' ? 4 : family === 'IPv6' ? 6 : (family ?? 0);
-  const found = answer.addresses
+  if (result.kind === 'failed') return callback(new ResolveFailed(result.code), []);
+  const requested = family === 'IPv4' ? 4 : family === 'IPv6' ? 6 : (family ?? 0);
+  const found = result.addresses
     .map((address): LookupAddress => ({ address, family: isIPv6(address) ? 6 : 4 }))
-    .filter((each) => wanted === 0 || each.family === wanted);
+    .filter((each) => requested === 0 || each.family === requested);
   const [first] = found;
   if (first === undefined) callback(new ResolveFailed('ENODATA'), []);
   else if (all === true) callback(null, found);

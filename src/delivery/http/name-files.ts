@@ -1,13 +1,13 @@
 import { isIP } from 'node:net';
 
-/** Addresses by name in lower case, as a hosts file lists them (hosts(5)). */
+/** Addresses of a hosts file by name in lower case (hosts(5)). */
 export type Hosts = ReadonlyMap<string, readonly string[]>;
 
-/** Reads the text of a hosts file. A name on several lines has the addresses of all of them. */
+/** Parses a hosts file. A name on several lines has the addresses of all of them. */
 export function parseHosts(text: string): Hosts {
   const hosts = new Map<string, string[]>();
-  for (const connection of text.split('\n')) {
-    const [address = '', ...names] = wordsOf(connection);
+  for (const line of text.split('\n')) {
+    const [address = '', ...names] = wordsOf(line);
     if (isIP(address) === 0) continue;
     for (const each of names) {
       const name = each.toLowerCase().replace(/\.$/, '');
@@ -19,7 +19,7 @@ export function parseHosts(text: string): Hosts {
   return hosts;
 }
 
-/** What resolv.conf(5) says about names; its name servers are read by the resolver library. */
+/** The search rules of resolv.conf(5); its name servers are read by the resolver library. */
 export interface SearchRules {
   /** Domains without a dot at their ends. */
   readonly domains: readonly string[];
@@ -27,16 +27,16 @@ export interface SearchRules {
   readonly ndots: number;
 }
 
-/** As glibc bounds them. */
+/** The bounds of glibc. */
 const ndotsMax = 15;
 const domainsMax = 32;
 
-/** Reads the text of a resolv.conf. The last `search` or `domain` counts. */
+/** Parses a resolv.conf. The last `search` or `domain` counts. */
 export function parseSearchRules(text: string): SearchRules {
   let domains: readonly string[] = [];
   let ndots = 1;
-  for (const connection of text.split('\n')) {
-    const [keyword, ...words] = wordsOf(connection.replace(/;.*/, ''));
+  for (const line of text.split('\n')) {
+    const [keyword, ...words] = wordsOf(line.replace(/;.*/, ''));
     if (keyword === 'search') domains = words.slice(0, domainsMax);
     if (keyword === 'domain') domains = words.slice(0, 1);
     if (keyword !== 'options') continue;
@@ -48,8 +48,8 @@ export function parseSearchRules(text: string): SearchRules {
 }
 
 /**
- * Returns the names to ask a name server for, in this order, until one exists. A name with a dot at
- * its end is absolute.
+ * Returns the names to query, in this order, until one exists. A name with a trailing dot is
+ * absolute.
  */
 export function candidatesOf(name: string, { domains, ndots }: SearchRules): readonly string[] {
   if (name.endsWith('.')) return [name.slice(0, -1)];
@@ -58,8 +58,8 @@ export function candidatesOf(name: string, { domains, ndots }: SearchRules): rea
   return dots >= ndots ? [name, ...searched] : [...searched, name];
 }
 
-function wordsOf(connection: string): string[] {
-  return connection
+function wordsOf(line: string): string[] {
+  return line
     .replace(/#.*/, '')
     .split(/\s+/)
     .filter((word) => word !== '');

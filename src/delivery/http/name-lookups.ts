@@ -1,56 +1,59 @@
 import type { Clock } from '../../core/clock.ts';
 import { Deque } from '../../log/deque.ts';
 
-/** Who a lookup is charged to: a tenant's id, or the service itself. */
+/** The owner that a lookup is charged to: a tenant's id, or the service itself. */
 export type LookupOwner = number | 'system';
 
-/** What a name resolved to. */
-export type NameAnswer =
+/** The result of a lookup. */
+export type NameResult =
   | { readonly kind: 'found'; readonly addresses: readonly string[] }
-  /** The name has no address, or no server could say; `code` is that of the resolver. */
+  /** The name has no address, or no server responded; `code` is that of the resolver. */
   | { readonly kind: 'failed'; readonly code: string };
 
-/** Looks names up within bounds, keeps what they resolved to, and shares it among all who ask. */
+/** Looks names up within bounds, and caches and shares the results. */
 export interface NameLookups {
   /**
-   * Returns what a name resolved to: addresses for as long as they are usable, else a failure while
-   * that is valid.
+   * Returns the last result of a name: addresses while they are usable, else a failure while it is
+   * valid.
    */
-  usable(name: string): NameAnswer | undefined;
+  usable(name: string): NameResult | undefined;
   /**
-   * Returns the same, and also a failure as old as usable addresses: for an attempt that has begun,
-   * which should not wait for a lookup.
+   * Returns the same, and also a failure as old as usable addresses: for an attempt that has begun
+   * and should not wait for a lookup.
    */
-  last(name: string): NameAnswer | undefined;
+  last(name: string): NameResult | undefined;
   /**
-   * Returns true when an attempt can begin with what is {@link NameLookups.usable}; addresses that
+   * Returns true when an attempt can begin with a {@link NameLookups.usable} result; addresses that
    * are not valid any more are refreshed meanwhile. Otherwise begins or queues the lookup, and
    * resolves when it has ended; never rejects.
    */
   prepare(owner: LookupOwner, name: string): true | Promise<void>;
   /** Returns true when {@link NameLookups.prepare} would return true; starts no lookup. */
   isReady(name: string): boolean;
-  /** Looks a name up, unless that is under way. */
+  /** Looks a name up, or joins the lookup under way. */
   find(owner: LookupOwner, name: string, request: LookupRequest): void;
   count(): LookupCount;
 }
 
 export interface LookupRequest {
-  /** Goes before those of its owner that are not. */
+  /** Goes before the other lookups of its owner. */
   readonly first?: boolean;
-  /** Called when the lookup gets a place, also a later one; within {@link NameLookups.find} when it has one. */
+  /**
+   * Called when the lookup starts, also when it restarts in a slower class; within
+   * {@link NameLookups.find} when it is under way.
+   */
   readonly begun?: () => void;
   /**
-   * Called once, never within {@link NameLookups.find}. Gets the addresses of before where these are
-   * usable and no name server could say.
+   * Called once, never within {@link NameLookups.find}. Receives the former addresses where these
+   * are usable and no name server responded.
    */
-  readonly ended: (answer: NameAnswer) => void;
+  readonly ended: (result: NameResult) => void;
 }
 
 export interface LookupCount {
   readonly waiting: number;
   readonly underWay: number;
-  /** Names whose last answer is remembered. */
+  /** Names whose last result is cached. */
   readonly names: number;
 }
 
@@ -58,41 +61,41 @@ export interface NameLookupsDeps {
   readonly clock: Pick<Clock, 'elapsedMs'>;
   /**
    * Resolves to the addresses of a name; else rejects with a `code`, which is {@link timedOut} when
-   * no name server has answered within the time.
+   * no name server responded in time.
    */
   readonly resolve: (name: string, timeoutMs: number) => Promise<readonly string[]>;
   readonly limits: NameLimits;
 }
 
 export interface NameLimits {
-  /** By how long the lookups of a name take, quickest first; the last one takes all that are slower. */
+  /** Classes by the duration of lookups, quickest first; the last one is for all slower ones. */
   readonly classes: readonly LookupClass[];
-  /** The index of the class of names that were never looked up. */
+  /** Index of the class of names that were never looked up. */
   readonly unknownClass: number;
-  /** A lookup of the last class has this long. */
+  /** Time limit of a lookup of the last class. */
   readonly timeoutMs: number;
-  /** Addresses are valid this long, failures that long. */
+  /** How long addresses and failures are valid. */
   readonly keptMs: number;
   readonly failureKeptMs: number;
-  /** Addresses this old are used while they are refreshed, or cannot be. */
+  /** How long addresses are used while they are refreshed, or when that fails. */
   readonly usableMs: number;
-  /** Names remembered; those looked up longest ago are forgotten first. */
+  /** Cached names; the least recently looked up are removed first. */
   readonly namesMax: number;
 }
 
 /**
- * Names whose lookups take about as long. A name falls by one class after each quicker lookup and
- * rises at once after a slower one.
+ * A class of names whose lookups take about as long. A name moves to the next quicker class after
+ * each quicker lookup, and at once to its class after a slower one.
  */
 export interface LookupClass {
   /**
-   * Lookups of this class take less. One that takes longer gives its place up and waits for one of the
-   * next class; but none has less time than that of an unknown name.
+   * Lookups of this class take less. One that takes longer is stopped and waits for its turn in the
+   * next class; but none has less time than the lookup of an unknown name.
    */
   readonly belowMs: number;
   /**
-   * How many may be under way in all, and of one owner. The numbers include the classes that follow,
-   * so what they leave is kept for quicker names.
+   * The most lookups under way in total and per owner. The numbers include the slower classes, so
+   * the rest is reserved for quicker names.
    */
   readonly atOnce: number;
   readonly atOncePerOwner: number;
@@ -101,37 +104,37 @@ export interface LookupClass {
 /** The code of a lookup that took too long. */
 export const timedOut = 'ETIMEOUT';
 
-/** Returns true when the name does not exist or has no such address: no other server says more. */
+/** Returns true when the name does not exist or has no such address: no other server knows more. */
 export function isDefinite(code: string): boolean {
   return code === 'ENOTFOUND' || code === 'ENODATA';
 }
 
-/** Every so many starts the classes are served the other way round, so that none waits forever. */
+/** Every so many starts the classes are served in reverse order, so that none waits forever. */
 const reverseEvery = 8;
 
-/** See {@link NameLookups}. No I/O of its own: `resolve` and the clock are passed in. */
+/** See {@link NameLookups}. Does no I/O: `resolve` and the clock are passed in. */
 export function createNameLookups(deps: NameLookupsDeps): NameLookups {
   return new FairLookups(deps);
 }
 
-/** One name: its last answers, and the lookup that waits or is under way. */
+/** A name with its last results, and its lookup that waits or is under way. */
 interface Name {
   readonly name: string;
   found: Dated | undefined;
-  /** Since then. */
+  /** Later than `found`. */
   failed: Dated | undefined;
   /** An index of {@link NameLimits.classes}. */
   class: number;
   isUnderWay: boolean;
-  /** One of its requests is. */
+  /** One of its requests is {@link LookupRequest.first}. */
   isFirst: boolean;
-  /** In whose queues it waits. */
+  /** The owners in whose queues it waits. */
   readonly owners: Set<Owner>;
   requests: Request[];
 }
 
 interface Dated {
-  readonly answer: NameAnswer;
+  readonly result: NameResult;
   readonly atMs: number;
 }
 
@@ -146,23 +149,23 @@ interface Owner {
   readonly underWay: number[];
 }
 
-/** What an owner has of a class. */
+/** The waiting names of an owner in one class. */
 interface OwnClass {
   readonly waiting: Map<string, Name>;
-  /** Stands in the turns of the class. */
-  isInTurns: boolean;
+  /** The owner is in the queue of the class. */
+  isQueued: boolean;
 }
 
 class FairLookups implements NameLookups {
   readonly #deps: NameLookupsDeps;
-  /** Names that wait or are under way. */
-  readonly #asked = new Map<string, Name>();
-  /** The others, in the order of their last lookup. */
-  readonly #remembered = new Map<string, Name>();
-  /** Those with something that waits or is under way. */
+  /** Names with a lookup that waits or is under way. */
+  readonly #active = new Map<string, Name>();
+  /** The other names, in the order of their last lookup. */
+  readonly #cached = new Map<string, Name>();
+  /** Owners with a lookup that waits or is under way. */
   readonly #owners = new Map<LookupOwner, Owner>();
-  /** Of each class: owners with a name that waits, in turns. */
-  readonly #turns: readonly Deque<Owner>[];
+  /** By class: owners with a waiting name, round robin. */
+  readonly #queues: readonly Deque<Owner>[];
   /** By class. */
   readonly #underWay: number[];
   readonly #atOnce: readonly number[];
@@ -177,20 +180,20 @@ class FairLookups implements NameLookups {
     this.#deps = deps;
     this.#atOnce = classes.map(({ atOnce }) => atOnce);
     this.#atOncePerOwner = classes.map(({ atOncePerOwner }) => atOncePerOwner);
-    this.#turns = classes.map(() => new Deque());
+    this.#queues = classes.map(() => new Deque());
     this.#underWay = classes.map(() => 0);
     this.#quickestFirst = [...classes.keys()];
     this.#slowestFirst = this.#quickestFirst.toReversed();
   }
 
-  usable(text: string): NameAnswer | undefined {
+  usable(text: string): NameResult | undefined {
     const { usableMs, failureKeptMs } = this.#deps.limits;
-    return this.#answer(text, usableMs, failureKeptMs);
+    return this.#resultOf(text, usableMs, failureKeptMs);
   }
 
-  last(text: string): NameAnswer | undefined {
+  last(text: string): NameResult | undefined {
     const { usableMs } = this.#deps.limits;
-    return this.#answer(text, usableMs, usableMs);
+    return this.#resultOf(text, usableMs, usableMs);
   }
 
   isReady(text: string): boolean {
@@ -200,9 +203,9 @@ class FairLookups implements NameLookups {
   prepare(owner: LookupOwner, text: string): true | Promise<void> {
     const { keptMs, failureKeptMs } = this.#deps.limits;
     if (this.isReady(text)) {
-      // Called for each attempt, so nothing is added to a lookup that nobody has to wait for.
-      const isValid = this.#answer(text, keptMs, failureKeptMs) !== undefined;
-      if (!isValid && !this.#asked.has(text)) this.find(owner, text, { ended: ignore });
+      // Called for each attempt, so it does not join a refresh under way.
+      const isValid = this.#resultOf(text, keptMs, failureKeptMs) !== undefined;
+      if (!isValid && !this.#active.has(text)) this.find(owner, text, { ended: ignore });
       return true;
     }
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -219,32 +222,32 @@ class FairLookups implements NameLookups {
     }
     name.isFirst ||= request.first === true;
     this.#enqueue(this.#ownerOf(ownerId), name);
-    this.#startWhatMay();
+    this.#startAll();
   }
 
   count(): LookupCount {
     return {
       waiting: this.#waiting,
       underWay: sumOf(this.#underWay),
-      names: this.#remembered.size,
+      names: this.#cached.size,
     };
   }
 
-  #answer(text: string, foundMs: number, failedMs: number): NameAnswer | undefined {
-    const name = this.#remembered.get(text) ?? this.#asked.get(text);
+  #resultOf(text: string, foundMs: number, failedMs: number): NameResult | undefined {
+    const name = this.#cached.get(text) ?? this.#active.get(text);
     if (name === undefined) return undefined;
     const nowMs = this.#deps.clock.elapsedMs();
-    if (name.found !== undefined && nowMs - name.found.atMs < foundMs) return name.found.answer;
-    if (name.failed !== undefined && nowMs - name.failed.atMs < failedMs) return name.failed.answer;
+    if (name.found !== undefined && nowMs - name.found.atMs < foundMs) return name.found.result;
+    if (name.failed !== undefined && nowMs - name.failed.atMs < failedMs) return name.failed.result;
     return undefined;
   }
 
   #nameOf(text: string): Name {
-    const asked = this.#asked.get(text);
-    if (asked !== undefined) return asked;
-    const name = this.#remembered.get(text) ?? newName(text, this.#deps.limits.unknownClass);
-    this.#remembered.delete(text);
-    this.#asked.set(text, name);
+    const active = this.#active.get(text);
+    if (active !== undefined) return active;
+    const name = this.#cached.get(text) ?? newName(text, this.#deps.limits.unknownClass);
+    this.#cached.delete(text);
+    this.#active.set(text, name);
     return name;
   }
 
@@ -254,7 +257,7 @@ class FairLookups implements NameLookups {
     const { classes } = this.#deps.limits;
     const owner: Owner = {
       id,
-      classes: classes.map(() => ({ waiting: new Map(), isInTurns: false })),
+      classes: classes.map(() => ({ waiting: new Map(), isQueued: false })),
       underWay: classes.map(() => 0),
     };
     this.#owners.set(id, owner);
@@ -268,7 +271,7 @@ class FairLookups implements NameLookups {
     if (name.owners.size === 0) this.#waiting += 1;
     name.owners.add(owner);
     waiting.set(name.name, name);
-    this.#takeTurns(owner, name.class);
+    this.#queue(owner, name.class);
     if (!name.isFirst || waiting.size === 1) return;
     // Rare, and a Map has no front to add to.
     const all = [...waiting.values()].toSorted((a, b) => Number(b.isFirst) - Number(a.isFirst));
@@ -276,14 +279,14 @@ class FairLookups implements NameLookups {
     for (const each of all) waiting.set(each.name, each);
   }
 
-  #takeTurns(owner: Owner, index: number): void {
+  #queue(owner: Owner, index: number): void {
     const own = owner.classes[index];
-    if (own === undefined || own.isInTurns || own.waiting.size === 0) return;
-    own.isInTurns = true;
-    this.#turns[index]?.push(owner);
+    if (own === undefined || own.isQueued || own.waiting.size === 0) return;
+    own.isQueued = true;
+    this.#queues[index]?.push(owner);
   }
 
-  #startWhatMay(): void {
+  #startAll(): void {
     while (this.#startOne());
   }
 
@@ -291,7 +294,7 @@ class FairLookups implements NameLookups {
     const isReverse = this.#starts % reverseEvery === reverseEvery - 1;
     const order = isReverse ? this.#slowestFirst : this.#quickestFirst;
     for (const each of order) {
-      if (!hasPlace(this.#underWay, this.#atOnce, each)) continue;
+      if (!hasRoom(this.#underWay, this.#atOnce, each)) continue;
       const owner = this.#nextOwner(each);
       const next = owner?.classes[each]?.waiting.values().next().value;
       if (owner === undefined || next === undefined) continue;
@@ -301,18 +304,21 @@ class FairLookups implements NameLookups {
     return false;
   }
 
-  /** At most as many owners are passed over as have lookups under way. */
+  /**
+   * Returns the next owner with a waiting name and room for a lookup; skips at most those with
+   * lookups under way.
+   */
   #nextOwner(index: number): Owner | undefined {
-    const turns = this.#turns[index];
-    for (let left = turns?.length ?? 0; left > 0; left -= 1) {
-      const owner = turns?.shift();
+    const queue = this.#queues[index];
+    for (let left = queue?.length ?? 0; left > 0; left -= 1) {
+      const owner = queue?.shift();
       const own = owner?.classes[index];
       if (owner === undefined || own === undefined) return undefined;
-      own.isInTurns = false;
-      this.#takeTurns(owner, index);
-      // None waits when its names were started for another owner who waited for them as well.
+      own.isQueued = false;
+      this.#queue(owner, index);
+      // Its names may have been started for another owner that waited for them as well.
       if (own.waiting.size === 0) continue;
-      if (hasPlace(owner.underWay, this.#atOncePerOwner, index)) return owner;
+      if (hasRoom(owner.underWay, this.#atOncePerOwner, index)) return owner;
     }
     return undefined;
   }
@@ -342,24 +348,24 @@ class FairLookups implements NameLookups {
     const present = name.class;
     const isLast = present === limits.classes.length - 1;
     const begunMs = clock.elapsedMs();
-    const answer = await this.#ask(name.name, timeLimitOf(present, limits));
+    const result = await this.#resolve(name.name, timeLimitOf(present, limits));
     this.#count(owner, present, -1);
     name.isUnderWay = false;
-    const isPutBack = !isLast && answer.kind === 'failed' && answer.code === timedOut;
+    const isRequeued = !isLast && result.kind === 'failed' && result.code === timedOut;
     const tookMs = clock.elapsedMs() - begunMs;
     const taken = limits.classes.findIndex(({ belowMs }) => tookMs < belowMs);
-    name.class = Math.max(taken, present + (isPutBack ? 1 : -1));
+    name.class = Math.max(taken, present + (isRequeued ? 1 : -1));
     const { requests } = name;
-    if (isPutBack) for (const each of requests) this.#enqueue(this.#ownerOf(each.owner), name);
-    else this.#remember(name, answer);
+    if (isRequeued) for (const each of requests) this.#enqueue(this.#ownerOf(each.owner), name);
+    else this.#cache(name, result);
     this.#forget(owner);
-    this.#startWhatMay();
-    if (isPutBack) return;
-    const known = this.usable(name.name) ?? answer;
+    this.#startAll();
+    if (isRequeued) return;
+    const known = this.usable(name.name) ?? result;
     for (const each of requests) each.ended(known);
   }
 
-  async #ask(name: string, timeoutMs: number): Promise<NameAnswer> {
+  async #resolve(name: string, timeoutMs: number): Promise<NameResult> {
     try {
       const addresses = await this.#deps.resolve(name, timeoutMs);
       if (addresses.length > 0) return { kind: 'found', addresses };
@@ -370,20 +376,20 @@ class FairLookups implements NameLookups {
     }
   }
 
-  #remember(name: Name, answer: NameAnswer): void {
+  #cache(name: Name, result: NameResult): void {
     const { namesMax } = this.#deps.limits;
-    const dated: Dated = { answer, atMs: this.#deps.clock.elapsedMs() };
-    name.failed = answer.kind === 'failed' ? dated : undefined;
-    if (answer.kind === 'found') name.found = dated;
-    // A name server that could not say does not make the addresses of before wrong.
-    else if (isDefinite(answer.code)) name.found = undefined;
+    const dated: Dated = { result, atMs: this.#deps.clock.elapsedMs() };
+    name.failed = result.kind === 'failed' ? dated : undefined;
+    if (result.kind === 'found') name.found = dated;
+    // A name server that does not respond does not invalidate the former addresses.
+    else if (isDefinite(result.code)) name.found = undefined;
     name.isFirst = false;
     name.requests = [];
-    this.#asked.delete(name.name);
-    this.#remembered.set(name.name, name);
-    for (const oldest of this.#remembered.keys()) {
-      if (this.#remembered.size <= namesMax) break;
-      this.#remembered.delete(oldest);
+    this.#active.delete(name.name);
+    this.#cached.set(name.name, name);
+    for (const oldest of this.#cached.keys()) {
+      if (this.#cached.size <= namesMax) break;
+      this.#cached.delete(oldest);
     }
   }
 
@@ -411,8 +417,11 @@ function newName(name: string, unknownClass: number): Name {
   };
 }
 
-/** Both arrays are by class; each maximum is for its class and those that follow. */
-function hasPlace(underWay: readonly number[], max: readonly number[], index: number): boolean {
+/**
+ * Returns whether another lookup may start in a class. Each maximum is for its class and the slower
+ * ones.
+ */
+function hasRoom(underWay: readonly number[], max: readonly number[], index: number): boolean {
   let sum = 0;
   for (let each = max.length - 1; each >= 0; each -= 1) {
     sum += underWay[each] ?? 0;

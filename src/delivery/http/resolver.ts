@@ -5,21 +5,21 @@ import { isDefinite, timedOut } from './name-lookups.ts';
 import { candidatesOf, parseHosts, parseSearchRules } from './name-files.ts';
 import { watchFile } from './watched-file.ts';
 
-/** Resolves names without a thread of its own for each: no lookup holds up another one. */
+/** Resolves names without occupying a thread per lookup, so that no lookup delays another. */
 export interface Resolver {
   /**
    * Resolves to the addresses of a name, IPv4 first; an address resolves to itself. Rejects with
-   * {@link ResolveFailed}, in time whatever the name servers do.
+   * {@link ResolveFailed} in time, also when no name server responds.
    */
   resolve(this: void, name: string, timeoutMs: number): Promise<readonly string[]>;
-  /** Ends all lookups under way as failed. */
+  /** Fails all lookups under way. */
   close(): void;
 }
 
-/** A name has no address, or no name server said one in time. */
+/** A name has no address, or no name server returned one in time. */
 export class ResolveFailed extends Error {
   override readonly name = 'ResolveFailed';
-  /** As `node:dns` names it: `ENOTFOUND`, `ENODATA`, `ESERVFAIL`, `ETIMEOUT`, … */
+  /** The code of `node:dns`: `ENOTFOUND`, `ENODATA`, `ESERVFAIL`, `ETIMEOUT`, … */
   readonly code: string;
 
   constructor(code: string) {
@@ -30,21 +30,21 @@ export class ResolveFailed extends Error {
 
 export interface ResolverDeps {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
-  /** Taken of an answer, of each family. */
+  /** Addresses that are used of a response, per family. */
   readonly addressesMax: number;
-  /** `address[:port]`; those of the system when there is none. */
+  /** `address[:port]`; empty for those of the system. */
   readonly servers?: readonly string[];
   readonly hostsFile?: string;
   readonly resolvConf?: string;
 }
 
 /**
- * Resolves by the hosts file, the rule for `localhost` (RFC 6761 section 6.3), and the name servers
- * and search domains of resolv.conf. getaddrinfo would honour more (nsswitch.conf), but takes one of
- * the process's four threads for as long as a name server is silent.
+ * Creates a resolver that uses the hosts file, the rule for `localhost` (RFC 6761 section 6.3), and
+ * the name servers and search domains of resolv.conf. getaddrinfo supports more (nsswitch.conf),
+ * but blocks one of the process's four threads as long as a name server does not respond.
  *
- * Every question has a socket of its own: an answer has to guess a new port each time, and what the
- * library learns about a server (its latency, its failures) cannot pass from one name to another.
+ * Every query has a socket of its own: a forged response has to guess a new port each time, and the
+ * library's statistics about a server (latency, failures) are not shared between names.
  */
 export function createResolver(deps: ResolverDeps): Resolver {
   const {
@@ -92,22 +92,22 @@ function isLocalhost(name: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost');
 }
 
-/** Once one family has addresses, the other one gets this much longer (RFC 8305 section 3). */
+/** Once one family has addresses, the other one has this much longer (RFC 8305 section 3). */
 const otherFamilyMs = 250;
 
-/** When the name servers are asked, the first one first, as long as none has answered. */
-const askAtMs: readonly number[] = [0, 700, 1700, 3000];
+/** When the name servers are queried in turn, until one has responded. */
+const queryAtMs: readonly number[] = [0, 700, 1700, 3000];
 
-/** The lookup ends the channel. */
+/** The lookup cancels the channel itself. */
 const neverEnding = { timeout: 60_000, maxTimeout: 60_000, tries: 1 };
 
-/** As many as glibc asks. */
+/** The number that glibc queries. */
 const serversMax = 3;
 
 type Family = 4 | 6;
 type Reply = { readonly addresses: readonly string[] } | { readonly code: string };
 
-/** Everything that is asked for one name. */
+/** All queries for one name. */
 class Lookup {
   readonly #deps: ResolverDeps;
   readonly #servers: readonly string[];
@@ -122,7 +122,7 @@ class Lookup {
     this.#after(timeoutMs, () => this.end(timedOut));
   }
 
-  /** Ends what is under way with a code. */
+  /** Fails the lookup with a code. */
   end(code: string): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -136,53 +136,50 @@ class Lookup {
     for (const name of names) {
       const reply = await this.#resolve(name);
       if ('addresses' in reply) return reply.addresses;
-      failure = graver(failure, reply.code);
+      failure = lessDefinite(failure, reply.code);
       if (this.#isOver) break;
     }
     throw new ResolveFailed(failure);
   }
 
-  /** Asks for both families at once. */
+  /** Queries both families at the same time. */
   async #resolve(name: string): Promise<Reply> {
-    const four = this.#ask(name, 4);
-    const six = this.#ask(name, 6);
+    const four = this.#queryAll(name, 4);
+    const six = this.#queryAll(name, 6);
     const first = await Promise.race([four, six]);
     if ('addresses' in first) {
-      const storeRetry = Promise.withResolvers<Reply>();
-      this.#after(otherFamilyMs, () => storeRetry.resolve({ code: timedOut }));
-      const both = [
-        Promise.race([four, storeRetry.promise]),
-        Promise.race([six, storeRetry.promise]),
-      ];
+      const tooLate = Promise.withResolvers<Reply>();
+      this.#after(otherFamilyMs, () => tooLate.resolve({ code: timedOut }));
+      const both = [Promise.race([four, tooLate.promise]), Promise.race([six, tooLate.promise])];
       return joined(await Promise.all(both));
     }
     return joined(await Promise.all([four, six]));
   }
 
   /**
-   * Asks one server after the other, the next one when the one before has not answered for a while
-   * or could not say. A late answer still counts: a server may take seconds to find one.
+   * Queries one server after the other: the next one when the one before has failed or not
+   * responded for a while. A late response still counts, as a server may take seconds.
    */
-  #ask(name: string, family: Family): Promise<Reply> {
+  #queryAll(name: string, family: Family): Promise<Reply> {
     const { promise, resolve } = Promise.withResolvers<Reply>();
-    let asked = 0;
+    let queried = 0;
     let failed = 0;
-    let isAnswered = false;
-    const askNext = (): void => {
-      const server = this.#servers[asked % this.#servers.length];
-      if (isAnswered || this.#isOver || asked >= askAtMs.length || server === undefined) return;
-      const waitMs = (askAtMs[asked + 1] ?? Infinity) - (askAtMs[asked] ?? 0);
-      asked += 1;
-      if (Number.isFinite(waitMs)) this.#after(waitMs, askNext);
+    let isResolved = false;
+    const queryNext = (): void => {
+      const server = this.#servers[queried % this.#servers.length];
+      if (isResolved || this.#isOver || queried >= queryAtMs.length || server === undefined) return;
+      const waitMs = (queryAtMs[queried + 1] ?? Infinity) - (queryAtMs[queried] ?? 0);
+      queried += 1;
+      if (Number.isFinite(waitMs)) this.#after(waitMs, queryNext);
       this.#query(server, name, family, (reply) => {
         failed += 1;
         if ('addresses' in reply || isDefinite(reply.code) || failed >= this.#servers.length) {
-          isAnswered = true;
+          isResolved = true;
           resolve(reply);
-        } else askNext();
+        } else queryNext();
       });
     };
-    askNext();
+    queryNext();
     return Promise.race([promise, this.#ended.promise]);
   }
 
@@ -194,7 +191,7 @@ class Lookup {
     const report = (error: NodeJS.ErrnoException | null, addresses: readonly string[]): void => {
       this.#channels.delete(channel);
       if (error !== null) ended({ code: codeOf(error) });
-      // Aliases that lead nowhere.
+      // Aliases without an address.
       else if (addresses.length === 0) ended({ code: 'ENODATA' });
       else ended({ addresses: addresses.slice(0, addressesMax) });
     };
@@ -215,16 +212,18 @@ function joined(replies: readonly Reply[]): Reply {
   const addresses = replies.flatMap((reply) => ('addresses' in reply ? reply.addresses : []));
   if (addresses.length > 0) return { addresses };
   const codes = replies.flatMap((reply) => ('code' in reply ? [reply.code] : []));
-  return { code: codes.reduce(graver, 'ENOTFOUND') };
+  return { code: codes.reduce(lessDefinite, 'ENOTFOUND') };
 }
 
-/** Which of two failures says more: a name that one server does not know may exist elsewhere. */
-function graver(one: string, other: string): string {
+/**
+ * Returns the code that is less definite: a name that one server does not know may exist elsewhere.
+ */
+function lessDefinite(one: string, other: string): string {
   if (!isDefinite(other)) return other;
   return one === 'ENOTFOUND' ? other : one;
 }
 
-/** A text that cannot be a name is a name that does not exist, as for getaddrinfo. */
+/** Returns the code of an error; an invalid name does not exist, as for getaddrinfo. */
 function codeOf({ code = '' }: NodeJS.ErrnoException): string {
   return code === 'EBADNAME' || code === 'EBADQUERY' ? 'ENOTFOUND' : code;
 }

@@ -1,50 +1,53 @@
 import type { TransportErrorKind, AttemptResult } from '../../core/retry.ts';
 import { BlockedAddress, LookupFailed } from './egress.ts';
 
-/** How far an attempt had come: TCP, TLS, the request was written, the answer's head was read. */
-export type Phase = 'connecting' | 'securing' | 'sent' | 'answering';
+/** The phases of an attempt: TCP, TLS, request written, response head read. */
+export type Phase = 'connecting' | 'securing' | 'sent' | 'receiving';
 
-/** The connection was dropped because of what came over it; `message` is shown, so it is ours. */
+/**
+ * The connection was dropped because of its data; `message` is shown, so it never quotes the
+ * receiver.
+ */
 export class InvalidResponse extends Error {
-  readonly code = 'bad_answer';
-  override readonly name = 'BadAnswer';
+  readonly code = 'invalid_response';
+  override readonly name = 'InvalidResponse';
 }
 
 /**
- * Puts an error of a socket, of TLS or of undici into the words of docs/http-api.md#attempt-errors. The detail
- * is an error code or a text of ours: messages of errors may quote the receiver.
+ * Classifies an error of a socket, of TLS or of undici by docs/http-api.md#attempt-errors. The
+ * detail is an error code or a text of ours: messages of errors may quote the receiver.
  */
 export function classifyTransportError(
   error: unknown,
   phase: Phase,
 ): AttemptResult & { readonly kind: 'error' } {
   if (error instanceof BlockedAddress) {
-    return broken('blocked address', `${error.address} (LEAT_EGRESS_ALLOW)`);
+    return errorOf('blocked address', `${error.address} (LEAT_EGRESS_ALLOW)`);
   }
   const code = codeOf(error);
-  if (error instanceof LookupFailed) return broken('dns', shown(code));
-  if (error instanceof InvalidResponse) return broken('protocol', error.message);
+  if (error instanceof LookupFailed) return errorOf('dns', shown(code));
+  if (error instanceof InvalidResponse) return errorOf('protocol', error.message);
   const reason = parserReasonOf(error);
-  if (reason === 'Invalid EOF state') return broken('reset', closedEarly);
-  if (reason !== undefined) return broken('protocol', reason);
-  if (code === 'ETIMEDOUT') return broken('timeout', undefined);
-  // undici says so of any error of the parser once it has read a length.
+  if (reason === 'Invalid EOF state') return errorOf('reset', closedEarly);
+  if (reason !== undefined) return errorOf('protocol', reason);
+  if (code === 'ETIMEDOUT') return errorOf('timeout', undefined);
+  // undici reports any error of the parser like this once it has read a length.
   if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') {
-    return phase === 'answering' ? broken('reset', closedEarly) : broken('protocol', undefined);
+    return phase === 'receiving' ? errorOf('reset', closedEarly) : errorOf('protocol', undefined);
   }
-  if (code in tellingCodes) return broken(...tellingCodeOf(code, error));
-  if (phase === 'connecting') return broken('refused', shown(code));
-  return broken(phase === 'securing' || tlsCode.test(code) ? 'tls' : 'protocol', shown(code));
+  if (code in definiteCodes) return errorOf(...definiteCodeOf(code, error));
+  if (phase === 'connecting') return errorOf('refused', shown(code));
+  return errorOf(phase === 'securing' || tlsCode.test(code) ? 'tls' : 'protocol', shown(code));
 }
 
-function broken(
+function errorOf(
   cause: TransportErrorKind,
   detail: string | undefined,
 ): AttemptResult & { readonly kind: 'error' } {
   return { kind: 'error', cause, detail };
 }
 
-/** What the parser says about an answer that is not HTTP: one of its own fixed sentences. */
+/** Returns why a response is not HTTP: one of the fixed sentences of the parser. */
 function parserReasonOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || error.name !== 'HTTPParserError') return undefined;
   return /\((?<reason>[\w /,.`'-]{1,80})\)$/.exec(error.message)?.groups?.['reason'] ?? 'not HTTP';
@@ -52,8 +55,8 @@ function parserReasonOf(error: unknown): string | undefined {
 
 const closedEarly = 'closed before the end of the answer';
 
-/** Codes that say the same in every phase. */
-const tellingCodes: Readonly<Record<string, readonly [TransportErrorKind, string | undefined]>> = {
+/** Codes with the same meaning in every phase. */
+const definiteCodes: Readonly<Record<string, readonly [TransportErrorKind, string | undefined]>> = {
   ECONNREFUSED: ['refused', 'ECONNREFUSED'],
   ECONNRESET: ['reset', 'ECONNRESET'],
   ECONNABORTED: ['reset', 'ECONNABORTED'],
@@ -67,27 +70,28 @@ const tellingCodes: Readonly<Record<string, readonly [TransportErrorKind, string
   UND_ERR_REQ_CONTENT_LENGTH_MISMATCH: ['protocol', 'the request cannot be written'],
 };
 
-function tellingCodeOf(
+function definiteCodeOf(
   code: string,
   error: unknown,
 ): readonly [TransportErrorKind, string | undefined] {
-  // undici says so of an answer that nobody asked for, of a 100 and of a 101: of no closed socket.
+  // undici uses the code also for an unsolicited response, a 100 and a 101; the socket is not
+  // closed then.
   const isBad = error instanceof Error && /^bad (response|upgrade)$/.test(error.message);
   if (code === 'UND_ERR_SOCKET' && isBad) return ['protocol', 'unexpected answer'];
-  return tellingCodes[code] ?? ['protocol', undefined];
+  return definiteCodes[code] ?? ['protocol', undefined];
 }
 
-/** After the handshake: an alert, such as that a client certificate is missing. */
+/** Alerts after the handshake, such as for a missing client certificate. */
 const tlsCode = /^(ERR_SSL_|ERR_TLS_|EPROTO$)/;
 
-/** When every address of a name failed, the first failure speaks for all. */
+/** Returns the code of an error; of the first one when every address of a name failed. */
 function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   if (typeof code === 'string') return code;
   return error instanceof AggregateError ? codeOf(error.errors[0]) : '';
 }
 
-/** Codes of the system, of TLS and of the parser are known words; the others say nothing. */
+/** Returns a code of the system, of TLS or of the parser; others are not shown. */
 function shown(code: string): string | undefined {
   return /^(?!UND_ERR_|ERR_ASSERTION|ERR_INTERNAL)[A-Z][A-Z0-9_]{2,63}$/.test(code)
     ? code

@@ -8,11 +8,11 @@ import type { EgressRule } from './egress.ts';
 import { Exchange, type ExchangeConnection } from './exchange.ts';
 import { createConnectionPool, type Connection, type ConnectionPool } from './connection-pool.ts';
 import { giveAddresses } from './lookup-function.ts';
-import { type NameAnswer, type NameLookups, timedOut } from './name-lookups.ts';
+import { type NameResult, type NameLookups, timedOut } from './name-lookups.ts';
 
-/** A webhook, ready to be sent. */
+/** The request of a webhook. */
 export interface WebhookRequest {
-  /** Whose webhook it is: its name lookup is charged to this tenant. */
+  /** The name lookup is charged to this tenant. */
   readonly tenant: number;
   /** `https://host[:port]`, as `URL.origin` gives it. */
   readonly origin: string;
@@ -28,37 +28,41 @@ export interface PendingRequest {
   /** Never rejects. */
   readonly ended: Promise<AttemptResult>;
   /**
-   * How long it waited until the lookup of its receiver's name could begin. The attempt's time is
-   * counted from then on, and its duration should be, too. Mostly 0, see {@link Transport.prepare}.
+   * How long it waited for the start of its name lookup. The time and the duration of the attempt
+   * count from then on. Mostly 0, see {@link Transport.prepare}.
    */
   readonly waitedMs: number;
-  /** Cuts it off: it ends as `cancelled`, unless it has ended. */
+  /** Ends it as `cancelled`, unless it has ended. */
   cancel(): void;
 }
 
-/** Sends webhooks. Whatever a receiver does, an attempt ends, and in time. */
+/** Sends webhooks. Every attempt ends in time, also with a hostile receiver. */
 export interface Transport {
   /**
-   * Returns true when an attempt to this origin can begin without waiting for a name: a connection
-   * is idle, the host is an address, or what the name resolved to is usable (also that it could not be
-   * resolved, while that is valid; the attempt ends as such then). Otherwise looks the name up at the expense of
-   * the tenant, and resolves when that has ended; never rejects. Cheap: it is called per attempt.
+   * Returns true when an attempt to this origin can begin without waiting for a name lookup: a
+   * connection is idle, the host is an address, or the last result of the lookup is usable (also a
+   * failure while it is valid: the attempt ends with it then). Otherwise looks the name up, charged
+   * to the tenant, and resolves when that has ended; never rejects. Cheap, as it is called per
+   * attempt.
    */
   prepare(tenant: number, origin: string): true | Promise<void>;
   /**
-   * Returns true when {@link Transport.prepare} would return true, and starts nothing: for a stream
+   * Returns true when {@link Transport.prepare} would return true; starts no lookup. For a stream
    * whose lookup is under way while one of its connections may have become idle.
    */
   isReady(origin: string): boolean;
-  /** Begins an attempt. One whose name has to be looked up first waits, see {@link PendingRequest.waitedMs}. */
+  /**
+   * Begins an attempt. One whose name has to be looked up first waits, see
+   * {@link PendingRequest.waitedMs}.
+   */
   post(request: WebhookRequest): PendingRequest;
-  /** Cuts off all attempts and ends all connections; what is posted afterwards is cancelled. */
+  /** Cancels all attempts and ends all connections; later posts are cancelled at once. */
   close(): Promise<void>;
 }
 
-/** A transport over HTTP, which keeps connections. */
+/** A transport over HTTP with persistent connections. */
 export interface HttpTransport extends Transport {
-  /** How many origins and connections it knows now, and how many of those are idle. */
+  /** Returns the number of origins, connections and idle connections. */
   count(): { readonly origins: number; readonly connections: number; readonly idle: number };
 }
 
@@ -66,27 +70,30 @@ export interface TransportDeps {
   readonly clock: Clock;
   readonly egress: EgressRule;
   readonly names: Pick<NameLookups, 'isReady' | 'last' | 'find' | 'prepare'>;
-  /** For one attempt, from the start of a name lookup to the end of the answer's body. */
+  /** For one attempt, from the start of a name lookup to the end of the response's body. */
   readonly timeoutMs: number;
-  /** Read of an answer's body; then the connection is dropped and the status decides. */
+  /**
+   * Bytes of a response's body that are read; then the connection is dropped and the status
+   * decides.
+   */
   readonly bodyBytesMax: number;
-  /** Kept of it as text. */
+  /** Bytes of it that are kept as text. */
   readonly textBytesMax: number;
-  /** Connections that wait for the next request, over all origins. */
+  /** Idle connections, over all origins. */
   readonly idleConnectionsMax?: number;
   readonly tls?: {
-    /** Trusted instead of the authorities Node knows. */
+    /** Trusted instead of the authorities of Node. */
     readonly ca?: string | undefined;
   };
 }
 
 /**
- * Sends webhooks and trusts no receiver: addresses are judged at connect, one time-out covers the
- * attempt, what is read is bounded, and redirects are answers like any other.
+ * Creates a transport that trusts no receiver: addresses are checked at connect, one timeout covers
+ * the attempt, the bytes that are read are bounded, and redirects are responses like any other.
  *
- * It keeps its connections itself, over undici's `Client` (one connection, one request at a time),
- * because undici's pools cannot end a connection that is still being made, do not bound the idle
- * ones, and spend a fifth more processor time on each request.
+ * It has its own pool over undici's `Client` (one connection, one request at a time), because
+ * undici's pools cannot end a connection that is still being made, do not bound idle connections,
+ * and need a fifth more processor time per request.
  */
 export function createTransport(deps: TransportDeps): HttpTransport {
   const { clock, names, bodyBytesMax, textBytesMax } = deps;
@@ -108,11 +115,11 @@ export function createTransport(deps: TransportDeps): HttpTransport {
       exchange?.resume(clock.elapsedMs() - sinceMs);
     };
     let isOver = false;
-    const endOnce = (answer: NameAnswer): void => {
-      if (!isOver) ended(answer);
+    const endOnce = (result: NameResult): void => {
+      if (!isOver) ended(result);
       isOver = true;
     };
-    const timer = clock.after(connectionWaitMaxMs, () => {
+    const timer = clock.after(lookupWaitMaxMs, () => {
       begun();
       endOnce({ kind: 'failed', code: timedOut });
     });
@@ -154,24 +161,24 @@ export function createTransport(deps: TransportDeps): HttpTransport {
 }
 
 /**
- * Calls `ended` with what a name resolved to; the time of the exchange stands still until its lookup
- * begins. The attempt was prepared, so this is for what has changed since: another attempt took the
- * idle connection, or the receiver ended it.
+ * Calls `ended` with the result of a lookup; the time of the exchange is paused until the lookup
+ * starts. The attempt was prepared, so this is for changes since then: another attempt took the
+ * idle connection, or the receiver closed it.
  */
 type LookUp = (
   tenant: number,
   name: string,
   exchange: Exchange | undefined,
-  ended: (answer: NameAnswer) => void,
+  ended: (result: NameResult) => void,
 ) => void;
 
 /**
- * An attempt waits this long for the start of a lookup, then it fails: it holds a slot, and its row is
- * claimed for little longer than the time of an attempt.
+ * The longest wait of an attempt for the start of its lookup; it fails then. It occupies a slot,
+ * and the lease of its row is little longer than the time limit of an attempt.
  */
-const connectionWaitMaxMs = 2000;
+const lookupWaitMaxMs = 2000;
 
-/** The host of `scheme://host[:port]`, without the brackets of an IPv6 address. */
+/** Returns the host of `scheme://host[:port]`, without the brackets of an IPv6 address. */
 function hostOf(origin: string): string {
   const start = origin.indexOf('//') + 2;
   if (origin.startsWith('[', start)) return origin.slice(start + 1, origin.indexOf(']', start));
@@ -179,13 +186,16 @@ function hostOf(origin: string): string {
   return colon < 0 ? origin.slice(start) : origin.slice(start, colon);
 }
 
-/** When no other number is given: as many as attempts may be under way by default. */
+/** The default: the number of attempts that may be under way by default. */
 const idleConnectionsMax = 1024;
 
-/** How long an idle connection is kept. A receiver can shorten it (`Keep-Alive`), not lengthen. */
+/**
+ * How long an idle connection stays open. A receiver can shorten it (`Keep-Alive`), not lengthen
+ * it.
+ */
 const idleMs = 10_000;
 
-/** Of an answer; more is a protocol error. */
+/** Of a response; more is a protocol error. */
 const headerBytesMax = 16_384;
 
 function send(
@@ -198,13 +208,13 @@ function send(
     connection.exchange = exchange;
     connection.tenant = request.tenant;
     exchange.connection = connection;
-    // The end of a kept connection may be under way to us, right behind the answer before. A turn
-    // of the event loop brings it to light, while nothing of the request is written yet.
-    if (connection.isKept) setImmediate(dispatch, connection, request, exchange);
+    // A receiver may have closed an idle connection right after its last response. One turn of the
+    // event loop shows that before any of the request is written.
+    if (connection.isReused) setImmediate(dispatch, connection, request, exchange);
     else dispatch(connection, request, exchange);
-    connection.isKept = true;
+    connection.isReused = true;
   } catch (error) {
-    // The origin is no URL of HTTP.
+    // The origin is no HTTP URL.
     exchange.onResponseError(undefined, error);
   }
 }
@@ -220,10 +230,10 @@ function dispatch(
 /** A connection through undici. */
 interface HttpConnection extends Connection, ExchangeConnection {
   readonly client: Client;
-  /** Whose exchange it carries. */
+  /** The tenant of its present exchange. */
   tenant: number;
   /** It was used before. */
-  isKept: boolean;
+  isReused: boolean;
 }
 
 function openConnection(
@@ -240,14 +250,14 @@ function openConnection(
 ): HttpConnection {
   let socket: Socket | undefined;
   const lookup: LookupFunction = (name, options, callback) =>
-    lookUp(connection.tenant, name, connection.exchange, (answer) =>
-      giveAddresses(answer, options, callback),
+    lookUp(connection.tenant, name, connection.exchange, (result) =>
+      giveAddresses(result, options, callback),
     );
   const client = new Client(origin, {
     connect: (target: ConnectTarget, connected: Connected) => {
       connection.phase = 'connecting';
       socket = connect(target, lookup, connected);
-      // First, because the next one to hear of it may send the request.
+      // First, because the next listener may send the request.
       socket.prependOnceListener('connect', () => (connection.phase = 'securing'));
       socket.on('readable', () => connection.exchange?.countWire(socket?.bytesRead ?? 0));
     },
@@ -255,7 +265,7 @@ function openConnection(
     keepAliveTimeout: idleMs,
     keepAliveMaxTimeout: idleMs,
     maxHeaderSize: headerBytesMax,
-    // One time-out of ours covers the attempt.
+    // The deadline covers the attempt.
     headersTimeout: 0,
     bodyTimeout: 0,
   });
@@ -265,7 +275,7 @@ function openConnection(
     phase: 'connecting',
     exchange: undefined,
     tenant: 0,
-    isKept: false,
+    isReused: false,
     release: () => connections.release(connection),
     drop: () => connections.drop(connection),
     end: async () => {

@@ -11,8 +11,9 @@ export interface WatchedFileDeps<T> {
 }
 
 /**
- * Returns a function that returns what is in a small file of the system, read again after it was
- * changed or replaced. Checked when it is asked for: a watch on a file misses its replacement.
+ * Returns a function that returns the parsed content of a small file, read again after it was
+ * changed or replaced. The file is checked at the call, as a watch misses the replacement of a
+ * file.
  */
 export function watchFile<T extends object>(deps: WatchedFileDeps<T>): () => T {
   const { path, clock, everyMs, parse } = deps;

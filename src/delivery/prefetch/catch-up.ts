@@ -5,16 +5,14 @@ import type { Runner } from '../runner.ts';
 import type { DeliverySettings } from '../settings.ts';
 import type { Tail } from '../../log/tail.ts';
 
-/** Pages in a row; a log that grows faster than that is read by each runner for itself. */
+/** Pages read in a row; of a log that grows faster, each runner reads its own pages. */
 const pagesMax = 4;
 
-/**
- * Reads what other processes appended, once for all the runners that wait at the head of a log.
- */
+/** Reads the events that other processes appended, once for all runners at the head of a log. */
 export interface CatchUp {
   /** Tails that are being caught up. */
   readonly reads: number;
-  /** The log reaches this offset. */
+  /** Reads on up to `head`, the present end of the log. */
   reached(tenant: number, tail: Tail<Runner>, head: Offset): void;
   close(): void;
 }
@@ -23,17 +21,17 @@ export interface CatchUpDeps {
   readonly log: Pick<LogStore, 'page'>;
   readonly storeRetry: StoreRetry;
   readonly settings: Pick<DeliverySettings, 'pageEvents' | 'pageBytes'>;
-  /** Events that follow the head of the tail. */
+  /** Receives the events that follow the head of the tail. */
   readonly push: (tail: Tail<Runner>, events: readonly LogEvent[]) => void;
-  /** Events up to `head` are not read here. */
+  /** Called when events up to `head` are not read here. */
   readonly skip: (tail: Tail<Runner>, head: Offset) => void;
-  /** Something was read. */
+  /** Called after each read. */
   readonly done: () => void;
 }
 
 /** See {@link CatchUp}. */
 export function createCatchUp(deps: CatchUpDeps): CatchUp {
-  /** Tails that are being read, and how far their logs are known to reach. */
+  /** Tails that are being read, with the known heads of their logs. */
   const heads = new Map<Tail<Runner>, Offset>();
   let closed = false;
 

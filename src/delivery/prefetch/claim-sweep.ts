@@ -1,59 +1,59 @@
 import type { Stream, StreamRef } from '../../core/types.ts';
 import type { ClaimFilter } from '../../store/port/ownership.ts';
 
-/** Tenants in one claim. */
+/** Tenants per claim. */
 const tenantsMax = 64;
 
 /**
- * The order in which a node claims streams. While one claim takes all that are free, there is none.
- * Where there are more, as at the start of a node with very many streams, those come first whose log
- * goes on after their cursor, then all others, and before each of these claims the streams of tenants
- * whose events were published meanwhile.
+ * The order in which a node claims streams. It matters only while one claim cannot take all free
+ * streams, as at the start of a node with very many. Streams that are behind the head of their log
+ * come first, then all others; before each of these claims, streams of tenants whose events were
+ * published meanwhile.
  */
 export class ClaimSweep {
   #isUnderWay = false;
   #behind = true;
   #after: StreamRef | undefined;
-  #isAskedAgain = false;
+  #mustRepeat = false;
   readonly #tenants = new Set<number>();
 
-  /** Whether streams may be free that were not looked at. */
+  /** Whether some free streams may not have been claimed yet. */
   get isUnderWay(): boolean {
     return this.#isUnderWay;
   }
 
-  /** Which streams to claim next. */
+  /** Returns which streams to claim next. */
   next(): ClaimFilter | undefined {
     if (!this.#isUnderWay) return undefined;
     if (this.#tenants.size === 0) return { after: this.#after, behind: this.#behind };
     return { tenants: [...this.#tenants].slice(0, tenantsMax) };
   }
 
-  /** Events of the tenant were published. */
+  /** Notes that events of the tenant were published. */
   appended(tenant: number): void {
     if (this.#isUnderWay) this.#tenants.add(tenant);
   }
 
-  /** Streams may have become free that the present sweep has passed. */
-  again(): void {
-    if (this.#isUnderWay) this.#isAskedAgain = true;
+  /** Notes that streams may have become free which the present sweep has passed. */
+  repeat(): void {
+    if (this.#isUnderWay) this.#mustRepeat = true;
   }
 
   /**
-   * Streams were claimed; `isFull` when there may be more of those that were asked for. Answers
-   * whether to claim again.
+   * Notes the result of a claim; `isFull` when more streams may match its filter. Returns whether
+   * to claim again.
    */
   claimed(
-    asked: ClaimFilter | undefined,
+    filter: ClaimFilter | undefined,
     streams: readonly Pick<Stream, 'tenant' | 'id'>[],
     isFull: boolean,
   ): boolean {
-    if (asked === undefined) {
+    if (filter === undefined) {
       this.#isUnderWay = isFull;
       return isFull;
     }
-    if ('tenants' in asked) {
-      if (!isFull) for (const tenant of asked.tenants) this.#tenants.delete(tenant);
+    if ('tenants' in filter) {
+      if (!isFull) for (const tenant of filter.tenants) this.#tenants.delete(tenant);
       return true;
     }
     const last = streams.at(-1);
@@ -66,17 +66,17 @@ export class ClaimSweep {
       this.#behind = false;
       return true;
     }
-    const isAskedAgain = this.#isAskedAgain;
+    const mustRepeat = this.#mustRepeat;
     this.end();
-    return isAskedAgain;
+    return mustRepeat;
   }
 
-  /** Nothing more is claimed for now. */
+  /** Ends the sweep: nothing more is claimed for now. */
   end(): void {
     this.#isUnderWay = false;
     this.#behind = true;
     this.#after = undefined;
-    this.#isAskedAgain = false;
+    this.#mustRepeat = false;
     this.#tenants.clear();
   }
 }

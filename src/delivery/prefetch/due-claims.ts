@@ -12,14 +12,14 @@ import { type DeliverySettings, leaseMsOf, longestWaitMs } from '../settings.ts'
 import type { Settler } from '../settler.ts';
 import type { Slot } from '../shares.ts';
 
-/** Two claims are at least so far apart, so that many runners share one. */
+/** The shortest interval between two claims, so that many runners share one. */
 const gatherMs = 10;
 
-/** Gets rows for the slots that are kept for them. */
+/** Claims rows for the slots that are reserved for them. */
 export interface DueClaims {
-  /** Claims a row for the slot that the runner was given. */
+  /** Reserves the slot for the next row of the runner and claims one. */
   grant(runner: Runner, slot: Slot): void;
-  /** Begins what was claimed while the runner was stale. */
+  /** Begins the rows that were claimed while the runner was stale. */
   resume(runner: Runner): void;
   close(): void;
 }
@@ -34,7 +34,7 @@ export interface DueClaimsDeps {
   readonly settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>;
   readonly lease: Pick<Lease, 'isHeld'>;
   readonly begin: (runner: Runner, row: Delivery, slot: Slot) => void;
-  /** The runner's next row is due after so long. */
+  /** The runner's next row is due in `inMs`. */
   readonly note: (runner: Runner, inMs: number | undefined) => void;
   /** There was nothing to claim. */
   readonly exhausted: (runner: Runner) => void;
@@ -46,12 +46,12 @@ export function createDueClaims(deps: DueClaimsDeps): DueClaims {
 }
 
 /**
- * One query for all runners. Before each try, results that have waited for long are recorded: the
- * leases of their rows may be over, and they would be sent again.
+ * One claim for all runners. Before each try, outcomes that have waited for long are recorded: the
+ * leases of their rows may have ended, and they would be sent again.
  */
 class GatheredClaims implements DueClaims {
   readonly #deps: DueClaimsDeps;
-  #asking = new Set<Runner>();
+  #granted = new Set<Runner>();
   #isScheduled = false;
   #pause: Timer | undefined;
   #isClosed = false;
@@ -63,7 +63,7 @@ class GatheredClaims implements DueClaims {
   grant(runner: Runner, slot: Slot): void {
     (runner.granted ??= []).push(slot);
     runner.dueInFlight += 1;
-    this.#asking.add(runner);
+    this.#granted.add(runner);
     this.#schedule();
   }
 
@@ -77,56 +77,56 @@ class GatheredClaims implements DueClaims {
     this.#isClosed = true;
     this.#pause?.cancel();
     this.#pause = undefined;
-    if (this.#asking.size > 0) this.#schedule();
+    if (this.#granted.size > 0) this.#schedule();
   }
 
   #schedule(): void {
     if (this.#isScheduled || this.#pause !== undefined) return;
     this.#isScheduled = true;
-    void this.#deps.serialQueue(() => this.#claim()).then(() => this.#rest());
+    void this.#deps.serialQueue(() => this.#claim()).then(() => this.#pauseBriefly());
   }
 
-  #rest(): void {
+  #pauseBriefly(): void {
     this.#isScheduled = false;
     if (this.#isClosed) return;
     this.#pause = this.#deps.clock.after(gatherMs, () => {
       this.#pause = undefined;
-      if (this.#asking.size > 0) this.#schedule();
+      if (this.#granted.size > 0) this.#schedule();
     });
   }
 
   async #claim(): Promise<void> {
-    const asking = [...this.#asking];
-    this.#asking = new Set();
-    const mayAsk = ({ state }: Runner): boolean => state === 'active' && !this.#isClosed;
-    for (const runner of asking) if (!mayAsk(runner)) this.#giveBack(runner, slotsOf(runner));
-    await this.#ask(asking.filter(mayAsk));
+    const granted = [...this.#granted];
+    this.#granted = new Set();
+    const mayClaim = ({ state }: Runner): boolean => state === 'active' && !this.#isClosed;
+    for (const runner of granted) if (!mayClaim(runner)) this.#release(runner, slotsOf(runner));
+    await this.#claimFor(granted.filter(mayClaim));
     this.#deps.scheduler.dispatch();
   }
 
-  async #ask(runners: readonly Runner[]): Promise<void> {
+  async #claimFor(runners: readonly Runner[]): Promise<void> {
     if (runners.length === 0) return;
     const { clock, deliveries, storeRetry, settings, settler } = this.#deps;
-    const asks = runners.map(askOf);
-    // What becomes due from here on asks anew.
+    const requests = runners.map(requestOf);
+    // Rows that become due from here on set it again.
     for (const runner of runners) runner.dueWaits = false;
     const rules = { leaseMs: leaseMsOf(settings), longestWaitMs: longestWaitMs(settings) };
-    let askedMs = clock.elapsedMs();
-    const answers = await storeRetry.run(async () => {
+    let claimedMs = clock.elapsedMs();
+    const results = await storeRetry.run(async () => {
       await settler.settleOld(settings.leaseGraceMs / 2);
-      askedMs = clock.elapsedMs();
-      return deliveries.claimDue(asks, rules);
+      claimedMs = clock.elapsedMs();
+      return deliveries.claimDue(requests, rules);
     });
     runners.forEach((runner, index) => {
-      const slots = asks[index]?.take ?? 0;
-      this.#distribute(runner, slots, askedMs, answers[index]);
+      const slots = requests[index]?.take ?? 0;
+      this.#distribute(runner, slots, claimedMs, results[index]);
     });
   }
 
-  #distribute(runner: Runner, slots: number, claimedMs: number, answer: DueRows | undefined): void {
-    const rows = answer?.rows ?? [];
-    this.#giveBack(runner, slots - rows.length);
-    this.#deps.note(runner, answer?.nextDueInMs);
+  #distribute(runner: Runner, slots: number, claimedMs: number, due: DueRows | undefined): void {
+    const rows = due?.rows ?? [];
+    this.#release(runner, slots - rows.length);
+    this.#deps.note(runner, due?.nextDueInMs);
     const { replay } = runner;
     for (const row of rows) this.#begin(runner, { row, claimedMs, replay });
     this.#deps.scheduler.enqueue(runner);
@@ -138,51 +138,51 @@ class GatheredClaims implements DueClaims {
     const { clock, settings, lease, begin } = this.#deps;
     const isLate = clock.elapsedMs() - claimedMs > settings.leaseGraceMs;
     const mayBegin = lease.isHeld && !isLate && !this.#isClosed;
-    if (runner.state === 'gone' || !mayBegin) return this.#giveBack(runner, 1);
+    if (runner.state === 'gone' || !mayBegin) return this.#release(runner, 1);
     if (runner.state === 'stale') {
       (runner.claimed ??= []).push(claimed);
       return;
     }
-    if (row.kind === 'replay' && isPaused(runner, claimed)) return this.#giveBack(runner, 1);
-    if (!runner.enabled && row.kind !== 'redelivery') return this.#refuse(runner, row);
+    if (row.kind === 'replay' && isInterrupted(runner, claimed)) return this.#release(runner, 1);
+    if (!runner.enabled && row.kind !== 'redelivery') return this.#fail(runner, row);
     begin(runner, row, takeSlot(runner));
   }
 
-  /** The stream was disabled between the claim and the attempt: it is sent nothing. */
-  #refuse(runner: Runner, { event, kind, attempt }: Delivery): void {
+  /** Fails the row without an attempt: the stream was disabled after the claim. */
+  #fail(runner: Runner, { event, kind, attempt }: Delivery): void {
     const { settler } = this.#deps;
-    this.#giveBack(runner, 1);
+    this.#release(runner, 1);
     const ended = { agoMs: 0, durationMs: 0, status: undefined, error: disabledMessage };
     settler.add(runner, { result: 'failed', event, kind, attempt, hasRow: true, ...ended });
   }
 
-  #giveBack(runner: Runner, slots: number): void {
+  #release(runner: Runner, slots: number): void {
     runner.dueInFlight -= slots;
     for (let count = 0; count < slots; count += 1) this.#deps.scheduler.release(takeSlot(runner));
   }
 }
 
 /**
- * The stream was disabled between the claim and the attempt, and the row waits for the end of its
- * lease; or the replay was cancelled, and the row is gone.
+ * Returns whether the replay was interrupted after the claim. If the stream was disabled, the row
+ * waits for the end of its lease; if the replay was cancelled, the row does not exist any more.
  */
-function isPaused(runner: Runner, { replay }: Claimed): boolean {
+function isInterrupted(runner: Runner, { replay }: Claimed): boolean {
   return !runner.enabled || runner.replay !== replay;
 }
 
-/** Slots that have no row yet. */
+/** Returns how many reserved slots have no row yet. */
 function slotsOf({ granted, claimed }: Runner): number {
   return (granted?.length ?? 0) - (claimed?.length ?? 0);
 }
 
 function takeSlot(runner: Runner): Slot {
   const slot = runner.granted?.pop();
-  assert(slot !== undefined, 'each row that was asked for has a slot');
+  assert(slot !== undefined, 'each requested row has a slot');
   if (runner.granted?.length === 0) runner.granted = undefined;
   return slot;
 }
 
-function askOf(runner: Runner): DueRequest {
+function requestOf(runner: Runner): DueRequest {
   const { tenant, id: stream, epoch } = runner;
   return { tenant, stream, epoch, take: slotsOf(runner) };
 }

@@ -2,23 +2,24 @@ import type { Clock, Timer } from '../../core/clock.ts';
 import type { Scheduler } from '../scheduler.ts';
 import type { Runner } from '../runner.ts';
 
-/** The least time between two looks at the list, as a look costs by its length. */
+/** The shortest interval between two checks, as a check visits every runner that is noted. */
 const gatherMs = 10;
 
 /**
- * When the next row of each runner is due: retries, redeliveries, tests, what an owner left. By the
- * monotonic clock: how long each waits is known from the store, which alone judges instants.
+ * Tracks when the next row of each runner is due: retries, redeliveries, tests, rows of a former
+ * owner. It counts by the monotonic clock, as the store reports waits and compares instants by its
+ * own clock.
  */
 export interface DueTimer {
-  /** The runner has a row that is due after so long; none when it is `undefined`. */
+  /** Notes that the runner's next row is due in `inMs`; `undefined` when it has none. */
   note(runner: Runner, inMs: number | undefined): void;
-  /** Lets those runners claim whose time has come. */
+  /** Enqueues the runners that have a row due. */
   check(): void;
   forget(runner: Runner): void;
   close(): void;
 }
 
-/** One timer for all runners, and none while no row waits. */
+/** Creates one timer for all runners; none is set while no row waits. */
 export function createDueTimer(deps: {
   readonly clock: Clock;
   readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
@@ -56,7 +57,7 @@ export function createDueTimer(deps: {
   return {
     note: (runner, inMs) => {
       if (inMs === undefined || runner.state === 'gone') return;
-      // Rows that there was no slot for.
+      // There are due rows for which there was no slot.
       if (inMs <= 0) return wake(runner);
       const atMs = clock.elapsedMs() + inMs;
       runner.nextDueMs = Math.min(atMs, runner.nextDueMs ?? atMs);

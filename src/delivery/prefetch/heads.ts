@@ -6,11 +6,11 @@ import type { StoreRetry } from '../store-retry.ts';
 import type { Runner } from '../runner.ts';
 import type { Tail } from '../../log/tail.ts';
 
-/** Asks the store how far the logs reach, as hints of that may be lost. */
+/** Reads the heads of the logs from the store, as hints may be lost. */
 export interface Heads {
-  /** Reads on where a log has grown since the last call. */
+  /** Reads on in the logs that have grown since the last call. */
   checkChanged(): Promise<void>;
-  /** Goes on after every tail where the store says that the log ends. */
+  /** Drops all tails and continues each at the head of its log in the store. */
   skipToAll(): Promise<void>;
 }
 
@@ -25,17 +25,17 @@ type Tails = readonly (readonly [tenant: number, Tail<Runner>])[];
 
 /** See {@link Heads}. */
 export function createHeads({ log, storeRetry, ownership, prefetch }: HeadsDeps): Heads {
-  /** The marks of the blocks whose heads are known here. */
+  /** The marks of the blocks whose heads are known. */
   let marks: ReadonlyMap<number, string> = new Map();
 
-  const ask = async (
+  const readHeads = async (
     tails: Tails,
-    tell: (tenant: number, tail: Tail<Runner>, head: number) => void,
+    use: (tenant: number, tail: Tail<Runner>, head: number) => void,
   ): Promise<void> => {
     if (tails.length === 0) return;
     const tenants = tails.map(([tenant]) => tenant);
     const heads = await storeRetry.run(() => log.heads(tenants));
-    for (const [index, [tenant, tail]] of tails.entries()) tell(tenant, tail, heads[index] ?? 0);
+    for (const [index, [tenant, tail]] of tails.entries()) use(tenant, tail, heads[index] ?? 0);
   };
   const tailsIn = (block: number): Tails =>
     [...tenantsOf(block)].flatMap((tenant) => {
@@ -48,10 +48,11 @@ export function createHeads({ log, storeRetry, ownership, prefetch }: HeadsDeps)
       const present = await storeRetry.run(() => log.headMarks());
       const changed = [...present].filter(([block, mark]) => marks.get(block) !== mark);
       const tails = changed.flatMap(([block]) => tailsIn(block));
-      await ask(tails, (tenant, tail, head) => prefetch.reached(tenant, tail, head));
-      // A tail that is opened meanwhile asks for its head itself.
+      await readHeads(tails, (tenant, tail, head) => prefetch.reached(tenant, tail, head));
+      // A tail that is opened meanwhile reads its own head.
       marks = present;
     },
-    skipToAll: () => ask([...ownership.tails], (_, tail, head) => prefetch.skipped(tail, head)),
+    skipToAll: () =>
+      readHeads([...ownership.tails], (_, tail, head) => prefetch.skipped(tail, head)),
   };
 }

@@ -6,12 +6,12 @@ import type { Runner } from '../runner.ts';
 import type { DeliverySettings } from '../settings.ts';
 import { ReadLimiter } from '../../log/read-limiter.ts';
 
-/** Reads the log for runners that are behind. */
+/** Reads pages of the log for runners that are not at its head. */
 export interface PageReader {
   /** Pages that are being read, or will be. */
   readonly reads: number;
   /** Reads the runner's next page. */
-  want(runner: Runner): void;
+  request(runner: Runner): void;
   close(): void;
 }
 
@@ -20,15 +20,15 @@ export interface PageReaderDeps {
   readonly clock: Clock;
   readonly storeRetry: StoreRetry;
   readonly settings: Pick<DeliverySettings, 'pageEvents'>;
-  /** Characters of bodies that the next page may have. */
+  /** Returns how many characters of bodies the next page may have. */
   readonly pageBytes: (runner: Runner) => number;
-  /** The page, unless the runner or what it wants has changed meanwhile. */
+  /** Receives the page; `undefined` when the runner or its subscriptions changed meanwhile. */
   readonly read: (runner: Runner, page: LogPage | undefined) => void;
 }
 
 /** Creates the reader; few pages are read at once, see {@link ReadLimiter}. */
 export function createPageReader(deps: PageReaderDeps): PageReader {
-  const turns = new ReadLimiter(deps.clock);
+  const limiter = new ReadLimiter(deps.clock);
   let isClosed = false;
 
   const read = async (runner: Runner): Promise<void> => {
@@ -45,19 +45,19 @@ export function createPageReader(deps: PageReaderDeps): PageReader {
 
   return {
     get reads() {
-      return turns.reads;
+      return limiter.reads;
     },
-    want: (runner) => {
+    request: (runner) => {
       runner.reading = true;
-      turns.want(async () => {
-        // What it wants may have changed since, or it is not this node's any more.
+      limiter.enqueue(async () => {
+        // Its subscriptions may have changed since, or another node owns it.
         if (runner.state === 'active') await read(runner);
         else runner.reading = false;
       });
     },
     close: () => {
       isClosed = true;
-      turns.close();
+      limiter.close();
     },
   };
 }

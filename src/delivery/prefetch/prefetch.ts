@@ -10,7 +10,7 @@ import type { DeliverySettings } from '../settings.ts';
 import { roomFor } from '../shares.ts';
 import type { Tail } from '../../log/tail.ts';
 
-/** Queues of the node hold so many full pages; beyond that each runner reads little at a time. */
+/** Full pages in the queues of the node; above that each runner reads small pages. */
 const fullPagesMax = 16;
 const smallPageBytes = 16_384;
 
@@ -20,17 +20,17 @@ export interface Prefetch {
   readonly reads: number;
   /** Characters of bodies in the queues of all runners. */
   readonly queuedBytes: number;
-  /** Events joined a log. */
+  /** Takes over events that were appended by this process. */
   appended(tenant: number, tail: Tail<Runner>, events: readonly LogEvent[]): void;
-  /** A log reaches this offset, unheard. */
+  /** Reads on up to `head`: another process has appended events. */
   reached(tenant: number, tail: Tail<Runner>, head: Offset): void;
-  /** Events up to `head` may have joined the log unheard, and are not read for all at once. */
+  /** Moves the tail to `head`; each runner reads the events in between for itself. */
   skipped(tail: Tail<Runner>, head: Offset): void;
-  /** Reads on for a runner whose queue is short, or lets it wait at the head of the log. */
+  /** Reads on for a runner whose queue is short, or makes it follow the head of the log. */
   fill(runner: Runner): void;
-  /** An event was taken from the runner's queue. */
+  /** Notes that an event was taken from the runner's queue. */
   taken(runner: Runner, bodyBytes: number): void;
-  /** Empties the queue of a runner: it is read again, or belongs to the disabled time. */
+  /** Empties the queue of a runner: its events are read again, or the stream is disabled. */
   empty(runner: Runner): void;
   /** Returns the runners that have read pages of the store since the last call. */
   takeReaders(): Set<Runner>;
@@ -50,9 +50,9 @@ export function createPrefetch(deps: PrefetchDeps): Prefetch {
 }
 
 /**
- * A runner at the head of the log is handed each event that it wants as it is appended. One that
- * falls behind leaves the head, costs the publisher nothing from then on, and reads on by itself,
- * ahead of what it sends, until it is back.
+ * A runner at the head of the log receives each matching event as it is appended. A runner that
+ * falls behind leaves the head, costs the publisher nothing from then on, and reads pages ahead of
+ * its attempts until it is at the head again.
  */
 class LogPrefetch implements Prefetch {
   readonly #deps: PrefetchDeps;
@@ -90,7 +90,7 @@ class LogPrefetch implements Prefetch {
     const [first] = events;
     const last = events.at(-1);
     if (first === undefined || last === undefined) return;
-    // Others have appended before these: all of it is read in order.
+    // Another process has appended before these: all are read in order.
     if (first.offset > tail.head + 1) this.#catchUp.reached(tenant, tail, last.offset);
     else this.#push(tail, events);
   }
@@ -105,16 +105,16 @@ class LogPrefetch implements Prefetch {
       if (event.offset > tail.head + 1) this.skipped(tail, event.offset - 1);
       const refused: Runner[] = [];
       for (const runner of tail.push(event)) if (!this.#offer(runner, event)) refused.push(runner);
-      // One whose queue is empty ends no attempt after which it would read on.
+      // A runner without an attempt under way would not read on otherwise.
       for (const runner of refused) this.fill(runner);
     }
   }
 
   skipped(tail: Tail<Runner>, head: Offset): void {
-    const stoodAt = tail.head;
+    const headBefore = tail.head;
     for (const runner of tail.skipTo(head)) {
       runner.following = false;
-      runner.scannedTo = Math.max(runner.scannedTo, stoodAt);
+      runner.scannedTo = Math.max(runner.scannedTo, headBefore);
       this.fill(runner);
     }
   }
@@ -122,14 +122,14 @@ class LogPrefetch implements Prefetch {
   fill(runner: Runner): void {
     const { tail } = runner;
     const changedAt = runner.stream.subscriptions.at(-1)?.after ?? 0;
-    // The log reaches as far as the last change at least, whatever this node has heard of it: what
-    // lies before must not be judged by what follows it.
+    // The log has events up to the last change of subscriptions, even if their hints are late: they
+    // must not be filtered by the subscriptions after it.
     if (changedAt > tail.head) this.skipped(tail, changedAt);
-    while (this.#wantsMore(runner)) {
+    while (this.#needsMore(runner)) {
       if (runner.scannedTo >= tail.head) return follow(runner);
       const { types, upTo } = spanAt(runner.stream.subscriptions, runner.scannedTo + 1);
       if (types.length === 0) runner.scannedTo = Math.min(upTo ?? tail.head, tail.head);
-      else if (!tail.covers(runner.scannedTo)) return this.#reader.want(runner);
+      else if (!tail.covers(runner.scannedTo)) return this.#reader.request(runner);
       else this.#take(runner, tail.read(runner.scannedTo, upTo, types, this.#pageBytes(runner)));
     }
   }
@@ -171,8 +171,8 @@ class LogPrefetch implements Prefetch {
   }
 
   /**
-   * A full page while there is room for several; little when there is not, as all want some, and for
-   * a stream that sends slowly.
+   * Returns a full page while there is room for several; a small one otherwise, as all streams need
+   * some, and for a slow stream.
    */
   #pageBytes(runner: Runner): number {
     const { settings } = this.#deps;
@@ -180,15 +180,15 @@ class LogPrefetch implements Prefetch {
     return Math.max(smallPageBytes, Math.min(settings.pageBytes, this.#room(runner) / 4));
   }
 
-  /** Half a page is left when the next is asked for; where memory is short, nothing. */
-  #wantsMore(runner: Runner): boolean {
+  /** Returns whether to read on: with half a queue left, or with none where memory is short. */
+  #needsMore(runner: Runner): boolean {
     const { state, enabled, following, reading, queue } = runner;
     if (state !== 'active' || !enabled || following || reading) return false;
     const left = this.#room(runner) > smallPageBytes ? this.#queueMax(runner) / 2 : 0;
     return queue.length <= left;
   }
 
-  /** A slow stream keeps few events in memory: it needs them late. */
+  /** A slow stream has few events in memory: it needs them late. */
   #queueMax(runner: Runner): number {
     const { settings } = this.#deps;
     const { pageEvents } = settings;
@@ -196,7 +196,7 @@ class LogPrefetch implements Prefetch {
     return Math.min(pageEvents, 2 * runner.pace.slots(settings));
   }
 
-  /** Returns false when there is no room: the runner leaves the head of the log. */
+  /** Returns false without room in the queue: the runner leaves the head of the log then. */
   #offer(runner: Runner, event: LogEvent): boolean {
     if (runner.queue.length < this.#queueMax(runner) && this.#room(runner) > 0) {
       this.#enqueue(runner, event);
@@ -225,7 +225,7 @@ class LogPrefetch implements Prefetch {
       this.#readers.add(runner);
       this.#take(runner, page);
     }
-    // A log that ends before the head it told of is asked again at the next look, not at once.
+    // A log that ends before the reported head is read again at the next poll, not at once.
     if (page === undefined || runner.scannedTo > before) this.fill(runner);
     this.#deps.scheduler.dispatch();
   }

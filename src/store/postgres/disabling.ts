@@ -10,9 +10,9 @@ import { addStats } from './stats.ts';
 
 /**
  * Turns first and test deliveries of a stream that was disabled into failures, each with an entry
- * in its history; redeliveries go on, and a replay pauses. `retrying`: those that wait for an attempt, at the moment of
- * disabling. `parked`: those whose attempt a former owner took with it. Answers the health after;
- * the caller, who has the run locked, writes it.
+ * in its history; redeliveries continue, and a replay pauses. `retrying`: those that wait for an
+ * attempt when the stream is disabled. `parked`: those whose attempt ended with a former owner.
+ * Returns the health after that; the caller, who has the run locked, writes it.
  */
 export async function failWaiting(
   tx: Queries,
@@ -46,7 +46,7 @@ export async function failWaiting(
   return healthAfterDisabling(run.health, rows.length);
 }
 
-/** What the history says of a delivery that ended because its stream was disabled. */
+/** Returns the entry of a delivery that failed because its stream was disabled. */
 export function disabledEntry(run: Run, event: HistoryEvent, now: Millis): Entry {
   const ended = { outcome: 'failed', status: undefined, error: disabledMessage } as const;
   return { run, event, attempt: { at: now, durationMs: 0, ...ended } };

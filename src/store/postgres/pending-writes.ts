@@ -90,7 +90,10 @@ function withEntry(row: Row, at: Millis | undefined): Row {
   return at === undefined ? row : { ...row, attemptDays: widened(row.attemptDays, dayOf(at)) };
 }
 
-/** Fails the deliveries that wait for a retry, from before this batch and of it: the stream was disabled. */
+/**
+ * Fails the deliveries that wait for a retry, from before this batch and of it: the stream was
+ * disabled.
+ */
 async function failWaitingOf(tx: Queries, writes: PendingWrites, now: Millis): Promise<void> {
   const { run, changed, entries } = writes;
   const stored = await readWaiting(tx, run);

@@ -7,17 +7,17 @@ import { numbers, type Queries } from './database.ts';
 import type { Days } from './day-ranges.ts';
 import { dayMs } from './partitions.ts';
 
-/** A row of `deliveries` while a batch is recorded: as it was, and as it will be. */
+/** A row of `deliveries` while a batch is recorded; `after` changes with each outcome. */
 export interface Row extends StreamRef {
   readonly eventId: string;
   readonly offset: Offset | undefined;
   readonly type: string;
   readonly time: Millis;
-  /** Only of a new row, as the next two. */
+  /** Only of a new row, as are the next two. */
   readonly body: string | undefined;
   readonly publishedAt: Millis | undefined;
   readonly trace: string | undefined;
-  /** Days of its history. */
+  /** The days with entries of its history. */
   readonly attemptDays: Days;
   readonly after: DeliveryRow | 'removed';
 }
@@ -56,27 +56,27 @@ function rowOf(columns: RowColumns): Row {
   };
 }
 
-/** Rows by event id, of each stream by {@link streamKeyOf}. */
+/** Rows by event id, for each stream by {@link streamKeyOf}. */
 export type RowsByStream = ReadonlyMap<string, ReadonlyMap<string, Row>>;
 
-/** The rows that the outcomes have; a first attempt that went well has none. */
+/** Reads the rows of the outcomes; a first attempt that was delivered has none. */
 export async function readRows(
   tx: Queries,
   settlements: readonly Settlement[],
 ): Promise<RowsByStream> {
-  const asked = settlements.flatMap(({ tenant, stream, outcomes }) =>
+  const requested = settlements.flatMap(({ tenant, stream, outcomes }) =>
     outcomes
       .filter((outcome) => outcome.hasRow || outcome.result !== 'delivered')
       .map(({ event }) => ({ tenant, stream, eventId: event.id })),
   );
-  if (asked.length === 0) return new Map();
+  if (requested.length === 0) return new Map();
   const rows = await tx.all<RowColumns>`
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.state, d.attempt,
       d.due_at, d.failed_at, d.attempts_from, d.attempts_to
     from deliveries d
     where (d.tenant, d.stream, d.event_id) in (select * from unnest(
-      ${numbers(asked.map(({ tenant }) => tenant))}::int[],
-      ${asked.map(({ stream }) => stream)}::text[], ${asked.map(({ eventId }) => eventId)}::text[]))`;
+      ${numbers(requested.map(({ tenant }) => tenant))}::int[],
+      ${requested.map(({ stream }) => stream)}::text[], ${requested.map(({ eventId }) => eventId)}::text[]))`;
   return byStream(rows.map(rowOf));
 }
 
@@ -90,7 +90,7 @@ function byStream(rows: readonly Row[]): RowsByStream {
   return found;
 }
 
-/** First and test deliveries of a stream that wait for an attempt, the oldest first. */
+/** Reads the first and test deliveries of a stream that wait for an attempt, the oldest first. */
 export async function readWaiting(tx: Queries, { tenant, stream }: StreamRef): Promise<Row[]> {
   const rows = await tx.all<RowColumns>`
     select tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at, failed_at,
@@ -112,9 +112,9 @@ export async function removeRows(tx: Queries, rows: readonly Row[]): Promise<voi
 }
 
 /**
- * The body is kept where the log does not have the event: a test, or one that was pruned while a
- * disabled stream's last attempts were under way. Upkeep relies on that: once the transactions from
- * before an event was pruned are over, no new row needs its body.
+ * Stores the body only where the log does not have the event: a test, or an event that was pruned
+ * while the last attempts of a disabled stream were under way. Upkeep relies on that: once the
+ * transactions from before an event was pruned have ended, no new row needs its body.
  */
 export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void> {
   if (rows.length === 0) return;
@@ -125,7 +125,7 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
     select u.tenant, u.stream, u.event_id, u."offset", u.type, u.time, u.kind, u.state, u.attempt,
       u.due_at, u.failed_at, u.published_at / ${dayMs}, u.attempts_from, u.attempts_to,
       case when u.unlogged then u.body end, case when u.unlogged then u.trace end
-    from (select given.*, coalesce(given."offset" <= t.pruned_to, true) as unlogged from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
+    from (select entry.*, coalesce(entry."offset" <= t.pruned_to, true) as unlogged from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
       ${rows.map(({ stream }) => stream)}::text[], ${rows.map(({ eventId }) => eventId)}::text[],
       ${numbers(rows.map(({ offset }) => offset))}::bigint[],
       ${rows.map(({ type }) => type)}::text[], ${numbers(rows.map(({ time }) => time))}::bigint[],
@@ -137,9 +137,9 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
       ${numbers(rows.map(({ attemptDays }) => attemptDays.first))}::int[],
       ${numbers(rows.map(({ attemptDays }) => attemptDays.last))}::int[],
       ${rows.map(({ body }) => body)}::text[], ${rows.map(({ trace }) => trace)}::text[])
-      as given(tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at,
+      as entry(tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at,
         failed_at, published_at, attempts_from, attempts_to, body, trace)
-      join tenants t on t.id = given.tenant) as u
+      join tenants t on t.id = entry.tenant) as u
     on conflict (tenant, stream, event_id) do update set state = excluded.state,
       attempt = excluded.attempt, due_at = excluded.due_at, failed_at = excluded.failed_at,
       attempts_from = excluded.attempts_from, attempts_to = excluded.attempts_to`;

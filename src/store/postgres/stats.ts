@@ -4,16 +4,24 @@ import type { StreamRef } from '../../core/types.ts';
 import { numbers, type Queries } from './database.ts';
 
 const hourMs = 3_600_000;
+/** How long hours are kept. */
 const keptMs = 90 * 24 * hourMs;
 
 /** Deliveries of a stream that ended: successes, and cycles that were exhausted. */
-export interface Ended extends StreamRef {
+export interface EndedCounts extends StreamRef {
   readonly delivered: number;
   readonly failed: number;
 }
 
-/** Adds to the hour of `now`; the first of an hour drops the stream's hours that are too old. */
-export async function addStats(tx: Queries, ended: readonly Ended[], now: Millis): Promise<void> {
+/**
+ * Adds to the hour of `now`; the first addition of an hour removes the stream's hours that are too
+ * old.
+ */
+export async function addStats(
+  tx: Queries,
+  ended: readonly EndedCounts[],
+  now: Millis,
+): Promise<void> {
   const added = ended.filter(({ delivered, failed }) => delivered + failed > 0);
   if (added.length === 0) return;
   const hour = now - (now % hourMs);
@@ -37,7 +45,7 @@ export async function addStats(tx: Queries, ended: readonly Ended[], now: Millis
       ${fresh.map(({ stream }) => stream)}::text[]))`;
 }
 
-/** Hours of the window that have counts, oldest first. */
+/** Returns the hours of the window that have counts, oldest first. */
 export async function listStats(
   db: Queries,
   tenant: number,

@@ -59,8 +59,8 @@ export function applyOutcome(
     };
   }
   const history = outcome.result === 'parked' ? undefined : entryOf(outcome, now);
-  // The lease of a row may end before its attempt does. The event is sent twice then; when the other
-  // attempt has ended the delivery, this one is history only.
+  // The lease of a row may end before its attempt does. The event is sent twice then; when the
+  // other attempt has ended the delivery, this one is history only.
   const isOver = row === undefined ? outcome.hasRow : row.state === 'failed';
   if (isOver) return { history, row: 'unchanged', ended: undefined, wasOpen, isReplayed };
   const { attempt } = outcome;

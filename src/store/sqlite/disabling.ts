@@ -8,9 +8,9 @@ import { addStats } from './stats.ts';
 
 /**
  * Turns first and test deliveries of a stream that was disabled into failures, each with an entry
- * in its history; redeliveries go on, and a replay pauses. `retrying`: those that wait for an attempt, at the moment of
- * disabling. `parked`: those whose attempt a former owner took with it. Answers the health after;
- * the caller writes it.
+ * in its history; redeliveries continue, and a replay pauses. `retrying`: those that wait for an
+ * attempt when the stream is disabled. `parked`: those whose attempt ended with a former owner.
+ * Returns the health after that; the caller writes it.
  */
 export function failWaiting(
   db: Database,

@@ -3,19 +3,23 @@ import type { StreamStore } from '../port/streams.ts';
 import type { Database } from './database.ts';
 
 const hourMs = 3_600_000;
+/** How long hours are kept. */
 const keptMs = 90 * 24 * hourMs;
 
 /** Deliveries that ended: successes, and cycles that were exhausted. */
-export interface Ended {
+export interface EndedCounts {
   readonly delivered: number;
   readonly failed: number;
 }
 
-/** Adds to the hour of `now`; the first of an hour drops the stream's hours that are too old. */
+/**
+ * Adds to the hour of `now`; the first addition of an hour removes the stream's hours that are too
+ * old.
+ */
 export function addStats(
   db: Database,
   { tenant, stream }: { readonly tenant: number; readonly stream: string },
-  { delivered, failed }: Ended,
+  { delivered, failed }: EndedCounts,
   now: Millis,
 ): void {
   const added = delivered + failed;
@@ -33,14 +37,14 @@ export function addStats(
     where tenant = ${tenant} and stream = ${stream} and hour < ${hour - keptMs}`;
 }
 
-/** Hours of the window that have counts, oldest first. */
+/** Returns the hours of the window that have counts, oldest first. */
 export function listStats(
   db: Database,
   tenant: number,
   stream: string,
   window: Parameters<StreamStore['stats']>[2],
 ): Awaited<ReturnType<StreamStore['stats']>> {
-  const rows = db.all<Ended & { readonly hour: Millis }>`
+  const rows = db.all<EndedCounts & { readonly hour: Millis }>`
     select hour, delivered, failed from stream_stats
     where tenant = ${tenant} and stream = ${stream}
       and hour >= ${window.from} and hour < ${window.to}

@@ -5,7 +5,7 @@ import {
   createNameLookups,
   type LookupClass,
   type LookupOwner,
-  type NameAnswer,
+  type NameResult,
   type NameLimits,
   type NameLookups,
   timedOut,
@@ -85,7 +85,7 @@ const { keptMs, failureKeptMs, usableMs } = limits.names;
 describe('the answer of a lookup', () => {
   test('goes to everyone who waits for the name, of every tenant', async () => {
     const { names, underWay, end } = sceneOf();
-    const answers: NameAnswer[] = [];
+    const answers: NameResult[] = [];
     for (const owner of [1, 2, 'system'] as const) {
       names.find(owner, 'a.test', { ended: (answer) => answers.push(answer) });
     }
@@ -148,7 +148,7 @@ describe('the answer of a lookup', () => {
       const { names, clock, teach, underWay, end } = sceneOf();
       await teach('a.test', 0);
       await clock.advance(keptMs);
-      const answers: NameAnswer[] = [];
+      const answers: NameResult[] = [];
       names.find(1, 'a.test', { ended: (answer) => answers.push(answer) });
       while (underWay().length > 0) await end('a.test', code);
       const before = { kind: 'found', addresses: ['192.0.2.1'] };

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { classifyTransportError, type Phase } from '../../../src/delivery/http/transport-error.ts';
 import { BlockedAddress, LookupFailed } from '../../../src/delivery/http/egress.ts';
 
-const phases: readonly Phase[] = ['connecting', 'securing', 'sent', 'answering'];
+const phases: readonly Phase[] = ['connecting', 'securing', 'sent', 'receiving'];
 
 function coded(code: string, message = 'Bearer topsecret'): Error {
   return Object.assign(new Error(message), { code });

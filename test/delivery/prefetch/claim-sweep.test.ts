@@ -40,9 +40,9 @@ describe('ClaimSweep', () => {
 
   test('begins again when streams became free behind it', () => {
     const sweep = new ClaimSweep();
-    sweep.again();
+    sweep.repeat();
     sweep.claimed(undefined, streams(1, 'a'), true);
-    sweep.again();
+    sweep.repeat();
     sweep.claimed(firstOf(true), [], false);
     assert.equal(sweep.claimed(firstOf(false), [], false), true);
     assert.equal(sweep.next(), undefined);
