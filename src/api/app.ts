@@ -10,19 +10,23 @@ import { createEventBodies } from './event-bodies.ts';
 import { boundForwarded } from './http/forwarded.ts';
 import { createAuthenticator } from './authenticate.ts';
 import type { Log } from '../core/log.ts';
-import { measureRoutes, measureUnserved, type RequestMetrics } from './http/request-metrics.ts';
-import { type Route, serveNotFound } from './http/not-found.ts';
+import { measureRequests, type RequestMetrics } from './http/request-metrics.ts';
+import { rejectUnserved } from './http/not-found.ts';
 import { registerOauth } from './oauth.ts';
 import { allOperations } from './operations.ts';
 import type { Operation } from './operation.ts';
+import { registerAvatar } from './avatar.ts';
 import { registerHealth } from './health.ts';
 import { pooledRandom } from './http/random-pool.ts';
-import { Problem } from './http/problem.ts';
+import { Problem, problemOf } from './http/problem.ts';
 import { createRateLimiter } from './http/rate.ts';
 import { createReadiness } from './readiness.ts';
 import { registerReference } from './reference/reference.ts';
 import { createClientAddressReader, createSecureReader } from './http/client-address.ts';
-import { whileOpen, type RouteHandler, sendProblem, serve, type ServeDeps } from './http/serve.ts';
+import { sendProblem } from './http/respond.ts';
+import { serve, type ServeDeps } from './http/serve.ts';
+import { holdExchanges, releaseExchange } from './http/exchange.ts';
+import { ClientGone } from './http/body.ts';
 import type { ApiSettings } from './settings.ts';
 import {
   continueWhenRead,
@@ -60,11 +64,9 @@ export interface AppDeps {
 
 /** Creates the management API and the token service; the caller lets it listen and closes it. */
 export function buildApp(deps: AppDeps): FastifyInstance {
-  const { store, settings, clock, log } = deps;
+  const { store, settings, clock, log, version } = deps;
   const app = Fastify(serverOptions(deps));
   continueWhenRead(app.server);
-  const measuring = deps.requestMetrics && { requestMetrics: deps.requestMetrics, clock };
-  if (measuring !== undefined) measureRoutes(app, measuring);
   const tenants = createTenantDirectory({
     tenants: store.tenants,
     watch: store.watch.bind(store),
@@ -72,68 +74,62 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   });
   const limiter = createRateLimiter({ clock, settings });
   const clientAddressOf = createClientAddressReader(settings.trustProxy);
-  boundForwarded(app, { settings, clientAddressOf });
   const closing = closingOf(app);
   const open = (): boolean => deps.ready() && !closing();
+  const { verifier } = deps;
   const authenticator = createAuthenticator({
     tenants,
-    verifier: deps.verifier,
+    verifier,
     limiter,
     clientAddressOf,
     clock,
     open,
   });
-  const routes = routesOf(app);
-
-  app.addHook('onReady', tenants.open);
-  app.addHook('preClose', async () => deps.pulls.close());
-  app.addHook('onClose', async () => tenants.close());
-  leaveBodiesUnread(app);
   const { attributePrefix, limits } = settings;
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
-  app.addHook('onClose', eventBodies.close);
   const operations = allOperations({ ...deps, random: pooledRandom(deps.random), eventBodies });
-  mount(app, operations, {
-    authenticator,
-    limiter,
-    clock,
-    log,
-    open,
-    bodyBytesMax: limits.bodyBytesMax,
-    bodies: createMemoryPool({ bytesMax: limits.bodiesBytesMax }),
-    unread: createUnreadResponses({
-      bytesMax: limits.unreadBytesMax,
-      pool: createMemoryPool({ bytesMax: limits.unreadOfAllBytesMax }),
-    }),
-    lists: createTurnQueue(listsAtOnce),
-  });
+
+  // What happens to every request, in this order; then the phases of its route.
+  if (deps.requestMetrics !== undefined) {
+    measureRequests(app, { requestMetrics: deps.requestMetrics, clock });
+  }
+  boundForwarded(app, { settings, clientAddressOf });
+  rejectUnserved(app, { authenticator, limiter, clientAddressOf, clock });
+  leaveBodiesUnread(app);
+  handleErrors(app, log);
+
+  serveOperations(app, operations, { ...deps, authenticator, limiter, open });
   const isSecure = createSecureReader(settings.trustProxy);
-  const { version } = deps;
   registerReference(app, {
     authenticator,
-    log,
     operations,
     settings,
     clientAddressOf,
     isSecure,
     version,
   });
-  registerHealth(app, { readiness: createReadiness(deps), log, open });
+  registerAvatar(app);
+  registerHealth(app, { readiness: createReadiness(deps), open });
   registerOauth(app, { ...deps, tenants, limiter, clientAddressOf, open });
-  const unserved = serveNotFound({ authenticator, limiter, clientAddressOf, clock, log, routes });
-  const missing = measuring === undefined ? unserved : measureUnserved(unserved, measuring);
-  app.setNotFoundHandler(missing);
-  handleErrors(app, missing, log);
+
+  app.addHook('onReady', tenants.open);
+  app.addHook('preClose', async () => deps.pulls.close());
+  app.addHook('onClose', async () => tenants.close());
+  app.addHook('onClose', eventBodies.close);
   return app;
 }
 
-function handleErrors(app: FastifyInstance, missing: RouteHandler, log: AppDeps['log']): void {
-  app.setErrorHandler(async (error, request, reply) => {
-    // Fastify judges the media type before it calls the handler of an unknown route.
-    if (request.is404) return missing(request, reply);
-    return whileOpen({ log }, async () => {
-      throw error;
-    })(request, reply);
+/** Responds to whatever a phase of a request throws. */
+function handleErrors(app: FastifyInstance, log: AppDeps['log']): void {
+  app.setErrorHandler((error, request, reply) => {
+    releaseExchange(request);
+    if (error instanceof ClientGone) {
+      reply.hijack();
+      return;
+    }
+    const problem = problemOf(error);
+    if (problem.status === 500) log.error({ err: error }, 'a request failed');
+    sendProblem(reply, problem);
   });
 }
 
@@ -164,32 +160,29 @@ function closingOf(app: FastifyInstance): () => boolean {
   return () => closing;
 }
 
-/** Collects the routes as they are added. */
-function routesOf(app: FastifyInstance): readonly Route[] {
-  const routes: Route[] = [];
-  app.addHook('onRoute', ({ method, url }) => {
-    for (const name of [method].flat()) routes.push({ method: name, path: url });
-  });
-  return routes;
-}
-
 /** No body is read before the caller is authorized; each route reads its own. */
 function leaveBodiesUnread(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _body, done) => done(null));
 }
 
-/**
- * Operations are served by the first hook of their route: Fastify goes on to judge the media type
- * of the body, which has its turn only after the caller is authorized.
- */
-function mount(app: FastifyInstance, operations: readonly Operation[], deps: ServeDeps): void {
-  for (const operation of operations) {
-    app.route({
-      method: operation.method,
-      url: `/api/v2${operation.path}`,
-      onRequest: serve(deps, operation),
-      handler: () => Promise.reject(new Error('The hook has answered.')),
-    });
-  }
+function serveOperations(
+  app: FastifyInstance,
+  operations: readonly Operation[],
+  deps: Pick<AppDeps, 'settings' | 'clock'> & Pick<ServeDeps, 'authenticator' | 'limiter' | 'open'>,
+): void {
+  const { bodyBytesMax, bodiesBytesMax, unreadBytesMax, unreadOfAllBytesMax } =
+    deps.settings.limits;
+  holdExchanges(app);
+  const all: ServeDeps = {
+    ...deps,
+    bodyBytesMax,
+    bodies: createMemoryPool({ bytesMax: bodiesBytesMax }),
+    unread: createUnreadResponses({
+      bytesMax: unreadBytesMax,
+      pool: createMemoryPool({ bytesMax: unreadOfAllBytesMax }),
+    }),
+    lists: createTurnQueue(listsAtOnce),
+  };
+  for (const operation of operations) serve(app, all, operation);
 }

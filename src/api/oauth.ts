@@ -14,7 +14,7 @@ import type { BodyRule } from './operation.ts';
 import { notFound, problemOf, tooManyRequests, unavailable } from './http/problem.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './http/rate.ts';
 import type { ClientAddress } from './http/client-address.ts';
-import { whileOpen, send } from './http/serve.ts';
+import { send } from './http/respond.ts';
 import type { ApiSettings } from './settings.ts';
 import type { TenantDirectory } from './tenants.ts';
 
@@ -48,11 +48,10 @@ export function registerOauth(app: FastifyInstance, deps: OauthDeps): void {
     done();
   });
   const publish = (path: string, document: (tenant: Tenant) => object | Promise<object>): void => {
-    const handler = whileOpen(deps, async (request, reply) => {
+    app.get(path, async (request, reply) => {
       const body = await document(tenantOf(deps, request));
       return send(reply, 200, { headers: PUBLIC, body });
     });
-    app.get(path, handler);
   };
   publish('/.well-known/jwks.json', ({ id }) => deps.keyring.jwks(id, deps.clock.now()));
   for (const path of DISCOVERY_PATHS) {
@@ -62,10 +61,8 @@ export function registerOauth(app: FastifyInstance, deps: OauthDeps): void {
   }
 }
 
-/** In a scope of its own: nothing reads a body before its time, and every error is OAuth's. */
+/** Adds the token endpoint in a scope of its own, where every error has the shape of OAuth's. */
 function registerToken(scope: FastifyInstance, deps: OauthDeps): void {
-  scope.removeAllContentTypeParsers();
-  scope.addContentTypeParser('*', (_request, _body, done) => done(null));
   scope.setErrorHandler((error, _request, reply) => refuse(deps, reply, error));
   scope.addHook('onRequest', async (request, reply) => admit(deps, request, reply));
   for (const path of TOKEN_PATHS) {

@@ -1,5 +1,6 @@
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Store } from '../store/port/store.ts';
+import { actionOperations } from './actions.ts';
 import { apiOperations } from './apis.ts';
 import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
@@ -8,7 +9,6 @@ import { eventOperations } from './events.ts';
 import { grantOperations } from './grants.ts';
 import type { Log } from '../core/log.ts';
 import type { Operation } from './operation.ts';
-import { actionOperations } from './health.ts';
 import { pullOperations } from './pull.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { ApiSettings } from './settings.ts';

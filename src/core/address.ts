@@ -1,11 +1,11 @@
-/** Which addresses lie in the public Internet: pure judgement of texts, no look-up. */
+/** Rules for IP addresses in text form: which are public, which belong to a network. No DNS. */
 
 /**
  * Whether an address in text form is a public unicast address. Loopback, private, link-local,
  * carrier-grade NAT, multicast, unspecified, documentation and reserved ranges are not (IANA IPv4
  * and IPv6 Special-Purpose Address Registries), nor are the metadata services of clouds. An IPv4
- * address inside IPv4-mapped, NAT64 or 6to4 form is judged by itself, because that is where the
- * packets go. A text that is no address is not public.
+ * address inside IPv4-mapped, NAT64 or 6to4 form counts instead, because that is where the packets
+ * go. A text that is no address is not public.
  */
 export function isPublicAddress(address: string): boolean {
   const bytes = parseAddress(address);
@@ -15,7 +15,7 @@ export function isPublicAddress(address: string): boolean {
   return isIn(bytes, globalUnicast) && !isInAny(bytes, specialIpv6);
 }
 
-/** The address that a URL's `hostname` is, without brackets; `undefined` for a name. */
+/** Returns the address in a URL's `hostname`, without brackets; `undefined` for a name. */
 export function literalAddress(hostname: string): string | undefined {
   const bare = /^\[(?<address>.*)\]$/.exec(hostname)?.groups?.['address'] ?? hostname;
   return parseAddress(bare) === undefined ? undefined : bare;
@@ -23,14 +23,14 @@ export function literalAddress(hostname: string): string | undefined {
 
 /** A block of addresses of one family. */
 export interface Network {
-  /** 4 of IPv4, 16 of IPv6. Those behind the prefix do not matter. */
+  /** 4 for IPv4, 16 for IPv6; bits after the prefix are ignored. */
   readonly bytes: readonly number[];
   readonly prefixBits: number;
 }
 
 /**
- * `10.0.0.0/8`, or a single address; `undefined` for any other text. A block of IPv4-mapped
- * addresses is the block of IPv4 addresses that it stands for.
+ * Parses a CIDR block (`10.0.0.0/8`) or a single address; returns `undefined` for any other text. A
+ * block of IPv4-mapped addresses becomes the block of those IPv4 addresses.
  */
 export function parseNetwork(text: string): Network | undefined {
   const [address = '', length, ...more] = text.split('/');
@@ -44,18 +44,46 @@ export function parseNetwork(text: string): Network | undefined {
     : { bytes, prefixBits };
 }
 
-/** Whether one of the networks has the address, as it is written or as the IPv4 address inside. */
+/** Parses addresses and CIDR blocks by {@link parseNetwork}; throws on anything else. */
+export function parseNetworks(texts: readonly string[]): Network[] {
+  return texts.map((text) => {
+    const network = parseNetwork(text);
+    if (network === undefined) throw new TypeError(`${text} is no address and no CIDR block`);
+    return network;
+  });
+}
+
+/**
+ * Whether packets to an address end in one of the networks: as it is written, or as the IPv4 address
+ * in IPv4-mapped, NAT64 or 6to4 form.
+ */
 export function isWithin(address: string, networks: readonly Network[]): boolean {
+  return isWithinAs(embeddedIpv4, address, networks);
+}
+
+/**
+ * Whether the address of a peer is in one of the networks. A dual-stack socket writes IPv4 addresses
+ * in IPv4-mapped form; in NAT64 and 6to4 form anybody could claim to be one.
+ */
+export function isPeerWithin(address: string, networks: readonly Network[]): boolean {
+  return isWithinAs(mappedIpv4, address, networks);
+}
+
+function isWithinAs(
+  ipv4Of: (bytes: readonly number[]) => readonly number[] | undefined,
+  address: string,
+  networks: readonly Network[],
+): boolean {
   const bytes = parseAddress(address);
   if (bytes === undefined) return false;
-  const ipv4 = embeddedIpv4(bytes);
+  const ipv4 = ipv4Of(bytes);
   return isInAny(bytes, networks) || (ipv4 !== undefined && isInAny(ipv4, networks));
 }
 
 /**
- * The bytes of an IPv4 address of four decimal numbers, or of an IPv6 address (RFC 4291 section
- * 2.2; a zone is left out); `undefined` for any other text, the older short, octal and hexadecimal
- * forms of IPv4 among them: a URL has turned those into four numbers already.
+ * Returns the bytes of an IPv4 address of four decimal numbers, or of an IPv6 address (RFC 4291
+ * section 2.2; a zone is dropped). Returns `undefined` for any other text, also for the short, octal
+ * and hexadecimal forms of IPv4: a URL parser has already turned those into four numbers.
  */
 export function parseAddress(text: string): readonly number[] | undefined {
   if (!text.includes(':')) return parseIpv4(text);
@@ -72,7 +100,7 @@ export function parseAddress(text: string): readonly number[] | undefined {
   return [...first, ...zeros, ...last];
 }
 
-/** Groups of up to four hexadecimal digits; the last one may be an IPv4 address at the very end. */
+/** Parses groups of up to four hexadecimal digits; at the end the last one may be an IPv4 address. */
 function parseGroups(text: string, isEnd: boolean): readonly number[] | undefined {
   if (text === '') return [];
   const groups = text.split(':');
@@ -91,8 +119,12 @@ function parseIpv4(text: string): readonly number[] | undefined {
 }
 
 function embeddedIpv4(bytes: readonly number[]): readonly number[] | undefined {
-  if (isIn(bytes, ipv4Mapped) || isIn(bytes, nat64)) return bytes.slice(12);
-  return isIn(bytes, sixToFour) ? bytes.slice(2, 6) : undefined;
+  if (isIn(bytes, nat64)) return bytes.slice(12);
+  return isIn(bytes, sixToFour) ? bytes.slice(2, 6) : mappedIpv4(bytes);
+}
+
+function mappedIpv4(bytes: readonly number[]): readonly number[] | undefined {
+  return isIn(bytes, ipv4Mapped) ? bytes.slice(12) : undefined;
 }
 
 function isInAny(bytes: readonly number[], networks: readonly Network[]): boolean {
@@ -116,7 +148,7 @@ const ipv4Mapped = known('::ffff:0:0', 96);
 const nat64 = known('64:ff9b::', 96);
 const sixToFour = known('2002::', 16);
 
-/** The IPv6 addresses given out so far; all others are refused, whatever they will become. */
+/** The IPv6 addresses allocated so far; all others are rejected. */
 const globalUnicast = known('2000::', 3);
 
 const specialIpv6 = [
@@ -131,7 +163,7 @@ const specialIpv4 = [
   known('10.0.0.0', 8),
   known('100.64.0.0', 10),
   known('127.0.0.0', 8),
-  // Azure's metadata service stands on a public address.
+  // Azure's metadata service has a public address.
   known('168.63.129.16', 32),
   known('169.254.0.0', 16),
   known('172.16.0.0', 12),

@@ -6,7 +6,7 @@ import type { Args, Call } from '../operator/command.ts';
 import { commandOf } from '../operator/commands.ts';
 import { presentSocket, type SocketPlace, socketPlaceOf } from '../operator/socket-place.ts';
 import { sleep } from '../core/sleep.ts';
-import { openServiceStore } from './service.ts';
+import { openServiceStore } from './store.ts';
 
 /**
  * Runs the operator's commands: in the server, through its socket, while one holds the SQLite file;

@@ -14,7 +14,7 @@ import {
   type StreamBody,
   token,
 } from '../helpers/api-client.ts';
-import { bootstrapClient, type Ended, type House, openHouse, runProgram } from './fixture.ts';
+import { bootstrapClient, type Ended, type Fixture, openFixture, runProgram } from './fixture.ts';
 
 /**
  * The command line tool as it is, as a process of its own that trusts the certificate by
@@ -23,20 +23,20 @@ import { bootstrapClient, type Ended, type House, openHouse, runProgram } from '
 
 const program = fileURLToPath(import.meta.resolve('auth0-deploy-cli'));
 
-let house: House;
+let fixture: Fixture;
 
 before(async () => {
-  house = await openHouse();
+  fixture = await openFixture();
 });
-after(() => house?.close());
+after(() => fixture?.close());
 
 function deploy(
   words: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Ended> {
   const settings = {
-    NODE_EXTRA_CA_CERTS: house.caFile,
-    AUTH0_DOMAIN: house.domain,
+    NODE_EXTRA_CA_CERTS: fixture.caFile,
+    AUTH0_DOMAIN: fixture.domain,
     AUTH0_CLIENT_ID: bootstrapClient.id,
     AUTH0_CLIENT_SECRET: bootstrapClient.secret,
     AUTH0_INCLUDED_ONLY: '["eventStreams"]',
@@ -44,7 +44,7 @@ function deploy(
     ...env,
   };
   // It reads a config.json of the folder it runs in, when there is one.
-  return runProgram(process.execPath, [program, ...words], settings, house.place.folder);
+  return runProgram(process.execPath, [program, ...words], settings, fixture.place.folder);
 }
 
 function exporting(format: 'yaml' | 'directory', folder: string): string[] {
@@ -53,7 +53,7 @@ function exporting(format: 'yaml' | 'directory', folder: string): string[] {
 
 /** Exports into a fresh folder and answers it. */
 async function exported(format: 'yaml' | 'directory'): Promise<string> {
-  const folder = join(house.place.folder, freshName());
+  const folder = join(fixture.place.folder, freshName());
   const { code, stdout, stderr } = await deploy(exporting(format, folder));
   assert.equal(code, 0, stdout + stderr);
   return folder;
@@ -77,7 +77,7 @@ async function endpointOf(t: TestContext): Promise<Endpoint> {
 async function streamNamed(name: string): Promise<StreamBody | undefined> {
   const { eventStreams } = await answered<{ eventStreams: StreamBody[] }>(
     200,
-    house.send('GET', '/api/v2/event-streams?take=100'),
+    fixture.send('GET', '/api/v2/event-streams?take=100'),
   );
   return eventStreams.find((stream) => stream.name === name);
 }
@@ -87,10 +87,10 @@ async function deleteStreams(): Promise<void> {
   for (;;) {
     const { eventStreams } = await answered<{ eventStreams: StreamBody[] }>(
       200,
-      house.send('GET', '/api/v2/event-streams?take=100'),
+      fixture.send('GET', '/api/v2/event-streams?take=100'),
     );
     if (eventStreams.length === 0) return;
-    for (const { id } of eventStreams) await house.send('DELETE', `/api/v2/event-streams/${id}`);
+    for (const { id } of eventStreams) await fixture.send('DELETE', `/api/v2/event-streams/${id}`);
   }
 }
 
@@ -99,13 +99,13 @@ describe('event streams as code', () => {
     await deleteStreams();
     const endpoint = await endpointOf(t);
     const type = freshType();
-    const kept = await createStream(house, endpoint.url, { name: 'kept', types: [type] });
-    const changed = await createStream(house, 'https://hooks.example.net/old', {
+    const kept = await createStream(fixture, endpoint.url, { name: 'kept', types: [type] });
+    const changed = await createStream(fixture, 'https://hooks.example.net/old', {
       name: 'changed',
       types: [type],
       authorization: { method: 'basic', username: 'ada', password: 'first' },
     });
-    const gone = await createStream(house, 'https://hooks.example.net/gone', { name: 'gone' });
+    const gone = await createStream(fixture, 'https://hooks.example.net/gone', { name: 'gone' });
 
     const file = join(await exported('yaml'), 'tenant.yaml');
     const written = await readFile(file, 'utf8');
@@ -129,15 +129,15 @@ describe('event streams as code', () => {
     });
     assert.match(said, /Import Successful/);
 
-    const answer = await house.send('GET', `/api/v2/event-streams/${gone.id}`);
+    const answer = await fixture.send('GET', `/api/v2/event-streams/${gone.id}`);
     assert.equal(answer.status, 404);
-    const { updated_at } = await readStream(house, kept.id);
-    assert.deepEqual(await readStream(house, kept.id), { ...kept, updated_at });
-    const { destination, subscriptions } = await readStream(house, changed.id);
+    const { updated_at } = await readStream(fixture, kept.id);
+    assert.deepEqual(await readStream(fixture, kept.id), { ...kept, updated_at });
+    const { destination, subscriptions } = await readStream(fixture, changed.id);
     assert.equal(destination.configuration.webhook_endpoint, endpoint.url);
     assert.deepEqual(subscriptions, changed.subscriptions);
 
-    const id = await publish(house, type);
+    const id = await publish(fixture, type);
     await endpoint.arrival(3);
     assert.deepEqual(
       new Set(endpoint.of(id).map(({ headers }) => headers.authorization)),
@@ -151,8 +151,8 @@ describe('event streams as code', () => {
 
   test('directory: an import deletes nothing unless it is allowed to', async () => {
     await deleteStreams();
-    await createStream(house, 'https://hooks.example.net/a', { name: 'quiet' });
-    await createStream(house, 'https://hooks.example.net/b', { name: 'absent' });
+    await createStream(fixture, 'https://hooks.example.net/a', { name: 'quiet' });
+    await createStream(fixture, 'https://hooks.example.net/b', { name: 'absent' });
     const folder = await exported('directory');
     const streams = join(folder, 'event-streams');
     assert.deepEqual((await readdir(streams)).toSorted(), ['absent.json', 'quiet.json']);
@@ -170,7 +170,7 @@ describe('event streams as code', () => {
     await deleteStreams();
     const names = Array.from({ length: 51 }, (_, number) => `stream-${number + 10}`);
     for (const name of names) {
-      await createStream(house, 'https://hooks.example.net/', { name });
+      await createStream(fixture, 'https://hooks.example.net/', { name });
     }
     const listed = await readFile(join(await exported('yaml'), 'tenant.yaml'), 'utf8');
     assert.deepEqual(
@@ -183,7 +183,7 @@ describe('event streams as code', () => {
 describe('a refusal', () => {
   test('of a changed destination without its secret says what is missing', async () => {
     await deleteStreams();
-    await createStream(house, 'https://hooks.example.net/a', { name: 'crm' });
+    await createStream(fixture, 'https://hooks.example.net/a', { name: 'crm' });
     const folder = await exported('directory');
     const file = join(folder, 'event-streams', 'crm.json');
     const text = await readFile(file, 'utf8');
@@ -201,15 +201,15 @@ describe('a refusal', () => {
   test('of a client without the scope is shown without the scopes', async () => {
     const made = await answered<{ client_id: string; client_secret: string }>(
       201,
-      house.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
+      fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
     );
     const { client_id, client_secret } = made;
-    const audience = `https://${house.domain}/api/v2/`;
+    const audience = `https://${fixture.domain}/api/v2/`;
     await answered(
       201,
-      house.send('POST', '/api/v2/client-grants', { client_id, audience, scope: ['read:users'] }),
+      fixture.send('POST', '/api/v2/client-grants', { client_id, audience, scope: ['read:users'] }),
     );
-    const folder = join(house.place.folder, freshName());
+    const folder = join(fixture.place.folder, freshName());
     const { stdout, stderr } = await deploy(exporting('yaml', folder), {
       AUTH0_CLIENT_ID: client_id,
       AUTH0_CLIENT_SECRET: client_secret,
@@ -219,7 +219,7 @@ describe('a refusal', () => {
   });
 
   test('of a certificate that is not trusted ends it', async () => {
-    const folder = join(house.place.folder, freshName());
+    const folder = join(fixture.place.folder, freshName());
     const { code, stdout, stderr } = await deploy(exporting('yaml', folder), {
       NODE_EXTRA_CA_CERTS: '',
     });

@@ -16,20 +16,20 @@ import {
   waitForStats,
 } from '../helpers/api-client.ts';
 import { startTcpProxy } from '../helpers/tcp-proxy.ts';
-import { bootstrapClient, type House, openHouse, reopenLater, runProgram } from './fixture.ts';
+import { bootstrapClient, type Fixture, openFixture, reopenLater, runProgram } from './fixture.ts';
 
 /** The npm package `auth0` as it is, against the real program over TLS. */
 
-let house: House;
+let fixture: Fixture;
 let client: ManagementClient;
 const requests = recordRequests();
 
 before(async () => {
-  house = await openHouse();
-  client = clientOf(house);
+  fixture = await openFixture();
+  client = clientOf(fixture);
 });
 after(async () => {
-  await house?.close();
+  await fixture?.close();
   requests.stop();
   // Where only some tests were asked for, only some operations are called.
   if (process.execArgv.some((word) => word.startsWith('--test-name-pattern'))) return;
@@ -37,7 +37,7 @@ after(async () => {
   assert.deepEqual(await operationsNotCalled(), ['GET /event-streams/{id}/stats']);
 });
 
-function clientOf({ domain }: Pick<House, 'domain'>): ManagementClient {
+function clientOf({ domain }: Pick<Fixture, 'domain'>): ManagementClient {
   const { id: clientId, secret: clientSecret } = bootstrapClient;
   return new ManagementClient({ domain, clientId, clientSecret });
 }
@@ -51,20 +51,20 @@ async function endpointOf(t: TestContext): Promise<Endpoint> {
 /** The package's types know no secret of a webhook, and only the types of its own events. */
 function streamRequest(
   url: string,
-  wish: Parameters<typeof streamBody>[1] = {},
+  options: Parameters<typeof streamBody>[1] = {},
 ): Management.CreateEventStreamWebHookRequestContent {
   const types = ['user.created'];
   return streamBody(url, {
     types,
-    ...wish,
+    ...options,
   }) as unknown as Management.CreateEventStreamWebHookRequestContent;
 }
 
 async function createStream(
   url: string,
-  wish: Parameters<typeof streamBody>[1] = {},
+  options: Parameters<typeof streamBody>[1] = {},
 ): Promise<Management.CreateEventStreamResponseContent & { id: string }> {
-  const stream = await client.eventStreams.create(streamRequest(url, wish));
+  const stream = await client.eventStreams.create(streamRequest(url, options));
   assert.ok(stream.id !== undefined);
   return { ...stream, id: stream.id };
 }
@@ -136,7 +136,7 @@ describe('deliveries', () => {
     endpoint.answer(text(503, 'busy'));
     const { id } = await createStream(endpoint.url);
     const user = await createUser();
-    const [failure] = await waitForFailures(house, id, 1);
+    const [failure] = await waitForFailures(fixture, id, 1);
     assert.ok(failure !== undefined);
 
     const listed = await all(await client.eventStreams.deliveries.list(id));
@@ -149,7 +149,7 @@ describe('deliveries', () => {
 
     endpoint.answer(204);
     await client.eventStreams.redeliveries.createById(id, failure.id);
-    await waitForFailures(house, id, 0);
+    await waitForFailures(fixture, id, 0);
     await assert.rejects(
       async () => client.eventStreams.redeliveries.createById(id, failure.id),
       (error) => isRefusal(error, Management.ConflictError, 409, 'not_redeliverable'),
@@ -164,7 +164,7 @@ describe('deliveries', () => {
       const user = await createUser();
       await client.users.delete(user.user_id);
     }
-    await waitForFailures(house, id, 8);
+    await waitForFailures(fixture, id, 8);
     const { deliveries } = client.eventStreams;
     assert.equal((await all(await deliveries.list(id, { take: 3 }))).length, 8);
     const some = await all(
@@ -186,10 +186,10 @@ describe('deliveries', () => {
       .create(id, filter)
       .withRawResponse();
     assert.deepEqual([rawResponse.status, data], [202, filter]);
-    await waitForFailures(house, id, 4);
+    await waitForFailures(fixture, id, 4);
     assert.deepEqual(await client.eventStreams.redeliveries.create(id), {});
-    await waitForFailures(house, id, 0);
-    await waitForStats(house, id, { delivered: 8 });
+    await waitForFailures(fixture, id, 0);
+    await waitForStats(fixture, id, { delivered: 8 });
   });
 
   test('of a test event carry its mark', async (t) => {
@@ -415,7 +415,7 @@ describe('the events of the tenant', () => {
   });
 
   test('are refused from an offset that is older than the log', async (t) => {
-    const former = await openHouse();
+    const former = await openFixture();
     t.after(() => former.close());
     const { offset } = await answered<{ offset: string }>(
       202,
@@ -431,7 +431,7 @@ describe('the events of the tenant', () => {
   });
 
   test('are refused to one who reads them too often at once', async (t) => {
-    const narrow = await openHouse({ LEAT_SSE_MAX_CONNECTIONS: '2' });
+    const narrow = await openFixture({ LEAT_SSE_MAX_CONNECTIONS: '2' });
     t.after(() => narrow.close());
     const limited = clientOf(narrow);
     const { signal, abort } = hangUp();
@@ -500,7 +500,7 @@ describe('a refusal', () => {
   });
 
   test('of a token that is none', async () => {
-    const stranger = new ManagementClient({ domain: house.domain, token: 'no-token' });
+    const stranger = new ManagementClient({ domain: fixture.domain, token: 'no-token' });
     await assert.rejects(
       async () => stranger.eventStreams.list(),
       (error) => isRefusal(error, Management.UnauthorizedError, 401),
@@ -508,8 +508,8 @@ describe('a refusal', () => {
   });
 
   test('of a scope that is missing', async () => {
-    const token = await narrowToken(house, 'read:event_streams');
-    const reader = new ManagementClient({ domain: house.domain, token });
+    const token = await narrowToken(fixture, 'read:event_streams');
+    const reader = new ManagementClient({ domain: fixture.domain, token });
     assert.ok((await reader.eventStreams.list()).data.length >= 0);
     await assert.rejects(
       async () => reader.eventStreams.create(streamRequest('https://hooks.example.net/')),
@@ -527,7 +527,7 @@ describe('a refusal', () => {
   });
 
   test('of a secret that is wrong', async () => {
-    const { domain } = house;
+    const { domain } = fixture;
     const wrong = { domain, clientId: bootstrapClient.id, clientSecret: 'wrong' };
     await assert.rejects(
       async () => new ManagementClient(wrong).eventStreams.list(),
@@ -546,7 +546,10 @@ describe('a refusal', () => {
 
 describe('a rate limit', () => {
   test('is waited for as Retry-After says, and the request repeated', async (t) => {
-    const narrow = await openHouse({ LEAT_RATE_LIMIT_BURST: '3', LEAT_RATE_LIMIT_PER_SECOND: '2' });
+    const narrow = await openFixture({
+      LEAT_RATE_LIMIT_BURST: '3',
+      LEAT_RATE_LIMIT_PER_SECOND: '2',
+    });
     t.after(() => narrow.close());
     const limited = clientOf(narrow);
     for (let number = 0; number < 5; number++) await limited.eventStreams.list();
@@ -554,7 +557,10 @@ describe('a rate limit', () => {
   });
 
   test('that is told to nobody twice is a class of its own', async (t) => {
-    const narrow = await openHouse({ LEAT_RATE_LIMIT_BURST: '2', LEAT_RATE_LIMIT_PER_SECOND: '1' });
+    const narrow = await openFixture({
+      LEAT_RATE_LIMIT_BURST: '2',
+      LEAT_RATE_LIMIT_PER_SECOND: '1',
+    });
     t.after(() => narrow.close());
     const limited = clientOf(narrow);
     const twenty = Array.from({ length: 20 }, () =>
@@ -576,7 +582,7 @@ describe('a store that is away', () => {
     t.after(() => server.close());
     const proxy = await startTcpProxy(server.port);
     t.after(() => proxy.close());
-    const onPostgres = await openHouse({
+    const onPostgres = await openFixture({
       LEAT_STORE: behindPort(await server.createDatabase(), proxy.port),
     });
     t.after(() => onPostgres.close());
@@ -596,10 +602,10 @@ describe('a token', () => {
     const { privateKey, jwk } = await makeSigningKey();
     const body = { name: freshName(), global: true, jwks: { keys: [jwk] } };
     const { client_id = '' } = await client.clients.create(body);
-    const audience = `https://${house.domain}/api/v2/`;
+    const audience = `https://${fixture.domain}/api/v2/`;
     await client.clientGrants.create({ client_id, audience, scope: ['read:event_streams'] });
     const signer = new ManagementClient({
-      domain: house.domain,
+      domain: fixture.domain,
       clientId: client_id,
       clientAssertionSigningKey: privateKey,
     });
@@ -628,13 +634,13 @@ describe('as a user runs it', () => {
   test('a program of its own trusts the certificate by NODE_EXTRA_CA_CERTS alone', async () => {
     const program = new URL('process/auth0.ts', import.meta.url).pathname;
     const env = {
-      AUTH0_DOMAIN: house.domain,
+      AUTH0_DOMAIN: fixture.domain,
       AUTH0_CLIENT_ID: bootstrapClient.id,
       AUTH0_CLIENT_SECRET: bootstrapClient.secret,
     };
     const trusting = await runProgram(process.execPath, [program], {
       ...env,
-      NODE_EXTRA_CA_CERTS: house.caFile,
+      NODE_EXTRA_CA_CERTS: fixture.caFile,
     });
     assert.equal(trusting.code, 0, trusting.stderr);
     assert.match(trusting.stdout, /^\[.*\]\n$/s);
@@ -645,8 +651,8 @@ describe('as a user runs it', () => {
   });
 
   test('it works over plain HTTP with a fetch that says http', async (t) => {
-    const place = house.place.folder;
-    const plain = await startLeat({ ...house.place, file: `${place}/plain.db` });
+    const place = fixture.place.folder;
+    const plain = await startLeat({ ...fixture.place, file: `${place}/plain.db` });
     t.after(() => plain.kill());
     const { id: clientId, secret: clientSecret } = bootstrapClient;
     const local = new ManagementClient({
@@ -674,7 +680,7 @@ interface Recorded {
 /** Notes every answer that the package gets in this process, without standing between. */
 function recordRequests(): {
   readonly seen: readonly Recorded[];
-  answers(of: Pick<House, 'domain'>, status: number): number;
+  answers(of: Pick<Fixture, 'domain'>, status: number): number;
   stop(): void;
 } {
   const seen: Recorded[] = [];

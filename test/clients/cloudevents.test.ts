@@ -15,28 +15,28 @@ import {
   type StreamBody,
   waitForFailures,
 } from '../helpers/api-client.ts';
-import { type House, openHouse } from './fixture.ts';
+import { type Fixture, openFixture } from './fixture.ts';
 import { openReader } from './reader.ts';
 
 /** The library of CloudEvents, in strict mode, on every envelope that the real program sends. */
 
-let house: House;
+let fixture: Fixture;
 let endpoint: Endpoint;
 let stream: StreamBody;
 let type: string;
 
 before(async () => {
-  house = await openHouse();
+  fixture = await openFixture();
 });
-after(() => house?.close());
+after(() => fixture?.close());
 beforeEach(async () => {
   endpoint = await startEndpoint();
   type = freshType();
-  stream = await createStream(house, endpoint.url, { types: [type] });
+  stream = await createStream(fixture, endpoint.url, { types: [type] });
 });
 // Streams of other tests do not hear of the users of the next one.
 afterEach(async () => {
-  await house.send('DELETE', `/api/v2/event-streams/${stream.id}`);
+  await fixture.send('DELETE', `/api/v2/event-streams/${stream.id}`);
   await endpoint?.close();
 });
 
@@ -64,17 +64,17 @@ async function createUser(): Promise<string> {
     password: 'a long word and 4711',
     user_metadata: { a: [1, null, { b: 'ü' }] },
   };
-  const made = house.send('POST', '/api/v2/users', body);
+  const made = fixture.send('POST', '/api/v2/users', body);
   return (await answered<{ user_id: string }>(201, made)).user_id;
 }
 
 async function testEvent(body: object): Promise<FailureBody> {
-  return answered(202, house.send('POST', `/api/v2/event-streams/${stream.id}/test`, body));
+  return answered(202, fixture.send('POST', `/api/v2/event-streams/${stream.id}/test`, body));
 }
 
 async function send(message: Message<unknown>): Promise<{ id: string; offset: string }[]> {
   const headers = message.headers as Record<string, string>;
-  const answer = house.send('POST', '/api/v2/events', message.body, headers);
+  const answer = fixture.send('POST', '/api/v2/events', message.body, headers);
   const stored = await answered<{ id: string; offset: string } | { id: string; offset: string }[]>(
     202,
     answer,
@@ -89,11 +89,11 @@ describe('what Leat delivers is a CloudEvent', () => {
     }));
     await answered(
       200,
-      house.send('PATCH', `/api/v2/event-streams/${stream.id}`, { subscriptions }),
+      fixture.send('PATCH', `/api/v2/event-streams/${stream.id}`, { subscriptions }),
     );
     const path = `/api/v2/users/${encodeURIComponent(await createUser())}`;
-    await answered(200, house.send('PATCH', path, { given_name: 'Ada' }));
-    await answered(204, house.send('DELETE', path));
+    await answered(200, fixture.send('PATCH', path, { given_name: 'Ada' }));
+    await answered(204, fixture.send('DELETE', path));
     await endpoint.arrival(3);
     const events = endpoint.arrivals.map(({ body }) => parse(body));
     assert.deepEqual(
@@ -120,25 +120,25 @@ describe('what Leat delivers is a CloudEvent', () => {
 
   test('of an own event, at the first attempt, as a failure, and when it is delivered again', async () => {
     endpoint.answer(500);
-    const id = await publish(house, type, { number: 1.5, nothing: null, text: '\u2028' });
-    const [failure] = await waitForFailures(house, stream.id, 1);
+    const id = await publish(fixture, type, { number: 1.5, nothing: null, text: '\u2028' });
+    const [failure] = await waitForFailures(fixture, stream.id, 1);
     assert.equal(parse(JSON.stringify(failure?.event)).id, id);
     endpoint.answer(204);
-    assert.equal((await redeliver(house, stream.id, id)).status, 202);
-    await waitForFailures(house, stream.id, 0);
+    assert.equal((await redeliver(fixture, stream.id, id)).status, 202);
+    await waitForFailures(fixture, stream.id, 0);
     const bodies = new Set(endpoint.arrivals.map(({ body }) => body));
     assert.equal(bodies.size, 1);
     for (const body of bodies) assert.equal(parse(body).id, id);
-    assert.deepEqual(await failuresOf(house, stream.id), []);
+    assert.deepEqual(await failuresOf(fixture, stream.id), []);
   });
 });
 
 describe('what is pulled is a CloudEvent', () => {
   test('of a user, of an own event and of a published CloudEvent, without a stream', async (t) => {
     const types = ['user.created', type];
-    const { url, token } = house;
+    const { url, token } = fixture;
     const reader = await openReader(t, { url, query: '', types, token: () => token });
-    const own = await publish(house, type, { text: 'ü\u2028' });
+    const own = await publish(fixture, type, { text: 'ü\u2028' });
     const source = 'https://shop.example.com/orders';
     const data = { object: { order_id: '42' } };
     const event = new CloudEvent({ source, type, subject: 'orders/42', sequence: 7, data });

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { createStream } from '../helpers/api-client.ts';
-import { bootstrapClient, type Ended, type House, openHouse, runProgram } from './fixture.ts';
+import { bootstrapClient, type Ended, type Fixture, openFixture, runProgram } from './fixture.ts';
 
 /** What docs/clients.md says is so, and what it tells people to type works. */
 
@@ -55,11 +55,11 @@ describe('the table of clients', () => {
 });
 
 describe('a command of the page', () => {
-  let house: House;
+  let fixture: Fixture;
   before(async () => {
-    house = await openHouse();
+    fixture = await openFixture();
   });
-  after(() => house?.close());
+  after(() => fixture?.close());
 
   /** The block of shell commands that is marked with this word. */
   function commands(mark: string): string {
@@ -68,10 +68,10 @@ describe('a command of the page', () => {
     return block['text'];
   }
 
-  function run(mark: string, caFile = house.caFile): Promise<Ended> {
+  function run(mark: string, caFile = fixture.caFile): Promise<Ended> {
     const { id, secret } = bootstrapClient;
-    const env = { CA: caFile, API: house.url, CLIENT_ID: id, CLIENT_SECRET: secret };
-    return runProgram('sh', ['-eu', '-c', commands(mark)], env, house.place.folder);
+    const env = { CA: caFile, API: fixture.url, CLIENT_ID: id, CLIENT_SECRET: secret };
+    return runProgram('sh', ['-eu', '-c', commands(mark)], env, fixture.place.folder);
   }
 
   test('lets node trust the certificate', async () => {
@@ -88,7 +88,7 @@ describe('a command of the page', () => {
       skip: hasCurl ? false : 'there is no curl on this machine',
     },
     async () => {
-      const stream = await createStream(house, 'https://hooks.example.net/leat');
+      const stream = await createStream(fixture, 'https://hooks.example.net/leat');
       const { code, stdout, stderr } = await run('curl');
       assert.equal(code, 0, stderr);
       assert.deepEqual(JSON.parse(stdout), { eventStreams: [stream] });

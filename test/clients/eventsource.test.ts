@@ -10,26 +10,26 @@ import {
   publish,
   publishAll,
 } from '../helpers/api-client.ts';
-import { type House, openHouse, reopenHouse } from './fixture.ts';
+import { type Fixture, openFixture, reopenHouse } from './fixture.ts';
 import { openReader, type Read, type Reader } from './reader.ts';
 
 /** The package as it is reads the log over TLS; its option `fetch` adds the token, as it advises. */
 
-let house: House;
+let fixture: Fixture;
 
 before(async () => {
-  house = await openHouse();
+  fixture = await openFixture();
 });
-after(() => house?.close());
+after(() => fixture?.close());
 
 /** Opens the pull of the house that stands now. */
 function open(
   t: TestContext,
   query: string,
   types: readonly string[],
-  token = house.token,
+  token = fixture.token,
 ): Promise<Reader> {
-  return openReader(t, { url: house.url, query, types, token: () => token });
+  return openReader(t, { url: fixture.url, query, types, token: () => token });
 }
 
 const idsOf = (messages: readonly Read[]): (string | undefined)[] =>
@@ -39,7 +39,7 @@ describe('EventSource', () => {
   test('is given each event under its type, with its offset as id', async (t) => {
     const type = freshType();
     const reader = await open(t, '', [type]);
-    const ids = await publishAll(house, eventsOf(type, 20));
+    const ids = await publishAll(fixture, eventsOf(type, 20));
     const messages = await reader.read(20);
     assert.deepEqual(idsOf(messages), ids);
     for (const { lastEventId, data } of messages) assert.equal(lastEventId, data.offset);
@@ -50,11 +50,11 @@ describe('EventSource', () => {
     const [one, two, three] = [freshType(), freshType(), freshType()];
     const start = await answered<{ offset: string }>(
       202,
-      house.send('POST', '/api/v2/events', { type: one, data: {} }),
+      fixture.send('POST', '/api/v2/events', { type: one, data: {} }),
     );
     const wanted: string[] = [];
     for (const type of [two, one, three, two, one]) {
-      const id = await publish(house, type);
+      const id = await publish(fixture, type);
       if (type !== two) wanted.push(id);
     }
     const query = `?from=${start.offset}&event_type=${one}&event_type=${three}`;
@@ -64,17 +64,17 @@ describe('EventSource', () => {
 
   test('goes on after its last event when the server was closed and came back', async (t) => {
     const type = freshType();
-    const now = { token: () => house.token, url: house.url, query: '' };
+    const now = { token: () => fixture.token, url: fixture.url, query: '' };
     const reader = await openReader(t, { ...now, types: [type] });
-    const earlier = await publishAll(house, eventsOf(type, 3));
+    const earlier = await publishAll(fixture, eventsOf(type, 3));
     const last = (await reader.read(3)).at(-1)?.lastEventId;
 
-    assert.equal(await house.stop(), 0);
+    assert.equal(await fixture.stop(), 0);
     await waitFor('the end of the connection', () => reader.errors.length > 0);
-    house = await reopenHouse(house);
-    const during = await publishAll(house, eventsOf(type, 3));
+    fixture = await reopenHouse(fixture);
+    const during = await publishAll(fixture, eventsOf(type, 3));
     await waitFor('the connection', () => reader.source.readyState === EventSource.OPEN);
-    const since = await publishAll(house, eventsOf(type, 3));
+    const since = await publishAll(fixture, eventsOf(type, 3));
 
     assert.deepEqual(idsOf(await reader.read(9)), [...earlier, ...during, ...since]);
     assert.deepEqual(new Set(reader.resumed), new Set([undefined, last]));
@@ -87,7 +87,7 @@ describe('EventSource', () => {
     const reader = await open(t, `?event_type=${type}`, [type, 'offset-only']);
     const stored = await answered<{ offset: string }>(
       202,
-      house.send('POST', '/api/v2/events', { type: freshType(), data: {} }),
+      fixture.send('POST', '/api/v2/events', { type: freshType(), data: {} }),
     );
     // Progress is told every 15 s.
     const [progress] = await reader.read(1);
@@ -100,22 +100,22 @@ describe('EventSource', () => {
   test('is sent away and not let in again when its client is deleted', async (t) => {
     const made = await answered<{ client_id: string; client_secret: string }>(
       201,
-      house.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
+      fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
     );
     const { client_id: id, client_secret: secret } = made;
-    const audience = `https://${house.domain}/api/v2/`;
+    const audience = `https://${fixture.domain}/api/v2/`;
     const grant = { client_id: id, audience, scope: ['read:events'] };
-    await answered(201, house.send('POST', '/api/v2/client-grants', grant));
-    const token = await fetchToken(house.url, { id, secret });
+    await answered(201, fixture.send('POST', '/api/v2/client-grants', grant));
+    const token = await fetchToken(fixture.url, { id, secret });
     const reader = await open(t, '', [], token);
 
-    await answered(204, house.send('DELETE', `/api/v2/clients/${id}`));
+    await answered(204, fixture.send('DELETE', `/api/v2/clients/${id}`));
     await waitFor('its end', () => reader.source.readyState === EventSource.CLOSED);
     assert.deepEqual(reader.errors, [undefined, 401]);
   });
 
   test('is refused without a token', async (t) => {
-    const source = new EventSource(`${house.url}/api/v2/events`);
+    const source = new EventSource(`${fixture.url}/api/v2/events`);
     t.after(() => source.close());
     const codes: (number | undefined)[] = [];
     source.addEventListener('error', ({ code }) => {

@@ -17,7 +17,7 @@ import {
  * by https, under the name `localhost:<port>`, with a certificate that has to be trusted first.
  */
 
-export interface House extends Running {
+export interface Fixture extends Running {
   readonly place: Place;
   /** `localhost:<port>`, the domain of the tenant. */
   readonly domain: string;
@@ -29,7 +29,9 @@ export interface House extends Running {
 export { bootstrapClient };
 
 /** Starts it; the retries come soon, so that a failure is there without long waiting. */
-export async function openHouse(settings: Readonly<Record<string, string>> = {}): Promise<House> {
+export async function openFixture(
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Fixture> {
   const place = await makePlace();
   return openAt(place, settings).catch(async (error: unknown) => {
     await place.remove();
@@ -38,21 +40,21 @@ export async function openHouse(settings: Readonly<Record<string, string>> = {})
 }
 
 /** Starts it once more, with what it knew, where its clients look for it. */
-export function reopenHouse({ place, port }: House): Promise<House> {
+export function reopenHouse({ place, port }: Fixture): Promise<Fixture> {
   return openAt(place, { LEAT_PORT: String(port) });
 }
 
 /** Starts it once more with a log that has passed its retention meanwhile. */
-export async function reopenLater(house: House): Promise<House> {
-  await house.stop();
-  const db = new DatabaseSync(house.place.file);
+export async function reopenLater(fixture: Fixture): Promise<Fixture> {
+  await fixture.stop();
+  const db = new DatabaseSync(fixture.place.file);
   const eightDaysMs = 8 * 86_400_000;
   db.prepare('update events set published_at = published_at - ?').run(eightDaysMs);
   db.close();
-  return reopenHouse(house);
+  return reopenHouse(fixture);
 }
 
-async function openAt(place: Place, settings: Readonly<Record<string, string>>): Promise<House> {
+async function openAt(place: Place, settings: Readonly<Record<string, string>>): Promise<Fixture> {
   const leat = await startLeat(place, {
     LEAT_TLS: 'local',
     LEAT_RETRY_DELAYS_MS: '10,20,30',

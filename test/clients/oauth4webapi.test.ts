@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import * as oauth from 'oauth4webapi';
 import { answered, bearer, freshName } from '../helpers/api-client.ts';
-import { type House, openHouse } from './fixture.ts';
+import { type Fixture, openFixture } from './fixture.ts';
 
 /**
  * The package as it is, over TLS: without its option for insecure requests. What it makes of
@@ -14,17 +14,17 @@ import { type House, openHouse } from './fixture.ts';
 /** Every one of these is written in another way inside a Basic header. */
 const operator = { id: 'operator/of:all%20+&=~', secret: 'secret: 100 %+of/the=operator?&é' };
 
-let house: House;
+let fixture: Fixture;
 let issuer: URL;
 
 before(async () => {
-  house = await openHouse({
+  fixture = await openFixture({
     LEAT_BOOTSTRAP_CLIENT_ID: operator.id,
     LEAT_BOOTSTRAP_CLIENT_SECRET: operator.secret,
   });
-  issuer = new URL(`https://${house.domain}/`);
+  issuer = new URL(`https://${fixture.domain}/`);
 });
-after(() => house?.close());
+after(() => fixture?.close());
 
 async function discover(algorithm: 'oidc' | 'oauth2'): Promise<oauth.AuthorizationServer> {
   return oauth.processDiscoveryResponse(
@@ -53,7 +53,7 @@ async function tokenBy(
 async function assertManages(token: oauth.TokenEndpointResponse): Promise<void> {
   assert.deepEqual([token.token_type, token.expires_in], ['bearer', 86_400]);
   const headers = bearer(token.access_token);
-  await answered(200, house.send('GET', '/api/v2/event-streams', undefined, headers));
+  await answered(200, fixture.send('GET', '/api/v2/event-streams', undefined, headers));
 }
 
 describe('discovery', () => {
@@ -72,7 +72,7 @@ describe('discovery', () => {
   }
 
   test('under another name of the machine is refused: the issuer is one and exact', async () => {
-    const other = new URL(`https://127.0.0.1:${house.port}/`);
+    const other = new URL(`https://127.0.0.1:${fixture.port}/`);
     const answer = await oauth.discoveryRequest(other, { algorithm: 'oidc' });
     await assert.rejects(oauth.processDiscoveryResponse(other, answer), /issuer/);
   });
@@ -101,11 +101,11 @@ describe('client credentials', () => {
     };
     const { client_id } = await answered<{ client_id: string }>(
       201,
-      house.send('POST', '/api/v2/clients', { name: freshName(), global: true, jwks }),
+      fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true, jwks }),
     );
     const audience = `${issuer.href}api/v2/`;
     const grant = { client_id, audience, scope: ['read:event_streams'] };
-    await answered(201, house.send('POST', '/api/v2/client-grants', grant));
+    await answered(201, fixture.send('POST', '/api/v2/client-grants', grant));
 
     for (const name of ['RS256', 'ES256'] as const) {
       const der = pairs[name].privateKey.export({ type: 'pkcs8', format: 'der' });

@@ -11,36 +11,36 @@ import {
   type StreamBody,
   waitForFailures,
 } from '../helpers/api-client.ts';
-import { type House, openHouse } from './fixture.ts';
+import { type Fixture, openFixture } from './fixture.ts';
 
 /** The verifier that receivers use, on every kind of delivery that the real program makes. */
 
-let house: House;
+let fixture: Fixture;
 let endpoint: Endpoint;
 let stream: StreamBody;
 let type: string;
 
 before(async () => {
   // Long enough for the clock to show another second at the second attempt.
-  house = await openHouse({ LEAT_RETRY_DELAYS_MS: '1100,10' });
+  fixture = await openFixture({ LEAT_RETRY_DELAYS_MS: '1100,10' });
 });
-after(() => house?.close());
+after(() => fixture?.close());
 beforeEach(async () => {
   endpoint = await startEndpoint();
   type = freshType();
-  stream = await createStream(house, endpoint.url, { types: [type] });
+  stream = await createStream(fixture, endpoint.url, { types: [type] });
 });
 afterEach(() => endpoint?.close());
 
 const secretPath = (): string => `/api/v2/event-streams/${stream.id}/signing-secret`;
 
 async function secret(): Promise<string> {
-  const body = await answered<{ secret: string }>(200, house.send('GET', secretPath()));
+  const body = await answered<{ secret: string }>(200, fixture.send('GET', secretPath()));
   return body.secret;
 }
 
 async function rotate(): Promise<string> {
-  const rotated = house.send('POST', `${secretPath()}/rotate`);
+  const rotated = fixture.send('POST', `${secretPath()}/rotate`);
   return (await answered<{ secret: string }>(200, rotated)).secret;
 }
 
@@ -59,11 +59,11 @@ describe('the verifier of Standard Webhooks', () => {
     endpoint.answer(503);
     const key = await secret();
     // Letters of more than one byte, and what JSON may write in more than one way.
-    const id = await publish(house, type, { text: 'Grüße – 你好 🎉 \u2028 </script> "\\/"' });
-    await waitForFailures(house, stream.id, 1);
+    const id = await publish(fixture, type, { text: 'Grüße – 你好 🎉 \u2028 </script> "\\/"' });
+    await waitForFailures(fixture, stream.id, 1);
     endpoint.answer(204);
-    assert.equal((await redeliver(house, stream.id, id)).status, 202);
-    await waitForFailures(house, stream.id, 0);
+    assert.equal((await redeliver(fixture, stream.id, id)).status, 202);
+    await waitForFailures(fixture, stream.id, 0);
 
     const [first, retry, ...others] = endpoint.arrivals;
     assert.ok(first !== undefined && retry !== undefined && others.length === 2);
@@ -79,21 +79,21 @@ describe('the verifier of Standard Webhooks', () => {
   test('accepts a test event and the event of a user', async () => {
     const key = await secret();
     const sent = { event_type: 'user.created', data: { object: { name: 'Ådå' } } };
-    await answered(202, house.send('POST', `/api/v2/event-streams/${stream.id}/test`, sent));
+    await answered(202, fixture.send('POST', `/api/v2/event-streams/${stream.id}/test`, sent));
     const probe = await endpoint.arrival(1);
     assert.equal((verify(key, probe) as Record<string, unknown>)['svcpurpose'], 'test');
 
     const subscriptions = [{ event_type: 'user.created' }];
     await answered(
       200,
-      house.send('PATCH', `/api/v2/event-streams/${stream.id}`, { subscriptions }),
+      fixture.send('PATCH', `/api/v2/event-streams/${stream.id}`, { subscriptions }),
     );
     const user = {
       connection: 'Username-Password-Authentication',
       email: 'ada@example.com',
       password: 'a long word and 4711',
     };
-    await answered(201, house.send('POST', '/api/v2/users', user));
+    await answered(201, fixture.send('POST', '/api/v2/users', user));
     const real = await endpoint.arrival(2);
     assert.deepEqual(verify(key, real), real.event);
   });
@@ -101,13 +101,13 @@ describe('the verifier of Standard Webhooks', () => {
   test('accepts by the old secret and by the new one while two live, no longer by a third', async () => {
     const oldest = await secret();
     const old = await rotate();
-    await publish(house, type);
+    await publish(fixture, type);
     const between = await endpoint.arrival(1);
     assert.equal(String(between.headers['webhook-signature']).split(' ').length, 2);
     for (const key of [oldest, old]) assert.deepEqual(verify(key, between), between.event);
 
     const newest = await rotate();
-    await publish(house, type);
+    await publish(fixture, type);
     const last = await endpoint.arrival(2);
     for (const key of [old, newest]) assert.deepEqual(verify(key, last), last.event);
     assert.throws(() => verify(oldest, last), /No matching signature/);
@@ -115,7 +115,7 @@ describe('the verifier of Standard Webhooks', () => {
 
   test('refuses a changed body, another id, another time and another key', async () => {
     const key = await secret();
-    await publish(house, type);
+    await publish(fixture, type);
     const arrival = await endpoint.arrival(1);
     const verifier = new Webhook(key);
     assert.deepEqual(verifier.verify(arrival.body, signed(arrival)), arrival.event);
@@ -139,7 +139,7 @@ describe('the verifier of Standard Webhooks', () => {
 
   test('refuses what is shown to it again later', async (t) => {
     const key = await secret();
-    await publish(house, type);
+    await publish(fixture, type);
     const arrival = await endpoint.arrival(1);
     assert.deepEqual(verify(key, arrival), arrival.event);
     const sentMillis = Number(arrival.headers['webhook-timestamp']) * 1000;

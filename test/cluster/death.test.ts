@@ -3,37 +3,37 @@ import { describe, test } from 'node:test';
 import { nodesOf, settled } from '../helpers/cluster.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { publish, slots, slotSettings } from '../helpers/traffic.ts';
-import { startWorld, streams } from '../helpers/cluster-traffic.ts';
+import { startClusterTraffic, streams } from '../helpers/cluster-traffic.ts';
 
 const eventsPerRound = 500;
 
 describe('processes that die', { concurrency: 2 }, () => {
   test('kill -9 of nodes at random while they publish and deliver', async (t) => {
-    const world = await startWorld(t, 2);
-    const { cluster, nodes, receiver } = world;
-    for (const node of nodes) world.publishAt(node);
+    const traffic = await startClusterTraffic(t, 2);
+    const { cluster, nodes, receiver } = traffic;
+    for (const node of nodes) traffic.publishAt(node);
     for (let round = 0; round < 6; round++) {
       receiver.startRound();
-      world.permit(eventsPerRound);
-      await world.acknowledgedMore(Math.random() * eventsPerRound * 0.8);
+      traffic.permit(eventsPerRound);
+      await traffic.acknowledgedMore(Math.random() * eventsPerRound * 0.8);
       const [node] = nodes.splice(Math.floor(Math.random() * nodes.length), 1);
       await node?.kill();
       const next = await cluster.start(slotSettings);
       nodes.push(next);
-      world.publishAt(next);
+      traffic.publishAt(next);
     }
-    await world.end();
+    await traffic.end();
   });
 
   test('a node that is frozen past its lease does nothing more when it wakes', async (t) => {
-    const world = await startWorld(t, 2);
-    const { cluster, nodes, receiver } = world;
+    const traffic = await startClusterTraffic(t, 2);
+    const { cluster, nodes, receiver } = traffic;
     const [frozen, other] = nodes;
     assert.ok(frozen && other);
     // Events wait in the memory of both when it stops, and attempts are under way.
     receiver.holding = true;
     for (let batch = 0; batch < 5; batch++) {
-      for (const id of await publish(other, 100)) world.acknowledged.add(id);
+      for (const id of await publish(other, 100)) traffic.acknowledged.add(id);
     }
     await waitFor('attempts under way', () => receiver.total() >= slots * streams.length, {
       progress: receiver.total,
@@ -41,7 +41,7 @@ describe('processes that die', { concurrency: 2 }, () => {
     frozen.child.kill('SIGSTOP');
     receiver.holding = false;
     await settled(other, [4]);
-    await receiver.waitForAll('everything by the other node', streams, world.acknowledged);
+    await receiver.waitForAll('everything by the other node', streams, traffic.acknowledged);
     await waitFor('every result to be recorded', async () => {
       const [found] = await cluster.ask<{ open: boolean }>(`
           select exists (select 1 from deliveries) or exists (
@@ -74,6 +74,6 @@ describe('processes that die', { concurrency: 2 }, () => {
     await settled(other, [2, 2]);
     assert.deepEqual(await progress(), recorded, 'no late result was recorded');
     assert.equal(receiver.total(), requests, 'no attempt was started');
-    await world.end();
+    await traffic.end();
   });
 });

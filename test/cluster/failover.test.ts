@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { startFailoverScene } from '../helpers/failover.ts';
+import { startFailoverFixture } from '../helpers/failover.ts';
 
 /** `npm run test:failover` plays more, and has a bar for the time that publishing is away. */
 const rounds = Number(process.env['LEAT_FAILOVER_ROUNDS'] ?? 2);
@@ -14,7 +14,7 @@ describe('a primary that dies under load while its standby is promoted', () => {
     'nothing that the survivor has or acknowledges is lost; with synchronous replication nothing at all',
     { timeout: 120_000 + rounds * 60_000 },
     async (t) => {
-      const scene = await startFailoverScene(t);
+      const fixture = await startFailoverFixture(t);
       // The long command shows each round when it is over; a diagnostic waits for the end of the test.
       const report = (line: string): void => {
         if (isLong) process.stdout.write(`${line}\n`);
@@ -23,7 +23,7 @@ describe('a primary that dies under load while its standby is promoted', () => {
       const awayMs: number[] = [];
       for (let round = 0; round < rounds; round += 1) {
         const replication = round % 2 === 0 ? 'asynchronous' : 'synchronous';
-        const played = await scene.play(replication);
+        const played = await fixture.play(replication);
         awayMs.push(played.awayMs);
         report(
           `round ${round + 1}, ${replication}: publishing away for ${seconds(played.awayMs)} after ` +
@@ -33,7 +33,7 @@ describe('a primary that dies under load while its standby is promoted', () => {
         if (replication === 'synchronous') assert.equal(played.gone, 0);
         else assert.ok(played.gone >= 100, `the standby was only ${played.gone} events behind`);
       }
-      const { events, pulled, restarts } = await scene.end();
+      const { events, pulled, restarts } = await fixture.end();
       const sorted = awayMs.toSorted((one, other) => one - other);
       const [median = 0, longest = 0] = [sorted[sorted.length >> 1], sorted.at(-1)];
       report(

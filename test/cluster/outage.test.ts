@@ -5,7 +5,7 @@ import type { Cluster } from '../helpers/cluster.ts';
 import { freePort, type Running, waitFor } from '../helpers/leat.ts';
 import { rounds } from '../helpers/rounds.ts';
 import { createStream, publish } from '../helpers/traffic.ts';
-import { pause, startWorld, streams } from '../helpers/cluster-traffic.ts';
+import { pause, startClusterTraffic, streams } from '../helpers/cluster-traffic.ts';
 
 interface Outage {
   begin(cluster: Cluster): unknown;
@@ -67,12 +67,12 @@ describe('a store that is away', { concurrency: 2 }, () => {
   const played = rounds({ few: 3, all: Object.keys(outages).length });
   for (const [what, outage] of Object.entries(outages).slice(0, played)) {
     test(`${what}: nothing is lost, and it recovers by itself`, async (t) => {
-      const world = await startWorld(t, 2);
-      const { cluster, nodes } = world;
-      for (const node of nodes) world.publishAt(node);
+      const traffic = await startClusterTraffic(t, 2);
+      const { cluster, nodes } = traffic;
+      for (const node of nodes) traffic.publishAt(node);
       // What is left of them is published while the store is away, and after it.
-      world.permit(1500);
-      await world.acknowledgedMore(500);
+      traffic.permit(1500);
+      await traffic.acknowledgedMore(500);
       const connections = cluster.proxy.accepted;
       await outage.begin(cluster);
       for (const node of nodes) await refuses(node);
@@ -81,7 +81,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
       const tried = cluster.proxy.accepted - connections;
       await outage.end(cluster);
       for (const node of nodes) await accepts(node);
-      await world.end();
+      await traffic.end();
       assert.ok(tried < 4000, `${tried} connections were tried meanwhile`);
       for (const node of nodes) {
         const memory = residentMegabytes(node.child.pid);
@@ -93,28 +93,28 @@ describe('a store that is away', { concurrency: 2 }, () => {
   }
 
   test('connections that are cut in the middle of transactions', async (t) => {
-    const world = await startWorld(t, 2);
-    for (const node of world.nodes) world.publishAt(node);
+    const traffic = await startClusterTraffic(t, 2);
+    for (const node of traffic.nodes) traffic.publishAt(node);
     for (let cuts = 0; cuts < rounds({ few: 15, all: 60 }); cuts++) {
-      world.permit(40);
-      await world.acknowledgedMore(Math.random() * 30);
-      world.cluster.proxy.cut();
+      traffic.permit(40);
+      await traffic.acknowledgedMore(Math.random() * 30);
+      traffic.cluster.proxy.cut();
     }
-    await world.end();
+    await traffic.end();
   });
 
   test('a commit whose answer is lost is not done twice', async (t) => {
-    const world = await startWorld(t, 1);
-    const { cluster, nodes } = world;
+    const traffic = await startClusterTraffic(t, 1);
+    const { cluster, nodes } = traffic;
     const [node] = nodes;
     assert.ok(node);
     for (let round = 0; round < rounds({ few: 3, all: 10 }); round++) {
       const lost = cluster.proxy.loseAnswerTo('commit');
       const ids = await publish(node, 40);
-      for (const id of ids) world.acknowledged.add(id);
+      for (const id of ids) traffic.acknowledged.add(id);
       await lost;
     }
-    await world.end();
+    await traffic.end();
     const recorded = async (): Promise<number[]> => {
       const stats = await cluster.ask<{ delivered: number }>(
         'select sum(delivered)::int as delivered from stream_stats group by stream',
@@ -122,7 +122,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
       return stats.map(({ delivered }) => delivered);
     };
     // The last results are recorded a moment after the receiver has answered.
-    const expected = streams.map(() => world.acknowledged.size);
+    const expected = streams.map(() => traffic.acknowledged.size);
     const all = expected.reduce((sum, count) => sum + count, 0);
     await waitFor('every result to be recorded', async () => {
       return (await recorded()).reduce((sum, count) => sum + count, 0) >= all;
@@ -135,8 +135,8 @@ describe('a store that is away', { concurrency: 2 }, () => {
   });
 
   test('a result that PostgreSQL refuses is recorded without its text', async (t) => {
-    const world = await startWorld(t, 1);
-    const { cluster, nodes } = world;
+    const traffic = await startClusterTraffic(t, 1);
+    const { cluster, nodes } = traffic;
     const [node] = nodes;
     assert.ok(node);
     await cluster.ask(`
@@ -147,9 +147,9 @@ describe('a store that is away', { concurrency: 2 }, () => {
         execute function refuse_bytes()`);
     const bad = await createStream(node, `http://127.0.0.1:${await freePort()}`, 'nobody');
     for (let batch = 0; batch < 4; batch++) {
-      for (const id of await publish(node, 40)) world.acknowledged.add(id);
+      for (const id of await publish(node, 40)) traffic.acknowledged.add(id);
     }
-    await world.end();
+    await traffic.end();
     const texts = await waitFor('the history of the refused', async () => {
       const rows = await cluster.ask<{ error: string | null }>(`
         select distinct a.error from attempts a join runs r on r.key = a.stream_key

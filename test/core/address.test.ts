@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import {
   isPublicAddress,
+  isPeerWithin,
   isWithin,
   literalAddress,
   parseAddress,
@@ -136,6 +137,7 @@ describe('a network', () => {
         const candidate = same ? address : other;
         fc.pre(!/^(::ffff:|64:ff9b:|2002:)/i.test(candidate));
         assert.equal(isWithin(candidate, [network]), list.check(candidate, family));
+        assert.equal(isPeerWithin(candidate, [network]), list.check(candidate, family));
       }),
       { numRuns: 1000 },
     );
@@ -164,6 +166,24 @@ describe('a network', () => {
       const parsed = parseNetwork(network);
       assert.ok(parsed);
       assert.equal(isWithin(address, [parsed]), expected);
+    });
+  }
+
+  const peers: [address: string, network: string, expected: boolean][] = [
+    ['10.1.2.3', '10.0.0.0/8', true],
+    ['::ffff:10.1.2.3', '10.0.0.0/8', true],
+    ['::FFFF:10.1.2.3', '10.0.0.0/8', true],
+    ['::ffff:10.1.2.3', '::ffff:10.0.0.0/104', true],
+    ['fe80::1%eth0', 'fe80::/10', true],
+    ['64:ff9b::10.1.2.3', '10.0.0.0/8', false],
+    ['2002:a01:203::', '10.0.0.0/8', false],
+    ['', '0.0.0.0/0', false],
+  ];
+  for (const [address, network, expected] of peers) {
+    test(`${network} ${expected ? 'has' : 'does not have'} the peer ${JSON.stringify(address)}`, () => {
+      const parsed = parseNetwork(network);
+      assert.ok(parsed);
+      assert.equal(isPeerWithin(address, [parsed]), expected);
     });
   }
 

@@ -33,10 +33,10 @@ for (let seed = 1; seed <= 20; seed += 1) {
         pageEvents: 20,
       },
       respond: (post) => {
-        const dice = isCalm ? 0 : random(10);
-        if (dice < 5) return ok;
-        if (dice < 6) return answered(503);
-        const ms = dice < 8 ? random(900) : dice < 9 ? 1000 + random(5000) : 10_000;
+        const prng = isCalm ? 0 : random(10);
+        if (prng < 5) return ok;
+        if (prng < 6) return answered(503);
+        const ms = prng < 8 ? random(900) : prng < 9 ? 1000 + random(5000) : 10_000;
         scene.clock.after(ms, () => post.end(ms === 10_000 ? timedOut : ok));
         return undefined;
       },

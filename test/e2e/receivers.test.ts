@@ -51,7 +51,7 @@ test('the guide has the four receivers', () => {
 });
 
 /** A receiver of the guide as a process, behind an endpoint that sees what Leat sends to it. */
-interface Scene {
+interface Fixture {
   readonly front: Endpoint;
   readonly port: number;
   readonly stream: string;
@@ -69,7 +69,7 @@ interface Scene {
   close(): Promise<void>;
 }
 
-async function openScene(file: string, source: string): Promise<Scene> {
+async function openFixture(file: string, source: string): Promise<Fixture> {
   const folder = await mkdtemp(join(tmpdir(), 'leat-receiver-'));
   await writeFile(join(folder, file), source);
   await symlink(modules, join(folder, 'node_modules'));
@@ -185,12 +185,17 @@ async function post(
 
 /** A request as Leat would send it, made by the book and not by our own code. */
 function signed(
-  scene: Scene,
-  wish: { readonly id?: string; readonly ageSeconds?: number; readonly secret?: string } = {},
+  fixture: Fixture,
+  options: { readonly id?: string; readonly ageSeconds?: number; readonly secret?: string } = {},
 ): { id: string; headers: Record<string, string>; body: string } {
-  const { id = freshId(), ageSeconds = 0, secret = scene.secret } = wish;
+  const { id = freshId(), ageSeconds = 0, secret = fixture.secret } = options;
   const time = '2026-03-01T09:30:00.000Z';
-  const body = JSON.stringify({ id, type: scene.type, time, data: { object: { name: 'Ada ☂' } } });
+  const body = JSON.stringify({
+    id,
+    type: fixture.type,
+    time,
+    data: { object: { name: 'Ada ☂' } },
+  });
   const sent = String(Math.floor(Date.now() / 1000) - ageSeconds);
   const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
   const signature = createHmac('sha256', key).update(`${id}.${sent}.${body}`).digest('base64');
@@ -207,11 +212,11 @@ function freshId(): string {
 }
 
 /** Everything that the receiver took before has been worked on, when this has come. */
-async function settle(scene: Scene): Promise<void> {
-  const id = await publish(leat, scene.type);
-  await waitFor('the work of another event', () => scene.handled(id) > 0);
+async function settle(fixture: Fixture): Promise<void> {
+  const id = await publish(leat, fixture.type);
+  await waitFor('the work of another event', () => fixture.handled(id) > 0);
   // Work that was printed may not be committed yet; what was answered is.
-  await waitFor('its answer', () => scene.statuses.length === scene.front.arrivals.length);
+  await waitFor('its answer', () => fixture.statuses.length === fixture.front.arrivals.length);
 }
 
 const hasPython = spawnSync('python3', ['--version']).status === 0;
@@ -224,60 +229,60 @@ for (const { file, source } of receivers) {
     const failure = file.endsWith('.py')
       ? 'if globals().setdefault("fails", [1]): raise Exception(globals()["fails"].pop())'
       : 'if ((globalThis.fails ??= [1]).pop()) throw new Error("planted");';
-    const scene = await openScene(file, source.replace(line, `${indent}${failure}\n${line}`));
-    t.after(() => scene.close());
-    const id = await publish(leat, scene.type);
-    await waitFor('the work', () => scene.handled(id) > 0);
-    await settle(scene);
-    assert.equal(scene.handled(id), 1);
+    const fixture = await openFixture(file, source.replace(line, `${indent}${failure}\n${line}`));
+    t.after(() => fixture.close());
+    const id = await publish(leat, fixture.type);
+    await waitFor('the work', () => fixture.handled(id) > 0);
+    await settle(fixture);
+    assert.equal(fixture.handled(id), 1);
     const queued = file === 'receiver-fastify.mjs';
-    assert.deepEqual(scene.statuses, queued ? [204, 204] : [500, 204, 204]);
+    assert.deepEqual(fixture.statuses, queued ? [204, 204] : [500, 204, 204]);
   });
 
   describe(`${file} of the guide`, { skip }, () => {
-    let scene: Scene;
+    let fixture: Fixture;
     before(async () => {
-      scene = await openScene(file, source);
+      fixture = await openFixture(file, source);
     });
-    after(() => scene.close());
+    after(() => fixture.close());
 
     test('takes what Leat delivers', async () => {
-      const id = await publish(leat, scene.type, { name: 'Ada ☂' });
-      await waitFor('the work', () => scene.handled(id) === 1);
-      await settle(scene);
-      assert.equal(scene.handled(id), 1);
-      assert.equal(scene.front.of(id).length, 1);
+      const id = await publish(leat, fixture.type, { name: 'Ada ☂' });
+      await waitFor('the work', () => fixture.handled(id) === 1);
+      await settle(fixture);
+      assert.equal(fixture.handled(id), 1);
+      assert.equal(fixture.front.of(id).length, 1);
     });
 
     test('does the work once where its answer is lost and Leat delivers again', async () => {
       const id = freshId();
-      scene.loseAnswerOf(id);
-      const event = { id, type: scene.type, data: {} };
+      fixture.loseAnswerOf(id);
+      const event = { id, type: fixture.type, data: {} };
       await answered(202, leat.send('POST', '/api/v2/events', event));
-      await waitFor('the second delivery', () => scene.front.of(id).length === 2);
-      await settle(scene);
-      assert.equal(scene.handled(id), 1);
-      assert.ok(scene.statuses.every((status) => status === 204));
-      assert.deepEqual(await failuresOf(leat, scene.stream), []);
+      await waitFor('the second delivery', () => fixture.front.of(id).length === 2);
+      await settle(fixture);
+      assert.equal(fixture.handled(id), 1);
+      assert.ok(fixture.statuses.every((status) => status === 204));
+      assert.deepEqual(await failuresOf(leat, fixture.stream), []);
     });
 
     test('does the work once where an event comes twice at the same time', async () => {
-      const { id, headers, body } = signed(scene);
-      const answers = await Promise.all([1, 2, 3].map(() => post(scene.port, headers, body)));
+      const { id, headers, body } = signed(fixture);
+      const answers = await Promise.all([1, 2, 3].map(() => post(fixture.port, headers, body)));
       assert.deepEqual(answers, [204, 204, 204]);
-      await settle(scene);
-      assert.equal(scene.handled(id), 1);
+      await settle(fixture);
+      assert.equal(fixture.handled(id), 1);
     });
 
     const strange = `whsec_${randomBytes(32).toString('base64')}`;
     const forgeries: [what: string, of: () => ReturnType<typeof signed>][] = [
-      ['a signature of another secret', () => signed(scene, { secret: strange })],
-      ['a request of ten minutes ago', () => signed(scene, { ageSeconds: 600 })],
-      ['a request of in ten minutes', () => signed(scene, { ageSeconds: -600 })],
+      ['a signature of another secret', () => signed(fixture, { secret: strange })],
+      ['a request of ten minutes ago', () => signed(fixture, { ageSeconds: 600 })],
+      ['a request of in ten minutes', () => signed(fixture, { ageSeconds: -600 })],
       ['a body with one byte more', () => withBody((body) => `${body} `)],
       ['a body of another event', () => withBody((body) => body.replace('evt_', 'evt_x'))],
       ['no body', () => withBody(() => '')],
-      ['no headers at all', () => ({ ...signed(scene), headers: {} })],
+      ['no headers at all', () => ({ ...signed(fixture), headers: {} })],
       ['no signature', () => withHeader('webhook-signature', undefined)],
       ['an empty signature', () => withHeader('webhook-signature', '')],
       ['a cut signature', () => withHeader('webhook-signature', (text) => text.slice(0, -8))],
@@ -293,14 +298,14 @@ for (const { file, source } of receivers) {
       ['no id', () => withHeader('webhook-id', undefined)],
     ];
     function withBody(change: (body: string) => string): ReturnType<typeof signed> {
-      const request = signed(scene);
+      const request = signed(fixture);
       return { ...request, body: change(request.body) };
     }
     function withHeader(
       name: string,
       value: string | undefined | ((former: string) => string),
     ): ReturnType<typeof signed> {
-      const request = signed(scene);
+      const request = signed(fixture);
       const { [name]: former = '', ...headers } = request.headers;
       if (value === undefined) return { ...request, headers };
       const changed = typeof value === 'string' ? value : value(former);
@@ -311,67 +316,69 @@ for (const { file, source } of receivers) {
       const ids: string[] = [];
       for (const [what, forgery] of forgeries) {
         const { id, headers, body } = forgery();
-        const status = await post(scene.port, headers, body);
+        const status = await post(fixture.port, headers, body);
         assert.ok(status >= 400 && status < 500, `${what}: ${status}`);
         ids.push(id);
       }
-      await settle(scene);
+      await settle(fixture);
       for (const [index, id] of ids.entries()) {
-        assert.equal(scene.handled(id), 0, forgeries[index]?.[0] ?? '');
-        const genuine = signed(scene, { id });
-        assert.equal(await post(scene.port, genuine.headers, genuine.body), 204);
+        assert.equal(fixture.handled(id), 0, forgeries[index]?.[0] ?? '');
+        const genuine = signed(fixture, { id });
+        assert.equal(await post(fixture.port, genuine.headers, genuine.body), 204);
       }
-      await settle(scene);
-      assert.deepEqual(ids.map(scene.handled), Array(forgeries.length).fill(1));
+      await settle(fixture);
+      assert.deepEqual(ids.map(fixture.handled), Array(forgeries.length).fill(1));
     });
 
     test('takes any of several signatures, whatever the others are', async () => {
-      const { id, headers, body } = signed(scene);
+      const { id, headers, body } = signed(fixture);
       const { 'webhook-signature': own = '' } = headers;
-      const other = signed(scene, { id, secret: strange }).headers['webhook-signature'];
+      const other = signed(fixture, { id, secret: strange }).headers['webhook-signature'];
       const mixed = `v1a,abc= ${other} ${own}`;
       const all = { ...headers, 'webhook-signature': mixed };
-      assert.equal(await post(scene.port, all, body), 204);
-      await waitFor('the work', () => scene.handled(id) === 1);
+      assert.equal(await post(fixture.port, all, body), 204);
+      await waitFor('the work', () => fixture.handled(id) === 1);
     });
 
     test('goes on after a body that is too large and clients that leave', async () => {
-      const { headers, body } = signed(scene);
-      const large = await post(scene.port, headers, body + ' '.repeat(1_100_000)).catch(() => 413);
+      const { headers, body } = signed(fixture);
+      const large = await post(fixture.port, headers, body + ' '.repeat(1_100_000)).catch(
+        () => 413,
+      );
       assert.equal(large, 413, 'or cut off');
       for (let i = 0; i < 3; i++) {
-        const socket = connect(scene.port, '127.0.0.1');
+        const socket = connect(fixture.port, '127.0.0.1');
         await once(socket, 'connect');
         socket.write('POST /hook HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n');
         socket.write('Content-Length: 100\r\n\r\n{"half');
         socket.resetAndDestroy();
       }
-      await settle(scene);
+      await settle(fixture);
     });
 
     test('goes on through a rotation of the secret and a restart, and remembers', async () => {
-      const former = await publish(leat, scene.type);
-      await waitFor('the work', () => scene.handled(former) === 1);
-      const path = `/api/v2/event-streams/${scene.stream}/signing-secret/rotate`;
-      scene.secret = (await answered<{ secret: string }>(200, leat.send('POST', path))).secret;
+      const former = await publish(leat, fixture.type);
+      await waitFor('the work', () => fixture.handled(former) === 1);
+      const path = `/api/v2/event-streams/${fixture.stream}/signing-secret/rotate`;
+      fixture.secret = (await answered<{ secret: string }>(200, leat.send('POST', path))).secret;
 
-      const during = await publish(leat, scene.type);
-      await waitFor('the work with the former secret', () => scene.handled(during) === 1);
-      const [arrival] = scene.front.of(during);
+      const during = await publish(leat, fixture.type);
+      await waitFor('the work with the former secret', () => fixture.handled(during) === 1);
+      const [arrival] = fixture.front.of(during);
       assert.equal(String(arrival?.headers['webhook-signature']).split(' ').length, 2);
 
-      await settle(scene);
-      await scene.restart(scene.secret);
-      const later = await publish(leat, scene.type);
-      await waitFor('the work with the new secret', () => scene.handled(later) === 1);
+      await settle(fixture);
+      await fixture.restart(fixture.secret);
+      const later = await publish(leat, fixture.type);
+      await waitFor('the work with the new secret', () => fixture.handled(later) === 1);
 
       for (const id of [former, during]) {
-        const again = signed(scene, { id });
-        assert.equal(await post(scene.port, again.headers, again.body), 204);
+        const again = signed(fixture, { id });
+        assert.equal(await post(fixture.port, again.headers, again.body), 204);
       }
-      await settle(scene);
-      assert.deepEqual([former, during, later].map(scene.handled), [1, 1, 1]);
-      assert.deepEqual(await failuresOf(leat, scene.stream), []);
+      await settle(fixture);
+      assert.deepEqual([former, during, later].map(fixture.handled), [1, 1, 1]);
+      assert.deepEqual(await failuresOf(leat, fixture.stream), []);
     });
   });
 }

@@ -292,8 +292,8 @@ describe('start_from of a new stream', () => {
     for (const resume of ['held', 'latest'] as const) {
       const own = await startEndpoint();
       t.after(() => own.close());
-      const wish = { ...streamBody(own.url, { types: [type] }), start_from: from };
-      const made = leat.send('POST', '/api/v2/event-streams', { ...wish, status: 'disabled' });
+      const options = { ...streamBody(own.url, { types: [type] }), start_from: from };
+      const made = leat.send('POST', '/api/v2/event-streams', { ...options, status: 'disabled' });
       const { id } = await answered<StreamBody>(201, made);
       const change = { status: 'enabled', resume };
       const enabled = await leat.send('PATCH', `/api/v2/event-streams/${id}`, change);

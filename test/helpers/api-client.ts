@@ -69,7 +69,7 @@ export function freshType(): string {
 
 export const token = 'token-of-the-receiver';
 
-export interface StreamWish {
+export interface StreamOptions {
   readonly name?: string;
   readonly types?: readonly string[];
   readonly status?: string;
@@ -77,12 +77,12 @@ export interface StreamWish {
 }
 
 /** The body that creates a stream; names and types are fresh unless given. */
-export function streamBody(endpoint: string, wish: StreamWish = {}): Record<string, unknown> {
+export function streamBody(endpoint: string, options: StreamOptions = {}): Record<string, unknown> {
   return {
-    name: wish.name ?? freshName(),
-    subscriptions: (wish.types ?? [freshType()]).map((type) => ({ event_type: type })),
-    ...(wish.status === undefined ? {} : { status: wish.status }),
-    destination: destination(endpoint, wish.authorization),
+    name: options.name ?? freshName(),
+    subscriptions: (options.types ?? [freshType()]).map((type) => ({ event_type: type })),
+    ...(options.status === undefined ? {} : { status: options.status }),
+    destination: destination(endpoint, options.authorization),
   };
 }
 
@@ -99,9 +99,9 @@ export function destination(
 export async function createStream(
   leat: Leat,
   endpoint: string,
-  wish: StreamWish = {},
+  options: StreamOptions = {},
 ): Promise<StreamBody> {
-  return answered(201, leat.send('POST', '/api/v2/event-streams', streamBody(endpoint, wish)));
+  return answered(201, leat.send('POST', '/api/v2/event-streams', streamBody(endpoint, options)));
 }
 
 export async function readStream(leat: Leat, id: string): Promise<StreamBody> {

@@ -15,7 +15,7 @@ export interface AuthorizationServer {
   /** How often its key set was asked for. */
   readonly keySetFetches: number;
   /** An access token in JWT format, signed RS256; it lives an hour. */
-  token(wish: TokenWish): Promise<string>;
+  token(options: TokenOptions): Promise<string>;
   /** Another key with another `kid` from now on; the key before is published no more. */
   rotate(): void;
   /** Another certificate from now on; ends every connection, so that nobody keeps the old one. */
@@ -26,7 +26,7 @@ export interface AuthorizationServer {
   close(): Promise<void>;
 }
 
-export interface TokenWish {
+export interface TokenOptions {
   /** `aud`: the API that the token is for, a URL. */
   readonly audience: string;
   /** `reader` has no permission, `admin` has `read:admin-messages`. */
@@ -69,7 +69,7 @@ export async function startAuthorizationServer(
     get keySetFetches() {
       return keySetFetches;
     },
-    token: (wish) => fetchToken(`https://${domain}/token`, wish),
+    token: (request) => fetchToken(`https://${domain}/token`, request),
     rotate: () => {
       generation += 1;
       answer = providerFor(issuer, makeSigningKey(), `key-${generation}`).callback();
@@ -130,7 +130,7 @@ function providerFor(issuer: string, privateKey: KeyObject, kid: string): Provid
       },
     },
     extraTokenClaims: ({ oidc }) => ({
-      permissions: permissionsOf[oidc.client?.clientId as TokenWish['client']],
+      permissions: permissionsOf[oidc.client?.clientId as TokenOptions['client']],
     }),
     jwks: { keys: [key] },
     routes: { jwks: keySetPath },
@@ -138,7 +138,7 @@ function providerFor(issuer: string, privateKey: KeyObject, kid: string): Provid
   });
 }
 
-async function fetchToken(url: string, { audience, client }: TokenWish): Promise<string> {
+async function fetchToken(url: string, { audience, client }: TokenOptions): Promise<string> {
   const answer = await fetch(url, {
     method: 'POST',
     headers: { authorization: `Basic ${btoa(`${client}:${clientSecret}`)}` },

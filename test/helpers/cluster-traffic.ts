@@ -16,7 +16,7 @@ import { waitFor } from './wait.ts';
 export const streams = ['one', 'two', 'three', 'four'];
 
 /** Nodes that share four streams, and publishers at each. */
-export interface World {
+export interface ClusterTraffic {
   readonly cluster: Cluster;
   readonly receiver: CountingReceiver;
   readonly nodes: Running[];
@@ -31,7 +31,10 @@ export interface World {
   end(): Promise<void>;
 }
 
-export async function startWorld(t: TestContext, nodeCount: number): Promise<World> {
+export async function startClusterTraffic(
+  t: TestContext,
+  nodeCount: number,
+): Promise<ClusterTraffic> {
   const ending = new AbortController();
   t.after(() => ending.abort());
   const receiver = await startCountingReceiver(t);

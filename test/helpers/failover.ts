@@ -24,7 +24,7 @@ const retryMs = 20;
  * Nodes as processes on a primary with a standby. A round lets the primary die under load and promotes
  * the standby, which has a new standby in the next round; the nodes stay the same through all rounds.
  */
-export interface FailoverScene {
+export interface FailoverFixture {
   play(replication: 'asynchronous' | 'synchronous'): Promise<FailoverRound>;
   /** Ends the traffic, and checks what the store, the receiver and the pull have by then. */
   end(): Promise<{ events: number; pulled: number; restarts: number }>;
@@ -48,7 +48,7 @@ interface Publisher {
 }
 
 /** Everything that was started ends with the test. */
-export async function startFailoverScene(t: TestContext): Promise<FailoverScene> {
+export async function startFailoverFixture(t: TestContext): Promise<FailoverFixture> {
   const ending = new AbortController();
   t.after(() => ending.abort());
   const receiver = await startCountingReceiver(t);
@@ -90,7 +90,7 @@ export async function startFailoverScene(t: TestContext): Promise<FailoverScene>
   /** Events acknowledged by primaries of earlier rounds that died with them. */
   const goneBefore = new Set<string>();
 
-  const play: FailoverScene['play'] = async (replication) => {
+  const play: FailoverFixture['play'] = async (replication) => {
     const synchronous = replication === 'synchronous';
     const standby = await servers.addStandby(synchronous);
     await more(step);

@@ -159,10 +159,7 @@ const rules: readonly Rule[] = [
     packages: ['prom-client', ...NETWORK, ...HTTP],
   },
   // It sends alerts as the service does.
-  {
-    files: 'cli/monitor-loop.ts',
-    own: ['alerting/', 'cli/', 'core/', 'settings/alerting.ts'],
-  },
+  { files: 'cli/monitor-loop.ts', own: ['alerting/', 'core/', 'cli/', 'settings/alerting.ts'] },
   {
     files: 'cli/http/',
     own: ['cli/', 'core/', 'files/'],
@@ -199,7 +196,7 @@ const rules: readonly Rule[] = [
     types: ['program/admin.ts'],
     packages: ['pino', ...NETWORK, ...HTTP],
   },
-  // The programs put the rooms together: they know every one.
+  // The programs connect all other folders.
   {
     files: 'program/',
     own: ['', '../package.json'],

@@ -6,7 +6,7 @@ import { type Pooler, startPooler } from './pooler.ts';
 import { behindPort, sharedPostgres } from './postgres.ts';
 
 test('each transaction has one connection to the server, the next one has another', async (t) => {
-  const { pooler, open } = await startScene(t);
+  const { pooler, open } = await startFixture(t);
   const client = await open();
   const seen: number[] = [];
   for (let n = 0; n < 4; n += 1) {
@@ -22,7 +22,7 @@ test('each transaction has one connection to the server, the next one has anothe
 });
 
 test('whoever asks for TLS hears no, then what the server says of itself', async (t) => {
-  const { open, url, pooler } = await startScene(t);
+  const { open, url, pooler } = await startFixture(t);
   const secure = new pg.Client({ connectionString: url, ssl: true });
   await assert.rejects(secure.connect(), /does not support SSL/);
   const client = await open();
@@ -35,7 +35,7 @@ test('whoever asks for TLS hears no, then what the server says of itself', async
 });
 
 test('more clients than connections take turns', async (t) => {
-  const { pooler, open } = await startScene(t);
+  const { pooler, open } = await startFixture(t);
   const clients = await Promise.all(Array.from({ length: 12 }, () => open()));
   const sums = clients.map(async (client, n) => {
     await client.query('begin');
@@ -49,7 +49,7 @@ test('more clients than connections take turns', async (t) => {
 });
 
 test('a client that does not wait for answers gets them all, in one transaction at most', async (t) => {
-  const { pooler, open } = await startScene(t);
+  const { pooler, open } = await startFixture(t);
   const client = await open({ pipeline: true });
   const pids = await Promise.all([
     client.query('begin'),
@@ -64,7 +64,7 @@ test('a client that does not wait for answers gets them all, in one transaction 
 });
 
 test('a failed statement is over, a failed transaction is not', async (t) => {
-  const { pooler, open } = await startScene(t);
+  const { pooler, open } = await startFixture(t);
   const client = await open();
   await assert.rejects(client.query('select 1 / $1::int', [0]), { code: '22012' });
   assert.equal(pooler.assignments, 1);
@@ -76,7 +76,7 @@ test('a failed statement is over, a failed transaction is not', async (t) => {
 });
 
 test('long rows come through whole', async (t) => {
-  const { open } = await startScene(t);
+  const { open } = await startFixture(t);
   const client = await open();
   const text = 'x'.repeat(3_000_000);
   const { rows } = await client.query('select $1::text as text', [text]);
@@ -84,7 +84,7 @@ test('long rows come through whole', async (t) => {
 });
 
 test('what a session keeps is not there in the next transaction', async (t) => {
-  const { open } = await startScene(t);
+  const { open } = await startFixture(t);
   const client = await open();
   await client.query(`set search_path = 'elsewhere'`);
   const { rows } = await client.query<{ search_path: string }>('show search_path');
@@ -96,7 +96,7 @@ test('what a session keeps is not there in the next transaction', async (t) => {
 });
 
 test('nobody hears a notification', async (t) => {
-  const { open } = await startScene(t);
+  const { open } = await startFixture(t);
   const client = await open();
   client.on('notification', () => assert.fail('a notification'));
   await client.query('listen words');
@@ -113,7 +113,7 @@ test('nobody hears a notification', async (t) => {
 });
 
 test('a pooler may refuse to listen; the connection stays good', async (t) => {
-  const { pooler, open } = await startScene(t, { refuseListen: true });
+  const { pooler, open } = await startFixture(t, { refuseListen: true });
   const client = await open({ pipeline: true });
   const first = client.query('select 1 as one');
   const refused = assert.rejects(client.query('LISTEN words'), { code: '0A000' });
@@ -125,7 +125,7 @@ test('a pooler may refuse to listen; the connection stays good', async (t) => {
 });
 
 test('a transaction whose client goes away is undone, and others go on', async (t) => {
-  const { url, open } = await startScene(t, { serverConnections: 1 });
+  const { url, open } = await startFixture(t, { serverConnections: 1 });
   const client = await open();
   await client.query('create table notes (words text)');
   const leaver = new pg.Client({ connectionString: url });
@@ -137,7 +137,7 @@ test('a transaction whose client goes away is undone, and others go on', async (
 });
 
 test('a parameter that belongs to a session is refused, and so is another database', async (t) => {
-  const { url, open } = await startScene(t);
+  const { url, open } = await startFixture(t);
   await open();
   const withOptions = new pg.Client({ connectionString: url, statement_timeout: 1000 });
   await assert.rejects(withOptions.connect(), { code: '08P01' });
@@ -153,7 +153,7 @@ test('without a server a client is told so', async (t) => {
 });
 
 /** A pooler in front of an empty database. */
-async function startScene(
+async function startFixture(
   t: TestContext,
   options: { serverConnections?: number; refuseListen?: boolean } = {},
 ) {

@@ -26,7 +26,7 @@ export interface ReceivedMail {
   readonly parsed: Email;
 }
 
-export interface MailServerWish {
+export interface MailServerOptions {
   /** TLS from the start, offered, or not at all; `none` unless given. */
   readonly tls?: 'none' | 'starttls' | 'smtps';
   /** Only who knows these may send. */
@@ -37,8 +37,8 @@ export interface MailServerWish {
   readonly host?: string;
 }
 
-export async function startMailServer(wish: MailServerWish = {}): Promise<MailServer> {
-  const { tls = 'none', login, host = '127.0.0.1' } = wish;
+export async function startMailServer(options: MailServerOptions = {}): Promise<MailServer> {
+  const { tls = 'none', login, host = '127.0.0.1' } = options;
   const mails: ReceivedMail[] = [];
   let refusal: { readonly code: number; readonly text: string } | undefined;
   const keep = async (
@@ -52,8 +52,8 @@ export async function startMailServer(wish: MailServerWish = {}): Promise<MailSe
     mails.push({ from, to, user, secure, source, parsed: await PostalMime.parse(source) });
     done();
   };
-  const options: SMTPServerOptions = {
-    ...(wish.selfSigned === true ? selfSigned : trusted),
+  const serverOptions: SMTPServerOptions = {
+    ...(options.selfSigned === true ? selfSigned : trusted),
     secure: tls === 'smtps',
     disabledCommands: [
       ...(tls === 'starttls' ? [] : ['STARTTLS']),
@@ -80,7 +80,7 @@ export async function startMailServer(wish: MailServerWish = {}): Promise<MailSe
       });
     },
   };
-  const server = new SMTPServer(options);
+  const server = new SMTPServer(serverOptions);
   // Who is cut off, or does not like a certificate, is what some tests are about.
   server.on('error', () => undefined);
   server.listen(0, host);

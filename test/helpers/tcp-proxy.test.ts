@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
 test('bytes go both ways, and each connection is counted', async (t) => {
-  const { proxy } = await startScene(t);
+  const { proxy } = await startFixture(t);
   const one = await connected(proxy);
   const two = await connected(proxy);
   assert.equal(await echoOf(one, 'first'), 'first');
@@ -15,7 +15,7 @@ test('bytes go both ways, and each connection is counted', async (t) => {
 });
 
 test('a cut ends the connections there are, and no later one', async (t) => {
-  const { proxy } = await startScene(t);
+  const { proxy } = await startFixture(t);
   const former = await connected(proxy);
   assert.equal(await echoOf(former, 'here'), 'here');
   const ended = once(former, 'close');
@@ -25,7 +25,7 @@ test('a cut ends the connections there are, and no later one', async (t) => {
 });
 
 test('what is black-holed says nothing in either direction, even when others speak', async (t) => {
-  const { proxy, target } = await startScene(t);
+  const { proxy, target } = await startFixture(t);
   const former = await connected(proxy);
   assert.equal(await echoOf(former, 'here'), 'here');
   const heard: string[] = [];
@@ -48,7 +48,7 @@ test('what is black-holed says nothing in either direction, even when others spe
 });
 
 test('a refusal ends every connection, those there are and new ones, until it is over', async (t) => {
-  const { proxy } = await startScene(t);
+  const { proxy } = await startFixture(t);
   const former = await connected(proxy);
   const ended = once(former, 'close');
   proxy.refuse();
@@ -61,7 +61,7 @@ test('a refusal ends every connection, those there are and new ones, until it is
 });
 
 test('a request whose answer gets lost is heard by the target', async (t) => {
-  const { proxy, target } = await startScene(t);
+  const { proxy, target } = await startFixture(t);
   const client = await connected(proxy);
   assert.equal(await echoOf(client, 'before'), 'before');
   const sprung = proxy.loseAnswerTo('commit');
@@ -74,7 +74,7 @@ test('a request whose answer gets lost is heard by the target', async (t) => {
 });
 
 /** A server that says everything back, behind a proxy. */
-async function startScene(t: TestContext) {
+async function startFixture(t: TestContext) {
   const sockets = new Set<Socket>();
   const target = {
     heard: '',

@@ -1,10 +1,10 @@
-import { plantedFaults } from '../simulation/mutations.ts';
+import { simulationMutants } from '../simulation/mutations.ts';
 import { deliveryMutants } from './delivery.ts';
 import type { Mutant } from './mutant.ts';
 import { postgresMutants } from './postgres.ts';
 
 export const mutants: readonly Mutant[] = [
-  ...plantedFaults,
+  ...simulationMutants,
   ...deliveryMutants,
   ...postgresMutants,
 ];

@@ -9,7 +9,7 @@ import { bootstrap } from '../../src/auth/bootstrap.ts';
 import { systemClock, systemRandom } from '../../src/clock.ts';
 import { readConfig } from '../../src/config.ts';
 import { StartRefused } from '../../src/core/errors.ts';
-import { openServiceStore } from '../../src/program/service.ts';
+import { openServiceStore } from '../../src/program/store.ts';
 
 const client = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
 

@@ -2,11 +2,11 @@ import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { Node } from '../../src/core/types.ts';
 import type { Line } from './line.ts';
 import type { Broken, PromiseName } from './promises.ts';
-import type { Site } from './shared-store.ts';
+import type { SharedStore } from './shared-store.ts';
 import { TenantLog } from './tenant-log.ts';
 
 export interface AccountDeps {
-  readonly site: Pick<Site, 'db' | 'tenants'>;
+  readonly sharedStore: Pick<SharedStore, 'db' | 'tenants'>;
   readonly settings: DeliverySettings;
   /** Whether the plan has nothing that may hold a process or the store up for long. */
   readonly isPunctual: boolean;
@@ -27,7 +27,7 @@ export class Account {
 
   constructor(deps: AccountDeps) {
     this.deps = deps;
-    this.logs = deps.site.tenants.map((tenant) => new TenantLog(tenant));
+    this.logs = deps.sharedStore.tenants.map((tenant) => new TenantLog(tenant));
   }
 
   break(promise: PromiseName, how: string): void {

@@ -25,7 +25,7 @@ export class Attempts {
   /** Attempts that ended, by process, stream and event. */
   readonly #ends = new Map<string, AttemptEnd[]>();
   /** When receivers accepted events, in order. */
-  readonly #acceptedAt: number[] = [];
+  readonly #publishedAt: number[] = [];
 
   constructor(account: Account, tables: Tables, leases: Leases) {
     this.#account = account;
@@ -97,12 +97,12 @@ export class Attempts {
   /** A receiver takes the event, whatever the sender learns. */
   accepts(line: Line, eventId: string): void {
     line.accepted.add(eventId);
-    this.#acceptedAt.push(this.#account.deps.nowMs());
+    this.#publishedAt.push(this.#account.deps.nowMs());
   }
 
   /** How many events receivers accepted from this instant on. */
-  acceptedSince(fromMs: number): number {
-    return this.#acceptedAt.length - firstIndex(this.#acceptedAt, fromMs);
+  publishedSince(fromMs: number): number {
+    return this.#publishedAt.length - firstIndex(this.#publishedAt, fromMs);
   }
 
   /**
@@ -174,7 +174,7 @@ export class Attempts {
       }
     }
     const offset = line.log.offsetOf(eventId);
-    line.log.toldTo = Math.max(line.log.toldTo, offset ?? 0);
+    line.log.knownTo = Math.max(line.log.knownTo, offset ?? 0);
     const isTest = line.tests.has(eventId);
     const isReplayed = line.handedOut.get(eventId) === 'replay';
     const isWanted =

@@ -12,7 +12,7 @@ export interface WallClock {
   /** Stands still for so long, and goes on from there. */
   stand(ms: number): void;
   /** Right again. */
-  mend(): void;
+  repair(): void;
 }
 
 export function createWallClock(timeline: Timeline): WallClock {
@@ -31,7 +31,7 @@ export function createWallClock(timeline: Timeline): WallClock {
       stands = { at: now(), untilMs: timeline.nowMs + ms };
       offsetMs -= ms;
     },
-    mend: () => {
+    repair: () => {
       offsetMs = 0;
       stands = { at: 0, untilMs: 0 };
     },

@@ -2,7 +2,7 @@ import type { Line } from './line.ts';
 import { nameWaitMaxMs, nameWellMaxMs } from './names.ts';
 import type { Plan } from './plan.ts';
 import type { Process } from './process.ts';
-import type { World } from './simulation.ts';
+import type { Simulation } from './simulation.ts';
 
 /** Bounds on what an event may wait, in simulated time. */
 export interface Bounds {
@@ -71,7 +71,7 @@ interface Waiting {
  * {@link Bounds.recoverMs}, and a little for each that is sent before it.
  */
 export class Deadlines {
-  readonly #world: World;
+  readonly #simulation: Simulation;
   readonly #processes: readonly Process[];
   /** With the weather of the plan, and in calm weather. */
   readonly #bounds: Bounds;
@@ -84,10 +84,10 @@ export class Deadlines {
   /** The longest wait seen, as a share of what is allowed: for tuning the bounds. */
   worst = 0;
 
-  constructor(world: World, processes: readonly Process[]) {
-    this.#world = world;
+  constructor(simulation: Simulation, processes: readonly Process[]) {
+    this.#simulation = simulation;
     this.#processes = processes;
-    const { settings, weather } = world.plan;
+    const { settings, weather } = simulation.plan;
     this.#bounds = boundsOf(settings, weather.slowMs);
     this.#calmBounds = boundsOf(settings);
     this.#plan();
@@ -95,17 +95,17 @@ export class Deadlines {
 
   /** A fault has happened, whose consequences take up to {@link Bounds.recoverMs}. */
   disturb(): void {
-    this.#disturbedMs = this.#world.timeline.nowMs;
+    this.#disturbedMs = this.#simulation.timeline.nowMs;
   }
 
   /** A command or a hint takes long, or a hint is lost, so that what it told of is polled for. */
   hinder(): void {
-    this.#hinderedMs = this.#world.timeline.nowMs;
+    this.#hinderedMs = this.#simulation.timeline.nowMs;
   }
 
   /** Its receiver is in a bad mood; looks at all of them, now and then, may miss a short one. */
   unwell(line: Line): void {
-    this.#unwellMs = this.#world.timeline.nowMs;
+    this.#unwellMs = this.#simulation.timeline.nowMs;
     this.#waitingOf(line).unwellMs = this.#unwellMs;
   }
 
@@ -116,17 +116,17 @@ export class Deadlines {
   }
 
   #plan(): void {
-    this.#world.timeline.after(everyMs, () => {
+    this.#simulation.timeline.after(everyMs, () => {
       this.#check();
       this.#plan();
     });
   }
 
   #check(): void {
-    const { ledger, timeline, isStoreAway } = this.#world;
+    const { oracle, timeline, isStoreAway } = this.#simulation;
     const now = timeline.nowMs;
     if (isStoreAway() || !this.#processes.some(({ state }) => state === 'up')) this.disturb();
-    const lines = ledger.living();
+    const lines = oracle.living();
     for (const line of lines) this.#update(line);
     const owed = lines.reduce((sum, line) => sum + (this.#waiting.get(line)?.since.size ?? 0), 0);
     for (const line of lines) this.#checkLine(line, now, owed);
@@ -134,10 +134,10 @@ export class Deadlines {
 
   /** Notes what waits now and since when. */
   #update(line: Line): void {
-    const { ledger, timeline, moodOf, nameMoodOf } = this.#world;
+    const { oracle, timeline, moodOf, nameMoodOf } = this.#simulation;
     const waiting = this.#waitingOf(line);
     const since = new Map<string, number>();
-    for (const key of ledger.attempts.owed(line))
+    for (const key of oracle.attempts.owed(line))
       since.set(key, waiting.since.get(key) ?? timeline.nowMs);
     waiting.since = since;
     if (moodOf(line) !== 'well' || nameMoodOf(line) !== 'well') this.unwell(line);
@@ -148,12 +148,12 @@ export class Deadlines {
     for (const [key, sinceMs] of since) {
       const fromMs = Math.max(sinceMs, unwellMs, this.#disturbedMs);
       const waitedMs = now - fromMs;
-      const sent = this.#world.ledger.attempts.acceptedSince(fromMs);
+      const sent = this.#simulation.oracle.attempts.publishedSince(fromMs);
       const boundMs = this.#boundMs(fromMs, owed + sent);
       this.worst = Math.max(this.worst, waitedMs / boundMs);
       if (waitedMs > boundMs) {
         const how = `${key} has waited ${waitedMs} ms for ${line.label}, at most ${boundMs} ms`;
-        this.#world.ledger.break('late', how);
+        this.#simulation.oracle.break('late', how);
       }
     }
   }
@@ -162,9 +162,9 @@ export class Deadlines {
   #boundMs(fromMs: number, events: number): number {
     const { perEventMs } = this.#bounds;
     const calmMs = this.#bounds.recoverMs;
-    const recoverMs = calmMs + this.#world.clockDelayMs(calmMs);
+    const recoverMs = calmMs + this.#simulation.clockDelayMs(calmMs);
     const calm = this.#calmBounds;
-    const { attemptTimeoutMs } = this.#world.plan.settings;
+    const { attemptTimeoutMs } = this.#simulation.plan.settings;
     const troubledMs = Math.max(this.#disturbedMs, this.#unwellMs, this.#hinderedMs);
     if (fromMs - troubledMs > recoverMs) return calm.promptMs + events * calm.perEventMs;
     // Slow receivers hold slots of the node, too.

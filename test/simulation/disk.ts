@@ -1,12 +1,12 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { createWalSync, everyMs, type WalSync } from '../../src/store/sqlite/wal-sync.ts';
-import type { LedgerState } from './oracle.ts';
+import type { OracleState } from './oracle.ts';
 import type { Timeline } from './timeline.ts';
 
 /** What there was at one moment. */
 export interface Copy {
   readonly tables: Uint8Array;
-  readonly state: LedgerState;
+  readonly state: OracleState;
 }
 
 /**

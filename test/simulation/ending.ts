@@ -6,51 +6,54 @@ import { checkNeighbours } from './neighbours.ts';
 import type { Operator } from './operator.ts';
 import type { Process } from './process.ts';
 import { checkPrompt } from './prompt.ts';
-import type { Site } from './shared-store.ts';
-import type { World } from './simulation.ts';
+import type { SharedStore } from './shared-store.ts';
+import type { Simulation } from './simulation.ts';
 
 /** How often it is checked whether all has come to rest. */
 const restStepMs = 100;
 
 /** With every fault gone: all comes to rest, and what failed arrives when it is sent again. */
 export async function checkEnd(
-  world: World,
+  simulation: Simulation,
   operator: Operator,
   processes: readonly Process[],
 ): Promise<void> {
-  const { ledger } = world;
-  if (!(await comesToRest(world, processes))) return;
-  checkRows(world);
-  await checkPrompt(world, operator, processes);
-  if (!(await comesToRest(world, processes))) return;
-  await checkNeighbours(world, operator);
-  if (!(await comesToRest(world, processes))) return;
-  for (const line of ledger.living()) operator.redeliverAll(line);
-  if (!(await comesToRest(world, processes))) return;
-  for (const line of ledger.living()) checkArrived(world, line);
+  const { oracle } = simulation;
+  if (!(await comesToRest(simulation, processes))) return;
+  checkRows(simulation);
+  await checkPrompt(simulation, operator, processes);
+  if (!(await comesToRest(simulation, processes))) return;
+  await checkNeighbours(simulation, operator);
+  if (!(await comesToRest(simulation, processes))) return;
+  for (const line of oracle.living()) operator.redeliverAll(line);
+  if (!(await comesToRest(simulation, processes))) return;
+  for (const line of oracle.living()) checkArrived(simulation, line);
 }
 
-async function comesToRest(world: World, processes: readonly Process[]): Promise<boolean> {
-  const { timeline, ledger } = world;
+async function comesToRest(
+  simulation: Simulation,
+  processes: readonly Process[],
+): Promise<boolean> {
+  const { timeline, oracle } = simulation;
   const beganMs = timeline.nowMs;
   let maxMs = 0;
   for (;;) {
     // Anew, as a store that goes back in this very moment opens with a clock that was set back.
-    maxMs = Math.max(maxMs, restMaxMs(world));
+    maxMs = Math.max(maxMs, restMaxMs(simulation));
     await timeline.runTo(timeline.nowMs + restStepMs);
-    if (ledger.broken !== undefined) return false;
-    const unrest = [...restlessLines(world), ...restlessProcesses(processes)];
+    if (oracle.broken !== undefined) return false;
+    const unrest = [...restlessLines(simulation), ...restlessProcesses(processes)];
     if (unrest.length === 0) return true;
     if (timeline.nowMs < beganMs + maxMs) continue;
-    ledger.break('rest', unrest.join('; '));
+    oracle.break('rest', unrest.join('; '));
     return false;
   }
 }
 
 /** In calm surroundings all has come to rest after so long, or never will. */
-function restMaxMs({ ledger, plan, clockDelayMs }: World): number {
+function restMaxMs({ oracle, plan, clockDelayMs }: Simulation): number {
   const { recoverMs, perEventMs } = boundsOf(plan.settings);
-  const events = ledger.living().reduce((sum, { counts, log }) => {
+  const events = oracle.living().reduce((sum, { counts, log }) => {
     const replay = runningOf(counts);
     const replayed = replay === undefined ? 0 : replay.to - replay.position;
     return sum + counts.rows.size + (log.head - counts.cursor) + replayed;
@@ -58,14 +61,14 @@ function restMaxMs({ ledger, plan, clockDelayMs }: World): number {
   return recoverMs + clockDelayMs(recoverMs) + events * perEventMs;
 }
 
-function restlessLines({ ledger, site, timeline }: World): string[] {
-  return ledger.living().flatMap((line) => {
-    const row = runOf(site, timeline.nowMs, line);
+function restlessLines({ oracle, sharedStore, timeline }: Simulation): string[] {
+  return oracle.living().flatMap((line) => {
+    const row = runOf(sharedStore, timeline.nowMs, line);
     if (row === undefined) return [`${line.label} is gone`];
     if (row.unseen > 0) return [`${line.label} was changed and its owner has not seen it`];
     if (row.due > 0) return [`${line.label} has ${row.due} rows to send`];
     if (row.status === 'enabled' && row.replays > 0) return [`${line.label} is replaying`];
-    if (row.status === 'enabled' && !ledger.leases.isOwned(line))
+    if (row.status === 'enabled' && !oracle.leases.isOwned(line))
       return [`nobody works for ${line.label}`];
     const isBehind = row.status === 'enabled' && row.cursor < line.log.head;
     return isBehind ? [`${line.label} is at ${row.cursor} of ${line.log.head}`] : [];
@@ -80,7 +83,11 @@ interface RunNow {
   readonly replays: number;
 }
 
-function runOf({ db }: Site, nowMs: number, { id, log: { tenant } }: Line): RunNow | undefined {
+function runOf(
+  { db }: SharedStore,
+  nowMs: number,
+  { id, log: { tenant } }: Line,
+): RunNow | undefined {
   return db.get`
     select r.cursor, s.status, r.unseen and exists (
         select 1 from nodes where id = r.owner and lease_until > ${nowMs}) as unseen, (select count(*) from deliveries d
@@ -103,35 +110,35 @@ function restlessProcesses(processes: readonly Process[]): string[] {
 }
 
 /** A failure has a history that ends with why. */
-function checkRows({ ledger, site }: World): void {
-  for (const line of ledger.living()) {
+function checkRows({ oracle, sharedStore }: Simulation): void {
+  for (const line of oracle.living()) {
     for (const { eventId } of line.counts.rows.values().filter((row) => !isPaused(line, row))) {
       const last = line.counts.history.get(eventId)?.at(-1);
-      if (last !== 'failed') ledger.break('explained', `${eventId} of ${line.label}: ${last}`);
+      if (last !== 'failed') oracle.break('explained', `${eventId} of ${line.label}: ${last}`);
     }
-    const bodiless = site.db.get<{ count: number }>`
+    const bodiless = sharedStore.db.get<{ count: number }>`
       select count(*) as count from deliveries d
       where d.stream = ${line.id} and d.body is null and not exists
         (select 1 from events e where e.tenant = d.tenant and e.offset = d.offset) and not exists
         (select 1 from kept_events k where k.tenant = d.tenant and k.offset = d.offset)`;
-    if (bodiless?.count !== 0) ledger.break('lost', `rows of ${line.label} have no body any more`);
+    if (bodiless?.count !== 0) oracle.break('lost', `rows of ${line.label} have no body any more`);
   }
 }
 
-function checkArrived({ ledger, label }: World, line: Line): void {
+function checkArrived({ oracle, label }: Simulation, line: Line): void {
   const upTo = line.counts.enabled ? line.log.head : line.counts.cursor;
   for (let offset = 1; offset <= upTo; offset += 1) {
     const event = line.log.event(offset);
-    const isDue = ledger.wants(line, offset) && !line.leftOut.has(offset);
+    const isDue = oracle.wants(line, offset) && !line.leftOut.has(offset);
     if (event !== undefined && isDue && !line.accepted.has(event.id)) {
-      ledger.break('lost', `${label(event.id)} at ${offset} never reached ${line.label}`);
+      oracle.break('lost', `${label(event.id)} at ${offset} never reached ${line.label}`);
     }
   }
   for (const test of line.tests) {
-    if (!line.accepted.has(test)) ledger.break('lost', `the test ${test} of ${line.label}`);
+    if (!line.accepted.has(test)) oracle.break('lost', `the test ${test} of ${line.label}`);
   }
   const left = [...line.counts.rows.values()].filter((row) => !isPaused(line, row));
-  if (left.length > 0) ledger.break('explained', `${left.length} rows of ${line.label} are left`);
+  if (left.length > 0) oracle.break('explained', `${left.length} rows of ${line.label} are left`);
 }
 
 /** A replay of a disabled stream waits until that is enabled. */

@@ -60,7 +60,7 @@ export class Leases {
     const isRepeated = claim <= (this.dueClaims.get(process) ?? 0);
     if (!isRepeated && this.isLeased(process)) {
       this.dueClaims.set(process, claim);
-      this.#buryDead();
+      this.#freeExpiredNodes();
     }
     for (const { stream, epoch } of answer) {
       const line = this.#account.lines.get(stream.id);
@@ -81,7 +81,7 @@ export class Leases {
     this.#checkSentAgain(line);
     model.claim(line.counts, now);
     line.owner = owner;
-    this.#tables.look(line);
+    this.#tables.check(line);
   }
 
   /** Whether a process with a lease works for the stream. */
@@ -94,7 +94,7 @@ export class Leases {
   }
 
   /** A claim frees what nodes own whose lease has ended. */
-  #buryDead(): void {
+  #freeExpiredNodes(): void {
     for (const line of this.#account.lines.values()) {
       if (line.owner !== undefined && !this.isLeased(line.owner.process)) line.owner = undefined;
     }
@@ -122,7 +122,7 @@ export class Leases {
     for (const { stream, epoch } of cursors) {
       const line = this.#account.lines.get(stream);
       if (line !== undefined && !line.isDeleted)
-        this.#tables.look(line, { process: processOf(node), epoch });
+        this.#tables.check(line, { process: processOf(node), epoch });
     }
   }
 

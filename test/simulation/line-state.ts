@@ -8,7 +8,7 @@ export type LineState = Pick<Line, (typeof replaced)[number]> & {
 };
 
 /** Values that go back with the store. */
-const replaced = ['endpoint', 'owner', 'toldVersion', 'isDeleted'] as const;
+const replaced = ['endpoint', 'owner', 'knownVersion', 'isDeleted'] as const;
 /** The same for collections, which are filled again. */
 const refilled = [
   'spans',
@@ -21,7 +21,7 @@ const refilled = [
 ] as const;
 
 export function stateOf(line: Line): LineState {
-  const { endpoint, owner, toldVersion, isDeleted } = line;
+  const { endpoint, owner, knownVersion, isDeleted } = line;
   const { spans, recorded, deliveredAt, leftOut, cycles, tests, handedOut } = line;
   const counts = structuredClone(line.counts);
   const collections = {
@@ -33,7 +33,7 @@ export function stateOf(line: Line): LineState {
     tests: [...tests],
     handedOut: [...handedOut],
   };
-  return { endpoint, owner, toldVersion, isDeleted, counts, collections };
+  return { endpoint, owner, knownVersion, isDeleted, counts, collections };
 }
 
 /**

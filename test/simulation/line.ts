@@ -37,7 +37,7 @@ export interface Line {
   /** Attempts under way, by process. */
   readonly open: Map<string, number>;
   /** The last version of which an operator was told that it holds. */
-  toldVersion: number;
+  knownVersion: number;
   /** Somebody has asked to delete it; nobody else asks for anything then. */
   isLeaving: boolean;
   isDeleted: boolean;
@@ -68,7 +68,7 @@ export function newLine(
     tests: new Set(),
     handedOut: new Map(),
     open: new Map(),
-    toldVersion: 0,
+    knownVersion: 0,
     isLeaving: false,
     isDeleted: false,
   };

@@ -1,7 +1,7 @@
 import type { Mutant } from '../mutants/mutant.ts';
 
 /** Mutants that the simulation finds: they show that it can fail. */
-export const plantedFaults: readonly Mutant[] = [
+export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a parked row without a due time',
     file: 'store/sqlite/due.ts',
@@ -317,7 +317,7 @@ export const plantedFaults: readonly Mutant[] = [
   {
     name: 'a store that went back and does not say so',
     file: '../test/simulation/process.ts',
-    before: 'if (guardedCommands.has(what) && sentTo !== site.generation) {',
+    before: 'if (guardedCommands.has(what) && sentTo !== sharedStore.generation) {',
     after: 'if (guardedCommands.size === 0) {',
   },
   {

@@ -4,9 +4,9 @@ import {
   type NameResult,
   type NameLookups,
 } from '../../src/delivery/http/name-lookups.ts';
-import type { Dice } from './prng.ts';
+import type { Prng } from './prng.ts';
 import type { Line } from './line.ts';
-import type { World } from './simulation.ts';
+import type { Simulation } from './simulation.ts';
 
 /** What the server of a receiver's name does. */
 export type NameMood = 'well' | 'slow' | 'silent' | 'unknown' | 'flapping';
@@ -40,30 +40,30 @@ export const receiverOf = (label: string, tenant: number): string =>
   `${label}.tenant-${tenant}.example.net`;
 
 /** The stream whose receiver has this name. */
-export function lineOfName({ ledger }: Pick<World, 'ledger'>, name: string): Line | undefined {
+export function lineOfName({ oracle }: Pick<Simulation, 'oracle'>, name: string): Line | undefined {
   const label = name.slice(0, name.indexOf('.'));
-  return ledger.lines.values().find((line) => line.label === label);
+  return oracle.lines.values().find((line) => line.label === label);
 }
 
 /** The queue of name lookups of a process, over servers that are played. */
 export function namesOf(
-  world: World,
-  given: {
-    readonly dice: Dice;
+  simulation: Simulation,
+  options: {
+    readonly prng: Prng;
     readonly clock: Pick<Clock, 'elapsedMs'>;
     readonly later: (delayMs: number, action: () => void) => void;
     readonly mail: (action: () => void) => void;
   },
 ): NameLookups {
-  const { dice, clock, later, mail } = given;
+  const { prng, clock, later, mail } = options;
   const moodOfName = (name: string): NameMood => {
-    const line = lineOfName(world, name);
-    const mood = line === undefined ? 'well' : world.nameMoodOf(line);
-    if (line !== undefined && mood !== 'well') world.unwell(line);
+    const line = lineOfName(simulation, name);
+    const mood = line === undefined ? 'well' : simulation.nameMoodOf(line);
+    if (line !== undefined && mood !== 'well') simulation.unwell(line);
     return mood;
   };
   const resolve = (name: string, timeoutMs: number): Promise<readonly string[]> => {
-    const { afterMs, code } = respond(moodOfName(name), dice);
+    const { afterMs, code } = respond(moodOfName(name), prng);
     const { promise, resolve: found, reject } = Promise.withResolvers<readonly string[]>();
     const isLate = afterMs >= timeoutMs;
     const failure = isLate ? 'ETIMEOUT' : code;
@@ -78,11 +78,11 @@ export function namesOf(
   return createNameLookups({ clock, resolve, limits });
 }
 
-function respond(mood: NameMood, dice: Dice): { afterMs: number; code: string | undefined } {
-  const soonMs = dice.between(0, nameWellMaxMs);
-  if (mood === 'flapping') return respond(dice.pick(['well', 'slow', 'silent', 'unknown']), dice);
+function respond(mood: NameMood, prng: Prng): { afterMs: number; code: string | undefined } {
+  const soonMs = prng.between(0, nameWellMaxMs);
+  if (mood === 'flapping') return respond(prng.pick(['well', 'slow', 'silent', 'unknown']), prng);
   if (mood === 'silent') return { afterMs: Infinity, code: undefined };
-  if (mood === 'slow') return { afterMs: dice.between(80, 450), code: undefined };
+  if (mood === 'slow') return { afterMs: prng.between(80, 450), code: undefined };
   return { afterMs: soonMs, code: mood === 'unknown' ? 'ENOTFOUND' : undefined };
 }
 
@@ -94,12 +94,12 @@ export interface Found {
 }
 
 /** An attempt waits this long for the start of a lookup. */
-const placeWaitMaxMs = 200;
+const connectionWaitMaxMs = 200;
 
 /** Calls `ended` with what a name resolved to, at once when that is known; as the transport does. */
-export function lookUp(
+export function lookup(
   names: NameLookups,
-  given: {
+  options: {
     readonly owner: number;
     readonly name: string;
     readonly nowMs: () => number;
@@ -107,7 +107,7 @@ export function lookUp(
   },
   ended: (found: Found) => void,
 ): void {
-  const { owner, name, nowMs, later } = given;
+  const { owner, name, nowMs, later } = options;
   const known = names.last(name);
   if (known !== undefined) return ended({ answer: known, waitedMs: 0 });
   const sinceMs = nowMs();
@@ -115,10 +115,10 @@ export function lookUp(
   const begun = (): void => {
     waitedMs ??= nowMs() - sinceMs;
   };
-  later(placeWaitMaxMs, () => {
+  later(connectionWaitMaxMs, () => {
     if (waitedMs !== undefined) return;
     begun();
-    ended({ answer: { kind: 'failed', code: 'ETIMEOUT' }, waitedMs: placeWaitMaxMs });
+    ended({ answer: { kind: 'failed', code: 'ETIMEOUT' }, waitedMs: connectionWaitMaxMs });
   });
   names.find(owner, name, {
     first: true,

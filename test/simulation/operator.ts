@@ -4,14 +4,14 @@ import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { NewEvent } from '../../src/core/types.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { newEvent, newStream } from '../store/contract/fixture.ts';
-import { createDice } from './prng.ts';
-import { eventsOf, type LedgerState } from './oracle.ts';
+import { createPrng } from './prng.ts';
+import { eventsOf, type OracleState } from './oracle.ts';
 import type { Line } from './line.ts';
 import { type NameMood, receiverOf } from './names.ts';
 import type { Mood, Step, StepOf } from './plan.ts';
 import type { Process } from './process.ts';
 import type { TenantLog } from './tenant-log.ts';
-import type { World } from './simulation.ts';
+import type { Simulation } from './simulation.ts';
 
 /** Those who use Leat: publishers and operators, each through one process and over its faults. */
 export interface Operator {
@@ -39,16 +39,19 @@ const publishPauseMs = 120;
 /** Every so-many-th redelivery is asked for whatever event. */
 const anyEvent = 4;
 
-export function createOperator(world: World, processes: () => readonly Process[]): Operator {
-  const { ledger, site, timeline, plan } = world;
-  const dice = createDice(plan.seed, 'operator');
+export function createOperator(
+  simulation: Simulation,
+  processes: () => readonly Process[],
+): Operator {
+  const { oracle, sharedStore, timeline, plan } = simulation;
+  const prng = createPrng(plan.seed, 'operator');
   const moods = new Map<Line, Mood>();
   const nameMoods = new Map<Line, NameMood>();
   /** Published so far, for repeating one of them. */
-  const published = new Map(ledger.logs.map((log) => [log, [] as NewEvent[]]));
+  const published = new Map(oracle.logs.map((log) => [log, [] as NewEvent[]]));
   let ids = 0;
   let moved = 0;
-  let kept: { readonly tables: Uint8Array; readonly state: LedgerState } | undefined;
+  let kept: { readonly tables: Uint8Array; readonly state: OracleState } | undefined;
   let replays = 0;
 
   const id = (prefix: 'evt' | 'est'): string => {
@@ -58,25 +61,25 @@ export function createOperator(world: World, processes: () => readonly Process[]
   /** One that answers at all. */
   const anyProcess = (): Process | undefined => {
     const up = processes().filter(({ state }) => state === 'up');
-    return up[dice.between(0, Math.max(0, up.length - 1))];
+    return up[prng.between(0, Math.max(0, up.length - 1))];
   };
   const logOf = (number = 0): TenantLog => {
-    const log = ledger.logs[number % ledger.logs.length];
+    const log = oracle.logs[number % oracle.logs.length];
     if (log === undefined) throw new Error('There is no tenant.');
     return log;
   };
   const nodeOf = (number: number): Process | undefined => processes()[number % processes().length];
   const lineOf = (number: number): Line | undefined => {
-    const lines = ledger.living().filter(({ isLeaving }) => !isLeaving);
+    const lines = oracle.living().filter(({ isLeaving }) => !isLeaving);
     return lines[number % lines.length];
   };
   /** A command whose process ends never answers, and one that fails has said so. */
   const request = (what: string, work: (process: Process) => Promise<unknown>): void => {
     const process = anyProcess();
     if (process === undefined) return;
-    world.note(process.name, what);
+    simulation.note(process.name, what);
     work(process).catch((error: unknown) => {
-      if (!(error instanceof StoreUnavailable)) ledger.break('unexpected', String(error));
+      if (!(error instanceof StoreUnavailable)) oracle.break('unexpected', String(error));
     });
   };
 
@@ -88,13 +91,13 @@ export function createOperator(world: World, processes: () => readonly Process[]
     };
     const process = anyProcess();
     if (process === undefined) return again();
-    const labels = events.map((event) => `${world.label(event.id)} ${event.type}`);
-    world.note(process.name, `is sent ${labels.join(', ')}`);
+    const labels = events.map((event) => `${simulation.label(event.id)} ${event.type}`);
+    simulation.note(process.name, `is sent ${labels.join(', ')}`);
     process.store.log.append(tenant, events).then(
-      (answers) => ledger.acknowledged(tenant, answers),
+      (answers) => oracle.acknowledged(tenant, answers),
       (error: unknown) => {
-        if (!(error instanceof StoreUnavailable)) ledger.break('log', String(error));
-        world.note(process.name, `answers 503 to ${labels.join(', ')}`);
+        if (!(error instanceof StoreUnavailable)) oracle.break('log', String(error));
+        simulation.note(process.name, `answers 503 to ${labels.join(', ')}`);
         again();
       },
     );
@@ -118,7 +121,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
   /** As the management API answers: once nobody works by what was before. */
   const isSeen = async (process: Process, line: Line, version: number): Promise<void> => {
     await waitForOwner(process, { tenant: line.log.tenant, stream: line.id });
-    line.toldVersion = Math.max(line.toldVersion, version);
+    line.knownVersion = Math.max(line.knownVersion, version);
   };
 
   const made = (types: readonly string[], log: TenantLog): NewEvent[] => {
@@ -134,8 +137,8 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const log = logOf(tenant);
       const events = made(types, log);
       // Of the very same batch, or of any before.
-      const choices = dice.chance(0.5) ? events : (published.get(log) ?? []);
-      const former = repeats ? choices[dice.between(0, choices.length - 1)] : undefined;
+      const choices = prng.chance(0.5) ? events : (published.get(log) ?? []);
+      const former = repeats ? choices[prng.between(0, choices.length - 1)] : undefined;
       if (former !== undefined) events.push(former);
       publish(log.tenant, events, 1);
     },
@@ -158,7 +161,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
     },
     enable: ({ stream, resume }) => {
       // One that is disabled, if there is any.
-      const disabled = ledger
+      const disabled = oracle
         .living()
         .filter(({ counts, isLeaving }) => !counts.enabled && !isLeaving);
       const line = disabled[stream % Math.max(1, disabled.length)];
@@ -166,7 +169,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
     },
     delete: ({ stream }) => {
       const line = lineOf(stream);
-      if (line === undefined || ledger.living().length < 2) return;
+      if (line === undefined || oracle.living().length < 2) return;
       line.isLeaving = true;
       request(`is asked to delete ${line.label}`, (process) =>
         removeStream(process, { tenant: line.log.tenant, stream: line.id }),
@@ -184,7 +187,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const eventId = among[pick % Math.max(1, among.length)];
       if (eventId === undefined) return;
       hinderOthers(line);
-      request(`is asked to redeliver ${world.label(eventId)} of ${line.label}`, (process) =>
+      request(`is asked to redeliver ${simulation.label(eventId)} of ${line.label}`, (process) =>
         process.store.deliveries.redeliver(line.log.tenant, line.id, eventId),
       );
     },
@@ -228,25 +231,25 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const line = lineOf(stream);
       if (line === undefined) return;
       moods.set(line, mood);
-      world.note('receiver', `${line.label} is ${mood}`);
+      simulation.note('receiver', `${line.label} is ${mood}`);
     },
     names: ({ stream, mood }) => {
       const line = lineOf(stream);
       if (line === undefined) return;
       nameMoods.set(line, mood);
-      world.note('names', `the server of ${line.label} is ${mood}`);
+      simulation.note('names', `the server of ${line.label} is ${mood}`);
     },
     storeAway: ({ ms }) => {
       operator.storeAwayUntilMs = timeline.nowMs + ms;
-      world.note('store', `is away for ${ms} ms`);
+      simulation.note('store', `is away for ${ms} ms`);
     },
     crash: ({ node, command, phase }) => nodeOf(node)?.crash(command, phase),
     freeze: ({ node, command, ms }) => nodeOf(node)?.freeze(command, ms),
     leave: ({ node }) => nodeOf(node)?.leave(),
     keep: () => {
-      void site.inTurn(() => {
-        kept = { tables: site.snapshot(), state: ledger.snapshot() };
-        world.note('store', `is kept with ${ledger.eventCount} events`);
+      void sharedStore.inTurn(() => {
+        kept = { tables: sharedStore.snapshot(), state: oracle.snapshot() };
+        simulation.note('store', `is kept with ${oracle.eventCount} events`);
         return Promise.resolve();
       });
     },
@@ -255,13 +258,16 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const { tables, state } = kept;
       // Nothing is committed from here on that does not come after it.
       operator.storeAwayUntilMs = Math.max(operator.storeAwayUntilMs, timeline.nowMs + awayMs);
-      void site.inTurn(() => {
+      void sharedStore.inTurn(() => {
         const { leaseMs } = plan.settings;
-        world.note('store', `goes back from ${ledger.eventCount} to ${eventsOf(state)} events`);
-        site.restore(tables, leaseMs);
-        ledger.restore(state, leaseMs);
-        world.disturb();
-        if (dice.chance(0.5)) site.tell({ kind: 'replaced' });
+        simulation.note(
+          'store',
+          `goes back from ${oracle.eventCount} to ${eventsOf(state)} events`,
+        );
+        sharedStore.restore(tables, leaseMs);
+        oracle.restore(state, leaseMs);
+        simulation.disturb();
+        if (prng.chance(0.5)) sharedStore.emit({ kind: 'replaced' });
         return Promise.resolve();
       });
     },
@@ -275,13 +281,13 @@ export function createOperator(world: World, processes: () => readonly Process[]
       const process = nodeOf(node);
       if (process === undefined) return;
       process.jump(ms);
-      world.note(process.name, `its wall clock jumps by ${ms} ms`);
+      simulation.note(process.name, `its wall clock jumps by ${ms} ms`);
     },
     stand: ({ node, ms }) => {
       const process = nodeOf(node);
       if (process === undefined) return;
       process.stand(ms);
-      world.note(process.name, `its wall clock stands still for ${ms} ms`);
+      simulation.note(process.name, `its wall clock stands still for ${ms} ms`);
     },
     suspend: ({ node, ms }) => nodeOf(node)?.suspend(ms),
   };
@@ -290,8 +296,8 @@ export function createOperator(world: World, processes: () => readonly Process[]
     const log = logOf(number);
     const streamId = id('est');
     const signingSecrets = [{ secret, createdAt: 0, expiresAt: undefined }];
-    const receiver = receiverOf(world.label(streamId), log.tenant);
-    const given = newStream(log.tenant, 0, {
+    const receiver = receiverOf(simulation.label(streamId), log.tenant);
+    const options = newStream(log.tenant, 0, {
       id: streamId,
       types: [...types],
       signingSecrets,
@@ -302,10 +308,10 @@ export function createOperator(world: World, processes: () => readonly Process[]
       },
     });
     const from = start === undefined ? '' : ', from an earlier event on';
-    const what = `is asked to create ${world.label(streamId)} for ${types.join(', ')}${from}`;
+    const what = `is asked to create ${simulation.label(streamId)} for ${types.join(', ')}${from}`;
     request(what, async ({ store }) => {
       const cursor = start === undefined ? undefined : await startOf(store, log, start);
-      await store.streams.create({ ...given, cursor }, { streamsMax: 100 });
+      await store.streams.create({ ...options, cursor }, { streamsMax: 100 });
     });
   };
   /** As the management API does: not before the oldest event. */
@@ -313,7 +319,7 @@ export function createOperator(world: World, processes: () => readonly Process[]
     Math.max(start % (log.head + 1), (await store.log.firstSince(log.tenant, 0)) - 1);
   const test = (line: Line): void => {
     const event = newEvent({ id: id('evt'), type: 'a.made', time: timeline.nowMs });
-    request(`is asked for the test ${world.label(event.id)} of ${line.label}`, (process) =>
+    request(`is asked for the test ${simulation.label(event.id)} of ${line.label}`, (process) =>
       process.store.deliveries.addTest(line.log.tenant, line.id, event),
     );
   };
@@ -328,10 +334,10 @@ export function createOperator(world: World, processes: () => readonly Process[]
    * may be at its share meanwhile: a new stream waits for the next heartbeat.
    */
   const hinderOthers = ({ counts }: Line): void => {
-    if (!counts.enabled) world.hinder();
+    if (!counts.enabled) simulation.hinder();
   };
   const operator: Operator = {
-    act: (step) => (doings[step.do] as (given: Step) => void)(step),
+    act: (step) => (doings[step.do] as (options: Step) => void)(step),
     create,
     publish: (types, log) => publish(log.tenant, made(types, log), 1),
     test,

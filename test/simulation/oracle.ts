@@ -12,7 +12,7 @@ import { Tables } from './tables.ts';
 import type { TenantLogState } from './tenant-log.ts';
 
 /** What the store knows at one moment, as the ledger has it. */
-export interface LedgerState {
+export interface OracleState {
   /** In the order of the tenants. */
   readonly logs: readonly TenantLogState[];
   readonly lines: ReadonlyMap<Line, LineState>;
@@ -25,11 +25,11 @@ export interface LedgerState {
 }
 
 /** Events of all logs. */
-export const eventsOf = ({ logs }: LedgerState): number =>
+export const eventsOf = ({ logs }: OracleState): number =>
   logs.reduce((sum, { head }) => sum + head, 0);
 
 /** Keeps account of everything that happens, and notices the first promise that is broken. */
-export class Ledger extends Account {
+export class Oracle extends Account {
   readonly tables = new Tables(this);
   readonly leases = new Leases(this, this.tables);
   readonly attempts = new Attempts(this, this.tables, this.leases);
@@ -42,7 +42,7 @@ export class Ledger extends Account {
 
   // The store goes back
 
-  snapshot(): LedgerState {
+  snapshot(): OracleState {
     return {
       logs: this.logs.map((log) => log.snapshot()),
       lines: new Map([...this.lines.values()].map((line) => [line, stateOf(line)])),
@@ -58,15 +58,15 @@ export class Ledger extends Account {
    * The power was cut, and this was on the disk: what clients and receivers were told of is among it, and of
    * what was recorded not more than the stated time is lost. No lease outlives it.
    */
-  cut(state: LedgerState): void {
-    this.logs.forEach(({ toldTo }, index) => {
+  cut(state: OracleState): void {
+    this.logs.forEach(({ knownTo }, index) => {
       const head = state.logs[index]?.head ?? 0;
-      if (head < toldTo) {
-        this.break('lost', `the disk ends at ${head}, not at ${toldTo}`);
+      if (head < knownTo) {
+        this.break('lost', `the disk ends at ${head}, not at ${knownTo}`);
       }
     });
     for (const [line, { counts }] of state.lines) {
-      if (counts.version < line.toldVersion) this.break('lost', `a change of ${line.label}`);
+      if (counts.version < line.knownVersion) this.break('lost', `a change of ${line.label}`);
     }
     const lostAt = this.results.settledAt[state.settlements];
     if (lostAt !== undefined && lostAt < this.deps.nowMs() - lostMaxMs) {
@@ -80,7 +80,7 @@ export class Ledger extends Account {
    * The store is as it was, with leases of `leaseMs` from now: what came later is lost, and nobody
    * owes it. Processes that have not noticed may go on for what is left of their leases.
    */
-  restore(state: LedgerState, leaseMs: number): void {
+  restore(state: OracleState, leaseMs: number): void {
     this.#term += 1;
     for (const [process, untilMs] of this.leases.leases) this.leases.unaware.set(process, untilMs);
     this.results.settledAt.length = state.settlements;
@@ -131,7 +131,7 @@ export class Ledger extends Account {
     const log = this.logOf(tenant);
     for (const { id, offset } of answers) {
       const event = log.event(offset);
-      log.toldTo = Math.max(log.toldTo, offset);
+      log.knownTo = Math.max(log.knownTo, offset);
       if (event?.id !== id)
         this.break('lost', `${id} was acknowledged at ${offset} and is not there`);
     }
@@ -167,7 +167,7 @@ export class Ledger extends Account {
     leaveOutPruned(line);
     this.lines.set(stream.id, line);
     log.model.streams.set(stream.id, line.counts);
-    this.tables.look(line);
+    this.tables.check(line);
     if (counts.cursor !== begins) {
       this.break('asked', `${line.label} begins after ${counts.cursor}, not after ${begins}`);
     }
@@ -193,7 +193,7 @@ export class Ledger extends Account {
     if (types.join(' ') !== spans.at(-1)?.types.join(' ')) spans.push({ after: log.head, types });
     line.endpoint = after.destination.endpoint;
     line.tokens.add(tokenOf(after));
-    this.tables.look(line);
+    this.tables.check(line);
   }
 
   #enable(line: Line, isHeld: boolean): void {
@@ -221,7 +221,7 @@ export class Ledger extends Account {
       this.break('disabled', `${line.label} is disabled for a lag that it does not have`);
     }
     model.disable(line.counts, this.deps.now());
-    this.tables.look(line);
+    this.tables.check(line);
   }
 }
 

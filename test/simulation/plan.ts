@@ -1,7 +1,7 @@
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { UpkeepSettings } from '../../src/upkeep/upkeep.ts';
 import { boundsOf } from './deadlines.ts';
-import { createDice, type Dice } from './prng.ts';
+import { createPrng, type Prng } from './prng.ts';
 import type { NameMood } from './names.ts';
 
 /** Everything that is decided before a history begins; the rest follows from its seed. */
@@ -130,26 +130,26 @@ export const eventBodyBytes = JSON.stringify({
   data: {},
 }).length;
 
-const settingsOf = (dice: Dice): DeliverySettings => ({
-  streamConcurrency: dice.pick([1, 2, 2, 4]),
-  concurrency: dice.pick([2, 4, 8]),
-  retryDelaysMs: dice.pick([[100, 200, 400], [50, 50, 50], [300]]),
+const settingsOf = (prng: Prng): DeliverySettings => ({
+  streamConcurrency: prng.pick([1, 2, 2, 4]),
+  concurrency: prng.pick([2, 4, 8]),
+  retryDelaysMs: prng.pick([[100, 200, 400], [50, 50, 50], [300]]),
   retry4xx: [408, 429],
   attemptTimeoutMs: 1000,
-  disable: { consecutive: dice.pick([2, 4, 8, 20]), total: dice.pick([4, 10, 30]) },
+  disable: { consecutive: prng.pick([2, 4, 8, 20]), total: prng.pick([4, 10, 30]) },
   userAgent: 'Leat/0.0.0',
   attributePrefix: 'svc',
-  parkAfterMs: dice.pick([40, 100, 400, 800]),
-  parkAfterEvents: dice.pick([2, 4, 8, 16]),
+  parkAfterMs: prng.pick([40, 100, 400, 800]),
+  parkAfterEvents: prng.pick([2, 4, 8, 16]),
   settleMs: 10,
-  settleMax: dice.pick([2, 8, 32]),
+  settleMax: prng.pick([2, 8, 32]),
   leaseGraceMs: 500,
-  tailEventsMax: dice.pick([3, 50]),
-  tailBytesMax: dice.pick([300, 1_000_000]),
-  pageEvents: dice.pick([2, 4, 20]),
-  pageBytes: dice.pick([200, 1_000_000]),
-  lagOffsetsMax: dice.pick([5, 10_000]),
-  lagMs: dice.pick([500, 3000]),
+  tailEventsMax: prng.pick([3, 50]),
+  tailBytesMax: prng.pick([300, 1_000_000]),
+  pageEvents: prng.pick([2, 4, 20]),
+  pageBytes: prng.pick([200, 1_000_000]),
+  lagOffsetsMax: prng.pick([5, 10_000]),
+  lagMs: prng.pick([500, 3000]),
   inflightBytesMax: 1_000_000,
   claimedBytes: 1000,
   // In proportion to the few slots of these nodes: it is kept for slow streams of each tenant.
@@ -159,31 +159,31 @@ const settingsOf = (dice: Dice): DeliverySettings => ({
   leaseMs: 1000,
   leaseStopMs: 700,
   heartbeatMs: 250,
-  pollMs: dice.pick([200, 500, 1000]),
+  pollMs: prng.pick([200, 500, 1000]),
 });
 
 /** A third of the histories keep their store within a retention of seconds. */
 function upkeepOf(seed: number): UpkeepSettings | undefined {
-  const dice = createDice(seed, 'upkeep');
-  if (!dice.chance(1 / 3)) return undefined;
+  const prng = createPrng(seed, 'upkeep');
+  if (!prng.chance(1 / 3)) return undefined;
   return {
-    eventRetentionMs: dice.pick([100, 500, 2000]),
+    eventRetentionMs: prng.pick([100, 500, 2000]),
     // Longer than it takes to record an attempt.
-    attemptRetentionMs: dice.pick([6000, 10_000]),
+    attemptRetentionMs: prng.pick([6000, 10_000]),
     // Above the time after which an idle cursor is written, and a poll.
-    lagMaxMs: dice.pick([6000, 10_000]),
-    everyMs: dice.pick([300, 1000]),
+    lagMaxMs: prng.pick([6000, 10_000]),
+    everyMs: prng.pick([300, 1000]),
     leaseMs: 900,
-    stepRows: dice.pick([1, 5, 100]),
+    stepRows: prng.pick([1, 5, 100]),
   };
 }
 
-const weatherOf = (dice: Dice): Weather => {
-  const maybe = (share: number): number => (dice.chance(0.5) ? share : 0);
+const weatherOf = (prng: Prng): Weather => {
+  const maybe = (share: number): number => (prng.chance(0.5) ? share : 0);
   return {
-    slow: maybe(dice.pick([0.05, 0.3])),
-    slowMs: dice.pick([5, 30, 30, 400]),
-    slowPages: dice.chance(0.3) ? 0.6 : 0,
+    slow: maybe(prng.pick([0.05, 0.3])),
+    slowMs: prng.pick([5, 30, 30, 400]),
+    slowPages: prng.chance(0.3) ? 0.6 : 0,
     refused: maybe(0.03),
     unanswered: maybe(0.04),
     hintsLost: maybe(0.05),
@@ -249,80 +249,80 @@ const hourMs = 3_600_000;
 /** 60 days: no timer can wait for so long. */
 const monthsMs = 60 * 24 * hourMs;
 
-const number = (dice: Dice): number => dice.between(0, 1_000_000);
+const number = (prng: Prng): number => prng.between(0, 1_000_000);
 
 /** The steps of one kind. */
 export type StepOf<Name extends Step['do']> = Step & { readonly do: Name };
 
-const makers: { [Name in Step['do']]: (dice: Dice) => Omit<StepOf<Name>, 'at' | 'do'> } = {
-  publish: (dice) => ({
-    types: Array.from({ length: dice.pick([1, 1, 1, 2, 2, 5, 5, 12, 40]) }, () =>
-      dice.pick([types[0], types[0], types[1], types[1], types[1], types[2]]),
+const makers: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at' | 'do'> } = {
+  publish: (prng) => ({
+    types: Array.from({ length: prng.pick([1, 1, 1, 2, 2, 5, 5, 12, 40]) }, () =>
+      prng.pick([types[0], types[0], types[1], types[1], types[1], types[2]]),
     ),
-    repeats: dice.chance(0.15),
+    repeats: prng.chance(0.15),
   }),
-  create: (dice) => ({ types: dice.some(types) }),
-  subscribe: (dice) => ({ stream: number(dice), types: dice.some(types) }),
-  move: (dice) => ({ stream: number(dice) }),
-  disable: (dice) => ({ stream: number(dice) }),
-  delete: (dice) => ({ stream: number(dice) }),
-  enable: (dice) => ({ stream: number(dice), resume: dice.pick(['latest', 'held']) }),
-  redeliver: (dice) => ({ stream: number(dice), pick: number(dice) }),
-  redeliverAll: (dice) => ({ stream: number(dice) }),
-  test: (dice) => ({ stream: number(dice) }),
-  replay: (dice) => ({ stream: number(dice), from: number(dice) }),
-  cancelReplay: (dice) => ({ stream: number(dice) }),
-  pruneLog: (dice) => ({ agoMs: dice.between(0, 2000) }),
-  pruneHistory: (dice) => ({ agoMs: dice.between(0, 2000) }),
-  mood: (dice) => ({ stream: number(dice), mood: dice.pick(moods) }),
-  names: (dice) => ({
-    stream: number(dice),
-    mood: dice.pick(['well', 'slow', 'silent', 'unknown', 'flapping']),
+  create: (prng) => ({ types: prng.some(types) }),
+  subscribe: (prng) => ({ stream: number(prng), types: prng.some(types) }),
+  move: (prng) => ({ stream: number(prng) }),
+  disable: (prng) => ({ stream: number(prng) }),
+  delete: (prng) => ({ stream: number(prng) }),
+  enable: (prng) => ({ stream: number(prng), resume: prng.pick(['latest', 'held']) }),
+  redeliver: (prng) => ({ stream: number(prng), pick: number(prng) }),
+  redeliverAll: (prng) => ({ stream: number(prng) }),
+  test: (prng) => ({ stream: number(prng) }),
+  replay: (prng) => ({ stream: number(prng), from: number(prng) }),
+  cancelReplay: (prng) => ({ stream: number(prng) }),
+  pruneLog: (prng) => ({ agoMs: prng.between(0, 2000) }),
+  pruneHistory: (prng) => ({ agoMs: prng.between(0, 2000) }),
+  mood: (prng) => ({ stream: number(prng), mood: prng.pick(moods) }),
+  names: (prng) => ({
+    stream: number(prng),
+    mood: prng.pick(['well', 'slow', 'silent', 'unknown', 'flapping']),
   }),
-  storeAway: (dice) => ({ ms: dice.pick([50, 400, 1200, 2500]) }),
-  crash: (dice) => ({
-    node: number(dice),
-    command: dice.pick([0, 0, 1, 2, 5, 9]),
-    phase: dice.pick(['before', 'after', 'late']),
-    awayMs: dice.between(0, 800),
-    renamed: dice.chance(0.5),
-    stumble: dice.chance(0.3)
-      ? { command: dice.between(1, 3), ms: dice.pick([800, 1100, 2000]) }
+  storeAway: (prng) => ({ ms: prng.pick([50, 400, 1200, 2500]) }),
+  crash: (prng) => ({
+    node: number(prng),
+    command: prng.pick([0, 0, 1, 2, 5, 9]),
+    phase: prng.pick(['before', 'after', 'late']),
+    awayMs: prng.between(0, 800),
+    renamed: prng.chance(0.5),
+    stumble: prng.chance(0.3)
+      ? { command: prng.between(1, 3), ms: prng.pick([800, 1100, 2000]) }
       : undefined,
   }),
-  freeze: (dice) => ({
-    node: number(dice),
-    command: dice.pick([0, 0, 1, 2, 3, 5]),
-    ms: dice.pick([100, 600, 800, 1100, 2000]),
+  freeze: (prng) => ({
+    node: number(prng),
+    command: prng.pick([0, 0, 1, 2, 3, 5]),
+    ms: prng.pick([100, 600, 800, 1100, 2000]),
   }),
-  leave: (dice) => ({ node: number(dice), awayMs: dice.between(0, 800) }),
+  leave: (prng) => ({ node: number(prng), awayMs: prng.between(0, 800) }),
   keep: () => ({}),
-  goBack: (dice) => ({ awayMs: dice.pick([0, 50, 400, 1500]) }),
+  goBack: (prng) => ({ awayMs: prng.pick([0, 50, 400, 1500]) }),
   watchDisk: () => ({}),
-  powerCut: (dice) => ({ awayMs: dice.between(0, 800) }),
+  powerCut: (prng) => ({ awayMs: prng.between(0, 800) }),
   // Its length follows from the settings.
   lull: () => ({ ms: 0 }),
-  jump: (dice) => ({ node: number(dice), ms: dice.pick([-4000, -800, -50, 50, 800, 4000]) }),
-  stand: (dice) => ({ node: number(dice), ms: dice.pick([300, 2000]) }),
-  storeJump: (dice) => ({
-    ms: dice.pick([-1, 1]) * dice.pick([50, 4000, 50_000, hourMs, monthsMs]),
+  jump: (prng) => ({ node: number(prng), ms: prng.pick([-4000, -800, -50, 50, 800, 4000]) }),
+  stand: (prng) => ({ node: number(prng), ms: prng.pick([300, 2000]) }),
+  storeJump: (prng) => ({
+    ms: prng.pick([-1, 1]) * prng.pick([50, 4000, 50_000, hourMs, monthsMs]),
   }),
-  storeStand: (dice) => ({ ms: dice.pick([300, 2000]) }),
+  storeStand: (prng) => ({ ms: prng.pick([300, 2000]) }),
   // Within its lease, somewhat longer, and for long.
-  suspend: (dice) => ({ node: number(dice), ms: dice.pick([300, 900, 1500, 4000]) }),
+  suspend: (prng) => ({ node: number(prng), ms: prng.pick([300, 900, 1500, 4000]) }),
 };
 
 /** What happens in the history of a seed. */
 export function planOf(seed: number): Plan {
-  const dice = createDice(seed, 'plan');
-  const count = dice.pick([12, 25, 40, 60]);
-  const lengthMs = count * dice.pick([10, 30, 100, 200]);
+  const prng = createPrng(seed, 'plan');
+  const count = prng.pick([12, 25, 40, 60]);
+  const lengthMs = count * prng.pick([10, 30, 100, 200]);
   // A third of the histories do without the doings that make the others long-winded.
-  const isCalm = dice.chance(0.3);
+  const isCalm = prng.chance(0.3);
   const steps = Array.from({ length: count }, (): Step => {
-    let doing = dice.pick(bag);
+    let doing = prng.pick(bag);
     if (isCalm && (doing === 'crash' || doing === 'freeze' || doing === 'jump')) doing = 'publish';
-    return { at: dice.between(0, lengthMs), do: doing, ...makers[doing](dice) } as Step;
+    return { at: prng.between(0, lengthMs), do: doing, ...makers[doing](prng) } as Step;
   });
   const failOvers = failOversOf(seed, lengthMs);
   // The disk is that of one server: a power cut and a change of servers exclude each other.
@@ -335,13 +335,13 @@ export function planOf(seed: number): Plan {
     ...failOvers,
     ...clocks,
   );
-  const settings = settingsOf(dice);
+  const settings = settingsOf(prng);
   const plan: Plan = {
     seed,
     settings,
-    nodes: dice.pick([1, 1, 1, 2, 2, 3, 4]),
-    streams: Array.from({ length: dice.pick([1, 2, 2, 3, 3, 7]) }, () => dice.some(types)),
-    weather: weatherOf(dice),
+    nodes: prng.pick([1, 1, 1, 2, 2, 3, 4]),
+    streams: Array.from({ length: prng.pick([1, 2, 2, 3, 3, 7]) }, () => prng.some(types)),
+    weather: weatherOf(prng),
     upkeep: upkeepOf(seed),
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
@@ -350,7 +350,7 @@ export function planOf(seed: number): Plan {
 
 /** In a quarter of the histories fewer bodies may be under way than there are slots. */
 function withFewBodies(plan: Plan): Plan {
-  if (!createDice(plan.seed, 'bodies').chance(1 / 4)) return plan;
+  if (!createPrng(plan.seed, 'bodies').chance(1 / 4)) return plan;
   const inflightBytesMax = bodiesMin * eventBodyBytes;
   return {
     ...plan,
@@ -363,12 +363,12 @@ const bodiesMin = 6;
 
 /** In half of the histories several tenants share the store, and its nodes. */
 function withTenants(plan: Plan): Plan {
-  const dice = createDice(plan.seed, 'tenants');
-  const tenants = dice.pick([1, 1, 2, 3]);
+  const prng = createPrng(plan.seed, 'tenants');
+  const tenants = prng.pick([1, 1, 2, 3]);
   if (tenants === 1) return plan;
   const steps = plan.steps.map((step): Step => {
     const isOfTenant = step.do === 'publish' || step.do === 'create' || step.do === 'pruneLog';
-    return isOfTenant ? { ...step, tenant: dice.between(0, tenants - 1) } : step;
+    return isOfTenant ? { ...step, tenant: prng.between(0, tenants - 1) } : step;
   });
   return { ...plan, tenants, steps };
 }
@@ -393,14 +393,14 @@ const harmless = [
  * that waits, and then for some publishing in which no wake-up may be missing.
  */
 function withLull(plan: Plan, lengthMs: number): Plan {
-  const dice = createDice(plan.seed, 'lull');
-  if (!dice.chance(1 / 6)) return plan;
-  const at = dice.between(0, lengthMs);
+  const prng = createPrng(plan.seed, 'lull');
+  if (!prng.chance(1 / 6)) return plan;
+  const at = prng.between(0, lengthMs);
   const quietMs = boundsOf(plan.settings, plan.weather.slowMs).recoverMs;
   const ms = Math.ceil(quietMs) + 3000;
-  const steps = Array.from({ length: dice.between(4, 12) }, (): Step => {
-    const doing = dice.pick(harmless);
-    return { at: at + ms - dice.between(0, 2800), do: doing, ...makers[doing](dice) } as Step;
+  const steps = Array.from({ length: prng.between(4, 12) }, (): Step => {
+    const doing = prng.pick(harmless);
+    return { at: at + ms - prng.between(0, 2800), do: doing, ...makers[doing](prng) } as Step;
   });
   const shifted = plan.steps.map((step) => (step.at < at ? step : { ...step, at: step.at + ms }));
   const all = [...shifted, { at, do: 'lull', ms } as const, ...steps];
@@ -412,30 +412,30 @@ function withLull(plan: Plan, lengthMs: number): Plan {
  * backup may be old, sometimes more than once to the same.
  */
 function failOversOf(seed: number, lengthMs: number): Step[] {
-  const dice = createDice(seed, 'fail-overs');
-  const at = dice.between(0, lengthMs);
-  if (dice.chance(0.1)) {
-    const cutAt = at + dice.between(1100, 2500);
-    const { awayMs } = makers.powerCut(dice);
+  const prng = createPrng(seed, 'fail-overs');
+  const at = prng.between(0, lengthMs);
+  if (prng.chance(0.1)) {
+    const cutAt = at + prng.between(1100, 2500);
+    const { awayMs } = makers.powerCut(prng);
     return [
       { at, do: 'watchDisk' },
       { at: cutAt, do: 'powerCut', awayMs },
     ];
   }
-  if (!dice.chance(0.2)) return [];
-  const steps: Step[] = [{ at: Math.max(0, at - dice.pick([20, 200, 1000, 5000])), do: 'keep' }];
-  const { awayMs } = makers.goBack(dice);
+  if (!prng.chance(0.2)) return [];
+  const steps: Step[] = [{ at: Math.max(0, at - prng.pick([20, 200, 1000, 5000])), do: 'keep' }];
+  const { awayMs } = makers.goBack(prng);
   steps.push({ at, do: 'goBack', awayMs });
-  if (dice.chance(0.2)) {
-    steps.push({ at: dice.between(at, lengthMs), do: 'goBack', awayMs: dice.between(0, 500) });
+  if (prng.chance(0.2)) {
+    steps.push({ at: prng.between(at, lengthMs), do: 'goBack', awayMs: prng.between(0, 500) });
   }
   return steps;
 }
 
 /** In a third of the histories clocks are set, stand still, and are set right after a while. */
 function clocksOf(seed: number, lengthMs: number): Step[] {
-  const dice = createDice(seed, 'clocks');
-  if (!dice.chance(1 / 3)) return [];
+  const prng = createPrng(seed, 'clocks');
+  if (!prng.chance(1 / 3)) return [];
   const kinds = [
     'jump',
     'jump',
@@ -446,28 +446,28 @@ function clocksOf(seed: number, lengthMs: number): Step[] {
     'storeStand',
     'failOver',
   ] as const;
-  return Array.from({ length: dice.between(1, 4) }, () => dice.pick(kinds)).flatMap(
+  return Array.from({ length: prng.between(1, 4) }, () => prng.pick(kinds)).flatMap(
     (kind): Step[] => {
-      const at = dice.between(0, lengthMs);
-      const backAt = at + dice.between(100, 3000);
-      const ms = dice.pick([-1, 1, 1]) * dice.pick([5000, hourMs, monthsMs]);
+      const at = prng.between(0, lengthMs);
+      const backAt = at + prng.between(100, 3000);
+      const ms = prng.pick([-1, 1, 1]) * prng.pick([5000, hourMs, monthsMs]);
       if (kind === 'jump') {
-        const node = number(dice);
+        const node = number(prng);
         return [
           { at, do: 'jump', node, ms },
           { at: backAt, do: 'jump', node, ms: -ms },
         ];
       }
       if (kind === 'store') {
-        const jump = makers.storeJump(dice);
+        const jump = makers.storeJump(prng);
         const back = { at: backAt, do: 'storeJump', ms: -jump.ms } as const;
-        return [{ at, do: 'storeJump', ...jump }, ...(dice.chance(0.7) ? [back] : [])];
+        return [{ at, do: 'storeJump', ...jump }, ...(prng.chance(0.7) ? [back] : [])];
       }
       if (kind === 'failOver') {
-        const aheadMs = dice.pick([hourMs, monthsMs]);
+        const aheadMs = prng.pick([hourMs, monthsMs]);
         return [...failOverTo(at, aheadMs), ...failOverTo(backAt, -aheadMs)];
       }
-      return [{ at, do: kind, ...makers[kind](dice) } as Step];
+      return [{ at, do: kind, ...makers[kind](prng) } as Step];
     },
   );
 }
@@ -483,31 +483,31 @@ const failOverTo = (at: number, ms: number): Step[] => [
 
 /** In a quarter of the histories streams are created that begin at an earlier event. */
 function startsOf(seed: number, lengthMs: number): Step[] {
-  const dice = createDice(seed, 'starts');
-  if (!dice.chance(1 / 4)) return [];
-  return Array.from({ length: dice.between(1, 2) }, (): Step => {
-    const at = dice.between(0, lengthMs);
-    return { at, do: 'create', types: dice.some(types), start: number(dice) };
+  const prng = createPrng(seed, 'starts');
+  if (!prng.chance(1 / 4)) return [];
+  return Array.from({ length: prng.between(1, 2) }, (): Step => {
+    const at = prng.between(0, lengthMs);
+    return { at, do: 'create', types: prng.some(types), start: number(prng) };
   });
 }
 
 /** In a third of the histories servers of names are slow, silent or flapping. */
 function namesOf(seed: number, lengthMs: number): Step[] {
-  const dice = createDice(seed, 'names');
-  if (!dice.chance(1 / 3)) return [];
-  return Array.from({ length: dice.between(1, 6) }, (): Step => ({
-    at: dice.between(0, lengthMs),
+  const prng = createPrng(seed, 'names');
+  if (!prng.chance(1 / 3)) return [];
+  return Array.from({ length: prng.between(1, 6) }, (): Step => ({
+    at: prng.between(0, lengthMs),
     do: 'names',
-    ...makers.names(dice),
+    ...makers.names(prng),
   }));
 }
 
 /** In half of the histories some stream is sent again what it was sent. */
 function replaysOf(seed: number, lengthMs: number): Step[] {
-  const dice = createDice(seed, 'replays');
-  if (dice.chance(0.5)) return [];
-  return Array.from({ length: dice.between(1, 6) }, (): Step => {
-    const doing = dice.chance(0.2) ? 'cancelReplay' : 'replay';
-    return { at: dice.between(0, lengthMs), do: doing, ...makers[doing](dice) } as Step;
+  const prng = createPrng(seed, 'replays');
+  if (prng.chance(0.5)) return [];
+  return Array.from({ length: prng.between(1, 6) }, (): Step => {
+    const doing = prng.chance(0.2) ? 'cancelReplay' : 'replay';
+    return { at: prng.between(0, lengthMs), do: doing, ...makers[doing](prng) } as Step;
   });
 }

@@ -1,9 +1,9 @@
 import { longestWaitMs } from '../../src/delivery/settings.ts';
-import { calm, labelOf, type Entry, type World } from './simulation.ts';
+import { calm, labelOf, type Entry, type Simulation } from './simulation.ts';
 import { Deadlines } from './deadlines.ts';
-import { createDice } from './prng.ts';
+import { createPrng } from './prng.ts';
 import { createDisk, type Disk } from './disk.ts';
-import { eventsOf, Ledger } from './oracle.ts';
+import { eventsOf, Oracle } from './oracle.ts';
 import type { Line } from './line.ts';
 import { checkEnd } from './ending.ts';
 import { createOperator } from './operator.ts';
@@ -11,7 +11,7 @@ import type { Mood, Plan, Step, StepOf } from './plan.ts';
 import { createTimeCheck, createWallClock, stretchOf } from './clocks.ts';
 import { startProcess, type Process } from './process.ts';
 import type { Broken } from './promises.ts';
-import { createSite } from './shared-store.ts';
+import { createSharedStore } from './shared-store.ts';
 import { createTimeline } from './timeline.ts';
 
 /** What became of one history. */
@@ -27,43 +27,47 @@ export interface Outcome {
 /** Plays one history from its plan; the same plan gives the same history. */
 export async function play(
   plan: Plan,
-  given: { readonly record?: boolean } = {},
+  options: { readonly record?: boolean } = {},
 ): Promise<Outcome> {
   const history: Entry[] = [];
   const timeline = createTimeline();
-  const diskDice = createDice(plan.seed, 'disk');
+  const diskDice = createPrng(plan.seed, 'disk');
   const disk = createDisk({
     timeline,
-    copy: () => site.inTurn(async () => ({ tables: site.snapshot(), state: ledger.snapshot() })),
+    copy: () =>
+      sharedStore.inTurn(async () => ({
+        tables: sharedStore.snapshot(),
+        state: oracle.snapshot(),
+      })),
     roll: (max) => diskDice.between(0, max),
   });
   const storeWall = createWallClock(timeline);
   const timeCheck = createTimeCheck(timeline);
-  const site = await createSite(
+  const sharedStore = await createSharedStore(
     { elapsedMs: () => timeline.nowMs, now: storeWall.now },
     disk.attach,
     plan.tenants ?? 1,
   );
   const now = (): number => {
-    const time = site.store.time.now();
-    const wrong = timeCheck.check(time, site.generation);
-    if (wrong !== undefined) ledger.break('time', wrong);
+    const time = sharedStore.store.time.now();
+    const wrong = timeCheck.check(time, sharedStore.generation);
+    if (wrong !== undefined) oracle.break('time', wrong);
     return time;
   };
   const setStoreWall = (step: StepOf<'storeJump' | 'storeStand'>): void => {
     if (step.do === 'storeJump') storeWall.jump(step.ms);
     else storeWall.stand(step.ms);
     timeCheck.wasSet();
-    world.disturb();
-    world.note(
+    simulation.disturb();
+    simulation.note(
       'store',
       `its wall clock ${step.do === 'storeJump' ? 'jumps by' : 'stands for'} ${step.ms} ms`,
     );
   };
-  const mend = (): void => {
-    storeWall.mend();
+  const repair = (): void => {
+    storeWall.repair();
     timeCheck.wasSet();
-    for (const process of processes) process.mend();
+    for (const process of processes) process.repair();
   };
   const stretch = stretchOf(plan);
   // A row that waits longer is due now.
@@ -73,21 +77,21 @@ export async function play(
   let lullMood: Mood = 'well';
   let hanging = { isOf: (_: Line): boolean => false, what: 'receiver' };
   const isLull = (): boolean => isCalm || timeline.nowMs < lullUntilMs;
-  const ledger = new Ledger({
-    site,
+  const oracle = new Oracle({
+    sharedStore,
     settings: plan.settings,
     isPunctual: isPunctual(plan),
     lagMaxMs: plan.upkeep?.lagMaxMs ?? Infinity,
     nowMs: () => timeline.nowMs,
     now,
   });
-  site.watchLog((tenant, events) => ledger.appended(tenant, events));
+  sharedStore.watchLog((tenant, events) => oracle.appended(tenant, events));
   const processes: Process[] = [];
-  const world: World = {
+  const simulation: Simulation = {
     plan,
     timeline,
-    site,
-    ledger,
+    sharedStore,
+    oracle,
     upkeepLease: { leader: undefined, untilMs: 0 },
     now,
     clockDelayMs: (waitMs) => waitMs * (stretch - 1) + Math.min(timeCheck.setBackMs, waitMaxMs),
@@ -111,59 +115,59 @@ export async function play(
     hinder: () => deadlines.hinder(),
     unwell: (line) => deadlines.unwell(line),
     note: (who, what) => {
-      if (given.record === true && ledger.broken === undefined) {
+      if (options.record === true && oracle.broken === undefined) {
         history.push({ atMs: timeline.nowMs, who, what });
       }
     },
     label: labelOf,
   };
-  const deadlines = new Deadlines(world, processes);
-  const operator = createOperator(world, () => processes);
-  const starts = createStarts(world, processes, () => isCalm);
+  const deadlines = new Deadlines(simulation, processes);
+  const operator = createOperator(simulation, () => processes);
+  const starts = createStarts(simulation, processes, () => isCalm);
 
   for (let node = 0; node < plan.nodes; node += 1) starts.start(node, `n${node + 1}`);
   plan.streams.forEach((types, index) => operator.create(types, index));
   for (const step of plan.steps) {
     await timeline.runTo(step.at);
-    if (ledger.broken !== undefined) break;
+    if (oracle.broken !== undefined) break;
     starts.note(step);
     if (step.do === 'lull') {
       lullUntilMs = step.at + step.ms;
-      world.note('world', `faults stop for ${step.ms} ms`);
-      mend();
+      simulation.note('world', `faults stop for ${step.ms} ms`);
+      repair();
     } else if (step.do === 'storeJump' || step.do === 'storeStand') setStoreWall(step);
     else if (step.do === 'watchDisk') disk.arm();
-    else if (step.do === 'powerCut') cutPower(world, disk, processes);
+    else if (step.do === 'powerCut') cutPower(simulation, disk, processes);
     else operator.act(step);
   }
   isCalm = true;
-  world.note('world', 'faults stop');
-  mend();
-  await checkEnd(world, operator, processes);
+  simulation.note('world', 'faults stop');
+  repair();
+  await checkEnd(simulation, operator, processes);
   // Nothing happens any more: nobody lets the time go on.
-  site.close();
+  sharedStore.close();
   return {
-    broken: ledger.broken,
+    broken: oracle.broken,
     history,
-    events: ledger.eventCount,
-    attempts: ledger.attempts.count,
+    events: oracle.eventCount,
+    attempts: oracle.attempts.count,
     virtualMs: timeline.nowMs,
   };
 }
 
 /** All processes end at once, and the store is what was on the disk. */
-function cutPower(world: World, disk: Disk, processes: readonly Process[]): void {
-  const { site, ledger } = world;
+function cutPower(simulation: Simulation, disk: Disk, processes: readonly Process[]): void {
+  const { sharedStore, oracle } = simulation;
   const left = disk.cut();
   if (left === undefined) return;
-  world.note(
+  simulation.note(
     'store',
-    `the power is cut: ${ledger.eventCount} events, ${eventsOf(left.state)} on the disk`,
+    `the power is cut: ${oracle.eventCount} events, ${eventsOf(left.state)} on the disk`,
   );
   for (const process of processes) process.crash(0, 'before');
-  void site.inTurn(() => {
-    site.reopen(left.tables);
-    ledger.cut(left.state);
+  void sharedStore.inTurn(() => {
+    sharedStore.reopen(left.tables);
+    oracle.cut(left.state);
     return Promise.resolve();
   });
 }
@@ -174,12 +178,12 @@ type Return = Pick<StepOf<'crash'>, 'awayMs' | 'renamed' | 'stumble'>;
 const unplanned: Return = { awayMs: 0, renamed: false, stumble: undefined };
 
 /** Starts a process wherever one has ended. */
-function createStarts(world: World, processes: Process[], isCalm: () => boolean) {
+function createStarts(simulation: Simulation, processes: Process[], isCalm: () => boolean) {
   const next = new Map<number, Return>();
   const start = (node: number, name: string): void => {
-    processes[node] = startProcess(world, name, () => {
+    processes[node] = startProcess(simulation, name, () => {
       const { awayMs, renamed, stumble } = next.get(node) ?? unplanned;
-      world.timeline.after(isCalm() ? 0 : awayMs, () => {
+      simulation.timeline.after(isCalm() ? 0 : awayMs, () => {
         start(node, renamed ? `${name}'` : name);
         if (stumble !== undefined && !isCalm()) {
           processes[node]?.freeze(stumble.command, stumble.ms);

@@ -2,7 +2,7 @@ import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 
 /** Seeded randomness: the same seed gives the same rolls, on every machine. */
-export interface Dice {
+export interface Prng {
   /** A whole number from `from` to `to`, both included. */
   between(from: number, to: number): number;
   /** True in `share` of all rolls, 0 to 1. */
@@ -15,7 +15,7 @@ export interface Dice {
 const million = 1_000_000;
 
 /** Dice for one purpose; those of another purpose with the same seed roll differently. */
-export function createDice(seed: number, purpose: string): Dice {
+export function createPrng(seed: number, purpose: string): Prng {
   const generator = xoroshiro128plus(mixed(seed, purpose));
   const between = (from: number, to: number): number => uniformInt(generator, from, to);
   const pick = <T>(choices: readonly [T, ...T[]]): T =>

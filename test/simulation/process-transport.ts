@@ -4,11 +4,11 @@ import type { NameLookups } from '../../src/delivery/http/name-lookups.ts';
 import type { Transport } from '../../src/delivery/http/transport.ts';
 import { headerOf } from '../helpers/transport.ts';
 import { processOf } from './account.ts';
-import type { Dice } from './prng.ts';
+import type { Prng } from './prng.ts';
 import type { Joined } from './process.ts';
-import { type Found, lookUp } from './names.ts';
+import { type Found, lookup } from './names.ts';
 import { react } from './receivers.ts';
-import type { World } from './simulation.ts';
+import type { Simulation } from './simulation.ts';
 
 const unsent = {
   ended: new Promise<never>(() => undefined),
@@ -18,11 +18,11 @@ const unsent = {
 
 /** The receivers as a process reaches them: each request is checked when it leaves. */
 export function transportOf(
-  world: World,
-  given: {
+  simulation: Simulation,
+  options: {
     readonly name: string;
     readonly joined: Joined;
-    readonly dice: Dice;
+    readonly prng: Prng;
     readonly names: NameLookups;
     readonly clock: Pick<Clock, 'elapsedMs'>;
     readonly isDead: () => boolean;
@@ -32,8 +32,8 @@ export function transportOf(
     readonly mail: (action: () => void) => void;
   },
 ): Pick<Transport, 'prepare' | 'isReady' | 'post'> {
-  const { timeline, ledger, plan } = world;
-  const { name, joined, dice, names, clock, isDead, later, mail } = given;
+  const { timeline, oracle, plan } = simulation;
+  const { name, joined, prng, names, clock, isDead, later, mail } = options;
   return {
     prepare: (tenant, origin) => names.prepare(tenant, new URL(origin).hostname),
     isReady: (origin) => names.isReady(new URL(origin).hostname),
@@ -43,7 +43,7 @@ export function transportOf(
       const eventId = headerOf(request, 'webhook-id') ?? '';
       const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
       const process = joined.node === undefined ? name : processOf(joined.node);
-      const line = ledger.attempts.begins(
+      const line = oracle.attempts.begins(
         process,
         streamId,
         eventId,
@@ -54,18 +54,18 @@ export function transportOf(
       const end = (result: AttemptResult, how: string): void => {
         if (isOver) return;
         isOver = true;
-        if (line !== undefined) ledger.attempts.ends(process, line, eventId, result);
-        world.note(name, `${line?.label ?? streamId} ${world.label(eventId)}: ${how}`);
+        if (line !== undefined) oracle.attempts.ends(process, line, eventId, result);
+        simulation.note(name, `${line?.label ?? streamId} ${simulation.label(eventId)}: ${how}`);
         resolve(result);
       };
       if (line === undefined) return unsent;
-      world.note(name, `sends ${world.label(eventId)} to ${line.label}`);
-      const mood = world.moodOf(line);
-      if (mood !== 'well') world.unwell(line);
+      simulation.note(name, `sends ${simulation.label(eventId)} to ${line.label}`);
+      const mood = simulation.moodOf(line);
+      if (mood !== 'well') simulation.unwell(line);
       const { afterMs, result, accepts } = react(mood, {
-        dice,
+        prng,
         token: headerOf(request, 'authorization') ?? '',
-        unstorable: world.weather().unstorable,
+        unstorable: simulation.weather().unstorable,
         attempt: line.counts.rows.get(eventId)?.attempt ?? 1,
       });
       const postedMs = clock.elapsedMs();
@@ -81,7 +81,7 @@ export function transportOf(
         const spentMs = clock.elapsedMs() - postedMs - waitedMs;
         const timeoutMs = Math.max(0, plan.settings.attemptTimeoutMs - spentMs);
         if (accepts) {
-          later(Math.min(afterMs, timeoutMs), () => ledger.attempts.accepts(line, eventId));
+          later(Math.min(afterMs, timeoutMs), () => oracle.attempts.accepts(line, eventId));
         }
         if (afterMs >= timeoutMs) {
           const late: AttemptResult = { kind: 'error', cause: 'timeout', detail: undefined };
@@ -95,7 +95,7 @@ export function transportOf(
       const owner = line.log.tenant;
       const soon = (delayMs: number, action: () => void): void =>
         later(delayMs, () => mail(action));
-      lookUp(names, { owner, name: hostname, nowMs: clock.elapsedMs, later: soon }, found);
+      lookup(names, { owner, name: hostname, nowMs: clock.elapsedMs, later: soon }, found);
       const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
       return {
         ended: promise,

@@ -6,13 +6,13 @@ import type { Hint } from '../../src/store/port/hints.ts';
 import type { Node } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createMonotonicClock, createWallClock } from './clocks.ts';
-import { createDice } from './prng.ts';
+import { createPrng } from './prng.ts';
 import { namesOf } from './names.ts';
 import type { StepOf } from './plan.ts';
 import { storeOf } from './process-store.ts';
 import { transportOf } from './process-transport.ts';
 import { runUpkeep } from './upkeep.ts';
-import type { World } from './simulation.ts';
+import type { Simulation } from './simulation.ts';
 
 /** One process of Leat: a real dispatcher, and what stands between it and the world. */
 export interface Process {
@@ -30,7 +30,7 @@ export interface Process {
   /** Freezes while its so-many-th next command to the store is answered. */
   freeze(command: number, ms: number): void;
   /** Frees it of every fault. */
-  mend(): void;
+  repair(): void;
   /** Dies with its so-many-th next command to the store. */
   crash(command: number, phase: StepOf<'crash'>['phase']): void;
   /** Ends in an orderly way. */
@@ -56,9 +56,9 @@ const guardedCommands: ReadonlySet<string> = new Set(
 const never = (): Promise<never> => new Promise(() => undefined);
 
 /** Starts a process; `ended` is called once it has ended, in whatever way. */
-export function startProcess(world: World, name: string, ended: () => void): Process {
-  const { timeline, ledger, site, plan } = world;
-  const dice = createDice(plan.seed, name);
+export function startProcess(simulation: Simulation, name: string, ended: () => void): Process {
+  const { timeline, oracle, sharedStore, plan } = simulation;
+  const prng = createPrng(plan.seed, name);
   let state: Process['state'] = 'up';
   const wall = createWallClock(timeline);
   const monotonic = createMonotonicClock(timeline);
@@ -67,7 +67,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   let doom:
     | { command: number; readonly what: StepOf<'crash'>['phase'] | { freezesMs: number } }
     | undefined;
-  const joined: Joined = { node: undefined, generation: site.generation };
+  const joined: Joined = { node: undefined, generation: sharedStore.generation };
   let frozenUntilMs = 0;
   const abort = new AbortController();
   /** What reached the process while it was frozen. */
@@ -88,34 +88,34 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   const die = (how: string): void => {
     if (state === 'down') return;
     state = 'down';
-    if (joined.node !== undefined) ledger.attempts.died(joined.node);
+    if (joined.node !== undefined) oracle.attempts.died(joined.node);
     unwatch();
-    world.disturb();
-    world.note(name, how);
+    simulation.disturb();
+    simulation.note(name, how);
     ended();
   };
 
   // The store, as it is reached over a network that may fail
 
   const dawdle = (what: string): number => {
-    const { slow, slowMs, slowPages, hintsLate } = world.weather();
+    const { slow, slowMs, slowPages, hintsLate } = simulation.weather();
     const more = what === 'page' ? slowPages : what === 'hint' ? hintsLate : 0;
     const share = Math.max(slow, more);
-    if (slowMs === 0 || !dice.chance(share)) return 0;
-    world.hinder();
-    return dice.between(1, slowMs);
+    if (slowMs === 0 || !prng.chance(share)) return 0;
+    simulation.hinder();
+    return prng.between(1, slowMs);
   };
   const execute = async <T>(what: string, run: () => Promise<T>): Promise<T> => {
-    const { refused, unanswered } = world.weather();
-    if (world.isStoreAway() || dice.chance(refused)) {
-      world.disturb();
-      world.note(name, `${what}: the store is away`);
+    const { refused, unanswered } = simulation.weather();
+    if (simulation.isStoreAway() || prng.chance(refused)) {
+      simulation.disturb();
+      simulation.note(name, `${what}: the store is away`);
       throw new StoreUnavailable('away');
     }
     const answer = await run();
-    if (!dice.chance(unanswered) || what === 'append') return answer;
-    world.disturb();
-    world.note(name, `${what}: the answer is lost`);
+    if (!prng.chance(unanswered) || what === 'append') return answer;
+    simulation.disturb();
+    simulation.note(name, `${what}: the answer is lost`);
     throw new StoreUnavailable('the answer is lost');
   };
   const meetDoom = () => {
@@ -128,8 +128,8 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
   };
   const freeze = (ms: number, how: string): void => {
     if (!isRunning()) return;
-    world.disturb();
-    world.note(name, `${isSuspended ? 'is suspended' : 'freezes'} for ${ms} ms${how}`);
+    simulation.disturb();
+    simulation.note(name, `${isSuspended ? 'is suspended' : 'freezes'} for ${ms} ms${how}`);
     state = 'frozen';
     frozenUntilMs = timeline.nowMs + ms;
     timeline.after(ms, () => {
@@ -141,20 +141,20 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     const sentTo = joined.generation;
     return () => {
       // Its connection ended with the store that it was sent to.
-      if (state === 'down' && sentTo !== site.generation) {
+      if (state === 'down' && sentTo !== sharedStore.generation) {
         return Promise.reject(new StoreUnavailable('gone'));
       }
-      if (guardedCommands.has(what) && sentTo !== site.generation) {
-        world.note(name, `${what}: the store was replaced`);
+      if (guardedCommands.has(what) && sentTo !== sharedStore.generation) {
+        simulation.note(name, `${what}: the store was replaced`);
         return Promise.reject(new StoreReplaced('The store went back.'));
       }
       return run();
     };
   };
-  const command = <T>(what: string, given: () => Promise<T>): Promise<T> => {
+  const command = <T>(what: string, options: () => Promise<T>): Promise<T> => {
     if (state === 'down') return never();
-    const run = guarded(what, given);
-    ledger.attempts.checkMemory(name, dispatcher.state());
+    const run = guarded(what, options);
+    oracle.attempts.checkMemory(name, dispatcher.state());
     const fate = meetDoom();
     if (fate === 'before') {
       die(`crashes before ${what}`);
@@ -162,7 +162,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     }
     if (fate === 'late') die(`crashes, ${what} is still on its way`);
     return new Promise((resolve, reject) => {
-      later(fate === 'late' ? dice.between(50, 2000) : dawdle(what), () => {
+      later(fate === 'late' ? prng.between(50, 2000) : dawdle(what), () => {
         // Another process may bear its name by now, and only one at a time may join with it.
         if (state === 'down' && what === 'join') return;
         const answered = execute(what, run);
@@ -176,12 +176,12 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     });
   };
   const listeners = new Set<(hint: Hint) => void>();
-  const store = storeOf(world, { name, joined, command, listeners });
+  const store = storeOf(simulation, { name, joined, command, listeners });
   const hear = (told: Hint): void => {
     // Before it has joined it listens for a replaced store alone.
     if (listeners.size < 2 && told.kind !== 'replaced') return;
-    const toldBy = site.generation;
-    const { hintsLost, hintsRepeated } = world.weather();
+    const toldBy = sharedStore.generation;
+    const { hintsLost, hintsRepeated } = simulation.weather();
     const arrives = (): void => {
       later(dawdle('hint'), () =>
         hand(hintBox, () => {
@@ -189,12 +189,12 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
         }),
       );
     };
-    if (dice.chance(hintsLost)) world.hinder();
+    if (prng.chance(hintsLost)) simulation.hinder();
     else arrives();
-    if (dice.chance(hintsRepeated)) arrives();
+    if (prng.chance(hintsRepeated)) arrives();
   };
 
-  const unwatch = site.store.watch(hear);
+  const unwatch = sharedStore.store.watch(hear);
   /** Events and heads of a store that was replaced, before or since, say nothing. */
   const hintNow = (hint: Hint, toldBy: number): Hint => {
     const isOfLog = hint.kind === 'appended' || hint.kind === 'head';
@@ -208,26 +208,26 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     elapsedMs: monotonic.elapsedMs,
     after: (delayMs, action) => monotonic.after(delayMs, () => hand(timerBox, action)),
   };
-  const nameDice = createDice(plan.seed, `names of ${name}`);
-  const names = namesOf(world, { dice: nameDice, clock, later, mail });
+  const nameDice = createPrng(plan.seed, `names of ${name}`);
+  const names = namesOf(simulation, { prng: nameDice, clock, later, mail });
   const isDead = (): boolean => state === 'down';
-  const reach = { name, joined, dice, names, clock, isDead, later, mail };
-  const transport = transportOf(world, reach);
+  const reach = { name, joined, prng, names, clock, isDead, later, mail };
+  const transport = transportOf(simulation, reach);
   const report = (event: DeliveryReport): void => {
     if (event.kind === 'unexpected' || event.kind === 'settle_stuck') {
       const { error } = event;
-      ledger.break('unexpected', error instanceof Error ? (error.stack ?? '') : String(error));
+      oracle.break('unexpected', error instanceof Error ? (error.stack ?? '') : String(error));
     }
     if (event.kind === 'stream_disabled') {
-      world.note(name, `${world.label(event.stream)} is disabled: ${event.reason}`);
+      simulation.note(name, `${simulation.label(event.stream)} is disabled: ${event.reason}`);
     }
     if (event.kind === 'stream_owned') {
-      const line = ledger.lines.get(event.stream);
+      const line = oracle.lines.get(event.stream);
       if (line !== undefined) line.adoptions += 1;
     }
     if ('error' in event && 'stream' in event) {
-      const line = ledger.lines.get(event.stream);
-      if (line !== undefined) ledger.results.checkText(line, String(event.error));
+      const line = oracle.lines.get(event.stream);
+      if (line !== undefined) oracle.results.checkText(line, String(event.error));
     }
   };
   const dispatcher = createDispatcher({
@@ -238,25 +238,25 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     report,
     nodeId: name,
   });
-  world.disturb();
-  world.note(name, 'starts');
-  runUpkeep(world, { name, store, clock, dice, signal: abort.signal });
+  simulation.disturb();
+  simulation.note(name, 'starts');
+  runUpkeep(simulation, { name, store, clock, prng, signal: abort.signal });
   dispatcher.run(abort.signal).then(
     () => die('has left'),
-    (error: unknown) => ledger.break('unexpected', String(error)),
+    (error: unknown) => oracle.break('unexpected', String(error)),
   );
 
   const thaw = (): void => {
     if (state !== 'frozen') return;
-    if (isSuspended && joined.node !== undefined) ledger.leases.slept(joined.node);
+    if (isSuspended && joined.node !== undefined) oracle.leases.slept(joined.node);
     isSuspended = false;
     monotonic.resume();
     state = abort.signal.aborted ? 'leaving' : 'up';
-    world.disturb();
-    world.note(name, 'wakes');
+    simulation.disturb();
+    simulation.note(name, 'wakes');
     for (const action of hintBox.splice(0)) action();
     // An event loop begins with what has become due, unless answers were there already.
-    const [first, second] = dice.chance(0.7) ? [timerBox, mailBox] : [mailBox, timerBox];
+    const [first, second] = prng.chance(0.7) ? [timerBox, mailBox] : [mailBox, timerBox];
     for (const action of [...first.splice(0), ...second.splice(0)]) {
       timeline.after(0, () => mail(action));
     }
@@ -277,8 +277,8 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
       monotonic.suspend();
       freeze(ms, '');
     },
-    mend: () => {
-      wall.mend();
+    repair: () => {
+      wall.repair();
       doom = undefined;
       thaw();
     },
@@ -293,7 +293,7 @@ export function startProcess(world: World, name: string, ended: () => void): Pro
     leave: () => {
       if (state !== 'up') return;
       state = 'leaving';
-      world.note(name, 'is asked to end');
+      simulation.note(name, 'is asked to end');
       abort.abort();
     },
   };

@@ -1,6 +1,6 @@
 import type { AttemptResult } from '../../src/core/retry.ts';
 import { answered, ok, timedOut } from '../helpers/transport.ts';
-import type { Dice } from './prng.ts';
+import type { Prng } from './prng.ts';
 import type { Mood } from './plan.ts';
 
 /** What a receiver does with one request. */
@@ -22,14 +22,14 @@ const broken = (cause: 'reset' | 'protocol'): AttemptResult => ({
 });
 
 /** Error pages that tell what they were sent: no history may keep it. */
-const echo = (dice: Dice, token: string, unstorable: number): string =>
-  `${dice.chance(unstorable) ? unstorableMark : 'bad'} ${token}`;
+const echo = (prng: Prng, token: string, unstorable: number): string =>
+  `${prng.chance(unstorable) ? unstorableMark : 'bad'} ${token}`;
 
 const never = Infinity;
 
 /** A request, as a receiver sees it. */
 export interface Received {
-  readonly dice: Dice;
+  readonly prng: Prng;
   /** What the sender showed, which an error page may repeat. */
   readonly token: string;
   /** Share of error pages with bytes that the store refuses. */
@@ -40,35 +40,35 @@ export interface Received {
 
 type React = (received: Received) => Reaction;
 
-const well: React = ({ dice }) => ({
-  afterMs: dice.pick([0, 0, dice.between(1, 30)]),
+const well: React = ({ prng }) => ({
+  afterMs: prng.pick([0, 0, prng.between(1, 30)]),
   result: ok,
   accepts: true,
 });
 
 const refuses =
   (...statuses: readonly [number, ...number[]]): React =>
-  ({ dice, token, unstorable }) => ({
-    afterMs: dice.pick([dice.between(0, 30), dice.between(0, 30), dice.between(0, 900)]),
+  ({ prng, token, unstorable }) => ({
+    afterMs: prng.pick([prng.between(0, 30), prng.between(0, 30), prng.between(0, 900)]),
     result: answered(
-      dice.pick(statuses),
-      echo(dice, token, unstorable),
-      dice.chance(0.1) ? '1' : undefined,
+      prng.pick(statuses),
+      echo(prng, token, unstorable),
+      prng.chance(0.1) ? '1' : undefined,
     ),
     accepts: false,
   });
 
-const slow: React = ({ dice }) => ({ afterMs: dice.between(20, 1200), result: ok, accepts: true });
+const slow: React = ({ prng }) => ({ afterMs: prng.between(20, 1200), result: ok, accepts: true });
 
-const hangs: React = ({ dice }) => ({
+const hangs: React = ({ prng }) => ({
   afterMs: never,
   result: timedOut,
-  accepts: dice.chance(0.3),
+  accepts: prng.chance(0.3),
 });
 
 const failsLate: React = (received) => ({
   ...refuses(503, 400)(received),
-  afterMs: received.dice.between(200, 990),
+  afterMs: received.prng.between(200, 990),
 });
 
 const refusesFirst: React = (received) =>
@@ -77,10 +77,10 @@ const refusesFirst: React = (received) =>
     : well(received);
 
 /** The answer breaks off: nobody can say whether the event was taken. */
-const breaks: React = ({ dice }) => ({
-  afterMs: dice.between(0, 100),
-  result: broken(dice.pick(['reset', 'protocol'])),
-  accepts: dice.chance(0.5),
+const breaks: React = ({ prng }) => ({
+  afterMs: prng.between(0, 100),
+  result: broken(prng.pick(['reset', 'protocol'])),
+  accepts: prng.chance(0.5),
 });
 
 const moods: Record<Mood, readonly [React, ...React[]]> = {
@@ -96,5 +96,5 @@ const moods: Record<Mood, readonly [React, ...React[]]> = {
 };
 
 export function react(mood: Mood, received: Received): Reaction {
-  return received.dice.pick(moods[mood])(received);
+  return received.prng.pick(moods[mood])(received);
 }

@@ -35,7 +35,7 @@ export class Replays {
     const line = this.#account.lines.get(stream);
     if (line === undefined || line.isDeleted) return;
     replays.cancelReplay(line.counts, id, now);
-    this.#tables.look(line);
+    this.#tables.check(line);
   }
 
   /** Answers the ids of the events that are sent again. */
@@ -57,7 +57,7 @@ export class Replays {
     if (replays.runningOf(counts)?.id !== ask.replay) {
       if (answer.materialized > 0)
         this.#account.break('counters', `${ask.replay} of ${line.label} is over`);
-      this.#tables.look(line, by);
+      this.#tables.check(line, by);
       return [];
     }
     const cursor = this.#tables.cursorNow(line);
@@ -73,7 +73,7 @@ export class Replays {
         `${ask.replay} was fed ${answer.materialized} events, not ${ids.length}`,
       );
     }
-    this.#tables.look(line, by);
+    this.#tables.check(line, by);
     return ids;
   }
 
@@ -82,7 +82,7 @@ export class Replays {
     const before = this.#account.deps.now() - olderThanMs;
     for (const { id, counts } of this.#account.living()) {
       for (const { id: replay, finishedAt } of counts.replays.values()) {
-        const isThere = this.#account.deps.site.db.get`
+        const isThere = this.#account.deps.sharedStore.db.get`
           select 1 from replays where stream = ${id} and id = ${replay}`;
         if (isThere !== undefined || (finishedAt ?? Infinity) >= before) continue;
         counts.replays.delete(replay);

@@ -12,9 +12,9 @@ import type { Attempts } from './attempts.ts';
 import type { Line } from './line.ts';
 import type { Tables } from './tables.ts';
 
-type RedeliverAnswer = Awaited<ReturnType<DeliveryStore['redeliver']>>;
+type RedeliverResult = Awaited<ReturnType<DeliveryStore['redeliver']>>;
 
-const asOpen = ({ state }: model.ModelRow): RedeliverAnswer =>
+const asOpen = ({ state }: model.ModelRow): RedeliverResult =>
   state === 'failed' ? 'accepted' : 'retrying';
 
 /** The arguments of one `settle` command. */
@@ -48,7 +48,7 @@ export class Results {
       if (this.#tables.attemptsRecorded() !== attemptsBefore) {
         this.#account.break('repeated', `batch ${key} was recorded a second time`);
       }
-      for (const { stream } of batch.settlements) this.#tables.lookAt(stream);
+      for (const { stream } of batch.settlements) this.#tables.checkStream(stream);
       return;
     }
     this.batches.add(key);
@@ -56,7 +56,7 @@ export class Results {
     const entriesBefore = this.#entries();
     batch.settlements.forEach((settlement, index) => {
       if (streams[index]?.result === 'recorded') this.#record(batch, settlement);
-      else this.#tables.lookAt(settlement.stream);
+      else this.#tables.checkStream(settlement.stream);
     });
     const expected = this.#entries() - entriesBefore;
     const found = this.#tables.attemptsRecorded() - attemptsBefore;
@@ -106,7 +106,7 @@ export class Results {
       const cursor = isLast ? settlement.cursor : 0;
       model.settle(line.counts, outcome, { cursor, run: settlement.run, now, limits });
     });
-    this.#tables.look(line, { process, epoch: settlement.epoch }, settlement.cursor);
+    this.#tables.check(line, { process, epoch: settlement.epoch }, settlement.cursor);
     this.#checkWaiting(line, limits);
   }
 
@@ -173,7 +173,7 @@ export class Results {
   }
 
   /** Redelivering an event was answered so. */
-  askedAgain(stream: string, eventId: string, answer: RedeliverAnswer): void {
+  askedAgain(stream: string, eventId: string, answer: RedeliverResult): void {
     const line = this.#account.lines.get(stream);
     if (line === undefined || line.isDeleted) return;
     const row = line.counts.rows.get(eventId);
@@ -184,7 +184,7 @@ export class Results {
   }
 
   /** Whether the history has a success; `undefined` when that may have been pruned. */
-  #asDelivered(line: Line, eventId: string): RedeliverAnswer | undefined {
+  #asDelivered(line: Line, eventId: string): RedeliverResult | undefined {
     const logged = line.log.model.log.findLast(({ id }) => id === eventId);
     const at = line.deliveredAt.get(logged?.offset ?? eventId);
     if (at === undefined) return 'unknown';
@@ -198,7 +198,7 @@ export class Results {
       model.redeliver(line.log.model, line.counts, eventId, now);
       line.cycles.set(eventId, (line.cycles.get(eventId) ?? 0) + 1);
     }
-    this.#tables.lookAt(stream);
+    this.#tables.checkStream(stream);
   }
 
   redeliveredAll(stream: string, count: number, now: number): void {

@@ -20,7 +20,7 @@ export interface WorkerTask {
   readonly fault?: string | undefined;
 }
 
-export interface SearchGiven {
+export interface SearchOptions {
   /** The first seed, and the one after the last. */
   readonly from: number;
   readonly to: number;
@@ -40,7 +40,13 @@ export async function playWithFault(plan: Plan, fault: string): Promise<Tally> {
 }
 
 /** Plays the histories of all seeds, or until one of them breaks a promise. */
-export async function search({ from, to, threads, fault, progress }: SearchGiven): Promise<Tally> {
+export async function search({
+  from,
+  to,
+  threads,
+  fault,
+  progress,
+}: SearchOptions): Promise<Tally> {
   let sum: Tally = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
   const workers = Array.from({ length: threads }, (_, index) => {
     const task: WorkerTask = { seeds: { from: from + index, to, step: threads }, fault };

@@ -11,7 +11,7 @@ import type { WalSync } from '../../src/store/sqlite/wal-sync.ts';
 import { createSqliteStore } from '../../src/store/sqlite/store.ts';
 
 /** The store that all nodes share: the real one, in memory, empty but for its tenants. */
-export interface Site {
+export interface SharedStore {
   readonly store: Store;
   /** The same tables, for reading past the store. */
   readonly db: Database;
@@ -31,7 +31,7 @@ export interface Site {
   /** Puts the tables back to what was on the disk, and opens them as a process does that starts. */
   reopen(tables: Uint8Array): void;
   /** A hint for every process. */
-  tell(hint: Hint): void;
+  emit(hint: Hint): void;
   /** Calls `listener` with the events of each commit, which are told to nobody before they are synced. */
   watchLog(listener: LogListener): void;
   close(): void;
@@ -51,11 +51,11 @@ const random = (count: number): Uint8Array => new Uint8Array(count).fill(7);
 /** Empty tables, made once: they are copied for each history, which is quicker than making them. */
 let emptyTables: Promise<Uint8Array> | undefined;
 
-export async function createSite(
+export async function createSharedStore(
   clock: { now(): number; elapsedMs(): number },
   attach: (connection: DatabaseSync) => WalSync,
   tenantCount: number,
-): Promise<Site> {
+): Promise<SharedStore> {
   emptyTables ??= makeTables();
   const hints = createHints({ report: raise });
   const logListeners: LogListener[] = [];
@@ -100,7 +100,7 @@ export async function createSite(
       keepOwners(opened.db, tables, clock.elapsedMs() + leaseMs);
     },
     reopen: replace,
-    tell: hints.emit,
+    emit: hints.emit,
     watchLog: (listener) => {
       logListeners.push(listener);
     },
@@ -128,8 +128,8 @@ function open(
   const connection = openConnection(location);
   connection.deserialize(tables);
   const walSync = attach(connection);
-  const given = { secretKey, random, clock, defer: queueMicrotask, report: raise };
-  const store = createSqliteStore(connection, given, walSync);
+  const options = { secretKey, random, clock, defer: queueMicrotask, report: raise };
+  const store = createSqliteStore(connection, options, walSync);
   store.watch(emit);
   const db = createDatabase(connection);
   watchCommits(connection, db, tellLog);

@@ -10,7 +10,7 @@ import { historyTable } from './table.ts';
 import { calm } from './simulation.ts';
 
 /** What a failing test shows. */
-async function story(plan: Plan): Promise<string> {
+async function historyText(plan: Plan): Promise<string> {
   return `\n${historyTable(plan, await play(plan, { record: true }))}\n`;
 }
 
@@ -24,7 +24,9 @@ describe('the engine under simulation', () => {
         const outcome = await play(candidate);
         return outcome.broken?.promise === broken.promise;
       });
-      assert.fail(`${await story(shrunk)}\nAll of it: npm run simulate -- --seed ${broken.seed}`);
+      assert.fail(
+        `${await historyText(shrunk)}\nAll of it: npm run simulate -- --seed ${broken.seed}`,
+      );
     }
     assert.equal(histories, count);
     assert.ok(attempts > count, 'something happens in them');
@@ -33,7 +35,7 @@ describe('the engine under simulation', () => {
   for (const { fault, plan } of regressions) {
     test(`what once broke a promise keeps it: ${fault}`, async () => {
       const outcome = await play(plan);
-      assert.equal(outcome.broken, undefined, await story(plan));
+      assert.equal(outcome.broken, undefined, await historyText(plan));
     });
 
     test(`and would break it again with ${fault}`, async () => {

@@ -1,17 +1,17 @@
-import type { Ledger } from './oracle.ts';
+import type { Oracle } from './oracle.ts';
 import type { Line } from './line.ts';
 import type { NameMood } from './names.ts';
 import type { Mood, Plan, Weather } from './plan.ts';
-import type { Site } from './shared-store.ts';
+import type { SharedStore } from './shared-store.ts';
 import type { UpkeepLease } from './upkeep.ts';
 import type { Timeline } from './timeline.ts';
 
 /** What the processes of one history share. */
-export interface World {
+export interface Simulation {
   readonly plan: Plan;
   readonly timeline: Timeline;
-  readonly site: Site;
-  readonly ledger: Ledger;
+  readonly sharedStore: SharedStore;
+  readonly oracle: Oracle;
   readonly upkeepLease: UpkeepLease;
   /** What the time is for the store. */
   now(): number;

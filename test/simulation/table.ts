@@ -9,7 +9,7 @@ export function historyTable(plan: Plan, { history, broken }: Outcome): string {
     ({ atMs, who, what }) => `${String(atMs).padStart(7)}  ${who.padEnd(width)}  ${what}`,
   );
   const head = `${'ms'.padStart(7)}  ${'who'.padEnd(width)}  what`;
-  return [...planLines(plan), '', head, ...rows, '', ...verdict(broken)].join('\n');
+  return [...planLines(plan), '', head, ...rows, '', ...resultText(broken)].join('\n');
 }
 
 function planLines({ seed, nodes, streams, steps, weather, settings }: Plan): string[] {
@@ -23,7 +23,7 @@ function planLines({ seed, nodes, streams, steps, weather, settings }: Plan): st
   ];
 }
 
-function verdict(broken: Outcome['broken']): string[] {
+function resultText(broken: Outcome['broken']): string[] {
   if (broken === undefined) return ['Every promise was kept.'];
   const { promise, atMs, how } = broken;
   return [`Broken after ${atMs} ms: ${promises[promise]}.`, `  ${how}`];

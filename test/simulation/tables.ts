@@ -21,7 +21,7 @@ export class Tables {
 
   /** Bodies and entries of the history were removed: open deliveries keep theirs. */
   checkKept(): void {
-    const { db } = this.#account.deps.site;
+    const { db } = this.#account.deps.sharedStore;
     const bodiless = db.all<{ stream: string; event: string }>`
       select d.stream, d.event_id as event from deliveries d
       where d.body is null
@@ -52,19 +52,20 @@ export class Tables {
 
   attemptsRecorded(): number {
     return (
-      this.#account.deps.site.db.get<{ count: number }>`select count(*) as count from attempts`
-        ?.count ?? 0
+      this.#account.deps.sharedStore.db.get<{
+        count: number;
+      }>`select count(*) as count from attempts`?.count ?? 0
     );
   }
 
-  lookAt(streamId: string): void {
+  checkStream(streamId: string): void {
     const line = this.#account.lines.get(streamId);
-    if (line !== undefined && !line.isDeleted) this.look(line);
+    if (line !== undefined && !line.isDeleted) this.check(line);
   }
 
   /** `by` is who may have moved the cursor, and `to` where it may stand at most. */
-  look(line: Line, by?: { process: string; epoch: number }, to = Infinity): void {
-    const row = this.#account.deps.site.db.get<RunRow>`
+  check(line: Line, by?: { process: string; epoch: number }, to = Infinity): void {
+    const row = this.#account.deps.sharedStore.db.get<RunRow>`
       select r.cursor, r.run, r.epoch, r.consecutive_failures as consecutive,
         r.total_failures as total, s.status, s.version,
         (select count(*) from deliveries d
@@ -85,7 +86,7 @@ export class Tables {
 
   checkReplays({ id, label, counts, log }: Line): void {
     for (const expected of counts.replays.values()) {
-      const row = this.#account.deps.site.db.get<
+      const row = this.#account.deps.sharedStore.db.get<
         Pick<Replay, 'status' | 'matched' | 'sent' | 'failed'>
       >`
         select status, matched, sent, failed from replays
@@ -163,7 +164,7 @@ export class Tables {
     if (event === undefined)
       return this.#account.break('passed', `${line.label} passed ${offset}, ahead of the log`);
     if (!this.#account.wants(line, offset) || line.leftOut.has(offset)) return;
-    const hasRow = this.#account.deps.site.db.get`
+    const hasRow = this.#account.deps.sharedStore.db.get`
       select 1 from deliveries
       where tenant = ${line.log.tenant} and stream = ${line.id} and event_id = ${event.id}`;
     if (hasRow === undefined && !line.recorded.has(event.id)) {
@@ -172,7 +173,7 @@ export class Tables {
   }
 
   cursorNow({ id, log: { tenant } }: Line): number {
-    const { db } = this.#account.deps.site;
+    const { db } = this.#account.deps.sharedStore;
     const row = db.get<{ cursor: number }>`
       select cursor from runs where tenant = ${tenant} and stream = ${id}`;
     return row?.cursor ?? 0;
@@ -180,7 +181,7 @@ export class Tables {
 
   /** The history is pruned, and the model's is not. */
   firstAt({ id, log: { tenant } }: Line, offset: number): number | undefined {
-    const { db } = this.#account.deps.site;
+    const { db } = this.#account.deps.sharedStore;
     const row = db.get<{ at: number | null }>`
       select min(a.at) as at from attempts a join runs r on r.key = a.stream_key
       where r.tenant = ${tenant} and r.stream = ${id} and a.event_key = ${offset}`;
@@ -189,11 +190,11 @@ export class Tables {
 
   /** A change holds once its owner has seen it, and anyway once an operator was told so. */
   mustHold(line: Line): boolean {
-    const { db } = this.#account.deps.site;
+    const { db } = this.#account.deps.sharedStore;
     const { tenant } = line.log;
     const row = db.get<{ unseen: number }>`
       select unseen from runs where tenant = ${tenant} and stream = ${line.id}`;
-    return row?.unseen === 0 || line.toldVersion >= line.counts.version;
+    return row?.unseen === 0 || line.knownVersion >= line.counts.version;
   }
 }
 

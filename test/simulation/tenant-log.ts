@@ -9,7 +9,7 @@ export class TenantLog {
   readonly events: LogEvent[] = [];
   readonly model = model.createModel();
   /** The last offset that a client was told of, or a receiver. */
-  toldTo = 0;
+  knownTo = 0;
 
   constructor(tenant: number) {
     this.tenant = tenant;
@@ -43,7 +43,7 @@ export class TenantLog {
   /** Goes back; streams are put back by who knows them. */
   restore({ head, retained }: TenantLogState): void {
     this.events.length = head;
-    this.toldTo = Math.min(this.toldTo, head);
+    this.knownTo = Math.min(this.knownTo, head);
     this.model.head = head;
     this.model.log.splice(0, Infinity, ...retained);
     this.model.streams.clear();

@@ -3,8 +3,8 @@ import type { Clock } from '../../src/core/clock.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import type { UpkeepStore } from '../../src/store/port/upkeep.ts';
-import type { Dice } from './prng.ts';
-import type { World } from './simulation.ts';
+import type { Prng } from './prng.ts';
+import type { Simulation } from './simulation.ts';
 
 /** Who does the upkeep, as nodes that share a store agree on it. */
 export interface UpkeepLease {
@@ -25,24 +25,24 @@ export type InTurn = <A extends unknown[], T>(
 
 /** Runs the upkeep of one process until it is aborted, if the plan has any. */
 export function runUpkeep(
-  world: World,
-  given: {
+  simulation: Simulation,
+  options: {
     readonly name: string;
     readonly store: Store;
     readonly clock: Clock;
-    readonly dice: Dice;
+    readonly prng: Prng;
     readonly signal: AbortSignal;
   },
 ): void {
-  const { name, store, clock, dice, signal } = given;
-  const settings = world.plan.upkeep;
+  const { name, store, clock, prng, signal } = options;
+  const settings = simulation.plan.upkeep;
   if (settings === undefined) return;
   /** A step whose lock is not to be had leaves its work to a later one; any may fail. */
   const step =
     <A extends unknown[]>(run: (...args: A) => Promise<number>) =>
     (...args: A): Promise<number> => {
-      if (dice.chance(busyShare)) return Promise.resolve(0);
-      if (dice.chance(failingShare)) return Promise.reject(new StoreUnavailable('too slow'));
+      if (prng.chance(busyShare)) return Promise.resolve(0);
+      if (prng.chance(failingShare)) return Promise.reject(new StoreUnavailable('too slow'));
       return run(...args);
     };
   const { log, deliveries, replays, upkeep } = store;
@@ -54,7 +54,7 @@ export function runUpkeep(
   };
   const report = (error: unknown, what: string): void => {
     if (!(error instanceof StoreUnavailable)) {
-      world.ledger.break('unexpected', `${what}: ${String(error)}`);
+      simulation.oracle.break('unexpected', `${what}: ${String(error)}`);
     }
   };
   const working = createUpkeep({
@@ -65,22 +65,22 @@ export function runUpkeep(
     mayWork: () => true,
     alerts: {
       raise: ({ kind, sentence }, onStored) => {
-        world.note(name, `alert ${kind}: ${sentence}`);
+        simulation.note(name, `alert ${kind}: ${sentence}`);
         onStored?.();
       },
     },
     report,
-    log: { info: (about) => world.note(name, `upkeep: ${JSON.stringify(about)}`) },
+    log: { info: (about) => simulation.note(name, `upkeep: ${JSON.stringify(about)}`) },
   });
   working.run(signal).catch((error: unknown) => report(error, 'upkeep'));
 }
 
 /** The upkeep commands of a process, with a lease between processes and notes in the ledger. */
 export function upkeepStore(
-  { site, ledger, timeline, upkeepLease: lease }: World,
+  { sharedStore, oracle, timeline, upkeepLease: lease }: Simulation,
   inTurn: InTurn,
 ): UpkeepStore {
-  const { upkeep } = site.store;
+  const { upkeep } = sharedStore.store;
   return {
     ...upkeep,
     lead: inTurn('lead', (leader, leaseMs) => {
@@ -94,12 +94,12 @@ export function upkeepStore(
     }),
     tenantsToPrune: inTurn('tenantsToPrune', upkeep.tenantsToPrune),
     dropEvents: inTurn('dropEvents', upkeep.dropEvents),
-    releaseKept: inTurn('releaseKept', upkeep.releaseKept, () => ledger.tables.checkKept()),
+    releaseKept: inTurn('releaseKept', upkeep.releaseKept, () => oracle.tables.checkKept()),
     shrink: inTurn('shrink', upkeep.shrink),
     lagging: inTurn('lagging', upkeep.lagging),
     noteLag: inTurn('noteLag', upkeep.noteLag),
     disableLagging: inTurn('disableLagging', upkeep.disableLagging, (isDisabled, { stream }) => {
-      if (isDisabled) ledger.disabledForLag(stream);
+      if (isDisabled) oracle.disabledForLag(stream);
     }),
   };
 }

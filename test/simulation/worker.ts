@@ -10,10 +10,10 @@ const { play } = await import('./play.ts');
 const { planOf } = await import('./plan.ts');
 
 /** Told so often, for a progress bar. */
-const tellEvery = 20;
+const reportEvery = 20;
 
 let tally = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
-const tell = (broken?: Tally['broken']): void => {
+const emit = (broken?: Tally['broken']): void => {
   const message: Tally = { ...tally, broken };
   // The rule takes the port of a thread for a window of a browser.
   // oxlint-disable-next-line unicorn/require-post-message-target-origin
@@ -27,14 +27,14 @@ const playOne = async (plan: Plan): Promise<boolean> => {
   tally.events += events;
   tally.attempts += attempts;
   tally.virtualMs += virtualMs;
-  if (broken !== undefined) tell({ seed: plan.seed, promise: broken.promise });
+  if (broken !== undefined) emit({ seed: plan.seed, promise: broken.promise });
   return broken === undefined;
 };
 if ('settings' in seeds) await playOne(seeds);
 else {
   for (let seed = seeds.from; seed < seeds.to; seed += seeds.step) {
     if (!(await playOne(planOf(seed)))) break;
-    if (tally.histories >= tellEvery) tell();
+    if (tally.histories >= reportEvery) emit();
   }
 }
-tell();
+emit();

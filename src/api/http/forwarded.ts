@@ -4,7 +4,7 @@ import { createCounts } from './connection-guard.ts';
 import { addressKey } from '../../core/rate.ts';
 import { Problem } from './problem.ts';
 import type { ClientAddress } from './client-address.ts';
-import { sendProblem } from './serve.ts';
+import { sendProblem } from './respond.ts';
 import type { ApiSettings } from '../settings.ts';
 
 export interface ForwardedDeps {

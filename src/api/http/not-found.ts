@@ -1,13 +1,12 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Authenticator } from '../authenticate.ts';
 import { methodNotAllowed, notFound } from './problem.ts';
 import { type RateLimiter, rateHeaders } from './rate.ts';
 import type { ClientAddress } from './client-address.ts';
-import { whileOpen, type RouteHandler, type ServeDeps } from './serve.ts';
 import type { Clock } from '../../core/clock.ts';
 
 /** A route as the router knows it: parameters with a colon. */
-export interface Route {
+interface Route {
   readonly method: string;
   readonly path: string;
 }
@@ -17,23 +16,31 @@ export interface NotFoundDeps {
   readonly limiter: Pick<RateLimiter, 'takeOfAddress'>;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   readonly clock: Pick<Clock, 'now'>;
-  readonly log: ServeDeps['log'];
-  /** Every route there is. */
-  readonly routes: readonly Route[];
 }
 
 /**
- * Serves what no route serves: 405 where the path is known with other methods, else 404. Within the
- * management API that counts as a request like any other.
+ * Rejects requests that no route serves: 405 where the path exists with other methods, else 404.
+ * Within the management API they count as requests like any other.
  */
-export function serveNotFound(deps: NotFoundDeps): RouteHandler {
-  return whileOpen(deps, async (request, reply) => {
+export function rejectUnserved(app: FastifyInstance, deps: NotFoundDeps): void {
+  const routes = routesOf(app);
+  app.addHook('onRequest', async (request, reply) => {
+    if (!request.is404) return;
     const path = (request.raw.url ?? '').replace(/\?.*$/s, '');
     if (/^\/api\/v2(?:\/|$)/.test(path)) await deps.authenticator.authenticate(request, reply);
     else if (/^\/oauth\/token\/?$/.test(path)) takeOfAddress(deps, request, reply);
-    const methods = methodsOf(deps.routes, path);
+    const methods = methodsOf(routes, path);
     throw methods.length === 0 ? notFound('Not Found') : methodNotAllowed(methods);
   });
+}
+
+/** Collects the routes as they are added. */
+function routesOf(app: FastifyInstance): readonly Route[] {
+  const routes: Route[] = [];
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const name of [method].flat()) routes.push({ method: name, path: url });
+  });
+  return routes;
 }
 
 /** The methods of a path, sorted; none when no route has it. */

@@ -22,10 +22,9 @@ export function parseQuery(schema: TSchema, text: string): Record<string, unknow
   return query;
 }
 
-/** The part of a request target after the question mark. */
-export function queryText(url: string): string {
-  const at = url.indexOf('?');
-  return at === -1 ? '' : url.slice(at + 1);
+/** A query string as sent. */
+export interface QueryText {
+  readonly text: string;
 }
 
 function convert({ type }: Schema, text: string): string | number | boolean {

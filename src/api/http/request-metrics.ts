@@ -1,12 +1,11 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Clock } from '../../core/clock.ts';
-import type { RouteHandler } from './serve.ts';
 
-/** Who counts answers and their time; see `Metrics` for one. */
+/** Counts responses and their durations; `Metrics` implements it. */
 export interface RequestMetrics {
   /**
-   * Called once for each route; what it answers is called for each answer. The route is a pattern
-   * with names for its variable parts, never what was sent.
+   * Called once for each route; the function it returns is called for each response. The route is a
+   * pattern with names for its variable parts, never what was sent.
    */
   route(method: string, pattern: string): CountResponse;
 }
@@ -18,54 +17,45 @@ export interface RequestMetricsDeps {
   readonly clock: Pick<Clock, 'elapsedMs'>;
 }
 
-/** What stands for the path of a request that no route serves. */
+/** The route of a request that no route serves. */
 const noRoute = 'none';
 
 /**
- * Measures every request of the routes that are added from here on: what answers a route is put
- * into a function that knows its counter and looks nothing up. Not by `onResponse`, for which each
- * answer gets two listeners of its own.
+ * Measures every request until its response is handed to the connection. Not by `onResponse`, which
+ * adds two listeners to each response and comes at the end of a pull.
  */
-export function measureRoutes(app: FastifyInstance, deps: RequestMetricsDeps): void {
-  app.addHook('onRoute', (route) => {
-    const method = [route.method].flat().join(' ');
-    const count = deps.requestMetrics.route(method, route.url);
-    const { onRequest, handler } = route;
-    // Operations are served by the one hook of their route.
-    if (typeof onRequest === 'function') {
-      route.onRequest = timed(onRequest as Answering, () => count, deps);
-    } else route.handler = timed(handler as Answering, () => count, deps);
+export function measureRequests(
+  app: FastifyInstance,
+  { requestMetrics, clock }: RequestMetricsDeps,
+): void {
+  const counts = new Map<string, CountResponse>();
+  const countOf = (method: string, pattern: string): CountResponse => {
+    const key = `${method} ${pattern}`;
+    const count = counts.get(key) ?? requestMetrics.route(method, pattern);
+    counts.set(key, count);
+    return count;
+  };
+  app.decorateRequest('measure');
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const name of [method].flat()) countOf(name, url);
+  });
+  app.addHook('onRequest', (request, _reply, done) => {
+    const startedMs = clock.elapsedMs();
+    (request as Measured).measure = (status) => {
+      const pattern = request.is404 ? noRoute : (request.routeOptions.url ?? noRoute);
+      countOf(request.method, pattern)(status, clock.elapsedMs() - startedMs);
+    };
+    done();
+  });
+  app.addHook('onSend', (request, reply, payload, done) => {
+    countResponse(request, reply.statusCode);
+    done(null, payload);
   });
 }
 
-/** Measures what serves the requests that no route does. */
-export function measureUnserved(serve: RouteHandler, deps: RequestMetricsDeps): RouteHandler {
-  const counts = new Map<string, CountResponse>();
-  return timed(
-    serve,
-    (method) => {
-      const count = counts.get(method) ?? deps.requestMetrics.route(method, noRoute);
-      counts.set(method, count);
-      return count;
-    },
-    deps,
-  );
+/** Counts a response that is written to the connection directly; Fastify's others count themselves. */
+export function countResponse(request: FastifyRequest, status: number): void {
+  (request as Measured).measure?.(status);
 }
 
-type Answering = (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>;
-
-/** A client that has gone got no answer, and there is none to count. */
-function timed(
-  answer: Answering,
-  countOf: (method: string) => CountResponse,
-  { clock }: RequestMetricsDeps,
-): Answering {
-  return async (request, reply) => {
-    const startedMs = clock.elapsedMs();
-    const answered = await answer(request, reply);
-    if (reply.raw.headersSent) {
-      countOf(request.method)(reply.statusCode, clock.elapsedMs() - startedMs);
-    }
-    return answered;
-  };
-}
+type Measured = FastifyRequest & { measure?: (status: number) => void };

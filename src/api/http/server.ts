@@ -26,7 +26,11 @@ export const serverLimits = {
   /** A connection on which nothing moves. */
   connectionTimeout: 120_000,
   keepAliveTimeout: 72_000,
-  routerOptions: { maxParamLength: headerBytesMax },
+  routerOptions: {
+    maxParamLength: headerBytesMax,
+    // Parsed by the schema of the route.
+    querystringParser: (text: string): { readonly text: string } => ({ text }),
+  },
 };
 
 /**

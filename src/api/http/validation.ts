@@ -1,23 +1,32 @@
+import type { FastifySchemaCompiler } from 'fastify';
 import { compile, type TSchema } from '../../schemas/schema.ts';
 import { badBody, badPath, badQuery, type Problem } from './problem.ts';
+import { parseQuery, type QueryText } from './query.ts';
 import { firstViolation, type Violation } from './violation.ts';
 
 /** Passes a value that fits, throws the problem of one that does not. */
 export type Check = (value: unknown) => void;
 
-/** Creates the check of path parameters. */
-export function pathCheck(schema: TSchema): Check {
-  return checkOf(schema, ({ reason, property, description }) =>
-    badPath(reason, property, description),
+/**
+ * Compiles the schema of a route's path or query for Fastify. The parameters of a query are
+ * converted by the schema first.
+ */
+export const validatorOf: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
+  const isQuery = httpPart === 'querystring';
+  const problemOf = isQuery ? badQuery : badPath;
+  const check = checkOf(schema, ({ reason, property, description }) =>
+    problemOf(reason, property, description),
   );
-}
-
-/** Creates the check of a query. */
-export function queryCheck(schema: TSchema): Check {
-  return checkOf(schema, ({ reason, property, description }) =>
-    badQuery(reason, property, description),
-  );
-}
+  return (sent: unknown) => {
+    const value = isQuery ? parseQuery(schema, (sent as QueryText).text) : sent;
+    try {
+      check(value);
+      return { value };
+    } catch (error) {
+      return { error: error as Problem };
+    }
+  };
+};
 
 /** Creates the check of a body. */
 export function bodyCheck(schema: TSchema): Check {

@@ -8,12 +8,11 @@ import { htmlHeaders } from '../http/html.ts';
 import { openapiDocument } from './openapi.ts';
 import type { Operation } from '../operation.ts';
 import type { ClientAddress } from '../http/client-address.ts';
-import { whileOpen, send, type ServeDeps } from '../http/serve.ts';
+import { send } from '../http/respond.ts';
 import type { ApiSettings } from '../settings.ts';
 
 export interface ReferenceDeps {
   readonly authenticator: Authenticator;
-  readonly log: ServeDeps['log'];
   readonly operations: readonly Operation[];
   readonly settings: Pick<ApiSettings, 'plainHttp'>;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
@@ -32,13 +31,10 @@ export function registerReference(app: FastifyInstance, deps: ReferenceDeps): vo
   const { html, files } = buildPage(deps.version);
   registerPage(app, deps, html);
   for (const { path, headers, bytes } of files) {
-    app.get(
-      path,
-      whileOpen(deps, async (request, reply) => {
-        await deps.authenticator.authenticate(request, reply);
-        return reply.headers(headers).send(bytes);
-      }),
-    );
+    app.get(path, async (request, reply) => {
+      await deps.authenticator.authenticate(request, reply);
+      return reply.headers(headers).send(bytes);
+    });
   }
 }
 
@@ -54,30 +50,24 @@ function registerDocument(app: FastifyInstance, deps: ReferenceDeps): void {
     texts.set(domain, text);
     return text;
   };
-  app.get(
-    '/api/v2/openapi.json',
-    whileOpen(deps, async (request, reply) => {
-      const { tenant } = await deps.authenticator.authenticate(request, reply);
-      return send(reply, 200, { json: textOf(tenant) });
-    }),
-  );
+  app.get('/api/v2/openapi.json', async (request, reply) => {
+    const { tenant } = await deps.authenticator.authenticate(request, reply);
+    return send(reply, 200, { json: textOf(tenant) });
+  });
 }
 
 function registerPage(app: FastifyInstance, deps: ReferenceDeps, html: string): void {
   const etag = `"${hashOf(html)}"`;
   for (const path of ['/docs', '/docs/']) {
-    app.get(
-      path,
-      whileOpen(deps, async (request, reply) => {
-        await deps.authenticator.authenticate(request, reply);
-        const { host } = deps.clientAddressOf(request.raw);
-        reply.headers(htmlHeaders({ secure: deps.isSecure(request.raw), host }));
-        // Asked for anew each time: it names the files of this version.
-        reply.headers({ 'cache-control': 'no-cache', etag });
-        const known = request.headers['if-none-match']?.includes(etag) === true;
-        return known ? reply.code(304).send() : reply.send(html);
-      }),
-    );
+    app.get(path, async (request, reply) => {
+      await deps.authenticator.authenticate(request, reply);
+      const { host } = deps.clientAddressOf(request.raw);
+      reply.headers(htmlHeaders({ secure: deps.isSecure(request.raw), host }));
+      // Revalidated each time: it names the files of this version.
+      reply.headers({ 'cache-control': 'no-cache', etag });
+      const known = request.headers['if-none-match']?.includes(etag) === true;
+      return known ? reply.code(304).send() : reply.send(html);
+    });
   }
 }
 

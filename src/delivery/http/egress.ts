@@ -1,6 +1,6 @@
 import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
-import { isPublicAddress, isWithin, parseAddress, parseNetwork } from '../../core/address.ts';
+import { isPublicAddress, isWithin, parseAddress, parseNetworks } from '../../core/address.ts';
 
 /** Which addresses webhooks may be sent to (docs/http-api.md#egress-rules). */
 export interface EgressRule {
@@ -17,11 +17,7 @@ export interface EgressRule {
  * @param allow addresses and CIDR blocks (LEAT_EGRESS_ALLOW); throws on anything else
  */
 export function createEgressRule({ allow }: { readonly allow: readonly string[] }): EgressRule {
-  const allowed = allow.map((text) => {
-    const network = parseNetwork(text);
-    if (network === undefined) throw new TypeError(`${text} is no address and no CIDR block`);
-    return network;
-  });
+  const allowed = parseNetworks(allow);
   return {
     blocked: (address) => {
       if (isPublicAddress(address) || isWithin(address, allowed)) return undefined;

@@ -1,0 +1,21 @@
+import { actions } from '../schemas/actions.ts';
+import { type Operation, operation } from './operation.ts';
+
+/** Describes the list of actions, which is always empty: clients that export a tenant request it. */
+export function actionOperations(): Operation[] {
+  return [
+    operation({
+      operationId: 'listActions',
+      method: 'GET',
+      path: '/actions/actions',
+      summary: 'List actions (there are none)',
+      tag: 'Actions',
+      scopes: ['read:actions', 'read:event_streams'],
+      lifecycle: 'Early Access',
+      success: 200,
+      response: actions,
+      errors: [],
+      handle: () => ({ body: { actions: [], total: 0, page: 0, per_page: 100 } }),
+    }),
+  ];
+}

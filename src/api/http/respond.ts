@@ -1,0 +1,77 @@
+import type { OutgoingHttpHeaders } from 'node:http';
+import type { FastifyReply } from 'fastify';
+import type { LiveBody, OperationResponse } from '../operation.ts';
+import { writePaced } from './paced-response.ts';
+import { type Problem, problemBody } from './problem.ts';
+import { countResponse } from './request-metrics.ts';
+
+/** Responds to a request that was rejected. */
+export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
+  const { status, headers } = problem;
+  return send(reply, status, { headers, body: problemBody(problem) });
+}
+
+/** Responds with the common headers; without a body when there is none. */
+export function send(
+  reply: FastifyReply,
+  status: number,
+  { headers, body, json }: Pick<OperationResponse, 'headers' | 'body' | 'json'>,
+): FastifyReply {
+  const text = json ?? (body === undefined ? undefined : JSON.stringify(body));
+  reply.code(status).headers(text === undefined ? commonHeaders : jsonHeaders);
+  if (headers !== undefined) reply.headers(headers);
+  return reply.send(text);
+}
+
+const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
+const jsonHeaders = { 'content-type': 'application/json; charset=utf-8', ...commonHeaders };
+
+/** Responds with a long body, which is written to the connection directly, part by part. */
+export function sendPieces(
+  reply: FastifyReply,
+  status: number,
+  {
+    headers,
+    json,
+    bytes,
+  }: {
+    readonly headers?: OperationResponse['headers'];
+    readonly json: readonly Buffer[];
+    readonly bytes: number;
+  },
+): FastifyReply {
+  const length = { 'content-length': String(bytes) };
+  const response = reply.headers({ ...jsonHeaders, ...headers, ...length }).hijack().raw;
+  if (response.destroyed) return reply;
+  response.writeHead(status, reply.getHeaders() as OutgoingHttpHeaders);
+  countResponse(reply.request, status);
+  if (reply.request.method === 'HEAD') response.end();
+  else void writePaced(response, json);
+  return reply;
+}
+
+/**
+ * Responds with a body that goes on. It is written to the connection directly: Fastify would put a
+ * stream between, which buffers the unread bytes a second time.
+ */
+export function sendLive(
+  reply: FastifyReply,
+  status: number,
+  headers: OperationResponse['headers'],
+  live: LiveBody,
+): FastifyReply {
+  const response = reply.headers({ ...commonHeaders, ...headers }).hijack().raw;
+  if (response.destroyed) {
+    live.drop();
+    return reply;
+  }
+  response.writeHead(status, reply.getHeaders() as OutgoingHttpHeaders);
+  countResponse(reply.request, status);
+  if (reply.request.method === 'HEAD') {
+    live.drop();
+    response.end();
+  } else {
+    live.begin(response);
+  }
+  return reply;
+}

@@ -1,0 +1,56 @@
+import type { Logger } from 'pino';
+import { storeAlerts } from '../alerting/store-alerts.ts';
+import type { SystemAlerts } from '../alerting/system-alerts.ts';
+import { type Config, limits } from '../config.ts';
+import type { Clock } from '../core/clock.ts';
+import { createDispatcher } from '../delivery/dispatcher.ts';
+import type { Transport } from '../delivery/http/transport.ts';
+import type { Store } from '../store/port/store.ts';
+import { logReport } from './delivery-log.ts';
+import type { ServiceMetrics } from './metrics.ts';
+
+export interface ServiceDispatcherDeps {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly version: string;
+  readonly nodeId: string;
+  readonly transport: Transport;
+  /** Receive the reports of the dispatcher. */
+  readonly metrics: ServiceMetrics | undefined;
+  readonly system: SystemAlerts;
+}
+
+/** Creates the dispatcher of the settings; its reports go to log, metrics and alerts. */
+export function createServiceDispatcher(
+  store: Store,
+  { config, clock, log, version, nodeId, transport, metrics, system }: ServiceDispatcherDeps,
+): ReturnType<typeof createDispatcher> {
+  const dispatcher = createDispatcher({
+    nodeId: config.store.engine === 'postgres' ? nodeId : undefined,
+    store,
+    transport,
+    clock,
+    settings: {
+      ...limits.delivery,
+      streamConcurrency: config.streamConcurrency,
+      concurrency: config.concurrency,
+      inflightBytesMax: config.inflightBytesMax,
+      retryDelaysMs: config.retryDelaysMs,
+      retry4xx: config.retry4xx,
+      attemptTimeoutMs: config.attemptTimeoutMs,
+      disable: { consecutive: config.disableConsecutive, total: config.disableTotal },
+      userAgent: `Leat/${version}`,
+      attributePrefix: config.attributePrefix,
+    },
+    report: (report) => {
+      logReport(log, report);
+      metrics?.report(report);
+      if (report.kind === 'store_replaced') {
+        for (const alert of storeAlerts(report)) system.raise(alert);
+      }
+    },
+  });
+  metrics?.observeDispatcher(dispatcher);
+  return dispatcher;
+}

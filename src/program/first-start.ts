@@ -1,0 +1,69 @@
+import type { Logger } from 'pino';
+import { bootstrap, type Bootstrapped } from '../auth/bootstrap.ts';
+import type { DeliverCredentials } from '../auth/clients.ts';
+import { issuerOf } from '../auth/issuer.ts';
+import type { SampleOptions } from '../auth/sample.ts';
+import { type Config, endsTls, tenantDomainOf, usesPlainHttp } from '../config.ts';
+import type { Clock, RandomBytes } from '../core/clock.ts';
+import type { Store } from '../store/port/store.ts';
+
+export interface FirstStartDeps {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Logger;
+  /** Delivers a generated management client to the operator; absent: the settings must name one. */
+  readonly deliverCredentials?: DeliverCredentials | undefined;
+  /** The sample of the message API that a first start creates; absent: none. */
+  readonly sample?: SampleOptions | undefined;
+}
+
+/**
+ * Creates the first tenant, its key and its clients where they are missing, applies changed
+ * settings to them, and warns of changes. Throws `StartRefused`.
+ */
+export async function applyFirstStart(store: Store, deps: FirstStartDeps): Promise<Bootstrapped> {
+  const { config, clock, random, log } = deps;
+  const bootstrapped = await bootstrap(
+    { store, random, now: clock.now() },
+    {
+      name: config.tenantName,
+      domain: tenantDomainOf(config),
+      client: configuredClient(config),
+      deliverCredentials: deps.deliverCredentials,
+      sample: deps.sample,
+    },
+  );
+  warnOfChanges(bootstrapped, config, log);
+  warnOfPlainHttp(config, log);
+  return bootstrapped;
+}
+
+function configuredClient(config: Config): { clientId: string; clientSecret: string } | undefined {
+  const { bootstrapClientId: clientId, bootstrapClientSecret: clientSecret } = config;
+  if (clientId === undefined || clientSecret === undefined) return undefined;
+  return { clientId, clientSecret };
+}
+
+function warnOfChanges(made: Bootstrapped, config: Config, log: Logger): void {
+  if (made.secretReplaced) {
+    log.warn('LEAT_BOOTSTRAP_CLIENT_SECRET replaced the stored secret');
+  }
+  if (made.formerDomain === undefined) return;
+  const { formerDomain, tenant } = made;
+  // Unknown how clients reached the former domain; a public URL is that of the present domain.
+  const formerConfig = { ...config, publicUrl: undefined };
+  const from = issuerOf(formerDomain, usesPlainHttp(formerConfig, formerDomain));
+  const to = issuerOf(tenant.domain, usesPlainHttp(config, tenant.domain));
+  log.warn(
+    { from, to },
+    'the tenant has a new issuer: tokens of the old one are no longer accepted',
+  );
+}
+
+function warnOfPlainHttp({ host, trustProxy, ...config }: Config, log: Logger): void {
+  const isLoopback = /^(127\.|localhost$|::1$)/.test(host);
+  if (!isLoopback && trustProxy.length === 0 && !endsTls(config)) {
+    log.warn({ host }, 'plain HTTP on an address that is not loopback');
+  }
+}

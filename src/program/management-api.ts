@@ -1,0 +1,118 @@
+import type { Logger } from 'pino';
+import { buildApp } from '../api/app.ts';
+import { guardConnections } from '../api/http/connection-guard.ts';
+import type { TlsServer } from '../api/http/tls.ts';
+import { createKeyring } from '../auth/keys.ts';
+import { createTrustedIssuers } from '../auth/remote-keys.ts';
+import { createTokenEndpoint } from '../auth/token.ts';
+import { createVerifier } from '../auth/verify.ts';
+import { type Config, limits, usesPlainHttp } from '../config.ts';
+import { literalAddress } from '../core/address.ts';
+import type { Clock, RandomBytes } from '../core/clock.ts';
+import { createPulls, type Pulls } from '../pull/pulls.ts';
+import { dayMs } from '../settings/units.ts';
+import type { Store } from '../store/port/store.ts';
+import type { ServiceMetrics } from './metrics.ts';
+import type { Network } from './network.ts';
+
+export interface ManagementApiDeps {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Logger;
+  readonly version: string;
+  readonly network: Pick<Network, 'egress' | 'fetch'>;
+  readonly metrics: ServiceMetrics | undefined;
+  readonly tls: TlsServer | undefined;
+  /** Aborted when the service stops: it is not ready any more, and connections are closed. */
+  readonly ending: AbortSignal;
+  /** Returns why the service is not healthy; `undefined` when it is. */
+  readonly obstacle: () => string | undefined;
+}
+
+export interface ManagementApi {
+  readonly app: ReturnType<typeof buildApp>;
+  /** Stops watching the store. */
+  close(): void;
+}
+
+/** Builds the management API with its authentication and pulls; does not listen. */
+export function createManagementApi(store: Store, deps: ManagementApiDeps): ManagementApi {
+  const { config, clock, random, log, version, tls, metrics, ending, obstacle } = deps;
+  const access = createAccess(store, deps);
+  const pulls = createServicePulls(store, deps);
+  metrics?.observePulls(pulls);
+  const app = buildApp({
+    store,
+    ...access.parts,
+    pulls,
+    settings: {
+      ...config,
+      plainHttp: access.plainHttp,
+      blockedLiteral: (hostname) => {
+        const address = literalAddress(hostname);
+        return address === undefined ? undefined : deps.network.egress.blocked(address);
+      },
+      limits: limits.http,
+    },
+    clock,
+    random,
+    log,
+    ready: () => !ending.aborted,
+    obstacle,
+    version,
+    tls,
+    requestMetrics: metrics?.meter,
+  });
+  guardConnections(app.server, { rule: config, clock, log, count: metrics?.connectionRefused });
+  // An idle keep-alive connection would delay the stop until it is cut off.
+  // Not an async function: that would cost every response a promise.
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    if (ending.aborted) reply.header('connection', 'close');
+    done();
+  });
+  return { app, close: access.close };
+}
+
+/** Keys, tokens and trusted issuers. */
+function createAccess(store: Store, { config, clock, log, network }: ManagementApiDeps) {
+  const plainHttp = (domain: string): boolean => usesPlainHttp(config, domain);
+  const watch = store.watch.bind(store);
+  const keyring = createKeyring({ keys: store.keys, watch, clock });
+  const trusted = createTrustedIssuers(
+    {
+      fetch: network.fetch,
+      clock,
+      report: (error) => log.warn({ err: error }, 'the keys of a trusted issuer cannot be fetched'),
+    },
+    config.trustedIssuers,
+  );
+  const { clients } = store;
+  const verifier = createVerifier({ keyring, clients, watch, clock, plainHttp, trusted });
+  const tokenEndpoint = createTokenEndpoint({ store, keyring, plainHttp });
+  return {
+    parts: { keyring, verifier, tokenEndpoint },
+    plainHttp,
+    close: () => {
+      verifier.close();
+      keyring.close();
+    },
+  };
+}
+
+function createServicePulls(
+  store: Store,
+  { config, clock, random, log }: Pick<ManagementApiDeps, 'config' | 'clock' | 'random' | 'log'>,
+): Pulls {
+  return createPulls({
+    store,
+    clock,
+    random,
+    settings: {
+      ...limits.pull,
+      connectionsMax: config.sseMaxConnections,
+      eventRetentionMs: config.eventRetentionDays * dayMs,
+    },
+    log,
+  });
+}

@@ -1,0 +1,41 @@
+import { loadTexts, type Texts } from '../config.ts';
+import { StartRefused } from '../core/errors.ts';
+import { type MessageSettings, readMessageSettings } from '../messages/settings.ts';
+import { openLog, print, type ProgramContext } from './context.ts';
+import { runMessageProcess, type StartMessage } from './message-process.ts';
+import type { MessageService } from './message-service.ts';
+import type { Signals } from './signals.ts';
+
+/** Runs the message API alone, with its own settings only. */
+export async function messages(context: ProgramContext, signals: Signals): Promise<void> {
+  const texts = loadTexts();
+  if ('problems' in texts) throw new StartRefused(texts.problems.join('\n'));
+  const settings = readMessages(texts, { alone: true });
+  const { issuerFor } = await import('./message-service.ts');
+  const message = { settings, issuer: issuerFor(settings), logLevel: 'info' };
+  const service = await startMessages(context, message);
+  signals.onFirst(() => void service.stop().then(() => process.exit(0), context.fail));
+  print(context, `The message API is up at ${service.url}/api/messages/public`);
+}
+
+/** Runs the message API as the second process of `leat start`. */
+export async function messageProcess(context: ProgramContext): Promise<void> {
+  await runMessageProcess(process, (message) => startMessages(context, message));
+  process.exit(0);
+}
+
+/** Reads the settings of the message API. Throws `StartRefused`. */
+export function readMessages(texts: Texts, rule: { readonly alone: boolean }): MessageSettings {
+  const reading = readMessageSettings(texts, rule);
+  if ('problems' in reading) throw new StartRefused(reading.problems.join('\n'));
+  return reading.settings;
+}
+
+async function startMessages(
+  { clock }: Pick<ProgramContext, 'clock'>,
+  message: StartMessage,
+): Promise<MessageService> {
+  const { startMessageService } = await import('./message-service.ts');
+  const log = await openLog(message.logLevel);
+  return startMessageService({ ...message, clock, log });
+}

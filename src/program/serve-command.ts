@@ -1,0 +1,52 @@
+import { dataFolderOf, type Loaded } from '../config.ts';
+import { credentialsFile } from '../files/data-folder.ts';
+import { load, openLog, print, type ProgramContext } from './context.ts';
+import { credentialDelivery } from './credential-delivery.ts';
+import type { Service } from './service.ts';
+import type { Signals } from './signals.ts';
+
+/** Runs the management API alone. */
+export async function serve(context: ProgramContext, signals: Signals): Promise<void> {
+  const { fail } = context;
+  const service = await startManagement(context, load());
+  service.work.catch(fail);
+  if (service.metricsUrl !== undefined) print(context, `Metrics are at ${service.metricsUrl}`);
+  signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
+}
+
+/**
+ * Starts the management API and prints where generated credentials and certificates are.
+ *
+ * @param sampleAudience audience of the message API, for which a first start creates a sample client
+ */
+export async function startManagement(
+  context: ProgramContext,
+  { config, warnings }: Loaded,
+  sampleAudience?: string,
+): Promise<Service> {
+  const { clock, random, version, stdout } = context;
+  const log = await openLog(config.logLevel);
+  for (const warning of warnings) log.warn(warning);
+  const delivery = credentialDelivery(config, context);
+  const { startService } = await import('./service.ts');
+  const service = await startService({
+    config,
+    clock,
+    random,
+    log,
+    version,
+    deliverCredentials: delivery?.management,
+    sample:
+      delivery === undefined || sampleAudience === undefined
+        ? undefined
+        : { audience: sampleAudience, deliverCredentials: delivery.sample },
+  });
+  const { generated, sampleMade } = service.bootstrapped;
+  if ((generated !== undefined || sampleMade) && !stdout.isTTY) {
+    const file = credentialsFile(dataFolderOf(config));
+    print(context, `Ids and secrets of the clients made are in ${file}`);
+  }
+  const { authorityFile } = service;
+  if (authorityFile !== undefined) print(context, `NODE_EXTRA_CA_CERTS=${authorityFile}`);
+  return service;
+}

@@ -1,0 +1,43 @@
+import type { Config } from '../config.ts';
+import { StartRefused } from '../core/errors.ts';
+import type { MessageSettings } from '../messages/settings.ts';
+import { load, print, type ProgramContext } from './context.ts';
+import { startMessageProcess } from './message-process.ts';
+import { readMessages } from './messages-command.ts';
+import { startManagement } from './serve-command.ts';
+import type { Service } from './service.ts';
+import type { Signals } from './signals.ts';
+import { welcomeText } from './welcome.ts';
+
+/** Runs the management API and, in a second process, the message API: both or neither. */
+export async function start(context: ProgramContext, signals: Signals): Promise<void> {
+  const { clock, programFile, fail } = context;
+  const loaded = load();
+  const settings = readMessages(loaded.texts, { alone: false });
+  refuseSamePort(loaded.config, settings);
+  const { logLevel } = loaded.config;
+  const { issuerFor } = await import('./message-service.ts');
+  const message = { settings, issuer: issuerFor(settings, loaded.config), logLevel };
+  // Before the service, because it creates nothing: a start that fails here changes nothing.
+  const second = await startMessageProcess(message, { program: programFile, clock });
+  const end = (first: Pick<Service, 'stop'>): Promise<unknown> =>
+    Promise.all([first.stop(), second.stop()]);
+  try {
+    const service = await startManagement(context, loaded, settings.audience);
+    signals.onFirst(() => void end(service).then(() => process.exit(0), fail));
+    const work = Promise.race([service.work, second.work]);
+    void work.catch((error: unknown) => end(service).then(() => fail(error), fail));
+    print(context, welcomeText(context.version, service, second.url, settings));
+  } catch (error) {
+    await second.stop();
+    throw error;
+  }
+}
+
+function refuseSamePort(config: Config, { port, portVariable }: MessageSettings): void {
+  if (port !== config.port) return;
+  const other = port === 6060 ? 6061 : 6060;
+  throw new StartRefused(
+    `${portVariable}: ${port} is LEAT_PORT too, choose another, for example ${portVariable}=${other}`,
+  );
+}

@@ -1,0 +1,44 @@
+import type { MessageSettings } from '../messages/settings.ts';
+import type { Service } from './service.ts';
+
+/** Returns the text that `leat start` prints: the addresses and the first requests. */
+export function welcomeText(
+  version: string,
+  { url, authorityFile, metricsUrl, bootstrapped: { generated } }: Service,
+  messagesUrl: string,
+  { audience }: MessageSettings,
+): string {
+  const id = generated?.clientId ?? '<client id>';
+  const metrics = metricsUrl === undefined ? '' : `\n  metrics          ${metricsUrl}`;
+  const curl = authorityFile === undefined ? 'curl' : `curl --cacert ${authorityFile}`;
+  return `
+Leat ${version} is up.
+  management API   ${url}/api/v2
+  reference        ${url}/docs
+  OpenAPI          ${url}/api/v2/openapi.json
+  token endpoint   ${url}/oauth/token
+  message API      ${messagesUrl}/api/messages/public${metrics}
+
+The first three requests, with the client's id and secret in place:
+
+  TOKEN=$(${curl} -s ${url}/oauth/token -d grant_type=client_credentials -d audience=/api/v2/ \\
+    -d client_id=${id} -d client_secret=<secret> | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')
+
+  ${curl} -X POST ${url}/api/v2/event-streams -H "Authorization: Bearer $TOKEN" \\
+    -H 'Content-Type: application/json' -d '{"name": "first",
+      "subscriptions": [{"event_type": "user.created"}],
+      "destination": {"type": "webhook", "configuration": {
+        "webhook_endpoint": "https://example.com/hook",
+        "webhook_authorization": {"method": "bearer", "token": "a token of yours"}}}}'
+
+  ${curl} -X POST ${url}/api/v2/users -H "Authorization: Bearer $TOKEN" \\
+    -H 'Content-Type: application/json' -d '{"email": "ada@example.com",
+      "password": "correct-horse-battery", "connection": "Username-Password-Authentication"}'
+
+The message API takes tokens of the audience ${audience};
+the client messages-sample gets one that opens all three messages:
+
+  curl ${messagesUrl}/api/messages/admin -H "Authorization: Bearer $TOKEN"
+
+Ctrl-C ends it after the attempts in progress; a second Ctrl-C ends it at once.`;
+}

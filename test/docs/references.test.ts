@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { anchorsOf, citationsIn, type Reference, referencesIn } from '../helpers/references.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const read = (path: string): string => readFileSync(`${root}${path}`, 'utf8');
+const documents = globSync(['*.md', 'docs/**/*.md'], { cwd: root }).toSorted();
+/** Without this file, whose examples lead nowhere. */
+const sources = globSync('{src,test,bench,tools}/**/*.{ts,mjs,sql,css,html,js}', { cwd: root })
+  .filter((path) => path !== 'test/docs/references.test.ts')
+  .toSorted();
+
+/** A number of a section of something that is not in the repository. */
+const UNRESOLVABLE =
+  /\b(?:contract|design|findings?)(?:-2)?(?:\.md)?,?\s[\s*/]*(?:section|§)|§ ?\d/i;
+
+describe('references', () => {
+  for (const path of documents) {
+    // The change log speaks of the files of its time.
+    if (path === 'CHANGELOG.md') continue;
+    test(`${path}: every link and path resolves`, () => {
+      assert.deepEqual(brokenOf(referencesIn(path, read(path))), []);
+    });
+  }
+
+  test('comments cite documents and headings that exist', () => {
+    const broken = sources.flatMap((path) =>
+      brokenOf(citationsIn(read(path))).map((reference) => `${path}: ${reference}`),
+    );
+    assert.deepEqual(broken, []);
+  });
+
+  test('comments cite no section of a document outside the repository', () => {
+    const found = [...sources, ...documents].filter((path) => UNRESOLVABLE.test(read(path)));
+    assert.deepEqual(found, []);
+  });
+
+  test('there are citations to check', () => {
+    const count = sources.reduce((sum, path) => sum + citationsIn(read(path)).length, 0);
+    assert.ok(count > 80, `found ${count}`);
+  });
+});
+
+describe('the check of references', () => {
+  const broken: [what: string, reference: Reference][] = [
+    ['a file that does not exist', { path: 'docs/nothing.md', anchor: undefined }],
+    ['a heading that does not exist', { path: 'README.md', anchor: 'nothing' }],
+    ['a pattern without a match', { path: 'test/nothing/*.test.ts', anchor: undefined }],
+  ];
+  for (const [what, reference] of broken) {
+    test(`reports ${what}`, () => {
+      assert.equal(brokenOf([reference]).length, 1);
+    });
+  }
+
+  test('reads citations from comments and links relative to their document', () => {
+    assert.deepEqual(citationsIn('// See docs/http-api.md#errors and docs/pull.md.'), [
+      { path: 'docs/http-api.md', anchor: 'errors' },
+      { path: 'docs/pull.md', anchor: undefined },
+    ]);
+    assert.deepEqual(referencesIn('docs/a.md', '[b](../README.md#speed) `src/core/` `x/y`'), [
+      { path: 'README.md', anchor: 'speed' },
+      { path: 'src/core/', anchor: undefined },
+    ]);
+    assert.ok(UNRESOLVABLE.test('(contract\n * section 7)'));
+  });
+
+  test('names headings as GitHub does', () => {
+    const text = '# A `code` & more\n## Twice\n### Twice\n```\n# no heading\n```\n';
+    assert.deepEqual([...anchorsOf(text)], ['a-code--more', 'twice', 'twice-1']);
+  });
+});
+
+/** Returns the references that lead nowhere, as written. */
+function brokenOf(references: readonly Reference[]): string[] {
+  return references.filter((reference) => !resolves(reference)).map(textOf);
+}
+
+function resolves({ path, anchor }: Reference): boolean {
+  const [first] = globSync(path.replace(/\/$/, ''), { cwd: root });
+  if (path !== '' && first === undefined) return false;
+  if (anchor === undefined || !path.endsWith('.md')) return true;
+  return anchorsOf(read(path)).has(anchor);
+}
+
+const textOf = ({ path, anchor }: Reference): string =>
+  anchor === undefined ? path : `${path}#${anchor}`;
