@@ -23,14 +23,14 @@ const minute = 60_000;
 const limits = { consecutive: 500, total: 5000 };
 const settings = { everyMs: minute, leaseMs: 30_000, alone: false, pageFailures: 50 };
 
-/** What happened to the streams, as a store would tell it: the looks themselves are really stored. */
-interface Trouble {
+/** A failure of a stream; the store has only the state of the checks. */
+interface TestFailure {
   readonly stream: string;
   readonly failedAt: Millis;
   readonly eventId: string;
 }
 
-async function open(t: TestContext, clock: ManualClock) {
+async function openFixture(t: TestContext, clock: ManualClock) {
   const store = await openStore({
     location: { engine: 'sqlite', path: ':memory:' },
     secretKey: new Uint8Array(32),
@@ -39,24 +39,24 @@ async function open(t: TestContext, clock: ManualClock) {
   });
   t.after(store.close);
   await addTenant(store, 'main');
-  const troubles: Trouble[] = [];
-  const told: string[] = [];
+  const failures: TestFailure[] = [];
+  const alerts: string[] = [];
   const logged: string[] = [];
   const errors: unknown[] = [];
-  let refusing = false;
+  let isRejecting = false;
   const sender: AlertChannel = {
     name: 'webhook',
     send: ({ alert }) => {
-      if (refusing) return Promise.reject(new AlertNotSent('no'));
-      told.push(brief(alert));
+      if (isRejecting) return Promise.reject(new AlertNotSent('no'));
+      alerts.push(brief(alert));
       return Promise.resolve();
     },
   };
   const deps = {
     store: {
       tenants: store.tenants,
-      alertState: looksOf(store.alertState, troubles),
-      deliveries: listOf(troubles),
+      alertState: alertStateOf(store.alertState, failures),
+      deliveries: listOf(failures),
     },
     clock,
     dispatcher: dispatcherOf(clock, sender),
@@ -72,14 +72,14 @@ async function open(t: TestContext, clock: ManualClock) {
   return {
     store,
     deps,
-    troubles,
-    told,
+    failures,
+    alerts,
     logged,
     errors,
-    refuse: (is: boolean) => {
-      refusing = is;
+    setRejecting: (value: boolean) => {
+      isRejecting = value;
     },
-    /** A process that looks until the test ends, or until the answer is called. */
+    /** Starts the monitor of a process; it runs until the test ends or the returned function is called. */
     start: (over: Partial<MonitorDeps> = {}) => {
       const end = new AbortController();
       const ended = createMonitor({ ...deps, ...over }).run(end.signal);
@@ -94,11 +94,11 @@ async function open(t: TestContext, clock: ManualClock) {
 }
 
 function dispatcherOf(clock: ManualClock, sender: AlertChannel) {
-  const patience = { timeoutMs: 10_000, failuresInARowMax: 16, closingMs: 3000 };
+  const limitsOfChannel = { timeoutMs: 10_000, failuresInARowMax: 16, closingMs: 3000 };
   return createAlertDispatcher({
     clock,
     channels: [sender],
-    settings: { ...patience, concurrency: 4, runMs: minute, saveEveryMs: 5000 },
+    settings: { ...limitsOfChannel, concurrency: 4, runMs: minute, saveEveryMs: 5000 },
     report: () => undefined,
   });
 }
@@ -109,28 +109,31 @@ function brief(alert: Alert): string {
   return `${stream.id} ${kind} ${newFailures}`;
 }
 
-function looksOf(alertState: MonitorDeps['store']['alertState'], troubles: readonly Trouble[]) {
+function alertStateOf(
+  alertState: MonitorDeps['store']['alertState'],
+  failures: readonly TestFailure[],
+) {
   return {
     last: alertState.last,
     record: alertState.record,
     standings: async (tenants: readonly number[]) => {
       const standings = await alertState.standings(tenants);
-      return standings.map(({ last }) => ({ last, mayBeFailing: troubles.length > 0 }));
+      return standings.map(({ last }) => ({ last, mayBeFailing: failures.length > 0 }));
     },
     failingStreams: (_tenant: number, { since }: { readonly since: Millis }) => {
-      // PostgreSQL takes nothing else for an instant.
+      // PostgreSQL accepts only integers for an instant.
       assert.ok(Number.isInteger(since));
-      const ids = [...new Set(troubles.map(({ stream }) => stream))].toSorted();
+      const ids = [...new Set(failures.map(({ stream }) => stream))].toSorted();
       const streams = ids.map((id): FailingStream => {
-        const own = troubles.filter(({ stream }) => stream === id);
-        const news = own.filter(({ failedAt }) => failedAt > since);
+        const own = failures.filter(({ stream }) => stream === id);
+        const recent = own.filter(({ failedAt }) => failedAt > since);
         return {
           id,
           name: id,
           status: 'enabled',
           health: { consecutive: own.length, total: own.length },
           disabledAt: undefined,
-          failedWithin: news.length > 0,
+          failedWithin: recent.length > 0,
         };
       });
       return Promise.resolve(streams);
@@ -138,7 +141,7 @@ function looksOf(alertState: MonitorDeps['store']['alertState'], troubles: reado
   };
 }
 
-function listOf(troubles: readonly Trouble[]): MonitorDeps['store']['deliveries'] {
+function listOf(failures: readonly TestFailure[]): MonitorDeps['store']['deliveries'] {
   const attempt: Attempt = {
     at: 0,
     durationMs: 1,
@@ -149,8 +152,8 @@ function listOf(troubles: readonly Trouble[]): MonitorDeps['store']['deliveries'
   return {
     listFailures: (_tenant, stream, { after, take, failedAfter = -Infinity }) => {
       const start = Number(after ?? 0);
-      const own = troubles
-        .filter((trouble) => trouble.stream === stream && trouble.failedAt > failedAfter)
+      const own = failures
+        .filter((failure) => failure.stream === stream && failure.failedAt > failedAfter)
         .toSorted((one, other) => other.failedAt - one.failedAt);
       const items = own.slice(start, start + take).map(({ failedAt, eventId }): Failure => {
         const event = { offset: 1, id: eventId, type: 'a.b', time: 0, body: '{}' };
@@ -163,47 +166,47 @@ function listOf(troubles: readonly Trouble[]): MonitorDeps['store']['deliveries'
 }
 
 let count = 0;
-function failureOf(stream: string, failedAt: Millis): Trouble {
+function failureOf(stream: string, failedAt: Millis): TestFailure {
   return { stream, failedAt, eventId: `evt_${++count}` };
 }
 
-describe('a look', () => {
-  test('tells what was recorded since the one before, also what became visible late', async (t) => {
+describe('a check', () => {
+  test('reports failures since the last check, also those that became visible late', async (t) => {
     const clock = createManualClock();
-    const { start, troubles, told, logged, errors } = await open(t, clock);
-    troubles.push(failureOf('a', clock.now() - 5 * minute));
+    const { start, failures, alerts, logged, errors } = await openFixture(t, clock);
+    failures.push(failureOf('a', clock.now() - 5 * minute));
     start();
     await clock.advance(0);
-    assert.deepEqual(told.splice(0), ['a delivery_failures 1']);
-    const lookedAt = clock.now();
-    // One of the same millisecond and one of half a minute ago, committed after the look.
-    troubles.push(failureOf('a', lookedAt), failureOf('b', lookedAt - 30_000));
+    assert.deepEqual(alerts.splice(0), ['a delivery_failures 1']);
+    const checkedAt = clock.now();
+    // One of the same millisecond and one of half a minute ago, committed after the check.
+    failures.push(failureOf('a', checkedAt), failureOf('b', checkedAt - 30_000));
     await clock.advance(minute);
-    assert.deepEqual(told.splice(0), ['a delivery_failures 1', 'b delivery_failures 1']);
-    // A node whose clock is ahead.
-    troubles.push(failureOf('a', clock.now() + 20_000));
-    for (let alertState = 0; alertState < 5; alertState++) await clock.advance(minute);
-    assert.deepEqual(told, ['a delivery_failures 1']);
-    assert.deepEqual(logged.toSorted(), troubles.map(({ eventId }) => eventId).toSorted());
+    assert.deepEqual(alerts.splice(0), ['a delivery_failures 1', 'b delivery_failures 1']);
+    // Of a node whose clock is ahead.
+    failures.push(failureOf('a', clock.now() + 20_000));
+    for (let check = 0; check < 5; check++) await clock.advance(minute);
+    assert.deepEqual(alerts, ['a delivery_failures 1']);
+    assert.deepEqual(logged.toSorted(), failures.map(({ eventId }) => eventId).toSorted());
     assert.deepEqual(errors, []);
   });
 
-  test('reads as many pages as it takes, and remembers them although they are many', async (t) => {
+  test('reads all pages of many failures, and reports them once', async (t) => {
     const clock = createManualClock();
-    const { start, troubles, told, logged } = await open(t, clock);
-    for (let index = 0; index < 1234; index++) troubles.push(failureOf('a', clock.now() - index));
+    const { start, failures, alerts, logged } = await openFixture(t, clock);
+    for (let index = 0; index < 1234; index++) failures.push(failureOf('a', clock.now() - index));
     start();
-    for (let alertState = 0; alertState < 4; alertState++) await clock.advance(minute);
-    assert.deepEqual(told.slice(0, 1), ['a delivery_failures 1234']);
+    for (let check = 0; check < 4; check++) await clock.advance(minute);
+    assert.deepEqual(alerts.slice(0, 1), ['a delivery_failures 1234']);
     assert.equal(new Set(logged).size, 1234);
     assert.equal(logged.length, 1234);
-    assert.equal(told.filter((alert) => alert.includes('delivery_failures')).length, 1);
+    assert.equal(alerts.filter((alert) => alert.includes('delivery_failures')).length, 1);
   });
 
-  test('of a tenant without trouble writes nothing, and finds what comes later in time', async (t) => {
+  test('of a healthy tenant writes nothing, and reports a later failure', async (t) => {
     const clock = createManualClock();
-    const site = await open(t, clock);
-    const { alertState } = site.deps.store;
+    const fixture = await openFixture(t, clock);
+    const { alertState } = fixture.deps.store;
     let records = 0;
     const counted: typeof alertState = {
       ...alertState,
@@ -212,52 +215,52 @@ describe('a look', () => {
         return alertState.record(...args);
       },
     };
-    site.start({ store: { ...site.deps.store, alertState: counted } });
+    fixture.start({ store: { ...fixture.deps.store, alertState: counted } });
     await clock.advance(5 * minute);
     assert.equal(records, 0);
-    site.troubles.push(failureOf('a', clock.now()));
+    fixture.failures.push(failureOf('a', clock.now()));
     await clock.advance(minute);
-    assert.deepEqual(site.told, ['a delivery_failures 1']);
+    assert.deepEqual(fixture.alerts, ['a delivery_failures 1']);
     assert.ok(records > 0);
   });
 
-  test('finds trouble of each of many tenants, also of one that is created later', async (t) => {
+  test('reports failures of each of many tenants, also of one that is created later', async (t) => {
     const clock = createManualClock();
-    const site = await open(t, clock);
-    for (let index = 0; index < 250; index += 1) await addTenant(site.store, `tenant-${index}`);
-    site.start();
+    const fixture = await openFixture(t, clock);
+    for (let index = 0; index < 250; index += 1) await addTenant(fixture.store, `tenant-${index}`);
+    fixture.start();
     await clock.advance(0);
-    await addTenant(site.store, 'later');
-    site.troubles.push(failureOf('a', clock.now()));
+    await addTenant(fixture.store, 'later');
+    fixture.failures.push(failureOf('a', clock.now()));
     await clock.advance(2 * minute);
-    assert.equal(site.told.length, 252);
+    assert.equal(fixture.alerts.length, 252);
   });
 
-  test('is made by one process at a time, and by the next when that one is gone', async (t) => {
+  test('runs in one process at a time, and in another one when that process has ended', async (t) => {
     const clock = createManualClock();
-    const { start, troubles, told, logged } = await open(t, clock);
+    const { start, failures, alerts, logged } = await openFixture(t, clock);
     const stops = [start(), start(), start()];
-    for (let alertState = 1; alertState <= 4; alertState++) {
-      troubles.push(failureOf('a', clock.now()));
+    for (let check = 1; check <= 4; check++) {
+      failures.push(failureOf('a', clock.now()));
       await clock.advance(minute);
-      assert.equal(told.length, alertState);
+      assert.equal(alerts.length, check);
     }
     await stops[0]?.();
-    troubles.push(failureOf('a', clock.now()));
+    failures.push(failureOf('a', clock.now()));
     await clock.advance(2 * minute);
-    assert.equal(told.length, 5);
+    assert.equal(alerts.length, 5);
     assert.equal(new Set(logged).size, logged.length);
   });
 
-  test('is left to the process that is at it, also where the clock of another is behind', async (t) => {
+  test('runs once while a process has the lease, also when the clock of another is behind', async (t) => {
     const clock = createManualClock();
-    const { deps, start, troubles, told, logged } = await open(t, clock);
+    const { deps, start, failures, alerts, logged } = await openFixture(t, clock);
     const failure = failureOf('a', clock.now() - minute);
-    troubles.push(failure);
+    failures.push(failure);
     const reading = Promise.withResolvers<void>();
     const { listFailures } = deps.store.deliveries;
     const deliveries: MonitorDeps['store']['deliveries'] = {
-      listFailures: (...question) => reading.promise.then(() => listFailures(...question)),
+      listFailures: (...query) => reading.promise.then(() => listFailures(...query)),
     };
     start({ store: { ...deps.store, deliveries } });
     await clock.advance(0);
@@ -266,14 +269,14 @@ describe('a look', () => {
     await behind.advance(0);
     reading.resolve();
     await clock.advance(0);
-    assert.deepEqual(told, ['a delivery_failures 1']);
+    assert.deepEqual(alerts, ['a delivery_failures 1']);
     assert.deepEqual(logged, [failure.eventId]);
   });
 
-  test('that was cut short by the store is made anew, and nothing is told twice', async (t) => {
+  test('repeats after a store outage, and no alert is sent twice', async (t) => {
     const clock = createManualClock();
-    const site = await open(t, clock);
-    const { alertState } = site.deps.store;
+    const fixture = await openFixture(t, clock);
+    const { alertState } = fixture.deps.store;
     let write = 0;
     /** Which writes fail, 1-indexed from when this was set. */
     let failing: readonly number[] = [];
@@ -288,52 +291,52 @@ describe('a look', () => {
       write = 0;
       failing = writes;
     };
-    site.start({ store: { ...site.deps.store, alertState: flaky } });
+    fixture.start({ store: { ...fixture.deps.store, alertState: flaky } });
     await clock.advance(0);
-    // Before it was read, and before the alerts are sent.
+    // Before the failures are read, and before the alerts are sent.
     for (const first of [1, 2]) {
-      site.troubles.push(failureOf('a', clock.now()));
+      fixture.failures.push(failureOf('a', clock.now()));
       fail(first);
       await clock.advance(minute);
-      assert.deepEqual([site.told, site.errors.splice(0).length], [[], 1]);
+      assert.deepEqual([fixture.alerts, fixture.errors.splice(0).length], [[], 1]);
       fail();
       await clock.advance(minute);
-      assert.deepEqual(site.told.splice(0), ['a delivery_failures 1']);
+      assert.deepEqual(fixture.alerts.splice(0), ['a delivery_failures 1']);
     }
-    // After they were sent: that is written as soon as the store is back.
-    site.troubles.push(failureOf('a', clock.now()));
+    // After the alerts were sent: the state is saved as soon as the store is available.
+    fixture.failures.push(failureOf('a', clock.now()));
     fail(3, 4, 5);
     await clock.advance(4 * minute);
-    assert.deepEqual(site.told, ['a delivery_failures 1']);
-    assert.deepEqual(site.errors, []);
+    assert.deepEqual(fixture.alerts, ['a delivery_failures 1']);
+    assert.deepEqual(fixture.errors, []);
   });
 
-  test('goes on from where the process before was, after a restart', async (t) => {
+  test('continues from the saved state after a restart', async (t) => {
     const clock = createManualClock();
-    const { start, troubles, told, refuse } = await open(t, clock);
-    troubles.push(failureOf('a', clock.now()));
-    refuse(true);
+    const { start, failures, alerts, setRejecting } = await openFixture(t, clock);
+    failures.push(failureOf('a', clock.now()));
+    setRejecting(true);
     const stop = start();
     await clock.advance(minute);
     await stop();
-    troubles.push(failureOf('a', clock.now()), failureOf('b', clock.now()));
+    failures.push(failureOf('a', clock.now()), failureOf('b', clock.now()));
     await clock.advance(10 * minute);
-    refuse(false);
+    setRejecting(false);
     start();
     await clock.advance(minute);
-    // In the order of waiting: the sum of what was refused and what came while nothing ran.
-    assert.deepEqual(told, ['a delivery_failures 2', 'b delivery_failures 1']);
+    // Oldest first: the sum of the rejected alert and of the failures while no process ran.
+    assert.deepEqual(alerts, ['a delivery_failures 2', 'b delivery_failures 1']);
   });
 
-  test('of many failures lets other work go on between its pages', async (t) => {
+  test('of many failures yields to other work between pages', async (t) => {
     const clock = createManualClock();
-    const { start, deps, troubles, told, logged } = await open(t, clock);
-    for (let index = 0; index < 2000; index++) troubles.push(failureOf('a', clock.now() - index));
+    const { start, deps, failures, alerts, logged } = await openFixture(t, clock);
+    for (let index = 0; index < 2000; index++) failures.push(failureOf('a', clock.now() - index));
     const { listFailures } = deps.store.deliveries;
     let workedMs = 0;
     let pages = 0;
     start({
-      // The store of one file answers without a pause: each page takes the process for itself.
+      // SQLite is synchronous: each page blocks the process.
       clock: { ...clock, elapsedMs: () => clock.elapsedMs() + workedMs },
       store: {
         ...deps.store,
@@ -347,64 +350,64 @@ describe('a look', () => {
       },
     });
     await waitFor('a pause', () => clock.pending > 0);
-    assert.ok(pages < 5, `${pages} pages at a stretch`);
+    assert.ok(pages < 5, `${pages} pages without a pause`);
     await clock.advance(0);
-    assert.deepEqual(told.slice(0, 1), ['a delivery_failures 2000']);
+    assert.deepEqual(alerts.slice(0, 1), ['a delivery_failures 2000']);
     assert.equal(logged.length, 2000);
   });
 
-  test('misses nothing when the clock is set back between two looks', async (t) => {
+  test('misses no failure when the clock is set back between two checks', async (t) => {
     for (const backMinutes of [2, 4, 10, 600]) {
       const clock = createManualClock();
-      const { start, troubles, told } = await open(t, clock);
+      const { start, failures, alerts } = await openFixture(t, clock);
       let offsetMs = 0;
       const now = (): Millis => clock.now() + offsetMs;
       const everyMs = 5 * minute;
-      // As real clocks have it, no whole number.
+      // Like a real clock, no integer.
       const elapsedMs = (): number => clock.elapsedMs() * 1.000_001;
       start({ clock: { ...clock, now, elapsedMs }, settings: { ...settings, everyMs } });
       await clock.advance(2 * everyMs + 1000);
       offsetMs = -backMinutes * minute;
-      troubles.push(failureOf('a', now() + 1));
+      failures.push(failureOf('a', now() + 1));
       await clock.advance(minute);
-      troubles.push(failureOf('b', now()));
+      failures.push(failureOf('b', now()));
       await clock.advance(2 * everyMs);
-      const how = `set back by ${backMinutes} minutes`;
-      assert.deepEqual(told, ['a delivery_failures 1', 'b delivery_failures 1'], how);
+      const message = `set back by ${backMinutes} minutes`;
+      assert.deepEqual(alerts, ['a delivery_failures 1', 'b delivery_failures 1'], message);
     }
   });
 
-  test('misses nothing after failures of a clock that was far ahead for a while', async (t) => {
+  test('misses no failure after failures of a clock that was far ahead', async (t) => {
     const clock = createManualClock();
-    const { start, troubles, told, logged } = await open(t, clock);
+    const { start, failures, alerts, logged } = await openFixture(t, clock);
     start();
     await clock.advance(minute);
     for (let index = 0; index < 300; index++) {
-      troubles.push(failureOf('a', clock.now() + 60 * minute + index));
+      failures.push(failureOf('a', clock.now() + 60 * minute + index));
     }
     await clock.advance(minute);
-    assert.equal(told.shift(), 'a delivery_failures 300');
+    assert.equal(alerts.shift(), 'a delivery_failures 300');
     await clock.advance(2 * minute);
-    told.length = 0;
+    alerts.length = 0;
     const late = failureOf('a', clock.now() + 1);
-    troubles.push(late);
+    failures.push(late);
     await clock.advance(minute);
-    // Too many to be remembered one by one: those beyond are told twice.
-    assert.deepEqual(told, ['a delivery_failures 101']);
+    // Too many to be remembered: those beyond the limit are reported twice.
+    assert.deepEqual(alerts, ['a delivery_failures 101']);
     assert.equal(logged.filter((id) => id === late.eventId).length, 1);
   });
 
-  test('is made although the clock was set back by a day', async (t) => {
+  test('runs although the clock was set back by a day', async (t) => {
     const clock = createManualClock();
-    const { start, troubles, told } = await open(t, clock);
+    const { start, failures, alerts } = await openFixture(t, clock);
     const stop = start();
     await clock.advance(minute);
     await stop();
     const back = createManualClock(clock.now() - 24 * 60 * minute);
     start({ clock: back });
-    troubles.push(failureOf('a', back.now() + 1000));
+    failures.push(failureOf('a', back.now() + 1000));
     await back.advance(2 * minute);
-    assert.deepEqual(told, ['a delivery_failures 1']);
+    assert.deepEqual(alerts, ['a delivery_failures 1']);
   });
 });
 
@@ -416,27 +419,27 @@ describe('a condition of a node or the store', () => {
     key: 'clock_skew a-1',
   } as const;
 
-  test('is sent at once, although the next look is not due, and once an hour at most', async (t) => {
+  test('is sent at once, before the next check is due, and at most once an hour', async (t) => {
     const clock = createManualClock();
-    const { start, deps, told, errors } = await open(t, clock);
+    const { start, deps, alerts, errors } = await openFixture(t, clock);
     start();
     await clock.advance(1000);
     deps.system.raise(skew);
     await clock.advance(1);
-    assert.deepEqual(told.splice(0), ['main clock_skew The clock is wrong.']);
+    assert.deepEqual(alerts.splice(0), ['main clock_skew The clock is wrong.']);
     deps.system.raise(skew);
     await clock.advance(10 * minute);
-    assert.deepEqual(told, []);
+    assert.deepEqual(alerts, []);
     await clock.advance(60 * minute);
     deps.system.raise(skew);
     await clock.advance(1);
-    assert.equal(told.length, 1);
+    assert.equal(alerts.length, 1);
     assert.deepEqual(errors, []);
   });
 
-  test('is sent once when several nodes raise it, and once per tenant when it names tenants', async (t) => {
+  test('is sent once when several nodes raise it, and once for each tenant that it names', async (t) => {
     const clock = createManualClock();
-    const { store, start, deps, told } = await open(t, clock);
+    const { store, start, deps, alerts } = await openFixture(t, clock);
     await addTenant(store, 'other');
     const nodes = [createSystemAlerts(), createSystemAlerts(), createSystemAlerts()];
     for (const system of nodes) start({ system });
@@ -445,7 +448,7 @@ describe('a condition of a node or the store', () => {
       for (const { id } of await store.tenants.list()) system.raise({ ...skew, tenant: id });
     }
     await clock.advance(10 * minute);
-    assert.deepEqual(told.toSorted(), [
+    assert.deepEqual(alerts.toSorted(), [
       'main clock_skew The clock is wrong.',
       'other clock_skew The clock is wrong.',
     ]);
@@ -456,29 +459,29 @@ describe('a condition of a node or the store', () => {
     assert.equal(deps.system.raised, 0);
   });
 
-  test('stays queued while the store is away', async (t) => {
+  test('stays queued during a store outage', async (t) => {
     const clock = createManualClock();
-    const site = await open(t, clock);
-    const { alertState } = site.deps.store;
-    let isAway = true;
+    const fixture = await openFixture(t, clock);
+    const { alertState } = fixture.deps.store;
+    let isOut = true;
     const flaky: typeof alertState = {
       ...alertState,
       record: (...args) =>
-        isAway ? Promise.reject(new StoreUnavailable('gone')) : alertState.record(...args),
+        isOut ? Promise.reject(new StoreUnavailable('gone')) : alertState.record(...args),
     };
-    site.start({ store: { ...site.deps.store, alertState: flaky } });
-    site.deps.system.raise(skew);
+    fixture.start({ store: { ...fixture.deps.store, alertState: flaky } });
+    fixture.deps.system.raise(skew);
     await clock.advance(minute);
-    assert.deepEqual(site.told, []);
-    isAway = false;
+    assert.deepEqual(fixture.alerts, []);
+    isOut = false;
     await clock.advance(minute);
-    assert.deepEqual(site.told, ['main clock_skew The clock is wrong.']);
+    assert.deepEqual(fixture.alerts, ['main clock_skew The clock is wrong.']);
   });
 });
 
-test('ten thousand streams that fail at once are one alert each, a handful at a time', async (t) => {
+test('ten thousand streams that fail at once: one alert each, at most 4 in flight', async (t) => {
   const clock = createManualClock();
-  const site = await open(t, clock);
+  const fixture = await openFixture(t, clock);
   let underWay = 0;
   let most = 0;
   const posted = new Map<string, number>();
@@ -496,7 +499,7 @@ test('ten thousand streams that fail at once are one alert each, a handful at a 
     const health = { consecutive: 1, total: 1 };
     return { id, name: id, status: 'enabled', health, disabledAt: undefined, failedWithin: true };
   });
-  const { store } = site.deps;
+  const { store } = fixture.deps;
   const deliveries = {
     listFailures: (tenant: number, stream: string, query: FailureQuery) =>
       listOf([byStream.get(stream) ?? failureOf('', 0)]).listFailures(tenant, stream, query),
@@ -508,19 +511,19 @@ test('ten thousand streams that fail at once are one alert each, a handful at a 
       Promise.resolve(tenants.map(() => ({ last: undefined, mayBeFailing: true }))),
   };
   const sender = createAlertWebhook({ fetch, url: endpoint.url, userAgent: 'Leat/1.2.3' });
-  site.start({
+  fixture.start({
     dispatcher: dispatcherOf(clock, sender),
     store: { ...store, alertState, deliveries },
   });
-  await waitFor('all of them', () => posted.size === 10_000, {
+  await waitFor('all alerts', () => posted.size === 10_000, {
     progress: () => posted.size,
   });
-  const kept = await waitFor('the look to be over', async () => {
-    const last = await site.store.alertState.last(1);
+  const state = await waitFor('the end of the check', async () => {
+    const last = await fixture.store.alertState.last(1);
     return last?.state.includes('"outbox":{}') === true ? last.state : undefined;
   });
   assert.ok(most <= 4, `${most} at once`);
   assert.ok([...posted.values()].every((times) => times === 1));
-  assert.ok(kept.length < 2_000_000, `${kept.length} characters`);
-  assert.deepEqual(site.errors, []);
+  assert.ok(state.length < 2_000_000, `${state.length} characters`);
+  assert.deepEqual(fixture.errors, []);
 });
