@@ -48,6 +48,7 @@ describe('the check of references', () => {
     ['a file that does not exist', { path: 'docs/nothing.md', anchor: undefined }],
     ['a heading that does not exist', { path: 'README.md', anchor: 'nothing' }],
     ['a pattern without a match', { path: 'test/nothing/*.test.ts', anchor: undefined }],
+    ['one option without a match', { path: 'src/{main,nothing}.ts', anchor: undefined }],
   ];
   for (const [what, reference] of broken) {
     test(`reports ${what}`, () => {
@@ -79,10 +80,21 @@ function brokenOf(references: readonly Reference[]): string[] {
 }
 
 function resolves({ path, anchor }: Reference): boolean {
-  const [first] = globSync(path.replace(/\/$/, ''), { cwd: root });
-  if (path !== '' && first === undefined) return false;
+  if (path !== '' && !optionsOf(path).every((option) => exists(option))) return false;
   if (anchor === undefined || !path.endsWith('.md')) return true;
   return anchorsOf(read(path)).has(anchor);
+}
+
+/** Returns a pattern once for each of its `{a,b}`: each has to lead somewhere. */
+function optionsOf(path: string): string[] {
+  const braces = /\{(?<list>[^}]*)\}/.exec(path);
+  if (braces === null) return [path];
+  const list = braces.groups?.['list']?.split(',') ?? [];
+  return list.flatMap((option) => optionsOf(path.replace(braces[0], option)));
+}
+
+function exists(path: string): boolean {
+  return globSync(path.replace(/\/$/, ''), { cwd: root }).length > 0;
 }
 
 const textOf = ({ path, anchor }: Reference): string =>
