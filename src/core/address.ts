@@ -1,11 +1,11 @@
 /** Rules for IP addresses in text form: which are public, which belong to a network. No DNS. */
 
 /**
- * Whether an address in text form is a public unicast address. Loopback, private, link-local,
+ * Returns whether an address in text form is a public unicast address. Loopback, private, link-local,
  * carrier-grade NAT, multicast, unspecified, documentation and reserved ranges are not (IANA IPv4
  * and IPv6 Special-Purpose Address Registries), nor are the metadata services of clouds. An IPv4
  * address inside IPv4-mapped, NAT64 or 6to4 form counts instead, because that is where the packets
- * go. A text that is no address is not public.
+ * go. A text that is not an address is not public.
  */
 export function isPublicAddress(address: string): boolean {
   const bytes = parseAddress(address);
@@ -48,22 +48,22 @@ export function parseNetwork(text: string): Network | undefined {
 export function parseNetworks(texts: readonly string[]): Network[] {
   return texts.map((text) => {
     const network = parseNetwork(text);
-    if (network === undefined) throw new TypeError(`${text} is no address and no CIDR block`);
+    if (network === undefined) throw new TypeError(`${text} is not an address or a CIDR block`);
     return network;
   });
 }
 
 /**
- * Whether packets to an address end in one of the networks: as it is written, or as the IPv4 address
- * in IPv4-mapped, NAT64 or 6to4 form.
+ * Returns whether packets to an address go to one of the networks: that of the address itself or of an
+ * IPv4 address in IPv4-mapped, NAT64 or 6to4 form.
  */
 export function isWithin(address: string, networks: readonly Network[]): boolean {
   return isWithinAs(embeddedIpv4, address, networks);
 }
 
 /**
- * Whether the address of a peer is in one of the networks. A dual-stack socket writes IPv4 addresses
- * in IPv4-mapped form; in NAT64 and 6to4 form anybody could claim to be one.
+ * Returns whether the address of a peer is in one of the networks. A dual-stack socket writes IPv4
+ * addresses in IPv4-mapped form; in NAT64 and 6to4 form anybody could claim to be one.
  */
 export function isPeerWithin(address: string, networks: readonly Network[]): boolean {
   return isWithinAs(mappedIpv4, address, networks);

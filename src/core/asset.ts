@@ -1,7 +1,6 @@
 /**
- * Where a file that is no module is found: a migration, a part of the reference page. The one place
- * that knows, because the bundled program puts every module in one folder and keeps assets below it
- * as they lie in `src/`.
+ * Returns the URL of a file that is not a module: a migration, a part of the reference page. The
+ * bundled program has all modules in one folder, and assets below it at their paths in `src/`.
  *
  * @param path relative to `src/`; that of a folder ends with a slash
  */
@@ -10,8 +9,8 @@ export function asset(path: string): URL {
 }
 
 /**
- * Where the program of a thread is found. The bundle has it as JavaScript next to the others, under
- * the last part of its name.
+ * Returns the URL of the program of a worker thread. The bundle has it as JavaScript in the folder of
+ * all modules.
  *
  * @param path of its source, relative to `src/`
  */

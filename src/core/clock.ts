@@ -1,20 +1,20 @@
 /**
- * Time as an argument. Nothing in Leat asks the machine for the time by itself: `main.ts` passes
- * the system clock, tests and the simulation pass one they move by hand.
+ * Time as an argument: `main.ts` passes the system clock, tests and the simulation pass a manual one.
+ * No other code reads the time of the machine.
  */
 export interface Clock {
   /** Wall clock, milliseconds since the epoch. May jump. */
   now(): Millis;
   /** Monotonic milliseconds since some fixed point; for durations and leases. */
   elapsedMs(): number;
-  /** Calls `action` once, `delayMs` from now, unless cancelled before. */
+  /** Calls `action` once, `delayMs` from now, unless cancelled. */
   after(delayMs: number, action: () => void): Timer;
 }
 
 /** An instant in milliseconds since the epoch. */
 export type Millis = number;
 
-/** A pending call of {@link Clock.after}. Cancelling one that has run changes nothing. */
+/** A pending call of {@link Clock.after}. Cancelling one that has run has no effect. */
 export interface Timer {
   cancel(): void;
 }

@@ -1,11 +1,11 @@
 /**
- * The errors Leat throws. Expected outcomes are values, not exceptions; what is thrown is a broken
- * dependency, a refused start or a bug. Each class has a stable `code`; `api/problem.ts` maps them
- * to HTTP and `main.ts` to exit codes.
+ * The errors that Leat throws: a broken dependency, a refused start or a bug. Expected outcomes are
+ * values instead. Each class has a stable `code`; `api/http/problem.ts` maps them to HTTP and
+ * `main.ts` to exit codes.
  */
 export type LeatError = StoreUnavailable | StoreContentRefused | StartRefused;
 
-/** The store cannot be reached or cannot write now (disk full, connection lost). HTTP 503. */
+/** The store cannot be reached or cannot write now (disk full, connection broken). HTTP 503. */
 export class StoreUnavailable extends Error {
   readonly code = 'store_unavailable';
   override readonly name: string = 'StoreUnavailable';
@@ -21,12 +21,12 @@ export class StoreUnavailable extends Error {
 }
 
 /**
- * `away`: it cannot be reached, or has failed in another way. `read_only` and `full` accept reads.
+ * `away`: cannot be reached, or failed in another way. `read_only` and `full`: reads still work.
  * `outdated`: see {@link StoreOutdated}.
  */
 export type UnavailableReason = 'away' | 'read_only' | 'full' | 'outdated';
 
-/** A newer version of the program has changed the schema so that this one may not use it. */
+/** A newer version of the program has changed the schema incompatibly. */
 export class StoreOutdated extends StoreUnavailable {
   override readonly name = 'StoreOutdated';
 
@@ -50,12 +50,12 @@ export class StoreContentRefused extends Error {
   override readonly name: string = 'StoreContentRefused';
 }
 
-/** A text has a U+0000, which this store cannot hold nor look for. HTTP 400. */
+/** A text has a U+0000, which this store can neither store nor search for. HTTP 400. */
 export class StoreTextRefused extends StoreContentRefused {
   override readonly name = 'StoreTextRefused';
 }
 
-/** The tenant that something was to be written for is not there, or was removed meanwhile. HTTP 404. */
+/** The tenant of a write does not exist, or was removed concurrently. HTTP 404. */
 export class StoreTenantGone extends StoreContentRefused {
   override readonly name = 'StoreTenantGone';
 
@@ -64,16 +64,16 @@ export class StoreTenantGone extends StoreContentRefused {
   }
 }
 
-/** The program must not start. `message` is the one line shown to the operator; exit code 1. */
+/** The program must not start. `message` is a single line for the operator; exit code 1. */
 export class StartRefused extends Error {
   readonly code = 'start_refused';
   override readonly name = 'StartRefused';
 }
 
-/** Another process has the file of the store: a server, or a command that ends soon. */
+/** Another process uses the file of the store: a server, or a command that ends soon. */
 export class StoreInUse extends StartRefused {}
 
-/** The code of an error of the system, such as `ENOENT`; `undefined` for any other. */
+/** Returns the code of a system error, such as `ENOENT`; `undefined` for other errors. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }

@@ -1,4 +1,4 @@
-/** A log of entries with fields and a message: that of pino, or a list in a test. */
+/** A log of entries with fields and a message: pino, or a list in a test. */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;

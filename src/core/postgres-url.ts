@@ -1,8 +1,8 @@
-/** The servers that a PostgreSQL URL names, and which of them may be used. */
+/** The servers of a PostgreSQL URL, and which of them may be used. */
 export interface PostgresServers {
   /** One or more, in the order of the URL. */
   readonly servers: readonly PostgresServer[];
-  /** `any` takes every server that lets the user in; the others take one that accepts writes. */
+  /** `any`: every server that accepts the user; `read-write`, `primary`: one that accepts writes. */
   readonly session: 'any' | 'read-write' | 'primary';
 }
 
@@ -18,10 +18,10 @@ const parameter = 'target_session_attrs';
 
 /**
  * Parses `postgres://user:password@a,b:5433,[::1]/db?target_session_attrs=read-write`: several hosts,
- * each with its own port, and the parameter, as libpq has them (PostgreSQL manual, section 34.1.1).
- * Without the parameter one host may be any server, and of several one that accepts writes is used.
+ * each with its own port, and the parameter, as in libpq (PostgreSQL manual, section 34.1.1). Without
+ * the parameter a single host may be any server, and of several hosts one must accept writes.
  *
- * `problem` completes a sentence that begins with the text. The rest of the URL is not checked here.
+ * `problem` completes a sentence that begins with the text. Does not check the rest of the URL.
  */
 export function postgresServers(text: string): PostgresServers | { readonly problem: string } {
   const parts =
@@ -48,18 +48,18 @@ function isSession(text: string): text is PostgresServers['session'] {
   return (sessions as readonly string[]).includes(text);
 }
 
-/** Path and query without the parameter, which no server knows, and its last value. */
+/** Returns path and query without the parameter, which servers do not know, and its last value. */
 function withoutSession(rest: string): { path: string; wanted: string | undefined } {
   const start = rest.indexOf('?');
   if (start < 0) return { path: rest, wanted: undefined };
-  const isWanted = (part: string): boolean => part.startsWith(`${parameter}=`);
+  const isParameter = (part: string): boolean => part.startsWith(`${parameter}=`);
   const query = rest.slice(start + 1).split('&');
-  const kept = query.filter((part) => !isWanted(part)).join('&');
-  const wanted = query.findLast(isWanted)?.slice(parameter.length + 1);
-  return { path: `${rest.slice(0, start)}${kept === '' ? '' : `?${kept}`}`, wanted };
+  const others = query.filter((part) => !isParameter(part)).join('&');
+  const wanted = query.findLast(isParameter)?.slice(parameter.length + 1);
+  return { path: `${rest.slice(0, start)}${others === '' ? '' : `?${others}`}`, wanted };
 }
 
-/** A name, an IPv4 address or an IPv6 address in brackets, each with a port from 1 to 65535. */
+/** Accepts a name, an IPv4 address or an IPv6 address in brackets, with or without a port. */
 function isHost(name: string): boolean {
   const { host, port } =
     /^(?<host>\[[^\]]*\]|[^:[\]@]+)(?::(?<port>[0-9]{1,5}))?$/.exec(name)?.groups ?? {};

@@ -1,47 +1,47 @@
 import type { Millis } from './clock.ts';
 
-/** How fast something may be asked for. */
+/** The size and refill of a token bucket. */
 export interface RateRule {
-  /** Size of a bucket. */
+  /** Tokens of a full bucket. */
   readonly capacity: number;
-  /** Refill. */
+  /** Tokens refilled per second. */
   readonly perSecond: number;
   /**
-   * Admits while anything at all is left, so that one request may take off more than there is;
-   * otherwise one whole token is needed.
+   * Admits a request while any fraction of a token is left, so that it may overdraw the bucket;
+   * otherwise a request needs a whole token.
    */
   readonly overdraft?: boolean | undefined;
 }
 
-/** A bucket right after a request. */
+/** The state of a bucket after a request. */
 export interface RateState {
   readonly admitted: boolean;
-  /** Size of the bucket. */
+  /** Tokens of the full bucket. */
   readonly limit: number;
-  /** Whole tokens left, not below 0. */
+  /** Whole tokens left, at least 0. */
   readonly remaining: number;
-  /** Until the bucket is full again. */
+  /** Time until the bucket is full. */
   readonly fullInMs: number;
-  /** Until the next request would be admitted; 0 when it would be now. */
+  /** Time until the next request is admitted; 0 if it is admitted now. */
   readonly openInMs: number;
 }
 
 /** Token buckets by key. Times are monotonic milliseconds. */
 export interface Buckets {
-  /** Takes tokens off, one unless said, unless the bucket refuses; then nothing changes. */
+  /** Takes tokens (by default one) if the bucket admits the request; otherwise changes nothing. */
   take(key: string, elapsedMs: Millis, tokens?: number): RateState;
-  /** Whether the bucket would admit a request; takes nothing off. */
+  /** Returns whether the bucket admits a request, without taking tokens. */
   peek(key: string, elapsedMs: Millis): RateState;
-  /** Takes further tokens off, below zero if need be: for a cost known only after admission. */
+  /** Takes more tokens, below zero if necessary: for a cost known only after admission. */
   spend(key: string, tokens: number, elapsedMs: Millis): RateState;
-  /** Buckets kept now. */
+  /** Returns the number of stored buckets. */
   size(): number;
 }
 
 /**
- * Creates buckets that are all full at first. A bucket is one number, the instant at which it will
- * be full again: refilling costs nothing, and a bucket that is forgotten is a full one. At most
- * `bucketsMax` are kept, the fullest are dropped first.
+ * Creates token buckets; each is full at first. A bucket is stored as the instant at which it will be
+ * full: refilling costs nothing, and a missing bucket is a full one. Stores at most `bucketsMax` and
+ * drops the fullest first.
  */
 export function createBuckets(rule: RateRule, bucketsMax: number): Buckets {
   const fullAt = new Map<string, Millis>();
@@ -90,26 +90,26 @@ export function createBuckets(rule: RateRule, bucketsMax: number): Buckets {
   };
 }
 
-/** Sums of fractions of milliseconds miss a whole token by less than this. */
+/** Rounding errors of sums of milliseconds are smaller than this part of a token. */
 const rounding = 1e-6;
 
-/** A tenth at once, so that the look through all of them is paid for by as many new keys. */
+/** Drops a tenth at once: the cost of the scan is spread over as many new keys. */
 function dropFullest(fullAt: Map<string, Millis>, bucketsMax: number, elapsedMs: Millis): void {
-  const keep = Math.floor(bucketsMax * 0.9);
+  const remaining = Math.floor(bucketsMax * 0.9);
   const instants = Float64Array.from(fullAt.values()).toSorted();
-  const lastDropped = Math.max(elapsedMs, instants[fullAt.size - keep - 1] ?? elapsedMs);
+  const lastDropped = Math.max(elapsedMs, instants[fullAt.size - remaining - 1] ?? elapsedMs);
   for (const [key, instant] of fullAt) {
     if (instant <= lastDropped) fullAt.delete(key);
   }
 }
 
 /**
- * The key of a remote address: an IPv4 address as it is, also when it comes mapped into IPv6, in
- * whatever notation; an IPv6 address by its /64, which is what one customer has.
+ * Returns the bucket key of a remote address: an IPv4 address, also when it is mapped into IPv6 in any
+ * notation; of an IPv6 address its /64, the usual allocation of one customer.
  */
 export function addressKey(address: string): string {
   if (!address.includes(':')) return address;
-  // As a dual-stack socket writes every one of them.
+  // The notation of dual-stack sockets.
   const mapped = /^::ffff:([0-9.]+)$/.exec(address)?.[1];
   if (mapped !== undefined) return mapped;
   const [head = '', tail] = address.toLowerCase().split('%', 1).join('').split('::');
@@ -120,7 +120,7 @@ export function addressKey(address: string): string {
   return mappedIpv4(groups) ?? `${groups.slice(0, 4).join(':')}::/64`;
 }
 
-/** The 16-bit groups without leading zeros; a trailing IPv4 part makes two of them. */
+/** Returns the 16-bit groups without leading zeros; a trailing IPv4 part becomes two groups. */
 function groupsOf(text: string): string[] {
   if (text === '') return [];
   return text
@@ -135,7 +135,7 @@ function ipv4Groups(dotted: string): string[] {
   return [a * 256 + b, c * 256 + d].map((group) => group.toString(16));
 }
 
-/** The IPv4 address of an IPv4-mapped one (RFC 4291 section 2.5.5.2). */
+/** Returns the IPv4 address in an IPv4-mapped one (RFC 4291 section 2.5.5.2). */
 function mappedIpv4(groups: readonly string[]): string | undefined {
   if (groups.slice(0, 6).join(':') !== '0:0:0:0:0:ffff') return undefined;
   return groups

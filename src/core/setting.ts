@@ -1,35 +1,35 @@
 import { host as hostValue, type Parse, type Parsed, proxies, wholeNumber } from './value.ts';
 
-/** One setting of the program: how its variable is read, documented and shown. */
+/** A setting of the program: how its variable is parsed, documented and shown. */
 export interface Setting<T = unknown> {
   readonly variable: string;
   readonly parse: Parse<T>;
-  /** The default as its text; absent means that the setting may be absent. */
+  /** Text of the default; without one the setting may be absent. */
   readonly fallback?: string;
-  /** What is shown when it is absent; `not set` unless given. */
+  /** Shown when the setting is absent; by default `not set`. */
   readonly otherwise?: string;
-  /** A good value; the fallback unless given. */
+  /** A valid value; by default the fallback. */
   readonly example?: string;
   readonly doc: string;
-  /** What of the value is never shown: all of it, the user info or the path of a URL. */
+  /** The part of the value that is never shown: all of it, the user info or the path of a URL. */
   readonly secret?: 'all' | 'user info' | 'path';
-  /** An empty text is a value of its own instead of counting as not set. */
+  /** An empty text is a value; otherwise it counts as not set. */
   readonly mayBeEmpty?: true;
 }
 
-/** The value of a setting: that of its text, else of its default; `absent` without both. */
+/** Parses the text of a setting, or else its default; returns `absent` without both. */
 export function valueOf<T>(setting: Setting<T>, text: string | undefined): Parsed<T> | 'absent' {
-  const inForce = text ?? setting.fallback;
-  return inForce === undefined ? 'absent' : setting.parse(inForce);
+  const effective = text ?? setting.fallback;
+  return effective === undefined ? 'absent' : setting.parse(effective);
 }
 
-/** What is wrong with a text, in one line. A text that may hold a secret is not repeated. */
+/** Returns the line for an invalid text. Does not quote a text that may contain a secret. */
 export function badValue(setting: Setting, text: string, problem: string): string {
   const quoted = setting.secret === undefined ? `"${cut(printable(text))}"` : 'the value';
   return problemLine(setting, `${quoted} ${problem}`);
 }
 
-/** The one line that ends a start: the variable, what is wrong, an example. */
+/** Returns the line that is printed when a start fails: variable, problem, example. */
 export function problemLine(
   setting: Pick<Setting, 'variable' | 'example' | 'fallback'>,
   problem: string,
@@ -38,7 +38,7 @@ export function problemLine(
   return `${setting.variable}: ${problem}, for example ${setting.variable}=${example}`;
 }
 
-/** What `leat config` prints: the variable, the value in force or the default, what it means. */
+/** Returns a line of `leat config`: variable, effective value, meaning. */
 export function settingLine(
   setting: Setting,
   text: string | undefined,
@@ -49,7 +49,7 @@ export function settingLine(
   return `${setting.variable.padEnd(30)} ${value.padEnd(32)} ${setting.doc}`;
 }
 
-/** Where both APIs listen. */
+/** The listening address of both APIs. */
 export const listeningHost = {
   variable: 'LEAT_HOST',
   parse: hostValue,
@@ -58,7 +58,7 @@ export const listeningHost = {
   doc: 'address to listen on',
 } as const satisfies Setting<string>;
 
-/** A text of the setting as it may be shown to anybody: printable, without its secret. */
+/** Returns a text of the setting that may be shown to anybody: printable, without its secret. */
 function shown(setting: Setting, text: string): string {
   return printable(masked(setting.secret, text));
 }
@@ -69,20 +69,20 @@ function masked(secret: Setting['secret'], text: string): string {
   if (secret === undefined || authority === null) return text;
   const { scheme = '', host = '', rest = '' } = authority.groups ?? {};
   const userInfo = text.startsWith(`${scheme}${host}`) ? '' : '***@';
-  const kept = secret === 'path' ? maskedPath(rest) : maskedParameters(rest);
-  return `${scheme}${userInfo}${host}${kept}`;
+  const maskedRest = secret === 'path' ? maskedPath(rest) : maskedParameters(rest);
+  return `${scheme}${userInfo}${host}${maskedRest}`;
 }
 
 function maskedPath(rest: string): string {
   return rest === '' || rest === '/' ? rest : '/***';
 }
 
-/** A database URL may carry its password as a parameter too. */
+/** A database URL may also have its password in a parameter. */
 function maskedParameters(rest: string): string {
   return rest.replaceAll(/(?<name>[?&][^=&]*(?:pass|secret|key)[^=&]*=)[^&]*/gi, '$<name>***');
 }
 
-/** A text with its unprintable characters (control, format, line separators) as code points. */
+/** Replaces unprintable characters (control, format, line separators) by their code points. */
 export function printable(text: string): string {
   return text.replaceAll(
     /[\p{C}\p{Zl}\p{Zp}]/gu,
@@ -107,7 +107,7 @@ export const trustedProxies = {
   doc: 'addresses and ranges of proxies whose X-Forwarded headers are believed, or false',
 } as const satisfies Setting<readonly string[]>;
 
-/** How many connections one address has to each API at most. */
+/** The maximum number of connections of one address to each API. */
 export const connectionsPerAddress = {
   variable: 'LEAT_MAX_CONNECTIONS_PER_ADDRESS',
   parse: wholeNumber(1, 1_000_000),

@@ -3,10 +3,10 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { RandomBytes } from './clock.ts';
 
 /**
- * The value of `webhook-signature` (Standard Webhooks, Signature scheme): one
- * `v1,<base64 HMAC-SHA256>` over `<id>.<seconds>.<body>` for each secret, a space between.
+ * Returns the value of `webhook-signature` (Standard Webhooks, Signature scheme): for each secret one
+ * `v1,<base64 HMAC-SHA256>` over `<id>.<seconds>.<body>`, separated by spaces.
  *
- * @param secrets newest first; `whsec_…`, or for speed what {@link decodeSecret} made of it
+ * @param secrets newest first; `whsec_…`, or for speed the result of {@link decodeSecret}
  * @param timestampSeconds epoch seconds of this attempt, as sent in `webhook-timestamp`
  * @param body as sent
  */
@@ -26,7 +26,7 @@ export function sign(
   return value;
 }
 
-/** The headers that say who sent a webhook and when. */
+/** The signature headers of a webhook. */
 export interface SignatureHeaders {
   /** `webhook-id` */
   readonly id: string | undefined;
@@ -36,18 +36,18 @@ export interface SignatureHeaders {
   readonly signature: string | undefined;
 }
 
-/** What a receiver finds; only `valid` is to be believed. */
+/** The result of a verification; only a `valid` webhook is authentic. */
 export type SignatureCheck = 'valid' | 'missing' | 'wrong' | 'too old' | 'too new';
 
 const toleranceSeconds = 300;
 
 /**
- * Judges the signature of a webhook that arrived (Standard Webhooks, Verifying signatures): one of
- * its values must be that of the secret, and its timestamp at most 5 minutes away from `nowSeconds`.
+ * Verifies the signature of a received webhook (Standard Webhooks, Verifying signatures): one of its
+ * values must match the secret, and its timestamp may differ from `nowSeconds` by at most 5 minutes.
  * Takes the same time for every wrong signature.
  *
- * @param secret `whsec_…` as the sender shows it
- * @param body as received, not a byte changed
+ * @param secret `whsec_…`
+ * @param body the received bytes, unchanged
  */
 export function verify(
   secret: string,
@@ -62,8 +62,8 @@ export function verify(
     .digest();
   const values = signature.split(' ').filter((value) => value.startsWith('v1,'));
   const matches = values.filter((value) => {
-    const given = Buffer.from(value.slice('v1,'.length), 'base64');
-    return given.length === expected.length && timingSafeEqual(given, expected);
+    const received = Buffer.from(value.slice('v1,'.length), 'base64');
+    return received.length === expected.length && timingSafeEqual(received, expected);
   });
   if (matches.length === 0 || !/^[0-9]{1,12}$/.test(timestamp)) return 'wrong';
   const aheadSeconds = Number(timestamp) - nowSeconds;
@@ -71,21 +71,21 @@ export function verify(
   return aheadSeconds > toleranceSeconds ? 'too new' : 'valid';
 }
 
-/** Whether a text is a signing secret: `whsec_` and the base64 of 32 bytes. */
+/** Returns whether a text is a signing secret: `whsec_` and the base64 of 32 bytes. */
 export function isSecret(text: string): boolean {
   const key = Buffer.from(text.slice(prefix.length), 'base64');
-  // The decoder skips what it does not know; only a text that comes out the same was base64.
+  // The decoder skips invalid characters; only valid base64 is encoded to the same text again.
   return text === prefix + key.toString('base64') && key.length === keyBytes;
 }
 
-/** The key in a secret. Asserts the form: secrets are made by {@link makeSecret} alone. */
+/** Returns the key in a secret. Asserts the form: only {@link makeSecret} generates secrets. */
 export function decodeSecret(secret: string): Uint8Array {
-  // The message leaves the value out: it is a secret.
+  // The message must not contain the value.
   assert(isSecret(secret), 'a signing secret is not whsec_ and the base64 of 32 bytes');
   return Buffer.from(secret.slice(prefix.length), 'base64');
 }
 
-/** A fresh signing secret: `whsec_` and the base64 of 32 bytes. */
+/** Generates a signing secret: `whsec_` and the base64 of 32 bytes. */
 export function makeSecret(random: RandomBytes): string {
   return prefix + Buffer.from(random(keyBytes)).toString('base64');
 }

@@ -1,41 +1,40 @@
 import type { Clock } from './clock.ts';
 
-/** Ends after `delayMs`, or at once when aborted. */
+/** Resolves after `delayMs`, or at once when aborted. */
 export function sleep(
   clock: Pick<Clock, 'after'>,
   delayMs: number,
-  signal: AbortSignal,
+  signal?: AbortSignal,
 ): Promise<void> {
   return new Promise((resolve) => {
-    if (signal.aborted) {
+    if (signal?.aborted === true) {
       resolve();
       return;
     }
     const timer = clock.after(delayMs, done);
-    signal.addEventListener('abort', done, { once: true });
+    signal?.addEventListener('abort', done, { once: true });
     function done(): void {
       timer.cancel();
-      signal.removeEventListener('abort', done);
+      signal?.removeEventListener('abort', done);
       resolve();
     }
   });
 }
 
-/** Of work without a break; whatever else the process has to do waits no longer for it. */
-const STRETCH_MS = 5;
+/** Longest time that such work blocks the event loop. */
+const BLOCKING_MS_MAX = 5;
 
 /**
- * For work of many small steps that would otherwise go on at one stretch: a store in a file answers
- * without giving way. To be awaited after each step; lets everything else that is ready go first
- * where enough was done since it last did.
+ * Creates a function to await after each step of a long task: after 5 ms of work it yields to the event
+ * loop. A SQLite store never does so itself: its commands run synchronously.
  */
 export function createYield(
   clock: Pick<Clock, 'after' | 'elapsedMs'>,
 ): (signal: AbortSignal) => Promise<void> {
-  let restedMs = clock.elapsedMs();
+  let yieldedMs = clock.elapsedMs();
   return async (signal) => {
-    if (clock.elapsedMs() - restedMs < STRETCH_MS) return;
+    if (clock.elapsedMs() - yieldedMs < BLOCKING_MS_MAX) return;
     await sleep(clock, 0, signal);
-    restedMs = clock.elapsedMs();
+    yieldedMs = clock.elapsedMs();
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Tenants whose ids are neighbours: many logs are compared block by block, and only those of a block in
- * which something changed one by one.
+ * Number of consecutive tenant ids in a block. Nodes compare many logs block by block, and the single
+ * logs only of blocks that changed.
  */
 export const tenantsPerBlock = 64;
 
@@ -9,7 +9,7 @@ export function blockOf(tenant: number): number {
   return Math.floor(tenant / tenantsPerBlock);
 }
 
-/** Yields the ids of a block, whether there are such tenants or not. */
+/** Yields the ids of a block, including those of tenants that do not exist. */
 export function* tenantsOf(block: number): Iterable<number> {
   const first = block * tenantsPerBlock;
   for (let id = first; id < first + tenantsPerBlock; id += 1) yield id;

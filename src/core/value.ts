@@ -1,9 +1,8 @@
 import { postgresServers } from './postgres-url.ts';
 
 /**
- * The kinds of value a setting can have: pure functions from the operator's text to a value, or to
- * what is wrong with it. None of them throws. They are strict, so that one value has one spelling
- * and a typing error never passes as something else: no blanks, signs, fractions, exponents.
+ * Parses the text of a setting; returns the value or the problem and never throws. Parsers are strict,
+ * so that a typing error is not taken for another value: no blanks, signs, fractions, exponents.
  */
 export type Parse<T> = (text: string) => Parsed<T>;
 
@@ -14,14 +13,14 @@ export type Parsed<T> = { readonly value: T } | { readonly problem: string };
 export type StoreLocation =
   | {
       readonly engine: 'sqlite';
-      /** As SQLite takes it: a path, `:memory:`, or a `file:` URI (sqlite.org/uri.html). */
+      /** A path, `:memory:`, or a `file:` URI (sqlite.org/uri.html). */
       readonly path: string;
-      /** The file behind `path`; absent in memory. */
+      /** The file of `path`; absent in memory. */
       readonly file: string | undefined;
     }
   | { readonly engine: 'postgres'; readonly url: string };
 
-/** A whole number in ASCII digits, both ends included. */
+/** A whole number in ASCII digits, from `min` to `max` inclusive. */
 export function wholeNumber(min: number, max: number): Parse<number> {
   const problem = `is not a whole number from ${min} to ${max}`;
   return (text) => {
@@ -30,7 +29,7 @@ export function wholeNumber(min: number, max: number): Parse<number> {
   };
 }
 
-/** Items between commas, blanks around them allowed; an empty text is an empty list. */
+/** Items separated by commas, with optional blanks; an empty text is an empty list. */
 export function list<T>(item: Parse<T>, itemsMax: number): Parse<readonly T[]> {
   return (text) => {
     if (text === '') return { value: [] };
@@ -61,10 +60,10 @@ export const flag: Parse<boolean> = (text) =>
     ? { value: text === 'true' }
     : { problem: 'is not true or false' };
 
-/** The name of a tenant, as it stands in `svctenant`. */
+/** The name of a tenant, as in `svctenant`. */
 export const tenantName: Parse<string> = pattern('3 to 63 of a-z, 0-9 and -', /^[a-z0-9-]{3,63}$/);
 
-/** A text that a pattern describes; `kind` names it in the problem. */
+/** A text that matches a pattern; `kind` names it in the problem. */
 export function pattern(kind: string, expression: RegExp): Parse<string> {
   return (text) => (expression.test(text) ? { value: text } : { problem: `is not ${kind}` });
 }
@@ -72,7 +71,7 @@ export function pattern(kind: string, expression: RegExp): Parse<string> {
 /** A text of a bounded length, counted in characters, without control characters. */
 export function plainText(charactersMin: number, charactersMax: number): Parse<string> {
   return (text) => {
-    // oxlint-disable-next-line no-control-regex -- control characters are what is refused.
+    // oxlint-disable-next-line no-control-regex -- control characters are what is rejected.
     if (/[\u0000-\u001F\u007F-\u009F]/.test(text)) return { problem: 'has control characters' };
     const characters = Array.from(text).length;
     if (characters < charactersMin)
@@ -82,7 +81,7 @@ export function plainText(charactersMin: number, charactersMax: number): Parse<s
   };
 }
 
-/** A host name or an address without brackets, in lower case: something to listen on. */
+/** A listening address: a host name or an address without brackets, in lower case. */
 export const host: Parse<string> = (text) => {
   const value = text.toLowerCase();
   if (isHostName(value) || isAddress(value)) return { value };
@@ -90,8 +89,8 @@ export const host: Parse<string> = (text) => {
 };
 
 /**
- * `host[:port]` in lower case, an IPv6 address in brackets. `:443` is left out, as it is where the
- * domain is used: in `https://<domain>/`.
+ * `host[:port]` in lower case, an IPv6 address in brackets. `:443` is dropped, because the domain is
+ * used in `https://<domain>/`.
  */
 export const domain: Parse<string> = (text) => {
   const match = /^(?<host>[^:[\]]+|\[[^[\]]+\])(?::(?<port>[0-9]+))?$/.exec(text.toLowerCase());
@@ -102,7 +101,7 @@ export const domain: Parse<string> = (text) => {
   return { value: port === undefined || port === '443' ? name : `${name}:${port}` };
 };
 
-/** `https://host[:port]` and nothing after it; the value is in lower case, without `:443`. */
+/** `https://host[:port]` without a path; the value is in lower case, without `:443`. */
 export const httpsOrigin: Parse<string> = (text) => {
   const match = /^https:\/\/(?<domain>[^/?#@]+)$/i.exec(text);
   const parsed = domain(match?.groups?.['domain'] ?? '');
@@ -110,7 +109,7 @@ export const httpsOrigin: Parse<string> = (text) => {
   return { value: `https://${parsed.value}` };
 };
 
-/** `http(s)://host[:port]` letter by letter as browsers write it in `Origin` (RFC 6454 section 6.2). */
+/** `http(s)://host[:port]` exactly as browsers send it in `Origin` (RFC 6454 section 6.2). */
 export const origin: Parse<string> = (text) => {
   const url = parseUrl(text);
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
@@ -120,7 +119,7 @@ export const origin: Parse<string> = (text) => {
   return { problem: `is not as browsers write it, which is ${url.origin}` };
 };
 
-/** The issuer of tokens made elsewhere. Kept as it is written: `iss` is compared letter by letter. */
+/** An external token issuer. The value is the unchanged text: `iss` is compared letter by letter. */
 export const issuerUrl: Parse<string> = (text) => {
   const problem = 'is not an https:// URL without user info, query and fragment';
   const url = parseUrl(text);
@@ -130,7 +129,7 @@ export const issuerUrl: Parse<string> = (text) => {
   return trusted ? { value: text } : { problem };
 };
 
-/** An `http://` or `https://` URL that the operator trusts. */
+/** An `http://` or `https://` URL without user info. */
 export const httpUrl: Parse<string> = (text) => {
   const url = parseUrl(text);
   const known = url !== undefined && /^https?:$/.test(url.protocol) && !hasUserInfo(url);
@@ -147,7 +146,7 @@ export const smtpUrl: Parse<string> = (text) => {
   return rest === '' || rest === '/' ? { value: text } : { problem };
 };
 
-/** One address that mail can be sent to, without a name beside it. */
+/** One e-mail address, without a display name. */
 export const mailAddress: Parse<string> = pattern(
   'an e-mail address',
   /^[^\s@,;<>"\p{C}]{1,64}@[^\s@,;<>"\p{C}]{1,189}$/u,
@@ -185,9 +184,9 @@ export const proxies: Parse<readonly string[]> = (text) => {
 /** 32 bytes in base64, as `openssl rand -base64 32` prints them. */
 export const key32: Parse<Uint8Array> = (text) => {
   const bytes = Buffer.from(text, 'base64');
-  // The decoder skips what it does not know; only a text that comes out the same was base64.
-  const same = bytes.length === 32 && bytes.toString('base64') === text;
-  return same ? { value: new Uint8Array(bytes) } : { problem: 'is not 32 bytes in base64' };
+  // The decoder skips invalid characters; only valid base64 is encoded to the same text again.
+  const isBase64 = bytes.length === 32 && bytes.toString('base64') === text;
+  return isBase64 ? { value: new Uint8Array(bytes) } : { problem: 'is not 32 bytes in base64' };
 };
 
 /** `sqlite:<path>`, `sqlite::memory:`, `sqlite:file:<URI>`, or a PostgreSQL URL of one or more hosts. */
@@ -204,15 +203,15 @@ const noStore = 'is not sqlite:<path> or a postgres:// URL';
 
 function isPostgresUrl(text: string): boolean {
   const url = parseUrl(text);
-  // An @ or # after the host is a password that was not percent-encoded.
+  // An @ or # after the host means that the password was not percent-encoded.
   return url !== undefined && url.hash === '' && !`${url.pathname}${url.search}`.includes('@');
 }
 
-/** A path with parameters (`leat.db?mode=ro`) is made a URI: SQLite reads them in one only. */
+/** Converts a path with parameters (`leat.db?mode=ro`) to a URI: SQLite reads them only there. */
 function sqliteLocation(path: string): Parsed<StoreLocation> {
   if (path === ':memory:') return { value: { engine: 'sqlite', path, file: undefined } };
   const problem = 'is not sqlite:<path>: the path';
-  // oxlint-disable-next-line no-control-regex -- a control character in a path is a slip.
+  // oxlint-disable-next-line no-control-regex -- a control character in a path is a typing error.
   if (/[\u0000-\u001F\u007F]/.test(path)) return { problem: `${problem} has control characters` };
   if (/^\/\/[^/]/.test(path)) return { problem: `${problem} begins with //` };
   const isUri = path.startsWith('file:');
@@ -230,7 +229,7 @@ function sqliteLocation(path: string): Parsed<StoreLocation> {
   return { value: { engine: 'sqlite', path: uri, file: inMemory ? undefined : file } };
 }
 
-/** The file a `file:` URI names: without authority, parameters and fragment, decoded. */
+/** Returns the decoded path of a `file:` URI. */
 function fileOfUri(uri: string): string | undefined {
   const encoded = uri
     .slice('file:'.length)
@@ -243,7 +242,7 @@ function fileOfUri(uri: string): string | undefined {
   }
 }
 
-/** WHATWG parsing drops blanks and control characters silently; here they make the URL wrong. */
+/** Rejects blanks and control characters, which WHATWG parsing drops silently. */
 function parseUrl(text: string): URL | undefined {
   // oxlint-disable-next-line no-control-regex -- see above.
   if (/[\u0000-\u0020\u007F-\u00A0\\]/.test(text) || text.length > 2048) return undefined;
@@ -254,7 +253,7 @@ function hasUserInfo(url: URL): boolean {
   return url.username !== '' || url.password !== '';
 }
 
-/** An IPv6 address comes back in its one canonical spelling. */
+/** Returns the host in canonical form, `undefined` if it is invalid. */
 function hostOfDomain(text: string): string | undefined {
   if (!text.startsWith('[')) return isHostName(text) || isIpv4(text) ? text : undefined;
   return isIpv6(text.slice(1, -1)) ? URL.parse(`http://${text}/`)?.hostname : undefined;
@@ -266,7 +265,7 @@ function isHostName(text: string): boolean {
   const wellFormed = labels.every((label) =>
     /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/.test(label),
   );
-  // A last label that is a number, decimal or hexadecimal, makes browsers read an IPv4 address.
+  // With a number as the last label, decimal or hexadecimal, browsers parse an IPv4 address.
   return wellFormed && !/^(?:[0-9]+|0x[0-9a-f]*)$/.test(labels.at(-1) ?? '');
 }
 
@@ -290,7 +289,7 @@ function isPort(text: string): boolean {
   return 'value' in wholeNumber(1, 65_535)(text);
 }
 
-/** Whether a host, as a URL has it, is the machine itself by name or in the usual spelling. */
+/** Returns whether the host of a URL is `localhost` or a loopback address in canonical form. */
 export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '127.0.0.1' || hostname === '[::1]';
 }

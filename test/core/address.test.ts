@@ -42,12 +42,12 @@ const notPublic: readonly (readonly [name: string, ...addresses: string[]])[] = 
   ['IETF protocol assignments of IPv6', '2001:2::1', '2001:10::1', '2001:1ff:ffff::1'],
   ['IPv6 documentation', '2001:db8::', '2001:db8:ffff::1', '3fff::1', '3fff:fff::1'],
   ['segment routing', '5f00::1'],
-  ['not given out yet', '4000::1', '8000::1', 'e000::1'],
+  ['not allocated', '4000::1', '8000::1', 'e000::1'],
   ['unique local and AWS metadata', 'fc00::', 'fd00:ec2::254', 'fdff:ffff::1'],
   ['link-local of IPv6', 'fe80::', 'fe80::1', 'febf::1', 'fe80::1%eth0', 'fe80::1%1'],
   ['site-local', 'fec0::1', 'feff::1'],
   ['multicast of IPv6', 'ff00::', 'ff02::1', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
-  ['a zone hides nothing', '::1%lo', '::ffff:127.0.0.1%eth0'],
+  ['with a zone', '::1%lo', '::ffff:127.0.0.1%eth0'],
 ];
 
 const isPublic = [
@@ -61,7 +61,7 @@ const isPublic = [
   ['::ffff:8.8.8.8', '64:ff9b::8.8.8.8', '2002:808:808::1'],
 ].flat();
 
-/** Forms of 127.0.0.1 and others that some resolvers take; none of them is an address here. */
+/** Forms of 127.0.0.1 and others that some resolvers accept; none is an address here. */
 const noAddress = [
   ['', ' ', 'localhost', 'example.com', '127.1', '127.0.1', '2130706433', '0x7f000001'],
   ['0177.0.0.1', '0x7f.0.0.1', '127.0.0.01', '127.0.0.1.', '127.0.0.1 ', ' 127.0.0.1', '1.2.3'],
@@ -71,27 +71,27 @@ const noAddress = [
   ['1:2:3:4:5:6:7:1.2.3.4', '::ffff:127.0.0.256', '-1::', '+1::', '0x1::'],
 ].flat();
 
-describe('an address is not public', () => {
+describe('isPublicAddress: false', () => {
   for (const [name, ...addresses] of notPublic) {
     for (const address of addresses) {
       test(`${name}: ${address}`, () => assert.equal(isPublicAddress(address), false));
     }
   }
   for (const address of noAddress) {
-    test(`because it is none: ${JSON.stringify(address)}`, () => {
+    test(`not an address: ${JSON.stringify(address)}`, () => {
       assert.equal(parseAddress(address), undefined);
       assert.equal(isPublicAddress(address), false);
     });
   }
 });
 
-describe('an address is public', () => {
+describe('isPublicAddress: true', () => {
   for (const address of isPublic) {
     test(address, () => assert.equal(isPublicAddress(address), true));
   }
 });
 
-describe('parsing an address', () => {
+describe('parseAddress', () => {
   const ipv6Text = fc.oneof(
     fc.ipV6(),
     fc.ipV6().map((text) => text.toUpperCase()),
@@ -101,7 +101,7 @@ describe('parsing an address', () => {
       .map((parts) => parts.join(':')),
   );
 
-  test('agrees with node:net about what an address is', () => {
+  test('parseAddress: accepts the same texts as node:net', () => {
     fc.assert(
       fc.property(fc.oneof(fc.ipV4(), fc.ipV4Extended(), ipv6Text), (text) => {
         assert.equal((parseAddress(text)?.length ?? 0) / 4, { 0: 0, 4: 1, 6: 4 }[isIP(text)]);
@@ -110,7 +110,7 @@ describe('parsing an address', () => {
     );
   });
 
-  test('never throws', () => {
+  test('parseAddress: never throws', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         assert.equal(isPublicAddress(text) && parseAddress(text) === undefined, false);
@@ -119,15 +119,15 @@ describe('parsing an address', () => {
   });
 });
 
-describe('a network', () => {
-  test('has the addresses that node:net says it has', () => {
+describe('networks', () => {
+  test('isWithin: agrees with BlockList of node:net', () => {
     const sample = fc.oneof(
       fc.record({ address: fc.ipV4(), other: fc.ipV4(), bits: fc.integer({ min: 0, max: 32 }) }),
       fc.record({ address: fc.ipV6(), other: fc.ipV6(), bits: fc.integer({ min: 0, max: 128 }) }),
     );
     fc.assert(
       fc.property(sample, fc.boolean(), ({ address, other, bits }, same) => {
-        // Where an IPv4 address is embedded, isWithin knows more than a plain block list.
+        // Unlike BlockList, isWithin also checks embedded IPv4 addresses.
         fc.pre(!/^(::ffff:|64:ff9b:|2002:)/i.test(address) && !address.startsWith('::'));
         const list = new BlockList();
         const family = isIP(address) === 4 ? 'ipv4' : 'ipv6';
@@ -162,7 +162,7 @@ describe('a network', () => {
     ['localhost', '0.0.0.0/0', false],
   ];
   for (const [address, network, expected] of within) {
-    test(`${network} ${expected ? 'has' : 'does not have'} ${address}`, () => {
+    test(`isWithin: ${network} ${expected ? 'contains' : 'does not contain'} ${address}`, () => {
       const parsed = parseNetwork(network);
       assert.ok(parsed);
       assert.equal(isWithin(address, [parsed]), expected);
@@ -189,11 +189,12 @@ describe('a network', () => {
 
   const malformed = ['', '/', '/8', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/8/8'];
   for (const text of [...malformed, '::/129', '10/8', '10.0.0.0/8 ', '10.0.0.0/1e1', 'all']) {
-    test(`is not ${JSON.stringify(text)}`, () => assert.equal(parseNetwork(text), undefined));
+    test(`parseNetwork: rejects ${JSON.stringify(text)}`, () =>
+      assert.equal(parseNetwork(text), undefined));
   }
 });
 
-describe('the host of a URL', () => {
+describe('literalAddress', () => {
   const literal: [host: string, address: string][] = [
     ['127.0.0.1', '127.0.0.1'],
     ['127.1', '127.0.0.1'],
@@ -215,7 +216,7 @@ describe('the host of a URL', () => {
     ['[FE80::1]', 'fe80::1'],
   ];
   for (const [host, address] of literal) {
-    test(`${host} is the address ${address}`, () => {
+    test(`literalAddress: ${host} is the address ${address}`, () => {
       const { hostname } = new URL(`https://${host}:8443/hook`);
       assert.equal(literalAddress(hostname), address);
       assert.equal(isPublicAddress(address), false);
@@ -223,12 +224,12 @@ describe('the host of a URL', () => {
   }
 
   for (const host of ['localhost', 'example.com', '127.0.0.1.example.com', '1.2.3.4.5.example']) {
-    test(`${host} is a name`, () => {
+    test(`literalAddress: ${host} is a name`, () => {
       assert.equal(literalAddress(new URL(`https://${host}/`).hostname), undefined);
     });
   }
 
-  test('is a name that only the look-up can judge, or an address; never both', () => {
+  test('literalAddress: agrees with node:net for the host of any URL', () => {
     fc.assert(
       fc.property(fc.webAuthority({ withIPv4: true, withIPv6: true }), (authority) => {
         const { hostname } = new URL(`http://${authority}/`);

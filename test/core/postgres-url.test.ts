@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { postgresServers } from '../../src/core/postgres-url.ts';
 
-describe('the servers of a PostgreSQL URL', () => {
-  const good: Record<string, [string, string[], string]> = {
+describe('postgresServers', () => {
+  const valid: Record<string, [string, string[], string]> = {
     'one host, any server': ['postgres://u:p@db/leat', ['postgres://u:p@db/leat'], 'any'],
     'one host that must accept writes': [
       'postgres://db:5433/leat?target_session_attrs=read-write',
@@ -16,12 +16,12 @@ describe('the servers of a PostgreSQL URL', () => {
       ['postgres://u:p@a/leat', 'postgres://u:p@b:5433/leat', 'postgres://u:p@[::1]:5434/leat'],
       'read-write',
     ],
-    'several hosts that are all alike': [
+    'several hosts of which any may be used': [
       'postgresql://a,b/leat?target_session_attrs=any',
       ['postgresql://a/leat', 'postgresql://b/leat'],
       'any',
     ],
-    'other parameters stay, in their order': [
+    'other parameters in their order': [
       'postgres://a,b/leat?sslmode=require&target_session_attrs=primary&sslrootcert=/ca.pem',
       [
         'postgres://a/leat?sslmode=require&sslrootcert=/ca.pem',
@@ -35,8 +35,8 @@ describe('the servers of a PostgreSQL URL', () => {
       'read-write',
     ],
   };
-  for (const [what, [text, urls, session]] of Object.entries(good)) {
-    test(what, () => {
+  for (const [name, [text, urls, session]] of Object.entries(valid)) {
+    test(`postgresServers: accepts ${name}`, () => {
       const parsed = postgresServers(text);
       assert.ok(!('problem' in parsed));
       assert.deepEqual(
@@ -47,7 +47,7 @@ describe('the servers of a PostgreSQL URL', () => {
     });
   }
 
-  test('the name of a server has its port and no password', () => {
+  test('postgresServers: the name of a server has its port and no password', () => {
     const parsed = postgresServers('postgres://u:p@a,[::1]:5433/leat');
     assert.ok(!('problem' in parsed));
     assert.deepEqual(
@@ -56,13 +56,13 @@ describe('the servers of a PostgreSQL URL', () => {
     );
   });
 
-  const bad: Record<string, [string, RegExp]> = {
+  const invalid: Record<string, [string, RegExp]> = {
     'another scheme': ['mysql://a,b/leat', /postgres:\/\//],
     'an empty host': ['postgres://a,,b/leat', /empty host/],
     'a comma at the end': ['postgres://a,/leat', /empty host/],
     'a port that is too large': ['postgres://a,b:65536/leat', /port from 1 to 65535/],
     'port 0': ['postgres://a:0,b/leat', /port from 1 to 65535/],
-    'a port that is no number': ['postgres://a,b:x/leat', /name:port/],
+    'a port that is not a number': ['postgres://a,b:x/leat', /name:port/],
     'an IPv6 address without brackets': ['postgres://a,::1/leat', /\[IPv6 address\]/],
     'brackets around something else': ['postgres://a,[b]/leat', /\[IPv6 address\]/],
     'servers that accept no writes': [
@@ -71,8 +71,8 @@ describe('the servers of a PostgreSQL URL', () => {
     ],
     'an empty parameter': ['postgres://a/leat?target_session_attrs=', /read-write, primary, any/],
   };
-  for (const [what, [text, problem]] of Object.entries(bad)) {
-    test(`refused: ${what}`, () => {
+  for (const [name, [text, problem]] of Object.entries(invalid)) {
+    test(`postgresServers: rejects ${name}`, () => {
       const parsed = postgresServers(text);
       assert.ok('problem' in parsed);
       assert.match(parsed.problem, problem);

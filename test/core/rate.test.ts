@@ -5,8 +5,8 @@ import { addressKey, createBuckets } from '../../src/core/rate.ts';
 
 const rule = { capacity: 3, perSecond: 2 };
 
-describe('a bucket', () => {
-  test('admits its size at once, then refuses, then refills', () => {
+describe('token bucket', () => {
+  test('take: admits as many requests as the bucket has tokens, then rejects, then refills', () => {
     const buckets = createBuckets(rule, 10);
     assert.deepEqual(
       [0, 0, 0, 0, 499, 500, 500, 1500, 1500, 1500].map((at) => buckets.take('a', at).admitted),
@@ -14,7 +14,7 @@ describe('a bucket', () => {
     );
   });
 
-  test('says what is left, when it is full again and when it opens', () => {
+  test('take: returns remaining tokens, time until full and time until open', () => {
     const buckets = createBuckets(rule, 10);
     assert.deepEqual(buckets.take('a', 0), {
       admitted: true,
@@ -34,21 +34,21 @@ describe('a bucket', () => {
     assert.equal(Math.round(buckets.take('a', 100).openInMs), 400);
   });
 
-  test('a refused request takes nothing', () => {
+  test('take: a rejected request takes no token', () => {
     const buckets = createBuckets({ capacity: 1, perSecond: 1 }, 10);
     buckets.take('a', 0);
     for (let at = 0; at < 1000; at += 10) assert.equal(buckets.take('a', at).admitted, false);
     assert.equal(buckets.take('a', 1000).admitted, true);
   });
 
-  test('is its own for each key', () => {
+  test('take: each key has its own bucket', () => {
     const buckets = createBuckets({ capacity: 1, perSecond: 1 }, 10);
     assert.ok(buckets.take('a', 0).admitted);
     assert.ok(buckets.take('b', 0).admitted);
     assert.ok(!buckets.take('a', 0).admitted);
   });
 
-  test('never admits more than its size and refill, whatever the rhythm', () => {
+  test('take: never admits more than size and refill, at any times', () => {
     const times = fc.array(fc.nat(2000), { minLength: 1, maxLength: 200 });
     fc.assert(
       fc.property(
@@ -68,14 +68,14 @@ describe('a bucket', () => {
   });
 });
 
-describe('a bucket that may be overdrawn', () => {
-  test('admits while anything is left and takes off more than there is', () => {
+describe('token bucket with overdraft', () => {
+  test('overdraft: admits while anything is left, and the level may fall below zero', () => {
     const buckets = createBuckets({ capacity: 1000, perSecond: 1000, overdraft: true }, 10);
     assert.ok(buckets.take('t', 0).admitted);
     assert.equal(buckets.spend('t', 998, 0).remaining, 1);
     assert.ok(buckets.take('t', 0).admitted);
     assert.ok(!buckets.take('t', 0).admitted, 'nothing is left');
-    assert.ok(buckets.take('t', 0.5).admitted, 'half an event is something');
+    assert.ok(buckets.take('t', 0.5).admitted, 'half a token is enough');
     const state = buckets.spend('t', 2000, 0.5);
     assert.equal(state.remaining, 0);
     assert.ok(!buckets.take('t', 2000).admitted);
@@ -83,18 +83,18 @@ describe('a bucket that may be overdrawn', () => {
   });
 });
 
-describe('many buckets', () => {
-  test('are bounded, and the fullest are dropped first', () => {
+describe('number of buckets', () => {
+  test('createBuckets: the number is bounded, and the fullest are dropped first', () => {
     const buckets = createBuckets({ capacity: 10, perSecond: 0.001 }, 1000);
     for (let i = 0; i < 10; i++) buckets.take('greedy', 0);
     for (let i = 0; i < 50_000; i++) {
       buckets.take(`k${i}`, 0);
       assert.ok(buckets.size() <= 1000);
     }
-    assert.ok(!buckets.take('greedy', 0).admitted, 'the emptiest one is still known');
+    assert.ok(!buckets.take('greedy', 0).admitted, 'the emptiest bucket is still stored');
   });
 
-  test('those that are full again go before any other', () => {
+  test('createBuckets: full buckets are dropped before any other', () => {
     const buckets = createBuckets({ capacity: 10, perSecond: 10 }, 100);
     for (let i = 0; i < 90; i++) buckets.take(`old${i}`, 0);
     for (let i = 0; i < 10; i++) buckets.take(`new${i}`, 1000);
@@ -121,10 +121,10 @@ describe('addressKey', () => {
     ['64:ff9b::102:304', '64:ff9b:0:0::/64'],
   ];
   for (const [address, key] of ipv4) {
-    test(`counts ${address} as ${key}`, () => assert.equal(addressKey(address), key));
+    test(`addressKey: ${address} has the key ${key}`, () => assert.equal(addressKey(address), key));
   }
 
-  test('counts IPv6 addresses per /64, however they are written', () => {
+  test('addressKey: IPv6 addresses of one /64 have one key, in any notation', () => {
     const one = addressKey('2001:db8:1:2::1');
     assert.equal(one, '2001:db8:1:2::/64');
     for (const same of [

@@ -6,7 +6,7 @@ import { Webhook } from 'standardwebhooks';
 import { decodeSecret, isSecret, makeSecret, sign, verify } from '../../src/core/sign.ts';
 
 const id = 'evt_U4ud8Fhhe4deS4F3cw9KTA';
-/** Now, because the verifier refuses what is five minutes off. */
+/** The current time, because the reference library rejects a time five minutes off. */
 const timestamp = Math.floor(Date.now() / 1000);
 
 function referenceVerify(secret: string, signature: string, body: string): void {
@@ -21,8 +21,8 @@ function referenceVerify(secret: string, signature: string, body: string): void 
   );
 }
 
-describe('the signature of a webhook', () => {
-  test('is the one the published example of Standard Webhooks shows', () => {
+describe('sign', () => {
+  test('sign: matches the published example of Standard Webhooks', () => {
     const key = Buffer.from('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'base64');
     assert.equal(
       sign([key], 'msg_p5jXN8AQM9LWM0D4loKWxJek', 1614265330, '{"test": 2432232314}'),
@@ -30,7 +30,7 @@ describe('the signature of a webhook', () => {
     );
   });
 
-  test('is the one computed by hand', () => {
+  test('sign: matches an HMAC computed in the test', () => {
     const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
     const expected = createHmac('sha256', Buffer.alloc(32, 7))
       .update(`${id}.1614265330.{"test": "Ünïcode"}`, 'utf8')
@@ -38,7 +38,7 @@ describe('the signature of a webhook', () => {
     assert.equal(sign([secret], id, 1614265330, '{"test": "Ünïcode"}'), `v1,${expected}`);
   });
 
-  test('is accepted by the reference library, whatever the body', () => {
+  test('sign: the reference library accepts it for any body', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (body) => {
         const secret = makeSecret(randomBytes);
@@ -48,7 +48,7 @@ describe('the signature of a webhook', () => {
     );
   });
 
-  test('of two secrets is accepted under either, newest first', () => {
+  test('sign: with two secrets either verifies, newest first', () => {
     const [newer, older] = [makeSecret(randomBytes), makeSecret(randomBytes)];
     const signature = sign([newer, older], id, timestamp, '{}');
     referenceVerify(newer, signature, '{}');
@@ -59,7 +59,7 @@ describe('the signature of a webhook', () => {
     );
   });
 
-  test('is refused when the body, the key or the id is another', () => {
+  test('sign: the reference library rejects another body, key or id', () => {
     const secret = makeSecret(randomBytes);
     const signature = sign([secret], id, timestamp, '{"a":1}');
     assert.throws(() => referenceVerify(secret, signature, '{"a":2}'), /No matching signature/);
@@ -71,7 +71,7 @@ describe('the signature of a webhook', () => {
     assert.throws(() => referenceVerify(secret, other, '{"a":1}'), /No matching/);
   });
 
-  test('comes out the same with keys decoded once', () => {
+  test('sign: decoded keys give the same result as secrets', () => {
     const secrets = [makeSecret(randomBytes), makeSecret(randomBytes)];
     const keys = secrets.map(decodeSecret);
     assert.equal(sign(keys, id, 1, 'x'), sign(secrets, id, 1, 'x'));
@@ -79,8 +79,8 @@ describe('the signature of a webhook', () => {
   });
 });
 
-describe('a signing secret', () => {
-  test('is whsec_ and the base64 of 32 random bytes', () => {
+describe('signing secret', () => {
+  test('makeSecret: whsec_ and the base64 of 32 random bytes', () => {
     assert.equal(
       makeSecret((count) => Uint8Array.from({ length: count }, (_, index) => index)),
       'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=',
@@ -97,7 +97,7 @@ describe('a signing secret', () => {
     'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   ];
   for (const secret of malformed) {
-    test(`of another form is no key and is not repeated in the error: ${secret}`, () => {
+    test(`decodeSecret: throws for another form without quoting it: ${secret}`, () => {
       assert.throws(
         () => decodeSecret(secret),
         (error) =>
@@ -108,7 +108,7 @@ describe('a signing secret', () => {
   }
 });
 
-describe('a receiver of webhooks', () => {
+describe('verify', () => {
   const secret = makeSecret(randomBytes);
   const body = Buffer.from('{"a":"é"}');
   const headers = {
@@ -116,38 +116,38 @@ describe('a receiver of webhooks', () => {
     timestamp: String(timestamp),
     signature: sign([secret], id, timestamp, body.toString()),
   };
-  const judged = (changes: object = {}, now = timestamp) =>
+  const check = (changes: object = {}, now = timestamp) =>
     verify(secret, { ...headers, ...changes }, body, now);
 
-  test('believes a signature of its secret, also beside another', () => {
-    assert.equal(judged(), 'valid');
-    assert.equal(judged({ signature: `v1,AAAA v2,x ${headers.signature}` }), 'valid');
+  test('verify: accepts a signature of its secret, also among others', () => {
+    assert.equal(check(), 'valid');
+    assert.equal(check({ signature: `v1,AAAA v2,x ${headers.signature}` }), 'valid');
   });
 
-  test('believes no other secret, id, time or body', () => {
+  test('verify: rejects another secret, id, time or body', () => {
     assert.equal(
-      judged({ signature: sign([makeSecret(randomBytes)], id, timestamp, '{}') }),
+      check({ signature: sign([makeSecret(randomBytes)], id, timestamp, '{}') }),
       'wrong',
     );
-    assert.equal(judged({ id: 'evt_other' }), 'wrong');
-    assert.equal(judged({ timestamp: String(timestamp + 1) }), 'wrong');
+    assert.equal(check({ id: 'evt_other' }), 'wrong');
+    assert.equal(check({ timestamp: String(timestamp + 1) }), 'wrong');
     assert.equal(verify(secret, headers, Buffer.from('{"a":"e"}'), timestamp), 'wrong');
     for (const signature of ['', 'v1,', 'v1', 'x', headers.signature.replace('v1', 'v2')]) {
-      assert.equal(judged({ signature }), 'wrong', signature);
+      assert.equal(check({ signature }), 'wrong', signature);
     }
   });
 
-  test('believes nothing that is more than five minutes off, or without its headers', () => {
-    assert.equal(judged({}, timestamp + 300), 'valid');
-    assert.equal(judged({}, timestamp + 301), 'too old');
-    assert.equal(judged({}, timestamp - 300), 'valid');
-    assert.equal(judged({}, timestamp - 301), 'too new');
+  test('verify: rejects a time more than five minutes off, and missing headers', () => {
+    assert.equal(check({}, timestamp + 300), 'valid');
+    assert.equal(check({}, timestamp + 301), 'too old');
+    assert.equal(check({}, timestamp - 300), 'valid');
+    assert.equal(check({}, timestamp - 301), 'too new');
     for (const name of ['id', 'timestamp', 'signature']) {
-      assert.equal(judged({ [name]: undefined }), 'missing');
+      assert.equal(check({ [name]: undefined }), 'missing');
     }
   });
 
-  test('tells a secret from what is none', () => {
+  test('isSecret: true only for a signing secret', () => {
     assert.equal(isSecret(secret), true);
     for (const text of ['', 'whsec_', 'whsec_AAAA', secret.slice(6), `${secret}=`]) {
       assert.equal(isSecret(text), false, text);
