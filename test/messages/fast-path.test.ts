@@ -128,7 +128,7 @@ function connectRecorded(): RecordedConnection {
 /** Waits for this many whole responses, or for the end of the connection. */
 async function responsesOf(connection: RecordedConnection, count: number): Promise<string[]> {
   await waitFor(
-    'the answers',
+    'the responses',
     () => connection.ended() || split(connection.received()).length >= count,
   );
   connection.socket.destroy();
@@ -164,7 +164,7 @@ async function bothWays(request: string): Promise<[string, string]> {
   await waitFor('the end of the first', fast.ended);
   const slow = connectRecorded();
   slow.socket.write(notPlain);
-  await waitFor('the first answer', () => split(slow.received()).length === 1);
+  await waitFor('the first response', () => split(slow.received()).length === 1);
   const already = slow.received().length;
   slow.socket.end(request, 'latin1');
   await waitFor('the end of the second', slow.ended);
@@ -229,7 +229,7 @@ describe('fast path and Node server', () => {
     for (const [index, path] of paths.entries()) {
       const authorization = `Authorization: Bearer ${token}`;
       connection.socket.write(head(`GET /api/messages/${path} HTTP/1.1`, 'Host: x', authorization));
-      await waitFor('the answer', () => split(connection.received()).length === index + 1);
+      await waitFor('the response', () => split(connection.received()).length === index + 1);
     }
     connection.socket.write(
       head('GET /x HTTP/1.1', 'Host: x').repeat(2) + head(line, 'Host: x').repeat(2),
@@ -250,7 +250,7 @@ describe('fast path and Node server', () => {
     const authorization = `Authorization: Bearer ${await fresh.token()}`;
     connection.write(head('GET /api/messages/admin HTTP/1.1', 'Host: x', authorization));
     connection.write(head(line, 'Host: x'));
-    await waitFor('both answers', () => split(text).length === 2);
+    await waitFor('both responses', () => split(text).length === 2);
     connection.destroy();
     const bodies = split(text).map((response) => response.slice(response.indexOf('{')));
     assert.match(bodies[0] ?? '', /admin/);
