@@ -1,9 +1,9 @@
+import { backoffMs } from '../core/backoff.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamRef } from '../core/types.ts';
 
-const firstWaitMs = 1;
-const longestWaitMs = 100;
+const backoff = { firstMs: 1, maxMs: 100 };
 
 export interface WaitForOwnerDeps {
   readonly store: {
@@ -22,9 +22,9 @@ export async function waitForOwner(
   { store, clock }: WaitForOwnerDeps,
   stream: StreamRef,
 ): Promise<void> {
-  for (let waitMs = firstWaitMs; !(await store.ownership.hasSeen(stream)); waitMs *= 2) {
+  for (let polls = 1; !(await store.ownership.hasSeen(stream)); polls += 1) {
     await new Promise<void>((resolve) => {
-      clock.after(Math.min(waitMs, longestWaitMs), resolve);
+      clock.after(backoffMs(polls, backoff), resolve);
     });
   }
 }

@@ -3,17 +3,17 @@ import { after, before, describe, test } from 'node:test';
 import { apisOf, audiencesOf } from '../../src/api/api-lookup.ts';
 import { type AuthFixture, openAuthFixture, plainHttp } from '../auth/fixture.ts';
 
-/** APIs of 1,000 scopes take 5 ms each, and the store in memory answers without a turn of the loop. */
-describe('the APIs of a list are looked up', () => {
+/** Reading an API of 1,000 scopes takes 5 ms, and the store in memory blocks the event loop. */
+describe('APIs of a list', () => {
   const ids = Array.from({ length: 10 }, (_, n) => `api_${n}`);
   const audiences = ids.map((id) => `https://${id}.test`);
-  let house: AuthFixture;
+  let fixture: AuthFixture;
 
   before(async () => {
-    house = await openAuthFixture();
+    fixture = await openAuthFixture();
     for (const id of ids) {
-      await house.store.apis.create({
-        tenant: house.tenant.id,
+      await fixture.store.apis.create({
+        tenant: fixture.tenant.id,
         id,
         identifier: `https://${id}.test`,
         name: id,
@@ -25,9 +25,9 @@ describe('the APIs of a list are looked up', () => {
       });
     }
   });
-  after(() => house.close());
+  after(() => fixture.close());
 
-  /** Turns of the event loop that others have while it works. */
+  /** Counts the turns of the event loop while some work runs. */
   const turnsOf = async (work: () => Promise<unknown>): Promise<number> => {
     let turns = 0;
     let isOver = false;
@@ -42,9 +42,9 @@ describe('the APIs of a list are looked up', () => {
     return turns;
   };
 
-  test('by id, with a break after each', async () => {
+  test('audiencesOf yields to the event loop after each API', async () => {
     const turns = await turnsOf(async () => {
-      const found = await audiencesOf(house, house.tenant, ids);
+      const found = await audiencesOf(fixture, fixture.tenant, ids);
       assert.deepEqual(
         ids.map((id) => found.get(id)),
         audiences,
@@ -53,12 +53,12 @@ describe('the APIs of a list are looked up', () => {
     assert.ok(turns >= ids.length - 1, `${turns} turns`);
   });
 
-  test('by audience, each once and with a break after it', async () => {
+  test('apisOf reads each audience once, and yields to the event loop after each', async () => {
     const turns = await turnsOf(async () => {
       const twice = [...audiences, ...audiences, 'https://nobody.test'];
       const found = await apisOf(
-        { store: house.store, settings: { plainHttp } },
-        house.tenant,
+        { store: fixture.store, settings: { plainHttp } },
+        fixture.tenant,
         twice,
       );
       assert.deepEqual(

@@ -1,14 +1,20 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { managementScopes } from '../../src/auth/scopes.ts';
-import { allScopesBut, openSite, type Received, type Site } from './fixture.ts';
+import {
+  assertInvalid,
+  assertProblem,
+  allScopesBut,
+  openApiFixture,
+  type ApiFixture,
+} from './fixture.ts';
 
-let site: Site;
+let fixture: ApiFixture;
 
 before(async () => {
-  site = await openSite({}, { domain: 'localhost:8080' });
+  fixture = await openApiFixture({}, { domain: 'localhost:8080' });
 });
-after(() => site.close());
+after(() => fixture.close());
 
 let made = 0;
 
@@ -16,24 +22,12 @@ let made = 0;
 async function create(sent: object = {}): Promise<any> {
   made += 1;
   const identifier = `https://api-${made}.example.com/`;
-  const answer = await site.send('POST', '/resource-servers', { identifier, ...sent });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await fixture.send('POST', '/resource-servers', { identifier, ...sent });
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 const pathOf = (id: string): string => `/resource-servers/${encodeURIComponent(id)}`;
-
-function assertRefused(answer: Received, status: number, message: string, code?: string): void {
-  assert.equal(answer.status, status, answer.text);
-  assert.equal(answer.body.message, message);
-  assert.equal(answer.body.errorCode, code);
-}
-
-function assertInvalid(answer: Received, property: string): void {
-  assert.equal(answer.status, 400, answer.text);
-  assert.equal(answer.body.errorCode, 'invalid_body');
-  assert.ok(answer.body.message.includes(` on property ${property} (`), answer.text);
-}
 
 const management = {
   id: 'management',
@@ -46,7 +40,7 @@ const management = {
   is_system: true,
 };
 
-/** Whatever names the management API, by id or as an audience. */
+/** The id and the audiences of the management API. */
 const managementNames = [
   'management',
   'https://localhost:8080/api/v2/',
@@ -55,7 +49,7 @@ const managementNames = [
 ];
 
 describe('POST /resource-servers', () => {
-  test('makes an API with the defaults', async () => {
+  test('creates an API with the defaults', async () => {
     const api = await create({ identifier: 'https://messages.example.com' });
     assert.match(api.id, /^api_[A-Za-z0-9]{22}$/);
     assert.deepEqual(api, {
@@ -70,7 +64,7 @@ describe('POST /resource-servers', () => {
     });
   });
 
-  test('takes every member, and tokens follow it', async () => {
+  test('accepts every field, and applies it to tokens', async () => {
     const sent = {
       identifier: 'urn:orders',
       name: 'Orders',
@@ -82,31 +76,31 @@ describe('POST /resource-servers', () => {
     const api = await create(sent);
     const scopes = [sent.scopes[0], { value: 'write:orders', description: '' }];
     assert.deepEqual(api, { id: api.id, ...sent, scopes, is_system: false });
-    const credentials = await site.house.client();
+    const credentials = await fixture.auth.client();
     const grant = {
       client_id: credentials.clientId,
       audience: 'urn:orders',
       scope: ['read:orders'],
     };
-    assert.equal((await site.send('POST', '/client-grants', grant)).status, 201);
-    const token = await site.house.token(credentials, 'urn:orders');
+    assert.equal((await fixture.send('POST', '/client-grants', grant)).status, 201);
+    const token = await fixture.auth.token(credentials, 'urn:orders');
     const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
     assert.equal(claims.exp - claims.iat, 60);
     assert.deepEqual(claims.permissions, ['read:orders']);
   });
 
-  test('refuses an identifier in use, also one that is the id of an API', async () => {
+  test('rejects an identifier in use, also one that is the id of an API', async () => {
     const { id, identifier } = await create();
     for (const taken of [identifier, id]) {
-      const answer = await site.send('POST', '/resource-servers', { identifier: taken });
-      assertRefused(answer, 409, 'The API already exists.', 'already_exists');
+      const response = await fixture.send('POST', '/resource-servers', { identifier: taken });
+      assertProblem(response, 409, 'The API already exists.', 'already_exists');
     }
   });
 
   for (const identifier of managementNames) {
-    test(`refuses ${identifier}: it means the management API`, async () => {
-      const answer = await site.send('POST', '/resource-servers', { identifier });
-      assertRefused(answer, 409, 'The API already exists.', 'already_exists');
+    test(`rejects ${identifier}, which names the management API`, async () => {
+      const response = await fixture.send('POST', '/resource-servers', { identifier });
+      assertProblem(response, 409, 'The API already exists.', 'already_exists');
     });
   }
 
@@ -142,99 +136,99 @@ describe('POST /resource-servers', () => {
     [{ signing_alg: 'HS256' }, 'signing_alg'],
   ];
   for (const [sent, property] of wrong) {
-    test(`refuses ${(JSON.stringify(sent) ?? '').slice(0, 70)}`, async () => {
+    test(`rejects ${(JSON.stringify(sent) ?? '').slice(0, 70)}`, async () => {
       const body = { identifier: 'urn:wrong', ...sent };
-      assertInvalid(await site.send('POST', '/resource-servers', body), property);
+      assertInvalid(await fixture.send('POST', '/resource-servers', body), property);
     });
   }
 
-  test('takes what is just within the bounds', async () => {
+  test('accepts values at the limits', async () => {
     const value = 'x'.repeat(280);
-    const bounds = { identifier: 'y'.repeat(600), token_lifetime: 2_592_000, scopes: [{ value }] };
-    const api = await create(bounds);
-    assert.deepEqual((await site.send('GET', pathOf(bounds.identifier))).body, api);
+    const limits = { identifier: 'y'.repeat(600), token_lifetime: 2_592_000, scopes: [{ value }] };
+    const api = await create(limits);
+    assert.deepEqual((await fixture.send('GET', pathOf(limits.identifier))).body, api);
     assert.equal((await create({ token_lifetime: 1 })).token_lifetime, 1);
   });
 });
 
 describe('an API', () => {
-  test('is found by its id and by its identifier', async () => {
+  test('GET finds an API by its id and by its identifier', async () => {
     const api = await create({ identifier: 'https://by.example.com/a?b=c#d%20' });
     for (const name of [api.id, api.identifier]) {
-      const answer = await site.send('GET', pathOf(name));
-      assert.deepEqual([answer.status, answer.body], [200, api]);
+      const response = await fixture.send('GET', pathOf(name));
+      assert.deepEqual([response.status, response.body], [200, api]);
     }
   });
 
-  test('is changed by either, what is not named stays', async () => {
+  test('PATCH finds an API by either, and changes only the fields sent', async () => {
     const api = await create({ scopes: [{ value: 'a', description: 'A' }], token_lifetime: 60 });
-    const renamed = await site.send('PATCH', pathOf(api.identifier), { name: 'Renamed' });
+    const renamed = await fixture.send('PATCH', pathOf(api.identifier), { name: 'Renamed' });
     assert.deepEqual(renamed.body, { ...api, name: 'Renamed' });
     const sent = { scopes: [], enforce_policies: true, token_dialect: 'access_token_authz' };
-    const changed = await site.send('PATCH', pathOf(api.id), { ...sent, token_lifetime: 61 });
+    const changed = await fixture.send('PATCH', pathOf(api.id), { ...sent, token_lifetime: 61 });
     assert.deepEqual(changed.body, { ...api, name: 'Renamed', ...sent, token_lifetime: 61 });
-    assert.deepEqual((await site.send('PATCH', pathOf(api.id), {})).body, changed.body);
+    assert.deepEqual((await fixture.send('PATCH', pathOf(api.id), {})).body, changed.body);
   });
 
-  for (const member of ['identifier', 'id', 'is_system']) {
-    test(`keeps its ${member}`, async () => {
+  for (const field of ['identifier', 'id', 'is_system']) {
+    test(`PATCH rejects ${field}`, async () => {
       const { id } = await create();
-      assertInvalid(await site.send('PATCH', pathOf(id), { [member]: 'urn:new' }), member);
+      assertInvalid(await fixture.send('PATCH', pathOf(id), { [field]: 'urn:new' }), field);
     });
   }
 
-  test('cannot be given a scope twice', async () => {
+  test('PATCH rejects a scope that is listed twice', async () => {
     const { id } = await create();
     const scopes = [{ value: 'a' }, { value: 'a' }];
-    assertInvalid(await site.send('PATCH', pathOf(id), { scopes }), 'scopes.1.value');
+    assertInvalid(await fixture.send('PATCH', pathOf(id), { scopes }), 'scopes.1.value');
   });
 
-  test('is deleted by either, with its grants', async () => {
-    const { clientId } = await site.house.client();
+  test('DELETE finds an API by either, and removes its grants', async () => {
+    const { clientId } = await fixture.auth.client();
     for (const by of ['id', 'identifier']) {
       const api = await create();
       const grant = { client_id: clientId, audience: api.identifier };
-      assert.equal((await site.send('POST', '/client-grants', grant)).status, 201);
-      assert.equal((await site.send('DELETE', pathOf(api[by]))).status, 204);
-      assert.equal((await site.send('GET', pathOf(api.id))).status, 404);
-      const grants = await site.send('GET', `/client-grants?client_id=${clientId}`);
+      assert.equal((await fixture.send('POST', '/client-grants', grant)).status, 201);
+      assert.equal((await fixture.send('DELETE', pathOf(api[by]))).status, 204);
+      assert.equal((await fixture.send('GET', pathOf(api.id))).status, 404);
+      const grants = await fixture.send('GET', `/client-grants?client_id=${clientId}`);
       assert.deepEqual(grants.body, { client_grants: [] });
     }
   });
 
-  test('that is not there is 404, and 204 to delete', async () => {
+  test('an unknown API is 404 to GET and PATCH, and 204 to DELETE', async () => {
     for (const name of ['api_none', 'urn%3Anone', '%00', 'x'.repeat(2000)]) {
-      const answer = await site.send('GET', `/resource-servers/${name}`);
-      assertRefused(answer, 404, 'The API does not exist.');
+      const response = await fixture.send('GET', `/resource-servers/${name}`);
+      assertProblem(response, 404, 'The API does not exist.');
     }
-    const answer = await site.send('PATCH', '/resource-servers/none', { name: 'x' });
-    assertRefused(answer, 404, 'The API does not exist.');
-    assert.equal((await site.send('DELETE', '/resource-servers/none')).status, 204);
+    const response = await fixture.send('PATCH', '/resource-servers/none', { name: 'x' });
+    assertProblem(response, 404, 'The API does not exist.');
+    assert.equal((await fixture.send('DELETE', '/resource-servers/none')).status, 204);
   });
 });
 
 describe('the management API', () => {
   for (const name of managementNames) {
-    test(`is read as ${name}, and read-only`, async () => {
-      const answer = await site.send('GET', pathOf(name));
-      assert.deepEqual([answer.status, answer.body], [200, management]);
+    test(`the management API can be read as ${name}, and is read-only`, async () => {
+      const response = await fixture.send('GET', pathOf(name));
+      assert.deepEqual([response.status, response.body], [200, management]);
       const message = 'The management API is read-only.';
-      const changed = await site.send('PATCH', pathOf(name), { name: 'mine' });
-      assertRefused(changed, 400, message, 'invalid_body');
-      const deleted = await site.send('DELETE', pathOf(name));
-      assertRefused(deleted, 400, message, 'invalid_body');
+      const changed = await fixture.send('PATCH', pathOf(name), { name: 'mine' });
+      assertProblem(changed, 400, message, 'invalid_body');
+      const deleted = await fixture.send('DELETE', pathOf(name));
+      assertProblem(deleted, 400, message, 'invalid_body');
     });
   }
 });
 
 describe('GET /resource-servers', () => {
-  let other: Site;
+  let other: ApiFixture;
   before(async () => {
-    other = await openSite({}, { domain: 'localhost:8080' });
+    other = await openApiFixture({}, { domain: 'localhost:8080' });
     for (const identifier of ['a', 'b', 'c']) {
-      other.house.clock.move(1000);
-      const answer = await other.send('POST', '/resource-servers', { identifier });
-      assert.equal(answer.status, 201);
+      other.auth.clock.move(1000);
+      const response = await other.send('POST', '/resource-servers', { identifier });
+      assert.equal(response.status, 201);
     }
   });
   after(() => other.close());
@@ -245,14 +239,14 @@ describe('GET /resource-servers', () => {
     return items.map(({ identifier }: { identifier: string }) => identifier);
   }
 
-  test('is an array, oldest first, the management API last', async () => {
+  test('returns an array, oldest first, the management API last', async () => {
     const { body } = await other.send('GET', '/resource-servers');
     assert.equal(body.length, 4);
     assert.deepEqual(body[3], management);
     assert.deepEqual(await list(''), ['a', 'b', 'c', management.identifier]);
   });
 
-  test('has every API on exactly one page, whatever its size', async () => {
+  test('returns every API on exactly one page, for any page size', async () => {
     for (let perPage = 1; perPage <= 5; perPage += 1) {
       const all: string[] = [];
       for (let page = 0; page < 6; page += 1) {
@@ -262,22 +256,22 @@ describe('GET /resource-servers', () => {
     }
   });
 
-  test('has totals when they are asked for', async () => {
+  test('returns totals on request', async () => {
     const path = '/resource-servers?include_totals=true&page=1&per_page=3';
     const { body } = await other.send('GET', path);
     assert.deepEqual(body, { start: 3, limit: 3, total: 4, resource_servers: [management] });
   });
 
-  test('has empty pages after the last one, and pages of nothing', async () => {
+  test('returns an empty page after the last one, and for per_page=0', async () => {
     assert.deepEqual(await list('page=999999999999999&per_page=100'), []);
     assert.deepEqual(await list('per_page=0'), []);
   });
 
   for (const query of ['page=-1', 'per_page=101', 'include_totals=1', 'page=']) {
-    test(`refuses ${query}`, async () => {
-      const answer = await other.send('GET', `/resource-servers?${query}`);
-      assert.equal(answer.status, 400);
-      assert.equal(answer.body.errorCode, 'invalid_query_string');
+    test(`rejects ${query}`, async () => {
+      const response = await other.send('GET', `/resource-servers?${query}`);
+      assert.equal(response.status, 400);
+      assert.equal(response.body.errorCode, 'invalid_query_string');
     });
   }
 });
@@ -292,10 +286,12 @@ describe('the scopes of APIs', () => {
   ];
   for (const [method, path, scope] of operations) {
     test(`${method} ${path} needs ${scope}`, async () => {
-      const token = await site.tokenWith(...allScopesBut(scope));
-      const answer = await site.send(method, path, undefined, { authorization: `Bearer ${token}` });
+      const token = await fixture.tokenWith(...allScopesBut(scope));
+      const response = await fixture.send(method, path, undefined, {
+        authorization: `Bearer ${token}`,
+      });
       const message = `Insufficient scope; expected any of: ${scope}`;
-      assertRefused(answer, 403, message, 'insufficient_scope');
+      assertProblem(response, 403, message, 'insufficient_scope');
     });
   }
 });

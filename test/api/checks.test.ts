@@ -3,14 +3,14 @@ import { after, before, describe, test } from 'node:test';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { exchange, requestText } from '../helpers/exchange.ts';
-import { allScopesBut, openSite, type Received, type Site } from './fixture.ts';
+import { allScopesBut, openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
 /** What {@link broken} makes the list of streams and the ping fail with. */
 const fault: { error: Error | undefined } = { error: undefined };
-let site: Site;
+let site: ApiFixture;
 
 before(async () => {
-  site = await openSite({}, { around: broken });
+  site = await openApiFixture({}, { around: broken });
 });
 after(() => site.close());
 
@@ -32,7 +32,7 @@ async function withFault(error: Error, work: () => Promise<void>): Promise<void>
   }
 }
 
-function assertProblem(answer: Received, status: number, message: string, code?: string): void {
+function assertProblem(answer: ApiResponse, status: number, message: string, code?: string): void {
   assert.equal(answer.status, status, answer.text);
   assert.equal(answer.body.statusCode, status);
   assert.equal(answer.body.message, message);
@@ -217,9 +217,7 @@ describe('the token', () => {
   });
 
   test('of a client without the global flag: 401', async () => {
-    const token = await site.house.token(
-      await site.house.client({ global: false }, ['read:users']),
-    );
+    const token = await site.auth.token(await site.auth.client({ global: false }, ['read:users']));
     const authorization = `Bearer ${token}`;
     const answer = await site.raw('GET', '/api/v2/event-streams', undefined, { authorization });
     assertProblem(answer, 401, 'Client is not global.');
@@ -408,7 +406,7 @@ describe('when something fails', () => {
 
   test('a store that is away is 503 with Retry-After, and no log entry each', async () => {
     // Nothing is left of what another test asked.
-    site.house.clock.move(1000);
+    site.auth.clock.move(1000);
     await withFault(new StoreUnavailable('disk full'), async () => {
       const answer = await site.send('GET', '/event-streams');
       assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
@@ -423,7 +421,7 @@ describe('when something fails', () => {
     assert.deepEqual(site.logged, []);
     // The response of a second ago is repeated.
     assert.equal((await site.raw('GET', '/readyz')).status, 503);
-    site.house.clock.move(1000);
+    site.auth.clock.move(1000);
     assert.equal((await site.raw('GET', '/readyz')).status, 200);
   });
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import type { Worker } from 'node:worker_threads';
-import { openSite } from './fixture.ts';
+import { openApiFixture } from './fixture.ts';
 
 /** Reads from a socket until the text fits. */
 async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
@@ -17,8 +17,8 @@ async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
 
 describe('closing', () => {
   test('lets a request under way end and keeps what it promised', async (t) => {
-    const site = await openSite();
-    t.after(() => site.house.close());
+    const site = await openApiFixture();
+    t.after(() => site.auth.close());
     const body = '{"type":"a.b","data":{}}';
     const head = (length: number, ...more: string[]): string =>
       [
@@ -38,12 +38,12 @@ describe('closing', () => {
     assert.match(await readUntil(socket, /"offset"/), /^HTTP\/1\.1 202 /);
     socket.end();
     await closed;
-    assert.equal(await site.house.store.log.head(1), 1);
+    assert.equal(await site.auth.store.log.head(1), 1);
   });
 
   test('ends connections on which nothing is asked', async (t) => {
-    const site = await openSite();
-    t.after(() => site.house.close());
+    const site = await openApiFixture();
+    t.after(() => site.auth.close());
     const socket = connect(site.port, '127.0.0.1');
     socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
     await readUntil(socket, /"status":"ok"/);
@@ -55,8 +55,8 @@ describe('closing', () => {
   });
 
   test('ends the thread that reads bodies', async (t) => {
-    const site = await openSite();
-    t.after(() => site.house.close());
+    const site = await openApiFixture();
+    t.after(() => site.auth.close());
     const started = once(process, 'worker') as Promise<[Worker]>;
     const event = { type: 'a.b', data: { x: 'x'.repeat(50_000) } };
     assert.equal((await site.send('POST', '/events', event)).status, 202);

@@ -11,16 +11,16 @@ import {
   start,
   type Fixture,
 } from '../store/contract/fixture.ts';
-import { openSite, type Received, type Site } from './fixture.ts';
+import { openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
-let site: Site;
-let scene: Fixture;
+let fixture: ApiFixture;
+let storeFixture: Fixture;
 
 before(async () => {
-  site = await openSite();
-  scene = fixtureOf(site.house.store, site.house.tenant.id, site.house.time);
+  fixture = await openApiFixture();
+  storeFixture = fixtureOf(fixture.auth.store, fixture.auth.tenant.id, fixture.auth.time);
 });
-after(() => site.close());
+after(() => fixture.close());
 
 interface Failing {
   readonly stream: Stream;
@@ -30,16 +30,16 @@ interface Failing {
   readonly ids: string[];
 }
 
-/** A stream whose deliveries of events of these types have failed, one a second. */
+/** Creates a stream, and lets deliveries of events of these types fail, one per second. */
 async function failing(...types: string[]): Promise<Failing> {
-  const stream = await scene.addStream({ types: [...new Set(types)] });
-  const owned = await scene.own(stream);
+  const stream = await storeFixture.addStream({ types: [...new Set(types)] });
+  const owned = await storeFixture.own(stream);
   const ids: string[] = [];
   for (const type of types) {
-    scene.now += 1000;
-    const [event] = await scene.publish(type);
+    storeFixture.now += 1000;
+    const [event] = await storeFixture.publish(type);
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [failed(event)] });
+    await storeFixture.settle(owned, { outcomes: [failed(event)] });
     ids.push(event.id);
   }
   return { stream, owned, path: `/event-streams/${stream.id}`, ids };
@@ -49,22 +49,22 @@ function idsOf(records: readonly { id: string }[]): string[] {
   return records.map(({ id }) => id);
 }
 
-async function list(path: string, query = ''): Promise<Received> {
-  return site.send('GET', `${path}/deliveries${query}`);
+async function list(path: string, query = ''): Promise<ApiResponse> {
+  return fixture.send('GET', `${path}/deliveries${query}`);
 }
 
 describe('the list of failures', () => {
-  test('is an empty array while the stream runs correctly', async () => {
+  test('the list is an empty array for a stream without failures', async () => {
     const { path } = await failing();
-    const answer = await list(path);
-    assert.equal(answer.text, '[]');
-    assert.equal(answer.headers.get('link'), null);
+    const response = await list(path);
+    assert.equal(response.text, '[]');
+    assert.equal(response.headers.get('link'), null);
   });
 
   test('shows a failure with its attempts and the envelope as sent', async () => {
     const { stream, path, ids } = await failing('user.created');
     const [record] = (await list(path)).body;
-    const at = new Date(scene.now).toISOString();
+    const at = new Date(storeFixture.now).toISOString();
     assert.deepEqual(record, {
       id: ids[0],
       event_stream_id: stream.id,
@@ -73,16 +73,16 @@ describe('the list of failures', () => {
       attempts: [{ status: 'failed', timestamp: at, duration: 35.25, error_message: '503 - busy' }],
       event: { id: ids[0], type: 'user.created', data: {}, svcstream: stream.id },
     });
-    assert.deepEqual((await site.send('GET', `${path}/deliveries/${ids[0]}`)).body, record);
+    assert.deepEqual((await fixture.send('GET', `${path}/deliveries/${ids[0]}`)).body, record);
   });
 
-  test('keeps numbers that no double can hold', async () => {
-    const stream = await scene.addStream({ types: ['a.b'] });
-    const owned = await scene.own(stream);
+  test('keeps numbers that exceed the precision of a double', async () => {
+    const stream = await storeFixture.addStream({ types: ['a.b'] });
+    const owned = await storeFixture.own(stream);
     const event = newEvent({ type: 'a.b', body: '{"n":12345678901234567890,"m":1.10}' });
-    const [appended] = await scene.store.log.append(scene.tenant, [event]);
+    const [appended] = await storeFixture.store.log.append(storeFixture.tenant, [event]);
     assert.ok(appended);
-    await scene.settle(owned, { outcomes: [failed({ ...event, offset: appended.offset })] });
+    await storeFixture.settle(owned, { outcomes: [failed({ ...event, offset: appended.offset })] });
     assert.match(
       (await list(`/event-streams/${stream.id}`)).text,
       /"n":12345678901234567890,"m":1.10/,
@@ -100,12 +100,12 @@ describe('the list of failures', () => {
     assert.equal('next' in last, false);
   });
 
-  test('names the next page of the bare array in a Link, with the filters it had', async () => {
+  test('the bare array has a Link to the next page, with the same filters', async () => {
     const { path, ids } = await failing(...Array<string>(101).fill('a.b'));
     const query = '?event_types=a.b,c.d&statuses=failed&date_from=2026-01-01T00:00:00%2B01:00';
-    const answer = await list(path, query);
-    assert.deepEqual(idsOf(answer.body), ids.slice(1).toReversed());
-    const link = answer.headers.get('link') ?? '';
+    const response = await list(path, query);
+    assert.deepEqual(idsOf(response.body), ids.slice(1).toReversed());
+    const link = response.headers.get('link') ?? '';
     const url = new URL(/^<(https:\/\/leat\.example\.com\/.+)>; rel="next"$/.exec(link)?.[1] ?? '');
     assert.equal(url.pathname, `/api/v2${path}/deliveries`);
     assert.equal(url.searchParams.get('take'), '100');
@@ -117,9 +117,11 @@ describe('the list of failures', () => {
     assert.equal('next' in rest, false);
   });
 
-  test('is filtered by type and by the time of the event', async () => {
+  test('filters by type and by the time of the event', async () => {
     const { path, ids } = await failing('a.b', 'c.d', 'a.b');
-    const [first, second, third] = ids.map((_, index) => new Date(scene.now - 2000 + 1000 * index));
+    const [first, second, third] = ids.map(
+      (_, index) => new Date(storeFixture.now - 2000 + 1000 * index),
+    );
     assert.ok(first && second && third);
     const shown = async (query: string): Promise<string[]> => idsOf((await list(path, query)).body);
     assert.deepEqual(await shown('?event_types=c.d'), [ids[1]]);
@@ -148,29 +150,29 @@ describe('the list of failures', () => {
     'date_from=2026-01-02T00:00:00Z&date_from=2026-01-02T00:00:00Z',
   ];
   for (const query of bad) {
-    test(`refuses ?${query}`, async () => {
-      const answer = await list('/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA', `?${query}`);
+    test(`rejects ?${query}`, async () => {
+      const response = await list('/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA', `?${query}`);
       if (query === 'from=MS4y') {
-        assert.equal(answer.status, 404, 'a key like those of the list, of no stream');
+        assert.equal(response.status, 404, 'the cursor is valid, but the stream is unknown');
         return;
       }
-      assert.equal(answer.status, 400);
-      assert.equal(answer.body.errorCode, 'invalid_query_string');
+      assert.equal(response.status, 400);
+      assert.equal(response.body.errorCode, 'invalid_query_string');
     });
   }
 
-  test('is 404 for no stream, and one failure for no such event', async () => {
+  test('list and failure are 404 for an unknown stream, the failure also for an unknown event', async () => {
     const { path } = await failing();
     const unknown = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA';
     const event = 'evt_AAAAAAAAAAAAAAAAAAAAAA';
-    const answers: [Received, string][] = [
+    const responses: [ApiResponse, string][] = [
       [await list(unknown), 'The requested stream does not exist.'],
       [await list(unknown, `/${event}`), 'The requested stream does not exist.'],
       [await list(path, `/${event}`), 'The event does not exist.'],
     ];
-    for (const [answer, message] of answers) {
-      assert.equal(answer.status, 404);
-      assert.equal(answer.body.message, message);
+    for (const [response, message] of responses) {
+      assert.equal(response.status, 404);
+      assert.equal(response.body.message, message);
     }
     const malformed = await list(path, '/evt_1');
     assert.equal(
@@ -181,10 +183,10 @@ describe('the list of failures', () => {
 });
 
 describe('redelivery of one', () => {
-  test('is accepted once, marks the record, and can be repeated when it failed again', async () => {
+  test('a redelivery is accepted once, marked in the record, and accepted again after it failed', async () => {
     const { path, ids, owned } = await failing('a.b');
-    const redeliver = (body?: unknown): Promise<Received> =>
-      site.send('POST', `${path}/redeliver/${ids[0]}`, body);
+    const redeliver = (body?: unknown): Promise<ApiResponse> =>
+      fixture.send('POST', `${path}/redeliver/${ids[0]}`, body);
     const accepted = await redeliver();
     assert.equal(accepted.status, 202);
     assert.equal(accepted.text, '{}');
@@ -192,75 +194,83 @@ describe('redelivery of one', () => {
     assert.equal(record.status, 'failed');
     assert.deepEqual(record.attempts[1], {
       status: 'retrying',
-      timestamp: new Date(scene.now).toISOString(),
+      timestamp: new Date(storeFixture.now).toISOString(),
     });
     const again = await redeliver({});
     assert.equal(again.status, 409);
     assert.equal(again.body.message, 'The event is not in a state that allows redelivery.');
     assert.equal(again.body.errorCode, 'not_redeliverable');
-    const due = await claimDue(scene, owned);
+    const due = await claimDue(storeFixture, owned);
     const [row] = due.rows;
     assert.ok(row);
-    const given = { kind: 'redelivery', hasRow: true } as const;
-    await scene.settle(owned, { outcomes: [failed(row.event, given)] });
+    const fields = { kind: 'redelivery', hasRow: true } as const;
+    await storeFixture.settle(owned, { outcomes: [failed(row.event, fields)] });
     assert.equal((await redeliver()).status, 202);
   });
 
-  test('of a delivered event is 409, of an unknown one 404', async () => {
+  test('a redelivery of a delivered event is 409, of an unknown one 404', async () => {
     const { path, owned } = await failing();
-    const [event] = await scene.publish('a.b');
+    const [event] = await storeFixture.publish('a.b');
     assert.ok(event);
-    await scene.settle(owned, { outcomes: [delivered(event)] });
-    const post = (id: string): Promise<Received> => site.send('POST', `${path}/redeliver/${id}`);
+    await storeFixture.settle(owned, { outcomes: [delivered(event)] });
+    const post = (id: string): Promise<ApiResponse> =>
+      fixture.send('POST', `${path}/redeliver/${id}`);
     assert.equal((await post(event.id)).status, 409);
     const unknown = await post('evt_AAAAAAAAAAAAAAAAAAAAAA');
     assert.equal(unknown.status, 404);
     assert.equal(unknown.body.message, 'The event does not exist.');
-    const nowhere = await site.send(
+    const nowhere = await fixture.send(
       'POST',
       `/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/redeliver/${event.id}`,
     );
     assert.equal(nowhere.body.message, 'The requested stream does not exist.');
   });
 
-  test('takes no members', async () => {
+  test('a redelivery accepts no fields', async () => {
     const { path, ids } = await failing('a.b');
-    const answer = await site.send('POST', `${path}/redeliver/${ids[0]}`, { statuses: [] });
-    assert.equal(answer.body.errorCode, 'invalid_body');
+    const response = await fixture.send('POST', `${path}/redeliver/${ids[0]}`, { statuses: [] });
+    assert.equal(response.body.errorCode, 'invalid_body');
   });
 });
 
 describe('redelivery of many', () => {
   async function due(owned: OwnedStream): Promise<string[]> {
-    scene.now += 1;
-    const { rows } = await claimDue(scene, owned);
+    storeFixture.now += 1;
+    const { rows } = await claimDue(storeFixture, owned);
     return rows.map(({ event }) => event.id).toSorted();
   }
 
-  test('takes all without a body, and answers the members sent', async () => {
+  test('redelivers all failures without a body, and returns the fields sent', async () => {
     const { path, ids, owned } = await failing('a.b', 'c.d');
-    scene.now = Math.max(scene.now, site.house.clock.now());
-    const answer = await site.send('POST', `${path}/redeliver`);
-    assert.equal(answer.status, 202);
-    assert.equal(answer.text, '{}');
+    storeFixture.now = Math.max(storeFixture.now, fixture.auth.clock.now());
+    const response = await fixture.send('POST', `${path}/redeliver`);
+    assert.equal(response.status, 202);
+    assert.equal(response.text, '{}');
     assert.deepEqual(await due(owned), ids.toSorted());
-    assert.equal((await site.send('POST', `${path}/redeliver`, {})).status, 202, 'nothing to do');
+    assert.equal(
+      (await fixture.send('POST', `${path}/redeliver`, {})).status,
+      202,
+      'nothing to do',
+    );
     assert.deepEqual(await due(owned), []);
   });
 
-  test('takes what all members describe', async () => {
+  test('redelivers the failures that match every field', async () => {
     const { path, ids, owned } = await failing('a.b', 'c.d', 'a.b');
-    const date_from = new Date(scene.now - 1500).toISOString();
+    const date_from = new Date(storeFixture.now - 1500).toISOString();
     const body = { statuses: ['failed'], event_types: ['a.b'], date_from };
-    const answer = await site.send('POST', `${path}/redeliver`, body);
-    assert.deepEqual(answer.body, body);
+    const response = await fixture.send('POST', `${path}/redeliver`, body);
+    assert.deepEqual(response.body, body);
     assert.deepEqual(await due(owned), [ids[2]]);
   });
 
-  test('of no status and of no type is of nothing', async () => {
+  test('redelivers nothing for an empty list of statuses or types', async () => {
     const { path, owned } = await failing('a.b');
-    assert.equal((await site.send('POST', `${path}/redeliver`, { statuses: [] })).status, 202);
-    assert.equal((await site.send('POST', `${path}/redeliver`, { event_types: [] })).status, 202);
+    assert.equal((await fixture.send('POST', `${path}/redeliver`, { statuses: [] })).status, 202);
+    assert.equal(
+      (await fixture.send('POST', `${path}/redeliver`, { event_types: [] })).status,
+      202,
+    );
     assert.deepEqual(await due(owned), []);
   });
 
@@ -275,27 +285,27 @@ describe('redelivery of many', () => {
     [],
   ];
   for (const body of bad) {
-    test(`refuses ${JSON.stringify(body)}`, async () => {
+    test(`rejects ${JSON.stringify(body)}`, async () => {
       const { path } = await failing();
-      const answer = await site.send('POST', `${path}/redeliver`, body);
-      assert.equal(answer.status, 400);
-      assert.equal(answer.body.errorCode, 'invalid_body');
+      const response = await fixture.send('POST', `${path}/redeliver`, body);
+      assert.equal(response.status, 400);
+      assert.equal(response.body.errorCode, 'invalid_body');
     });
   }
 
-  test('is 404 for no stream', async () => {
+  test('returns 404 for an unknown stream', async () => {
     const path = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/redeliver';
-    assert.equal((await site.send('POST', path)).status, 404);
+    assert.equal((await fixture.send('POST', path)).status, 404);
   });
 });
 
 describe('a test event', () => {
-  test('is pending, marked as a test, due now, and not in the log', async () => {
+  test('a test event is pending, marked as a test, due immediately, and not in the log', async () => {
     const { path, stream, owned } = await failing();
-    const head = await scene.store.log.head(scene.tenant);
-    const answer = await site.send('POST', `${path}/test`, { event_type: 'user.created' });
-    assert.equal(answer.status, 202);
-    const { id, event, ...rest } = answer.body;
+    const head = await storeFixture.store.log.head(storeFixture.tenant);
+    const response = await fixture.send('POST', `${path}/test`, { event_type: 'user.created' });
+    assert.equal(response.status, 202);
+    const { id, event, ...rest } = response.body;
     assert.deepEqual(rest, {
       event_stream_id: stream.id,
       event_type: 'user.created',
@@ -306,40 +316,40 @@ describe('a test event', () => {
     assert.equal(event.svcpurpose, 'test');
     assert.equal(event.svcstream, stream.id);
     assert.equal(event.data.object.user_id, 'leat|65e1a0b2c3d4e5f60718293a');
-    assert.equal(await scene.store.log.head(scene.tenant), head);
-    scene.now = Math.max(scene.now, site.house.clock.now()) + 1;
-    const { rows } = await claimDue(scene, owned);
+    assert.equal(await storeFixture.store.log.head(storeFixture.tenant), head);
+    storeFixture.now = Math.max(storeFixture.now, fixture.auth.clock.now()) + 1;
+    const { rows } = await claimDue(storeFixture, owned);
     assert.deepEqual(
       rows.map((row) => [row.kind, row.event.id]),
       [['test', id]],
     );
   });
 
-  test('carries the data sent, and an empty object for a type of its own', async () => {
+  test('a test event contains the data sent, or an empty object for a type outside the catalogue', async () => {
     const { path } = await failing();
     const text = '{"event_type":"a.b","data":{"n":1.10,"__proto__":{"x":1}}}';
-    const answer = await site.send('POST', `${path}/test`, text);
-    assert.match(answer.text, /"data":\{"n":1\.10,"__proto__":\{"x":1\}\}/);
-    const sample = await site.send('POST', `${path}/test`, { event_type: 'a.b' });
+    const response = await fixture.send('POST', `${path}/test`, text);
+    assert.match(response.text, /"data":\{"n":1\.10,"__proto__":\{"x":1\}\}/);
+    const sample = await fixture.send('POST', `${path}/test`, { event_type: 'a.b' });
     assert.deepEqual(sample.body.event.data, { object: {} });
   });
 
-  test('is refused by a disabled stream, and by none', async () => {
+  test('a test event for a disabled stream is 409, for an unknown one 404', async () => {
     const { path, stream } = await failing();
-    await scene.retire();
-    await site.send('PATCH', path, { status: 'disabled' });
-    const answer = await site.send('POST', `${path}/test`, { event_type: 'a.b' });
-    assert.equal(answer.status, 409);
-    assert.equal(answer.body.message, 'The event stream is disabled.');
-    assert.equal(answer.body.errorCode, 'stream_disabled');
-    await site.send('DELETE', `/event-streams/${stream.id}`);
-    assert.equal((await site.send('POST', `${path}/test`, { event_type: 'a.b' })).status, 404);
+    await storeFixture.retire();
+    await fixture.send('PATCH', path, { status: 'disabled' });
+    const response = await fixture.send('POST', `${path}/test`, { event_type: 'a.b' });
+    assert.equal(response.status, 409);
+    assert.equal(response.body.message, 'The event stream is disabled.');
+    assert.equal(response.body.errorCode, 'stream_disabled');
+    await fixture.send('DELETE', `/event-streams/${stream.id}`);
+    assert.equal((await fixture.send('POST', `${path}/test`, { event_type: 'a.b' })).status, 404);
   });
 
-  test('is bounded and checked', async () => {
+  test('a test event is validated and limited to 256 KiB', async () => {
     const { path } = await failing();
     const post = async (body: unknown): Promise<number> =>
-      (await site.send('POST', `${path}/test`, body)).status;
+      (await fixture.send('POST', `${path}/test`, body)).status;
     assert.equal(await post({ event_type: 'a.b', data: { x: 'x'.repeat(262_144) } }), 413);
     const bad = [
       {},
@@ -358,16 +368,16 @@ describe('a test event', () => {
 });
 
 describe('statistics', () => {
-  test('count by hour and by day', async () => {
+  test('statistics count by hour and by day', async () => {
     const { path, owned, stream } = await failing();
-    const [event] = await scene.publish('a.b');
+    const [event] = await storeFixture.publish('a.b');
     assert.ok(event);
-    scene.now = start + 600_000;
-    await scene.settle(owned, { outcomes: [delivered(event), delivered(event)] });
-    scene.now = start + 3_600_000;
-    await scene.settle(owned, { outcomes: [failed(event), delivered(event)] });
+    storeFixture.now = start + 600_000;
+    await storeFixture.settle(owned, { outcomes: [delivered(event), delivered(event)] });
+    storeFixture.now = start + 3_600_000;
+    await storeFixture.settle(owned, { outcomes: [failed(event), delivered(event)] });
     const window = 'date_from=2026-03-01T09:10:00Z&date_to=2026-03-01T10:30:00Z';
-    const { body } = await site.send('GET', `${path}/stats?${window}`);
+    const { body } = await fixture.send('GET', `${path}/stats?${window}`);
     assert.deepEqual(body, {
       id: stream.id,
       name: stream.name,
@@ -392,24 +402,24 @@ describe('statistics', () => {
         },
       ],
     });
-    const days = (await site.send('GET', `${path}/stats`)).body;
+    const days = (await fixture.send('GET', `${path}/stats`)).body;
     assert.equal(days.buckets.length, 15);
     assert.equal(days.window.bucket_interval.scale_factor, 86_400);
     assert.deepEqual(days.metrics[0].data.at(-1), 3);
   });
 
-  test('refuse a window that is none, and one without end', async () => {
+  test('statistics reject an invalid window, and one of more than 366 days', async () => {
     const { path } = await failing();
     for (const query of [
       'date_from=x',
       'date_from=2026-03-02T00:00:00Z&date_to=2026-03-01T00:00:00Z',
       'date_from=0001-01-01T00:00:00Z&date_to=9999-01-01T00:00:00Z',
     ]) {
-      const answer = await site.send('GET', `${path}/stats?${query}`);
-      assert.equal(answer.status, 400, query);
-      assert.equal(answer.body.errorCode, 'invalid_query_string');
+      const response = await fixture.send('GET', `${path}/stats?${query}`);
+      assert.equal(response.status, 400, query);
+      assert.equal(response.body.errorCode, 'invalid_query_string');
     }
-    const unknown = await site.send('GET', '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/stats');
+    const unknown = await fixture.send('GET', '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/stats');
     assert.equal(unknown.status, 404);
   });
 });

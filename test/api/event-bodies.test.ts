@@ -22,7 +22,7 @@ const batch = (type: string) =>
   own(Array.from({ length: 20 }, (_, n) => ({ type, data: { n, text: 'x'.repeat(50_000) } })));
 
 describe('bodies of events', () => {
-  test('a single event does not wait for batches, of whoever they are', async (t) => {
+  test('a single event does not wait for batches of any tenant', async (t) => {
     const bodies = bodiesOn(t);
     const read: string[] = [];
     const text = `{"type":"a.b","data":{"x":[${Array(250_000).fill('1.0').join(',')}]}}`;
@@ -38,7 +38,7 @@ describe('bodies of events', () => {
     assert.ok(read.indexOf('a.b') < read.lastIndexOf('batch'), read.join());
   });
 
-  test('a batch has its events in their order, whatever their number and size', async (t) => {
+  test('a batch keeps the order of its events, for any number and size', async (t) => {
     const bodies = bodiesOn(t);
     const text = 'x'.repeat(300);
     const small = Array.from({ length: 1000 }, (_, n) => ({ type: 'a.b', data: { n, text } }));
@@ -53,7 +53,7 @@ describe('bodies of events', () => {
     }
   });
 
-  test('of a tenant one batch is used at a time, and those of others are meanwhile', async (t) => {
+  test('a tenant has one batch in use at a time, and does not delay batches of others', async (t) => {
     const bodies = bodiesOn(t);
     const first = Promise.withResolvers<void>();
     const used: string[] = [];
@@ -72,7 +72,7 @@ describe('bodies of events', () => {
     assert.equal(used.at(-1), 'a.second');
   });
 
-  test('a batch that is not used leaves its tenant the next turn', async (t) => {
+  test('a batch that fails does not block the next one of its tenant', async (t) => {
     const bodies = bodiesOn(t);
     const failing = bodies.read(1, batch('a.b'), () => Promise.reject(new Error('refused')));
     const bad = bodies.read(1, own({ type: 7, data: { text: 'x'.repeat(300_000) } }), use);

@@ -1,45 +1,39 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { parseOffset } from '../../src/core/offset.ts';
-import { openSite, type Received, type Site } from './fixture.ts';
+import { assertInvalid, openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
-let site: Site;
+let fixture: ApiFixture;
 
 before(async () => {
-  site = await openSite();
+  fixture = await openApiFixture();
 });
-after(() => site.close());
+after(() => fixture.close());
 
 const cloudEvent = { 'content-type': 'application/cloudevents+json' };
 const cloudEvents = { 'content-type': 'application/cloudevents-batch+json' };
 
-function publish(body: unknown, headers?: Readonly<Record<string, string>>): Promise<Received> {
-  return site.send('POST', '/events', body, headers);
+function publish(body: unknown, headers?: Readonly<Record<string, string>>): Promise<ApiResponse> {
+  return fixture.send('POST', '/events', body, headers);
 }
 
-/** The text of what the log has at an offset. */
+/** Returns the text of the event at an offset. */
 async function bodyAt(offset: string): Promise<string> {
   const query = { after: (parseOffset(offset)?.offset ?? 0) - 1, take: 1, bytesMax: 1 };
-  const page = await site.house.store.log.page(1, query);
+  const page = await fixture.auth.store.log.page(1, query);
   return page.events[0]?.body ?? '';
 }
 
 async function head(): Promise<number> {
-  return site.house.store.log.head(1);
+  return fixture.auth.store.log.head(1);
 }
 
 function times(count: number, event: object): object[] {
   return Array.from({ length: count }, () => event);
 }
 
-function assertBad(answer: Received, property: string): void {
-  assert.equal(answer.status, 400, answer.text);
-  assert.equal(answer.body.errorCode, 'invalid_body');
-  assert.ok(answer.body.message.includes(`' on property ${property} (`), answer.body.message);
-}
-
 describe('publishing', () => {
-  test('answers id and offset, and stores the envelope', async () => {
+  test('returns id and offset, and stores the envelope', async () => {
     const { status, body } = await publish({ type: 'order.paid', data: { object: { n: 1 } } });
     assert.equal(status, 202);
     assert.deepEqual(Object.keys(body), ['id', 'offset']);
@@ -55,7 +49,7 @@ describe('publishing', () => {
     });
   });
 
-  test('an array is answered in its order', async () => {
+  test('an array returns ids and offsets in its order', async () => {
     const events = [1, 2, 3].map((n) => ({ type: 'order.paid', data: { n } }));
     const { status, body } = await publish(events);
     assert.equal(status, 202);
@@ -66,13 +60,13 @@ describe('publishing', () => {
     assert.ok(Array.isArray((await publish([events[0]])).body), 'also an array of one');
   });
 
-  test('writes the time in UTC with milliseconds, digits beyond cut', async () => {
+  test('writes the time in UTC, truncated to milliseconds', async () => {
     const time = '2026-03-01T10:30:00.9876+02:00';
     const { body } = await publish({ type: 'order.paid', data: {}, time });
     assert.equal(JSON.parse(await bodyAt(body.offset)).time, '2026-03-01T08:30:00.987Z');
   });
 
-  test('delivers data as it was given', async () => {
+  test('keeps data unchanged', async () => {
     const texts = [
       '{"a":12345678901234567890,"b":1.10,"c":-0,"d":1e400,"e":[0.1,1E5,100]}',
       '{"__proto__":{"x":1},"constructor":{"prototype":1},"toJSON":null}',
@@ -92,35 +86,35 @@ describe('publishing', () => {
     }
   });
 
-  test('takes the last of members that repeat', async () => {
+  test('uses the last of repeated fields', async () => {
     const { body } = await publish('{"type":"a.b","data":{"n":1},"data":{"n":2,"n":3}}');
     assert.deepEqual(JSON.parse(await bodyAt(body.offset)).data, { n: 3 });
   });
 
-  test('delivers numbers of a large body as they were given', async () => {
+  test('keeps numbers of a large body unchanged', async () => {
     const numbers = `[${'1.0,-0,1e400,'.repeat(5000)}12345678901234567890]`;
     const { status, body } = await publish(`[{"type":"a.b","data":{"x":${numbers}}}]`);
     assert.equal(status, 202);
     assert.ok((await bodyAt(body[0].offset)).includes(`"data":{"x":${numbers}}`));
   });
 
-  test('names the bad event of a large body, and stores none of it', async () => {
+  test('names the invalid event of a large body, and stores none of it', async () => {
     const former = await head();
     const large = { type: 'a.b', data: { x: 'x'.repeat(200_000) } };
-    assertBad(await publish([large, large, { ...large, time: 'x' }]), '2.time');
-    assertBad(await publish([large, { ...large, more: 1 }]), '1.more');
-    assertBad(await publish(`[${JSON.stringify(large)},`), 'body');
+    assertInvalid(await publish([large, large, { ...large, time: 'x' }]), '2.time');
+    assertInvalid(await publish([large, { ...large, more: 1 }]), '1.more');
+    assertInvalid(await publish(`[${JSON.stringify(large)},`), 'body');
     assert.equal(await head(), former);
   });
 
-  test('needs the scope', async () => {
-    const headers = { authorization: `Bearer ${await site.tokenWith('read:events')}` };
-    const answer = await publish({ type: 'a.b', data: {} }, headers);
-    assert.equal(answer.status, 403);
-    assert.equal(answer.body.message, 'Insufficient scope; expected any of: create:events');
+  test('publishing needs the scope create:events', async () => {
+    const headers = { authorization: `Bearer ${await fixture.tokenWith('read:events')}` };
+    const response = await publish({ type: 'a.b', data: {} }, headers);
+    assert.equal(response.status, 403);
+    assert.equal(response.body.message, 'Insufficient scope; expected any of: create:events');
   });
 
-  const bad: [what: string, body: unknown, property: string][] = [
+  const bad: [name: string, body: unknown, property: string][] = [
     ['no type', { data: {} }, 'type'],
     ['no data', { type: 'a.b' }, 'data'],
     ['a type of one segment', { type: 'a', data: {} }, 'type'],
@@ -163,20 +157,20 @@ describe('publishing', () => {
       'body',
     ],
   ];
-  for (const [what, body, property] of bad) {
-    test(`refuses ${what} and stores nothing`, async () => {
+  for (const [name, body, property] of bad) {
+    test(`rejects ${name} and stores nothing`, async () => {
       const former = await head();
-      assertBad(await publish(body), property);
+      assertInvalid(await publish(body), property);
       assert.equal(await head(), former);
     });
   }
 
-  test('brackets in texts are no depth', async () => {
+  test('brackets in strings do not count as depth', async () => {
     const { status } = await publish({ type: 'a.b', data: { x: '[{'.repeat(1000), y: '\\"[[[' } });
     assert.equal(status, 202);
   });
 
-  test('is bounded per event and per request', async () => {
+  test('limits the bytes of an event and of a request', async () => {
     const former = await head();
     const of = (length: number): object => ({ type: 'a.b', data: { x: 'x'.repeat(length) } });
     const overhead = JSON.stringify(of(0)).length;
@@ -195,12 +189,12 @@ describe('publishing', () => {
 describe('the id of an event', () => {
   const event = { type: 'a.b', data: {} };
 
-  test('that is an event id is used as it is', async () => {
+  test('an id that is an event id is used unchanged', async () => {
     const id = 'evt_0OIl567890123456789012';
     assert.equal((await publish({ ...event, id })).body.id, id);
   });
 
-  test('that is any other text is a key: a repeat answers the first, whatever its content', async () => {
+  test('any other id is an idempotency key: a repeat returns the first event, for any content', async () => {
     const id = 'order-42-paid';
     const first = (await publish({ ...event, id })).body;
     assert.match(first.id, /^evt_/);
@@ -212,7 +206,7 @@ describe('the id of an event', () => {
     assert.deepEqual((await publish({ ...event, id: first.id })).body, first);
   });
 
-  test('that repeats within a request counts once', async () => {
+  test('an id that repeats within a request is stored once', async () => {
     const former = await head();
     const { body } = await publish([
       { ...event, id: 'twice' },
@@ -224,30 +218,30 @@ describe('the id of an event', () => {
     assert.equal(await head(), former + 2);
   });
 
-  test('is one for requests that race', async () => {
+  test('an id sent by concurrent requests is stored once', async () => {
     const former = await head();
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 20 }, () => publish({ ...event, id: 'raced' })),
     );
-    assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
+    assert.equal(new Set(responses.map(({ text }) => text)).size, 1);
     assert.equal(await head(), former + 1);
   });
 
-  test('may be any text of 255 characters', async () => {
+  test('an id can be any text of 255 characters', async () => {
     const ids = ['x'.repeat(255), '😀'.repeat(255), ' ', '\u0000', 'evt_', '__proto__'];
-    const made = await Promise.all(ids.map((id) => publish({ ...event, id })));
+    const published = await Promise.all(ids.map((id) => publish({ ...event, id })));
     assert.deepEqual(
-      made.map(({ status }) => status),
+      published.map(({ status }) => status),
       ids.map(() => 202),
     );
-    assert.equal(new Set(made.map(({ body }) => body.id)).size, ids.length);
+    assert.equal(new Set(published.map(({ body }) => body.id)).size, ids.length);
   });
 });
 
 describe('CloudEvents', () => {
   const event = { specversion: '1.0', id: '42', source: 'urn:shop', type: 'a.b', data: { n: 1 } };
 
-  test('are delivered with their other attributes and the source of the service', async () => {
+  test('CloudEvents keep their other attributes and get the source of the service', async () => {
     const sent = {
       ...event,
       id: 'with everything',
@@ -271,7 +265,7 @@ describe('CloudEvents', () => {
     });
   });
 
-  test('have source and id together as their key', async () => {
+  test('source and id of a CloudEvent together are its idempotency key', async () => {
     const of = async (source: string, id: string): Promise<string> =>
       (await publish({ ...event, source, id }, cloudEvent)).body.id;
     const one = await of('urn:a', 'bc');
@@ -283,13 +277,13 @@ describe('CloudEvents', () => {
     assert.notEqual(await of('urn:a', own), own);
   });
 
-  test('come in batches', async () => {
+  test('CloudEvents can be sent in batches', async () => {
     const { status, body } = await publish([event, { ...event, id: '43' }], cloudEvents);
     assert.equal(status, 202);
     assert.equal(body.length, 2);
   });
 
-  const bad: [what: string, body: unknown, property: string][] = [
+  const bad: [name: string, body: unknown, property: string][] = [
     ['no specversion', { ...event, specversion: undefined }, 'specversion'],
     ['another specversion', { ...event, specversion: '0.3' }, 'specversion'],
     ['no id', { ...event, id: undefined }, 'id'],
@@ -311,20 +305,20 @@ describe('CloudEvents', () => {
     ],
     ['an array', [event], 'body'],
   ];
-  for (const [what, body, property] of bad) {
-    test(`refuse ${what}`, async () => {
-      assertBad(await publish(body, cloudEvent), property);
+  for (const [name, body, property] of bad) {
+    test(`rejects a CloudEvent with ${name}`, async () => {
+      assertInvalid(await publish(body, cloudEvent), property);
     });
   }
 
-  test('are bounded with their attributes', async () => {
+  test('the attributes of a CloudEvent count towards its bytes', async () => {
     const large = { ...event, id: 'large', subject: 'x'.repeat(300_000) };
     assert.equal((await publish(large, cloudEvent)).status, 413);
   });
 
-  test('in a batch are named by their index', async () => {
-    assertBad(await publish([event, { ...event, svcx: 1 }], cloudEvents), '1.svcx');
-    assertBad(await publish(event, cloudEvents), 'body');
-    assertBad(await publish([], cloudEvents), 'body');
+  test('errors name a CloudEvent of a batch by its index', async () => {
+    assertInvalid(await publish([event, { ...event, svcx: 1 }], cloudEvents), '1.svcx');
+    assertInvalid(await publish(event, cloudEvents), 'body');
+    assertInvalid(await publish([], cloudEvents), 'body');
   });
 });

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { buildApp } from '../../src/api/app.ts';
@@ -9,29 +10,29 @@ import type { PullSettings } from '../../src/pull/settings.ts';
 import { type AuthFixture, openAuthFixture, plainHttp, random } from '../auth/fixture.ts';
 
 /** The management API on a real listener, over a real store, with real tokens. */
-export interface Site {
-  readonly house: AuthFixture;
+export interface ApiFixture {
+  readonly auth: AuthFixture;
   readonly app: FastifyInstance;
   readonly port: number;
   /** A token with every scope. */
   readonly token: string;
-  /** What the log heard. */
+  /** Warnings and errors that were logged. */
   readonly logged: { readonly facts: object; readonly message: string }[];
-  /** Whether the process takes requests. */
+  /** Whether the process accepts requests. */
   ready: boolean;
-  /** A token of a new client with these scopes. */
+  /** Returns a token of a new client with these scopes. */
   tokenWith(...scopes: string[]): Promise<string>;
-  /** A request below `/api/v2`, with the token of every scope; a text body goes as it is. */
-  send(method: string, path: string, body?: unknown, headers?: Headers): Promise<Received>;
-  /** A request as it is: whole path, no token. */
-  raw(method: string, path: string, body?: Body, headers?: Headers): Promise<Received>;
+  /** Sends a request below `/api/v2` with the token of every scope; a text body is sent unchanged. */
+  send(method: string, path: string, body?: unknown, headers?: Headers): Promise<ApiResponse>;
+  /** Sends a request with a whole path and without token. */
+  raw(method: string, path: string, body?: Body, headers?: Headers): Promise<ApiResponse>;
   close(): Promise<void>;
 }
 
 type Headers = Readonly<Record<string, string>>;
 type Body = string | Uint8Array | ReadableStream;
 
-export interface Received {
+export interface ApiResponse {
   readonly status: number;
   readonly headers: Response['headers'];
   readonly text: string;
@@ -40,7 +41,7 @@ export interface Received {
   readonly body: any;
 }
 
-/** As in the program. */
+/** The limits of the program. */
 export const limits: ApiSettings['limits'] = {
   bodyBytesMax: 1_048_576,
   publishBodyBytesMax: 4 * 1_048_576,
@@ -86,26 +87,26 @@ const pullSettings: PullSettings = {
   eventRetentionMs: 7 * 86_400_000,
 };
 
-/** Opens a site; settings that are not given are generous. */
-export async function openSite(
+/** Opens a fixture; settings that are not given are generous. */
+export async function openApiFixture(
   settings: Partial<ApiSettings> = {},
   options: Parameters<typeof openAuthFixture>[0] & { readonly pull?: Partial<PullSettings> } = {},
-): Promise<Site> {
-  const house = await openAuthFixture(options);
+): Promise<ApiFixture> {
+  const auth = await openAuthFixture(options);
   const state = { ready: true };
-  const logged: Site['logged'][number][] = [];
-  const hear = (facts: object, message: string): void => void logged.push({ facts, message });
-  const log = { error: hear, warn: hear };
+  const logged: ApiFixture['logged'][number][] = [];
+  const write = (facts: object, message: string): void => void logged.push({ facts, message });
+  const log = { error: write, warn: write };
   const pulls = createPulls({
-    ...house,
+    ...auth,
     random,
     log,
     settings: { ...pullSettings, ...options.pull },
   });
   const app = buildApp({
-    ...house,
+    ...auth,
     pulls,
-    tokenEndpoint: house.endpoint,
+    tokenEndpoint: auth.endpoint,
     settings: { ...generous, ...settings },
     random,
     log,
@@ -115,11 +116,11 @@ export async function openSite(
   });
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as AddressInfo;
-  const token = await house.token();
-  const raw: Site['raw'] = (method, path, body, headers) =>
+  const token = await auth.token();
+  const raw: ApiFixture['raw'] = (method, path, body, headers) =>
     request(`http://127.0.0.1:${port}${path}`, method, body, headers);
   return {
-    house,
+    auth,
     app,
     port,
     token,
@@ -130,7 +131,7 @@ export async function openSite(
     set ready(ready) {
       state.ready = ready;
     },
-    tokenWith: async (...scopes) => house.token(await house.client({}, scopes)),
+    tokenWith: async (...scopes) => auth.token(await auth.client({}, scopes)),
     raw,
     send: (method, path, body, headers = {}) => {
       const text = typeof body === 'string' || body === undefined ? body : JSON.stringify(body);
@@ -140,15 +141,34 @@ export async function openSite(
     },
     close: async () => {
       const closing = app.close();
-      // Whatever a test still waits for, it has ended.
+      // Ends requests that a failed test has left open.
       app.server.closeAllConnections();
       await closing;
-      await house.close();
+      await auth.close();
     },
   };
 }
 
-/** Every scope but these. */
+/** Asserts an error response with a status, a message and an error code, or without code. */
+export function assertProblem(
+  response: ApiResponse,
+  status: number,
+  message: string,
+  code?: string,
+): void {
+  assert.equal(response.status, status, response.text);
+  assert.equal(response.body.message, message);
+  assert.equal(response.body.errorCode, code);
+}
+
+/** Asserts a 400 for a property of the body. */
+export function assertInvalid(response: ApiResponse, property: string): void {
+  assert.equal(response.status, 400, response.text);
+  assert.equal(response.body.errorCode, 'invalid_body');
+  assert.ok(response.body.message.includes(`' on property ${property} (`), response.text);
+}
+
+/** Returns all scopes except these. */
 export function allScopesBut(...scopes: readonly string[]): string[] {
   return managementScopes.filter((scope) => !scopes.includes(scope));
 }
@@ -158,15 +178,15 @@ async function request(
   method: string,
   body?: Body,
   headers: Headers = {},
-): Promise<Received> {
+): Promise<ApiResponse> {
   const streaming = body instanceof ReadableStream ? { duplex: 'half' } : {};
   const sent = body === undefined ? {} : { body };
-  const answer = await fetch(url, { method, headers, ...sent, ...streaming } as RequestInit);
-  const text = await answer.text();
-  const json = answer.headers.get('content-type')?.includes('json') === true && text !== '';
+  const response = await fetch(url, { method, headers, ...sent, ...streaming } as RequestInit);
+  const text = await response.text();
+  const json = response.headers.get('content-type')?.includes('json') === true && text !== '';
   return {
-    status: answer.status,
-    headers: answer.headers,
+    status: response.status,
+    headers: response.headers,
     text,
     body: json ? JSON.parse(text) : undefined,
   };

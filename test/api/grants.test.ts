@@ -1,109 +1,104 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { managementScopes } from '../../src/auth/scopes.ts';
-import { allScopesBut, openSite, type Received, type Site } from './fixture.ts';
+import {
+  assertInvalid,
+  assertProblem,
+  allScopesBut,
+  openApiFixture,
+  type ApiResponse,
+  type ApiFixture,
+} from './fixture.ts';
 
 const issuer = 'https://login.example.net/';
 const management = 'https://localhost:8080/api/v2/';
 const audience = 'urn:orders';
-let site: Site;
+let fixture: ApiFixture;
 
 before(async () => {
-  site = await openSite({ trustedIssuers: [issuer] }, { domain: 'localhost:8080' });
-  const answer = await site.send('POST', '/resource-servers', { identifier: audience });
-  assert.equal(answer.status, 201, answer.text);
+  fixture = await openApiFixture({ trustedIssuers: [issuer] }, { domain: 'localhost:8080' });
+  const response = await fixture.send('POST', '/resource-servers', { identifier: audience });
+  assert.equal(response.status, 201, response.text);
 });
-after(() => site.close());
+after(() => fixture.close());
 
 async function newClient(): Promise<string> {
-  return (await site.house.client()).clientId;
+  return (await fixture.auth.client()).clientId;
 }
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a test reads what it expects.
 async function create(sent: object = {}): Promise<any> {
   const body = { client_id: await newClient(), audience, ...sent };
-  const answer = await site.send('POST', '/client-grants', body);
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await fixture.send('POST', '/client-grants', body);
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 async function withScopes(...scopes: string[]): Promise<Record<string, string>> {
-  return { authorization: `Bearer ${await site.tokenWith(...scopes)}` };
+  return { authorization: `Bearer ${await fixture.tokenWith(...scopes)}` };
 }
 
-function assertRefused(answer: Received, status: number, message: string, code?: string): void {
-  assert.equal(answer.status, status, answer.text);
-  assert.equal(answer.body.message, message);
-  assert.equal(answer.body.errorCode, code);
-}
-
-function assertInvalid(answer: Received, property: string): void {
-  assert.equal(answer.status, 400, answer.text);
-  assert.equal(answer.body.errorCode, 'invalid_body');
-  assert.ok(answer.body.message.includes(` on property ${property} (`), answer.text);
-}
-
-function assertBeyond(answer: Received, ...scopes: string[]): void {
+function assertBeyond(response: ApiResponse, ...scopes: string[]): void {
   const message = `Insufficient scope; expected any of: ${scopes.join(',')}`;
-  assertRefused(answer, 403, message, 'insufficient_scope');
+  assertProblem(response, 403, message, 'insufficient_scope');
 }
 
 describe('POST /client-grants', () => {
-  test('lets the client have tokens with these scopes', async () => {
-    const credentials = await site.house.client();
+  test('allows the client to get tokens with these scopes', async () => {
+    const credentials = await fixture.auth.client();
     const sent = { client_id: credentials.clientId, audience, scope: ['b:x', 'a:x'] };
-    const answer = await site.send('POST', '/client-grants', sent);
-    assert.equal(answer.status, 201, answer.text);
-    assert.match(answer.body.id, /^cgr_/);
-    assert.deepEqual(answer.body, { id: answer.body.id, ...sent });
-    assert.ok(await site.house.token(credentials, audience));
+    const response = await fixture.send('POST', '/client-grants', sent);
+    assert.equal(response.status, 201, response.text);
+    assert.match(response.body.id, /^cgr_/);
+    assert.deepEqual(response.body, { id: response.body.id, ...sent });
+    assert.ok(await fixture.auth.token(credentials, audience));
   });
 
-  test('may grant no scope', async () => {
+  test('accepts a grant without scopes', async () => {
     assert.deepEqual((await create()).scope, []);
     assert.deepEqual((await create({ scope: [] })).scope, []);
   });
 
   for (const form of [management, '/api/v2/', 'http://localhost:8080/api/v2/']) {
-    test(`takes ${form} for the management API`, async () => {
+    test(`accepts ${form} for the management API`, async () => {
       const grant = await create({ audience: form, scope: ['read:users'] });
       assert.equal(grant.audience, management);
     });
   }
 
-  test('refuses a second grant of a client for an audience', async () => {
+  test('rejects a second grant of a client for an audience', async () => {
     const grant = await create();
     const sent = { client_id: grant.client_id, audience, scope: ['other'] };
-    const answer = await site.send('POST', '/client-grants', sent);
-    assertRefused(answer, 409, 'The grant already exists.', 'already_exists');
+    const response = await fixture.send('POST', '/client-grants', sent);
+    assertProblem(response, 409, 'The grant already exists.', 'already_exists');
     await create({ client_id: grant.client_id, audience: management });
     const again = { client_id: grant.client_id, audience: '/api/v2/' };
-    const twice = await site.send('POST', '/client-grants', again);
-    assertRefused(twice, 409, 'The grant already exists.', 'already_exists');
+    const twice = await fixture.send('POST', '/client-grants', again);
+    assertProblem(twice, 409, 'The grant already exists.', 'already_exists');
   });
 
-  test('lets one of many at once through', async () => {
+  test('accepts one of many equal concurrent requests', async () => {
     const sent = { client_id: await newClient(), audience };
-    const asked = Array.from({ length: 6 }, () => site.send('POST', '/client-grants', sent));
-    const statuses = (await Promise.all(asked)).map(({ status }) => status);
+    const requests = Array.from({ length: 6 }, () => fixture.send('POST', '/client-grants', sent));
+    const statuses = (await Promise.all(requests)).map(({ status }) => status);
     assert.equal(statuses.filter((status) => status === 201).length, 1);
     assert.equal(statuses.filter((status) => status === 409).length, 5);
   });
 
-  test('answers 404 for a client or an API that is not there', async () => {
-    const nobody = await site.send('POST', '/client-grants', { client_id: 'none', audience });
-    assertRefused(nobody, 404, 'The client does not exist.');
+  test('returns 404 for an unknown client or API', async () => {
+    const nobody = await fixture.send('POST', '/client-grants', { client_id: 'none', audience });
+    assertProblem(nobody, 404, 'The client does not exist.');
     const sent = { client_id: await newClient(), audience: 'urn:none' };
-    const nothing = await site.send('POST', '/client-grants', sent);
-    assertRefused(nothing, 404, 'The API does not exist.');
+    const nothing = await fixture.send('POST', '/client-grants', sent);
+    assertProblem(nothing, 404, 'The API does not exist.');
   });
 
-  test('takes the identifier of an API only, not its id', async () => {
-    const { body: api } = await site.send('GET', '/resource-servers/urn%3Aorders');
+  test('accepts the identifier of an API, not its id', async () => {
+    const { body: api } = await fixture.send('GET', '/resource-servers/urn%3Aorders');
     for (const id of [api.id, 'management']) {
       const sent = { client_id: await newClient(), audience: id };
-      const answer = await site.send('POST', '/client-grants', sent);
-      assertRefused(answer, 404, 'The API does not exist.');
+      const response = await fixture.send('POST', '/client-grants', sent);
+      assertProblem(response, 404, 'The API does not exist.');
     }
   });
 
@@ -124,117 +119,120 @@ describe('POST /client-grants', () => {
     [{ allow_all_scopes: true }, 'allow_all_scopes'],
   ];
   for (const [sent, property] of wrong) {
-    test(`refuses ${(JSON.stringify(sent) ?? '').slice(0, 70)} (${property})`, async () => {
+    test(`rejects ${(JSON.stringify(sent) ?? '').slice(0, 70)} (${property})`, async () => {
       const body = { client_id: 'x', audience, ...sent };
-      assertInvalid(await site.send('POST', '/client-grants', body), property);
+      assertInvalid(await fixture.send('POST', '/client-grants', body), property);
     });
   }
 });
 
-describe('no more than one’s own', () => {
+describe('scope delegation', () => {
   test('a caller grants scopes of the management API that its token has, and no others', async () => {
     const headers = await withScopes('create:client_grants', 'read:users');
     const sent = { client_id: await newClient(), audience: management };
-    const post = (scope: string[]): Promise<Received> =>
-      site.send('POST', '/client-grants', { ...sent, scope }, headers);
+    const post = (scope: string[]): Promise<ApiResponse> =>
+      fixture.send('POST', '/client-grants', { ...sent, scope }, headers);
     assertBeyond(
       await post(['read:users', 'delete:users', 'read:roles']),
       'delete:users',
       'read:roles',
     );
     assertBeyond(await post(['no:such']), 'no:such');
-    const none = await site.send('GET', `/client-grants?client_id=${sent.client_id}`);
+    const none = await fixture.send('GET', `/client-grants?client_id=${sent.client_id}`);
     assert.deepEqual(none.body.client_grants, []);
     assert.equal((await post(['read:users'])).status, 201);
   });
 
   test('a caller cannot widen its own grant', async () => {
-    const credentials = await site.house.client({}, ['read:client_grants', 'update:client_grants']);
-    const headers = { authorization: `Bearer ${await site.house.token(credentials)}` };
+    const credentials = await fixture.auth.client({}, [
+      'read:client_grants',
+      'update:client_grants',
+    ]);
+    const headers = { authorization: `Bearer ${await fixture.auth.token(credentials)}` };
     const list = `/client-grants?client_id=${credentials.clientId}`;
-    const { body } = await site.send('GET', list, undefined, headers);
+    const { body } = await fixture.send('GET', list, undefined, headers);
     const path = `/client-grants/${body.client_grants[0].id}`;
-    const answer = await site.send('PATCH', path, { scope: [...managementScopes] }, headers);
-    assert.equal(answer.status, 403, answer.text);
-    assert.deepEqual((await site.send('GET', list)).body, body);
-    const narrowed = await site.send('PATCH', path, { scope: ['read:client_grants'] }, headers);
+    const response = await fixture.send('PATCH', path, { scope: [...managementScopes] }, headers);
+    assert.equal(response.status, 403, response.text);
+    assert.deepEqual((await fixture.send('GET', list)).body, body);
+    const narrowed = await fixture.send('PATCH', path, { scope: ['read:client_grants'] }, headers);
     assert.deepEqual(narrowed.body.scope, ['read:client_grants']);
   });
 
-  test('a caller changes a grant of another client to what its own token has', async () => {
+  test('a caller can reduce a grant of another client to scopes of its own token', async () => {
     const grant = await create({ audience: management, scope: ['read:users', 'read:roles'] });
     const headers = await withScopes('update:client_grants', 'read:users');
     const path = `/client-grants/${grant.id}`;
-    const kept = await site.send('PATCH', path, { scope: ['read:roles'] }, headers);
-    assertBeyond(kept, 'read:roles');
-    const own = await site.send('PATCH', path, { scope: ['read:users'] }, headers);
+    const other = await fixture.send('PATCH', path, { scope: ['read:roles'] }, headers);
+    assertBeyond(other, 'read:roles');
+    const own = await fixture.send('PATCH', path, { scope: ['read:users'] }, headers);
     assert.deepEqual(own.body.scope, ['read:users']);
   });
 
-  test('a client of an external issuer is granted something only by who has everything', async () => {
+  test('a grant for a client of an external issuer needs every scope', async () => {
     const sent = { name: 'x', issuer, client_id: 'external' };
-    assert.equal((await site.send('POST', '/clients', sent)).status, 201);
+    assert.equal((await fixture.send('POST', '/clients', sent)).status, 201);
     const grant = { client_id: 'external', audience: management, scope: ['read:users'] };
-    const poor = await withScopes(...allScopesBut('read:roles'));
-    assertBeyond(await site.send('POST', '/client-grants', grant, poor), 'read:roles');
-    assert.equal((await site.send('POST', '/client-grants', grant)).status, 201);
+    const headers = await withScopes(...allScopesBut('read:roles'));
+    assertBeyond(await fixture.send('POST', '/client-grants', grant, headers), 'read:roles');
+    assert.equal((await fixture.send('POST', '/client-grants', grant)).status, 201);
   });
 
-  test('scopes of other APIs are anybody’s to grant', async () => {
+  test('any caller can grant scopes of other APIs', async () => {
     const headers = await withScopes('create:client_grants', 'update:client_grants');
     const sent = { client_id: await newClient(), audience, scope: ['delete:users'] };
-    const answer = await site.send('POST', '/client-grants', sent, headers);
-    assert.equal(answer.status, 201, answer.text);
-    const path = `/client-grants/${answer.body.id}`;
-    assert.equal((await site.send('PATCH', path, { scope: ['x'] }, headers)).status, 200);
+    const response = await fixture.send('POST', '/client-grants', sent, headers);
+    assert.equal(response.status, 201, response.text);
+    const path = `/client-grants/${response.body.id}`;
+    assert.equal((await fixture.send('PATCH', path, { scope: ['x'] }, headers)).status, 200);
   });
 });
 
 describe('PATCH /client-grants/{id}', () => {
-  test('replaces the scopes; without them nothing changes', async () => {
+  test('replaces the scopes; an empty body changes nothing', async () => {
     const grant = await create({ scope: ['a'] });
     const path = `/client-grants/${grant.id}`;
-    const answer = await site.send('PATCH', path, { scope: ['b', 'c'] });
-    assert.deepEqual([answer.status, answer.body], [200, { ...grant, scope: ['b', 'c'] }]);
-    assert.deepEqual((await site.send('PATCH', path, {})).body, answer.body);
+    const response = await fixture.send('PATCH', path, { scope: ['b', 'c'] });
+    assert.deepEqual([response.status, response.body], [200, { ...grant, scope: ['b', 'c'] }]);
+    assert.deepEqual((await fixture.send('PATCH', path, {})).body, response.body);
   });
 
-  for (const member of ['client_id', 'audience', 'id']) {
-    test(`refuses ${member}`, async () => {
+  for (const field of ['client_id', 'audience', 'id']) {
+    test(`rejects ${field}`, async () => {
       const { id } = await create();
-      assertInvalid(await site.send('PATCH', `/client-grants/${id}`, { [member]: 'x' }), member);
+      assertInvalid(await fixture.send('PATCH', `/client-grants/${id}`, { [field]: 'x' }), field);
     });
   }
 
-  test('answers 404 for no grant', async () => {
-    const answer = await site.send('PATCH', '/client-grants/cgr_none', { scope: [] });
-    assertRefused(answer, 404, 'The grant does not exist.');
+  test('returns 404 for an unknown grant', async () => {
+    const response = await fixture.send('PATCH', '/client-grants/cgr_none', { scope: [] });
+    assertProblem(response, 404, 'The grant does not exist.');
   });
 });
 
 describe('DELETE /client-grants/{id}', () => {
-  test('acts on the next token', async () => {
-    const credentials = await site.house.client();
+  test('takes effect with the next token', async () => {
+    const credentials = await fixture.auth.client();
     const grant = await create({ client_id: credentials.clientId });
-    assert.ok(await site.house.token(credentials, audience));
-    assert.equal((await site.send('DELETE', `/client-grants/${grant.id}`)).status, 204);
-    await assert.rejects(site.house.token(credentials, audience), /access_denied/);
+    assert.ok(await fixture.auth.token(credentials, audience));
+    assert.equal((await fixture.send('DELETE', `/client-grants/${grant.id}`)).status, 204);
+    await assert.rejects(fixture.auth.token(credentials, audience), /access_denied/);
   });
 
-  test('answers 204 when there is none', async () => {
-    assert.equal((await site.send('DELETE', '/client-grants/none')).status, 204);
+  test('returns 204 for an unknown grant', async () => {
+    assert.equal((await fixture.send('DELETE', '/client-grants/none')).status, 204);
   });
 
-  test('has no operation to read one', async () => {
-    assert.equal((await site.send('GET', '/client-grants/none')).status, 405);
+  test('returns 405 to GET, because there is no operation to read one grant', async () => {
+    assert.equal((await fixture.send('GET', '/client-grants/none')).status, 405);
   });
 });
 
 describe('GET /client-grants', () => {
   test('pages with take and from', async (t) => {
-    const other = await openSite();
+    const other = await openApiFixture();
     t.after(() => other.close());
-    for (let index = 0; index < 4; index += 1) await other.house.client({}, ['read:users']);
+    for (let index = 0; index < 4; index += 1) await other.auth.client({}, ['read:users']);
     const seen: string[] = [];
     let from = '';
     do {
@@ -243,7 +241,7 @@ describe('GET /client-grants', () => {
       seen.push(...body.client_grants.map(({ id }: { id: string }) => id));
       from = body.next === undefined ? '' : `&from=${body.next}`;
     } while (from !== '');
-    assert.equal(new Set(seen).size, 5, 'four and that of the manager');
+    assert.equal(new Set(seen).size, 5, 'four grants and that of the bootstrap client');
     assert.equal(seen.length, 5);
   });
 
@@ -252,20 +250,20 @@ describe('GET /client-grants', () => {
     const orders = await create({ client_id: client, scope: ['a'] });
     const own = await create({ client_id: client, audience: management });
     const list = async (query: string): Promise<unknown> =>
-      (await site.send('GET', `/client-grants?client_id=${client}${query}`)).body;
+      (await fixture.send('GET', `/client-grants?client_id=${client}${query}`)).body;
     assert.deepEqual(await list(''), { client_grants: [orders, own].toSorted(byId) });
     assert.deepEqual(await list(`&audience=${audience}`), { client_grants: [orders] });
     const encoded = encodeURIComponent(management);
     assert.deepEqual(await list(`&audience=${encoded}`), { client_grants: [own] });
     assert.deepEqual(await list('&audience=urn:none'), { client_grants: [] });
-    const nobody = await site.send('GET', '/client-grants?client_id=none');
+    const nobody = await fixture.send('GET', '/client-grants?client_id=none');
     assert.deepEqual(nobody.body, { client_grants: [] });
   });
 
-  test('ignores what the SDK sends besides', async () => {
-    const answer = await site.send('GET', '/client-grants?include_totals=true&take=50');
-    assert.equal(answer.status, 200);
-    assert.ok(Array.isArray(answer.body.client_grants));
+  test('ignores further parameters of the npm package auth0', async () => {
+    const response = await fixture.send('GET', '/client-grants?include_totals=true&take=50');
+    assert.equal(response.status, 200);
+    assert.ok(Array.isArray(response.body.client_grants));
   });
 
   for (const query of [
@@ -276,10 +274,10 @@ describe('GET /client-grants', () => {
     'from=eA',
     'client_id=a&client_id=b',
   ]) {
-    test(`refuses ${query}`, async () => {
-      const answer = await site.send('GET', `/client-grants?${query}`);
-      assert.equal(answer.status, 400, answer.text);
-      assert.equal(answer.body.errorCode, 'invalid_query_string');
+    test(`rejects ${query}`, async () => {
+      const response = await fixture.send('GET', `/client-grants?${query}`);
+      assert.equal(response.status, 400, response.text);
+      assert.equal(response.body.errorCode, 'invalid_query_string');
     });
   }
 });
@@ -294,7 +292,7 @@ describe('the scopes of client grants', () => {
   for (const [method, path, scope] of operations) {
     test(`${method} ${path} needs ${scope}`, async () => {
       const headers = await withScopes(...allScopesBut(scope));
-      assertBeyond(await site.send(method, path, undefined, headers), scope);
+      assertBeyond(await fixture.send(method, path, undefined, headers), scope);
     });
   }
 });

@@ -5,12 +5,12 @@ import { describedOperations } from '../../src/api/operations.ts';
 import type { Operation } from '../../src/api/operation.ts';
 import type { Schema } from '../../src/api/http/violation.ts';
 import { openPull } from '../helpers/pull.ts';
-import { openSite, type Received, type Site } from './fixture.ts';
+import { openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
-let site: Site;
+let site: ApiFixture;
 
 before(async () => {
-  site = await openSite();
+  site = await openApiFixture();
 });
 after(() => site.close());
 
@@ -25,7 +25,7 @@ function pathOf(operation: Operation, values: Readonly<Record<string, string>> =
 }
 
 /** A refusal of ours, whatever was sent: its shape is right and it is nobody's bug. */
-function assertRefused(answer: Received, what: string): void {
+function assertRefused(answer: ApiResponse, what: string): void {
   const { status, body, text } = answer;
   assert.ok(status >= 400 && status < 500, `${what}: ${status} ${text}`);
   assert.equal(body?.statusCode, status, what);
@@ -34,7 +34,7 @@ function assertRefused(answer: Received, what: string): void {
   assert.ok(text.length < 2000, `${what}: ${text.length} characters`);
 }
 
-function assertNoBug(answer: Received, what: string): void {
+function assertNoBug(answer: ApiResponse, what: string): void {
   assert.ok(answer.status < 500, `${what}: ${answer.status} ${answer.text}`);
 }
 
@@ -164,7 +164,7 @@ function membersOf(schema: TSchema | Schema | undefined): string[] {
 }
 
 describe('a body of very many parts', () => {
-  const create = (metadata: string): Promise<Received> =>
+  const create = (metadata: string): Promise<ApiResponse> =>
     site.send(
       'POST',
       '/users',

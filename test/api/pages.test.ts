@@ -4,21 +4,21 @@ import { connect, type Socket } from 'node:net';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import type { User } from '../../src/core/types.ts';
 import { waitFor } from '../helpers/wait.ts';
-import { limits, openSite, type Received, type Site } from './fixture.ts';
+import { limits, openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
 const MIB = 1_048_576;
 const total = 12;
-let site: Site;
+let site: ApiFixture;
 
 before(async () => {
-  site = await openSite({ limits: { ...limits, unreadOfAllBytesMax: 64 * MIB } });
+  site = await openApiFixture({ limits: { ...limits, unreadOfAllBytesMax: 64 * MIB } });
   for (let index = 0; index < total; index += 1) await addUser(index);
 });
 after(() => site.close());
 
 /** A user with metadata of nearly 1 MiB. */
 async function addUser(index: number): Promise<void> {
-  const { store, tenant } = site.house;
+  const { store, tenant } = site.auth;
   const user: User = {
     tenant: tenant.id,
     id: `leat|${String(index).padStart(2, '0')}`,
@@ -34,7 +34,7 @@ async function addUser(index: number): Promise<void> {
   await store.users.create(user, { id, chosen: false, type: 'a.b', time: 0, body: '{}' });
 }
 
-function assertTooLarge(answer: Received, message: string): void {
+function assertTooLarge(answer: ApiResponse, message: string): void {
   assert.equal(answer.status, 400);
   assert.deepEqual(answer.body, {
     statusCode: 400,
@@ -164,7 +164,7 @@ describe('a stream', () => {
   };
 
   test('has at most 1000 subscriptions', async () => {
-    const create = (count: number): Promise<Received> =>
+    const create = (count: number): Promise<ApiResponse> =>
       site.send('POST', '/event-streams', { destination, subscriptions: types(count) });
     const refused = await create(1001);
     assert.equal(refused.status, 400);

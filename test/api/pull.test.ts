@@ -11,29 +11,36 @@ import { waitFor } from '../helpers/leat.ts';
 import { openPull, type OpenPull, placeOf } from '../helpers/pull.ts';
 import { postgres, sqliteFile } from '../store/engines.ts';
 import type { Engine } from '../store/contract/engine.ts';
-import { openSite, type Received, type Site } from './fixture.ts';
+import { openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
 const dayMs = 86_400_000;
 
-async function siteOf(t: TestContext, ...options: Parameters<typeof openSite>): Promise<Site> {
-  const site = await openSite(...options);
-  t.after(() => site.close());
-  return site;
+async function openFixtureFor(
+  t: TestContext,
+  ...options: Parameters<typeof openApiFixture>
+): Promise<ApiFixture> {
+  const fixture = await openApiFixture(...options);
+  t.after(() => fixture.close());
+  return fixture;
 }
 
-interface PullWish {
+interface PullOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly token?: string;
 }
 
-function pullOf(site: Site, query = '', wish: PullWish = {}): Promise<OpenPull> {
-  const { token = site.token, headers } = wish;
-  return openPull(`http://127.0.0.1:${site.port}/api/v2/events${query}`, token, headers);
+function pullOf(fixture: ApiFixture, query = '', options: PullOptions = {}): Promise<OpenPull> {
+  const { token = fixture.token, headers } = options;
+  return openPull(`http://127.0.0.1:${fixture.port}/api/v2/events${query}`, token, headers);
 }
 
-/** A refused pull, as JSON; a pull that is not refused would not end. */
-async function refused(site: Site, query = '', wish: PullWish = {}): Promise<Received['body']> {
-  const pull = await pullOf(site, query, wish);
+/** Returns the problem of a rejected pull; an accepted pull would not end. */
+async function refused(
+  fixture: ApiFixture,
+  query = '',
+  options: PullOptions = {},
+): Promise<ApiResponse['body']> {
+  const pull = await pullOf(fixture, query, options);
   await pull.ended;
   const { statusCode, error, message, errorCode } = JSON.parse(pull.text());
   assert.equal(pull.status, statusCode);
@@ -41,21 +48,21 @@ async function refused(site: Site, query = '', wish: PullWish = {}): Promise<Rec
   return { statusCode, message, errorCode };
 }
 
-async function publish(site: Site, ...types: readonly string[]): Promise<string[]> {
+async function publish(fixture: ApiFixture, ...types: readonly string[]): Promise<string[]> {
   const events = types.map((type, n) => ({ type, data: { n } }));
-  const answer = await site.send('POST', '/events', events);
-  assert.equal(answer.status, 202, answer.text);
-  return answer.body.map(({ offset }: { offset: string }) => offset);
+  const response = await fixture.send('POST', '/events', events);
+  assert.equal(response.status, 202, response.text);
+  return response.body.map(({ offset }: { offset: string }) => offset);
 }
 
 const idsOf = (blocks: readonly { id: string | undefined }[]): (string | undefined)[] =>
   blocks.map(({ id }) => id && placeOf(id));
 
 describe('a pull', () => {
-  test('begins with the greeting and is given what is published from then on', async (t) => {
-    const site = await siteOf(t);
-    await publish(site, 'order.early');
-    const pull = await pullOf(site);
+  test('a pull begins with the greeting and receives events published from then on', async (t) => {
+    const fixture = await openFixtureFor(t);
+    await publish(fixture, 'order.early');
+    const pull = await pullOf(fixture);
     assert.equal(pull.status, 200);
     assert.equal(pull.headers['content-type'], 'text/event-stream');
     assert.equal(pull.headers['cache-control'], 'no-store');
@@ -65,17 +72,17 @@ describe('a pull', () => {
     await pull.until(() => pull.blocks.length >= 2);
     assert.equal(pull.text(), ':connected\n\nretry: 2000\n\n');
 
-    const answer = await site.send('POST', '/events', { type: 'order.paid', data: { n: 1 } });
+    const response = await fixture.send('POST', '/events', { type: 'order.paid', data: { n: 1 } });
     const [block] = await pull.events(1);
     assert.equal(block?.event, 'order.paid');
-    assert.equal(block.id, answer.body.offset);
+    assert.equal(block.id, response.body.offset);
     assert.deepEqual(Object.keys(block.data), ['offset', 'event']);
-    assert.equal(block.data.offset, answer.body.offset);
+    assert.equal(block.data.offset, response.body.offset);
     const { id, source, specversion, type, data, svctenant, ...rest } = block.data.event;
     assert.deepEqual(
       { id, source, specversion, type, data, svctenant },
       {
-        id: answer.body.id,
+        id: response.body.id,
         source: 'urn:leat:',
         specversion: '1.0',
         type: 'order.paid',
@@ -87,11 +94,11 @@ describe('a pull', () => {
     pull.close();
   });
 
-  test('goes on after an offset, from a time, and after the last id, which wins', async (t) => {
-    const site = await siteOf(t);
-    await publish(site, 'a.one', 'a.two');
-    site.house.clock.move(1000);
-    await publish(site, 'a.three');
+  test('resumes after an offset, at a time, or after Last-Event-ID, which has priority', async (t) => {
+    const fixture = await openFixtureFor(t);
+    await publish(fixture, 'a.one', 'a.two');
+    fixture.auth.clock.move(1000);
+    await publish(fixture, 'a.three');
     const after = (offset: number): string[] =>
       [1, 2, 3].filter((each) => each > offset).map((each) => formatOffset(each));
     for (const [query, lastEventId, expected] of [
@@ -105,16 +112,16 @@ describe('a pull', () => {
       [`?from=${formatOffset(1)}`, '', after(1)],
     ] as const) {
       const headers = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
-      const pull = await pullOf(site, query, { headers });
+      const pull = await pullOf(fixture, query, { headers });
       assert.deepEqual(idsOf(await pull.events(expected.length)), expected, query);
       pull.close();
     }
   });
 
-  test('is given the types it asks for, and no others', async (t) => {
-    const site = await siteOf(t);
-    const pull = await pullOf(site, '?event_type=a.one&event_type=a.three');
-    await publish(site, 'a.one', 'a.two', 'a.three', 'a.two', 'a.one');
+  test('receives only events of the requested types', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const pull = await pullOf(fixture, '?event_type=a.one&event_type=a.three');
+    await publish(fixture, 'a.one', 'a.two', 'a.three', 'a.two', 'a.one');
     const blocks = await pull.events(3);
     assert.deepEqual(
       blocks.map(({ event }) => event),
@@ -123,54 +130,54 @@ describe('a pull', () => {
     pull.close();
   });
 
-  test('is given nothing of another tenant, and counts against its own tenant', async (t) => {
+  test('receives no events of another tenant', async (t) => {
     const pull = { connectionsMax: 2 };
-    const site = await siteOf(t, {}, { domain: 'one.example.com', pull });
-    const { tenant } = await secondTenant(site.house);
+    const fixture = await openFixtureFor(t, {}, { domain: 'one.example.com', pull });
+    const { tenant } = await secondTenant(fixture.auth);
     const headers = { host: 'one.example.com' };
-    const open = await pullOf(site, '', { headers });
-    const { log } = site.house.store;
+    const open = await pullOf(fixture, '', { headers });
+    const { log } = fixture.auth.store;
     const event = { chosen: false, time: 0, body: '{}' };
     await log.append(tenant.id, [{ ...event, id: 'evt_2', type: 'a.other' }]);
-    await log.append(site.house.tenant.id, [{ ...event, id: 'evt_1', type: 'a.own' }]);
+    await log.append(fixture.auth.tenant.id, [{ ...event, id: 'evt_1', type: 'a.own' }]);
     const [first] = await open.events(1);
     assert.equal(first?.event, 'a.own');
     open.close();
   });
 
-  test('shows a body with every kind of line break as one line', async (t) => {
-    const site = await siteOf(t);
-    const pull = await pullOf(site);
+  test('sends a body with every kind of line break as one line', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const pull = await pullOf(fixture);
     const data = { text: 'a\nb\r\nc\rd\u2028e\u2029f\n\nid: 7\n\n\u0000', 'id: 8\n\n': 1 };
-    await site.send('POST', '/events', { type: 'a.made', data });
+    await fixture.send('POST', '/events', { type: 'a.made', data });
     const [block] = await pull.events(1);
     assert.deepEqual(block?.data.event.data, data);
     assert.equal(pull.blocks.length, 3);
     pull.close();
   });
 
-  test('opens nothing for HEAD, which answers as GET does', async (t) => {
-    const site = await siteOf(t, {}, { pull: { connectionsMax: 1 } });
+  test('HEAD returns the headers of GET and opens no pull', async (t) => {
+    const fixture = await openFixtureFor(t, {}, { pull: { connectionsMax: 1 } });
     for (let round = 0; round < 3; round += 1) {
-      const answer = await site.send('HEAD', '/events');
-      assert.equal(answer.status, 200);
-      assert.equal(answer.headers.get('content-type'), 'text/event-stream');
-      assert.equal(answer.headers.get('x-accel-buffering'), 'no');
-      assert.equal(answer.text, '');
+      const response = await fixture.send('HEAD', '/events');
+      assert.equal(response.status, 200);
+      assert.equal(response.headers.get('content-type'), 'text/event-stream');
+      assert.equal(response.headers.get('x-accel-buffering'), 'no');
+      assert.equal(response.text, '');
     }
-    const wrong = await site.send('HEAD', '/events?from=wrong');
+    const wrong = await fixture.send('HEAD', '/events?from=wrong');
     assert.equal(wrong.status, 400);
-    const pull = await pullOf(site);
+    const pull = await pullOf(fixture);
     assert.equal(pull.status, 200);
-    assert.equal((await site.send('HEAD', '/events')).status, 403);
+    assert.equal((await fixture.send('HEAD', '/events')).status, 403);
     pull.close();
   });
 });
 
-describe('a pull that cannot begin', () => {
-  test('for its query or its offset is 400, and says which', async (t) => {
-    const site = await siteOf(t);
-    await publish(site, 'a.one');
+describe('a rejected pull', () => {
+  test('an invalid query or offset is 400, and the message names it', async (t) => {
+    const fixture = await openFixtureFor(t);
+    await publish(fixture, 'a.one');
     const from = 'from (Offset to go on after).';
     const offset = (text: string): string =>
       `Query validation error: 'Object didn't pass validation for format offset: ${text}' on property`;
@@ -191,24 +198,24 @@ describe('a pull that cannot begin', () => {
       [`?${'event_type=a.b&'.repeat(101)}`, {}, /Array is too long \(101\), maximum 100/],
       ['', { 'last-event-id': 'nonsense' }, `${offset('nonsense')} Last-Event-ID (Header, `],
     ] as const) {
-      const problem = await refused(site, query, { headers });
+      const problem = await refused(fixture, query, { headers });
       assert.equal(problem.statusCode, 400, query);
       assert.equal(problem.errorCode, 'invalid_query_string');
       if (typeof message === 'string') assert.ok(problem.message.startsWith(message), query);
       else assert.match(problem.message, message, query);
     }
-    const unlisted = await pullOf(site, '?take=1&unknown=2');
+    const unlisted = await pullOf(fixture, '?take=1&unknown=2');
     assert.equal(unlisted.status, 200);
     unlisted.close();
   });
 
-  test('after an event that the log does not have at that place is 410', async (t) => {
-    const site = await siteOf(t);
+  test('an offset of an event that the log does not have there is 410', async (t) => {
+    const fixture = await openFixtureFor(t);
     const [one = '', two = ''] = [
-      ...(await publish(site, 'a.one')),
-      ...(await publish(site, 'a.two')),
+      ...(await publish(fixture, 'a.one')),
+      ...(await publish(fixture, 'a.two')),
     ];
-    const page = await site.house.store.log.page(1, { after: 0, take: 1, bytesMax: 1 });
+    const page = await fixture.auth.store.log.page(1, { after: 0, take: 1, bytesMax: 1 });
     const first = page.events[0]?.id;
     for (const gone of [
       formatOffset(1, 'evt_of_another_log'),
@@ -221,7 +228,7 @@ describe('a pull that cannot begin', () => {
         [`?from=${gone}`, {}],
         ['', { 'last-event-id': gone }],
       ] as const) {
-        const problem = await refused(site, query, { headers });
+        const problem = await refused(fixture, query, { headers });
         assert.deepEqual([problem.statusCode, problem.errorCode], [410, 'cursor_expired'], gone);
       }
     }
@@ -230,63 +237,63 @@ describe('a pull that cannot begin', () => {
       [one, [two]],
       [formatOffset(0), [one, two]],
     ] as const) {
-      const pull = await pullOf(site, `?from=${offset}`);
+      const pull = await pullOf(fixture, `?from=${offset}`);
       const events = await pull.events(rest.length);
       assert.deepEqual(
         events.map(({ id }) => id),
         rest,
-        'an offset is the one that publishing answered',
+        'publishing returned the same offsets',
       );
       pull.close();
     }
   });
 
-  test('for its token is 401, and 403 without the scope', async (t) => {
-    const site = await siteOf(t);
-    const missing = await refused(site, '', { headers: { authorization: '' } });
+  test('a missing token is 401, a token without the scope 403', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const missing = await refused(fixture, '', { headers: { authorization: '' } });
     assert.deepEqual([missing.statusCode, missing.message], [401, 'Missing authentication']);
-    const token = await site.tokenWith('read:event_streams');
-    assert.deepEqual(await refused(site, '?from=wrong', { token }), {
+    const token = await fixture.tokenWith('read:event_streams');
+    assert.deepEqual(await refused(fixture, '?from=wrong', { token }), {
       statusCode: 403,
       message: 'Insufficient scope; expected any of: read:events',
       errorCode: 'insufficient_scope',
     });
-    const pull = await pullOf(site, '', { token: await site.tokenWith('read:events') });
+    const pull = await pullOf(fixture, '', { token: await fixture.tokenWith('read:events') });
     assert.equal(pull.status, 200);
     pull.close();
   });
 
-  test('for too many open ones is 403, before its query is looked at', async (t) => {
-    const site = await siteOf(t, {}, { pull: { connectionsMax: 3 } });
+  test('a pull above the connection limit is 403, before its query is checked', async (t) => {
+    const fixture = await openFixtureFor(t, {}, { pull: { connectionsMax: 3 } });
     const problem = {
       statusCode: 403,
       message:
         'Maximum concurrent event stream connections reached. Please close existing connections.',
       errorCode: 'too_many_connections',
     };
-    const token = await site.tokenWith('read:events');
-    const pulls = [await pullOf(site), await pullOf(site)];
-    assert.deepEqual(await refused(site), problem, 'above half, rounded up');
-    pulls.push(await pullOf(site, '', { token }));
-    assert.deepEqual(await refused(site, '', { token }), problem, 'above all');
-    assert.deepEqual(await refused(site, '?from=wrong', { token }), problem);
+    const token = await fixture.tokenWith('read:events');
+    const pulls = [await pullOf(fixture), await pullOf(fixture)];
+    assert.deepEqual(await refused(fixture), problem, 'above half, rounded up');
+    pulls.push(await pullOf(fixture, '', { token }));
+    assert.deepEqual(await refused(fixture, '', { token }), problem, 'above all');
+    assert.deepEqual(await refused(fixture, '?from=wrong', { token }), problem);
     for (const pull of pulls) pull.close();
-    await waitFor('a place', async () => {
-      const pull = await pullOf(site);
+    await waitFor('a free connection', async () => {
+      const pull = await pullOf(fixture);
       pull.close();
       return pull.status === 200;
     });
   });
 
-  test('because the store or the process is away is 503', async (t) => {
-    const site = await siteOf(t);
-    site.ready = false;
-    assert.equal((await refused(site)).statusCode, 503);
+  test('a pull is 503 while the process accepts no requests', async (t) => {
+    const fixture = await openFixtureFor(t);
+    fixture.ready = false;
+    assert.equal((await refused(fixture)).statusCode, 503);
   });
 
-  test('gives its place back, whatever refuses it', async (t) => {
+  test('a pull that fails after its reservation releases it', async (t) => {
     let isAway = false;
-    const site = await siteOf(
+    const fixture = await openFixtureFor(
       t,
       {},
       {
@@ -303,35 +310,37 @@ describe('a pull that cannot begin', () => {
         }),
       },
     );
-    await publish(site, 'a.one');
-    site.house.clock.move(8 * dayMs);
-    const now = await fresh(site);
+    await publish(fixture, 'a.one');
+    fixture.auth.clock.move(8 * dayMs);
+    const now = await newToken(fixture);
     for (let round = 0; round < 2; round += 1) {
       isAway = true;
-      assert.equal((await refused(site, '', now)).statusCode, 503);
+      assert.equal((await refused(fixture, '', now)).statusCode, 503);
       isAway = false;
-      const beyond = await refused(site, `?from=${formatOffset(2)}`, now);
+      const beyond = await refused(fixture, `?from=${formatOffset(2)}`, now);
       assert.equal(beyond.statusCode, 410);
-      const expired = await refused(site, `?from=${formatOffset(0)}`, now);
+      const expired = await refused(fixture, `?from=${formatOffset(0)}`, now);
       assert.equal(expired.statusCode, 410);
     }
-    const pull = await pullOf(site, '', now);
+    const pull = await pullOf(fixture, '', now);
     assert.equal(pull.status, 200);
     pull.close();
   });
 
-  test('gives its place back when it was asked for behind another and both are gone', async (t) => {
-    const site = await siteOf(t, {}, { pull: { connectionsMax: 6 } });
-    const socket = sendRaw(site.port, site.token);
+  test('pipelined pulls release their reservations when the client disconnects', async (t) => {
+    const fixture = await openFixtureFor(t, {}, { pull: { connectionsMax: 6 } });
+    const socket = sendRaw(fixture.port, fixture.token);
     await readUntil(socket, /retry: 2000/);
-    const head = `Host: a\r\nAuthorization: Bearer ${site.token}\r\n\r\n`;
+    const head = `Host: a\r\nAuthorization: Bearer ${fixture.token}\r\n\r\n`;
     socket.write(`GET /api/v2/events HTTP/1.1\r\n${head}`.repeat(2));
-    await waitFor('all places to be taken', async () => {
-      return (await site.send('HEAD', '/events')).status === 403;
+    await waitFor('all connections to be in use', async () => {
+      return (await fixture.send('HEAD', '/events')).status === 403;
     });
     socket.destroy();
-    await waitFor('places', async () => (await site.send('HEAD', '/events')).status === 200);
-    const pulls = [await pullOf(site), await pullOf(site), await pullOf(site)];
+    await waitFor('free connections', async () => {
+      return (await fixture.send('HEAD', '/events')).status === 200;
+    });
+    const pulls = [await pullOf(fixture), await pullOf(fixture), await pullOf(fixture)];
     assert.deepEqual(
       pulls.map(({ status }) => status),
       [200, 200, 200],
@@ -339,10 +348,10 @@ describe('a pull that cannot begin', () => {
     for (const pull of pulls) pull.close();
   });
 
-  test('gives its place back, also when its client has gone meanwhile', async (t) => {
+  test('a pull whose client disconnects before it begins releases its reservation', async (t) => {
     let reading = 0;
-    let answer: (() => void) | undefined;
-    const site = await siteOf(
+    let resolveHead: (() => void) | undefined;
+    const fixture = await openFixtureFor(
       t,
       {},
       {
@@ -353,25 +362,25 @@ describe('a pull that cannot begin', () => {
             ...store.log,
             head: async (tenant) => {
               reading += 1;
-              if (reading === 1) await new Promise<void>((resolve) => (answer = resolve));
+              if (reading === 1) await new Promise<void>((resolve) => (resolveHead = resolve));
               return store.log.head(tenant);
             },
           },
         }),
       },
     );
-    const gone = sendRaw(site.port, site.token);
-    await waitFor('the answer', () => answer !== undefined);
+    const gone = sendRaw(fixture.port, fixture.token);
+    await waitFor('the response', () => resolveHead !== undefined);
     gone.destroy();
     await waitFor('the connection to be gone', async () => {
       const count = await new Promise<number>((done) =>
-        site.app.server.getConnections((_, connections) => done(connections)),
+        fixture.app.server.getConnections((_, connections) => done(connections)),
       );
       return count === 0;
     });
-    answer?.();
-    const pull = await waitFor('a place', async () => {
-      const next = await pullOf(site);
+    resolveHead?.();
+    const pull = await waitFor('a free connection', async () => {
+      const next = await pullOf(fixture);
       return next.status === 200 && next;
     });
     pull.close();
@@ -380,9 +389,9 @@ describe('a pull that cannot begin', () => {
 
 describe('an offset that has passed the retention', () => {
   for (const engine of [sqliteFile, postgres]) {
-    test(`is 410 by its age and not by what is left, on ${engine.name}`, async (t) => {
-      const site = await siteOn(t, engine);
-      const { clock, store, tenant } = site.house;
+    test(`an offset is 410 by age, before events are pruned, on ${engine.name}`, async (t) => {
+      const fixture = await openFixtureOn(t, engine);
+      const { clock, store, tenant } = fixture.auth;
       const gone = {
         statusCode: 410,
         message: 'Cursor points to data no longer available in the stream.',
@@ -403,7 +412,7 @@ describe('an offset that has passed the retention', () => {
       clock.move(4 * dayMs);
       await append('evt_3');
       clock.move(3 * dayMs);
-      const still = await pullOf(site, `?from=${formatOffset(0)}`, await fresh(site));
+      const still = await pullOf(fixture, `?from=${formatOffset(0)}`, await newToken(fixture));
       assert.deepEqual(
         idsOf(await still.events(3)),
         [1, 2, 3].map((each) => formatOffset(each)),
@@ -411,21 +420,21 @@ describe('an offset that has passed the retention', () => {
       still.close();
 
       clock.move(1);
-      const now = await fresh(site);
-      assert.deepEqual(await refused(site, `?from=${first}`, now), gone);
+      const now = await newToken(fixture);
+      assert.deepEqual(await refused(fixture, `?from=${first}`, now), gone);
       const headers = { 'last-event-id': formatOffset(0) };
-      assert.deepEqual(await refused(site, '', { ...now, headers }), gone);
-      const pull = await pullOf(site, `?from=${second}`, now);
+      assert.deepEqual(await refused(fixture, '', { ...now, headers }), gone);
+      const pull = await pullOf(fixture, `?from=${second}`, now);
       assert.deepEqual(idsOf(await pull.events(1)), [formatOffset(3)]);
       pull.close();
-      const oldest = await pullOf(site, '?from_timestamp=2000-01-01T00:00:00Z', now);
+      const oldest = await pullOf(fixture, '?from_timestamp=2000-01-01T00:00:00Z', now);
       assert.deepEqual(idsOf(await oldest.events(1)), [formatOffset(3)]);
       oldest.close();
 
       await store.log.prune(tenant.id, { olderThanMs: -1, take: 100 });
-      assert.deepEqual(await refused(site, `?from=${second}`, now), gone, 'it is not there');
-      const end = await pullOf(site, `?from=${formatOffset(3)}`, now);
-      assert.equal(end.status, 200, 'nothing was lost');
+      assert.deepEqual(await refused(fixture, `?from=${second}`, now), gone, 'it was pruned');
+      const end = await pullOf(fixture, `?from=${formatOffset(3)}`, now);
+      assert.equal(end.status, 200, 'no event was missed');
       await append('evt_4');
       assert.deepEqual(idsOf(await end.events(1)), [formatOffset(4)]);
       end.close();
@@ -435,24 +444,24 @@ describe('an offset that has passed the retention', () => {
 
 describe('an open pull', () => {
   for (const engine of [sqliteFile, postgres]) {
-    test(`is given all that is published meanwhile, once and in order, on ${engine.name}`, async (t) => {
-      const site = await siteOn(t, engine);
-      await publish(site, ...Array<string>(50).fill('a.made'));
-      const live = await Promise.all(Array.from({ length: 10 }, () => pullOf(site)));
+    test(`receives all events published during the pull, once and in order, on ${engine.name}`, async (t) => {
+      const fixture = await openFixtureOn(t, engine);
+      await publish(fixture, ...Array<string>(50).fill('a.made'));
+      const live = await Promise.all(Array.from({ length: 10 }, () => pullOf(fixture)));
       const publishing = Promise.all(
         Array.from({ length: 4 }, async () => {
           for (let round = 0; round < 25; round += 1) {
-            await publish(site, ...Array<string>(20).fill('a.made'), 'b.made');
+            await publish(fixture, ...Array<string>(20).fill('a.made'), 'b.made');
           }
         }),
       );
-      const behind = await Promise.all(
-        Array.from({ length: 10 }, () => pullOf(site, `?from=${formatOffset(0)}`)),
+      const lagging = await Promise.all(
+        Array.from({ length: 10 }, () => pullOf(fixture, `?from=${formatOffset(0)}`)),
       );
-      const filtered = await pullOf(site, `?from=${formatOffset(0)}&event_type=b.made`);
+      const filtered = await pullOf(fixture, `?from=${formatOffset(0)}&event_type=b.made`);
       await publishing;
       const total = 50 + 4 * 25 * 21;
-      for (const pull of behind) {
+      for (const pull of lagging) {
         const expected = Array.from({ length: total }, (_, index) => formatOffset(index + 1));
         assert.deepEqual(idsOf(await pull.events(total)), expected);
       }
@@ -461,19 +470,19 @@ describe('an open pull', () => {
         assert.deepEqual(idsOf(await pull.events(total - 50)), expected);
       }
       assert.equal(new Set(idsOf(await filtered.events(100))).size, 100);
-      for (const pull of [...live, ...behind, filtered]) pull.close();
+      for (const pull of [...live, ...lagging, filtered]) pull.close();
     });
   }
 
-  test('ends with its token, 5 s after its end', async (t) => {
-    const site = await siteOf(t);
-    const pull = await pullOf(site);
-    site.house.clock.move(300_000);
-    assert.equal(await pull.ended, 'complete', 'it ends by itself before');
-    const { clock } = site.house;
-    const exp = expiryOf(site.token) * 1000;
+  test('a pull ends 5 s after its token expires', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const pull = await pullOf(fixture);
+    fixture.auth.clock.move(300_000);
+    assert.equal(await pull.ended, 'complete', 'a pull ends after 5 minutes');
+    const { clock } = fixture.auth;
+    const exp = expiryOf(fixture.token) * 1000;
     clock.move(exp - clock.now() - 1000);
-    const second = await pullOf(site);
+    const second = await pullOf(fixture);
     clock.move(5_500);
     assert.equal(
       second.blocks.some(({ event }) => event === 'error'),
@@ -481,137 +490,139 @@ describe('an open pull', () => {
     );
     clock.move(500);
     assert.equal(await second.ended, 'complete');
-    assert.equal((await refused(site)).statusCode, 401);
+    assert.equal((await refused(fixture)).statusCode, 401);
   });
 
-  test('ends when its client is deleted, or is not global any more', async (t) => {
-    const site = await siteOf(t);
+  test('a pull ends when its client is deleted or no longer global', async (t) => {
+    const fixture = await openFixtureFor(t);
     for (const change of ['delete', 'clear'] as const) {
-      const client = await site.house.client({}, ['read:events']);
-      const token = await site.house.token(client);
-      const pull = await pullOf(site, '', { token });
-      const other = await pullOf(site);
+      const client = await fixture.auth.client({}, ['read:events']);
+      const token = await fixture.auth.token(client);
+      const pull = await pullOf(fixture, '', { token });
+      const other = await pullOf(fixture);
       const { clientId } = client;
-      const answer =
+      const response =
         change === 'delete'
-          ? await site.send('DELETE', `/clients/${clientId}`)
-          : await site.send('PATCH', `/clients/${clientId}`, { global: false });
-      assert.ok(answer.status < 300, answer.text);
-      site.house.clock.move(500);
+          ? await fixture.send('DELETE', `/clients/${clientId}`)
+          : await fixture.send('PATCH', `/clients/${clientId}`, { global: false });
+      assert.ok(response.status < 300, response.text);
+      fixture.auth.clock.move(500);
       assert.equal(await pull.ended, 'complete');
       assert.doesNotMatch(pull.text(), /event: error/);
-      const problem = await refused(site, '', { token });
+      const problem = await refused(fixture, '', { token });
       assert.deepEqual([problem.statusCode, problem.message], [401, 'Client is not global.']);
-      await publish(site, 'a.made');
+      await publish(fixture, 'a.made');
       await other.events(1);
       other.close();
     }
   });
 
-  test('ends when the key of its token is revoked', async (t) => {
-    const site = await siteOf(t);
-    const pull = await pullOf(site);
-    const { store, tenant, clock } = site.house;
-    const kid = JSON.parse(Buffer.from(site.token.split('.')[0] ?? '', 'base64url').toString()).kid;
+  test('a pull ends when the key of its token is revoked', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const pull = await pullOf(fixture);
+    const { store, tenant, clock } = fixture.auth;
+    const kid = JSON.parse(
+      Buffer.from(fixture.token.split('.')[0] ?? '', 'base64url').toString(),
+    ).kid;
     await revokeKey(store, tenant.id, kid, clock.now());
     clock.move(500);
     assert.equal(await pull.ended, 'complete');
   });
 
-  test('ends as a matter of course when the app closes, and holds nothing up', async (t) => {
-    const site = await siteOf(t);
-    const pulls = await Promise.all(Array.from({ length: 5 }, () => pullOf(site)));
-    await site.app.close();
+  test('a pull ends without error when the app closes, and does not delay that', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const pulls = await Promise.all(Array.from({ length: 5 }, () => pullOf(fixture)));
+    await fixture.app.close();
     for (const pull of pulls) {
       assert.equal(await pull.ended, 'complete');
       assert.doesNotMatch(pull.text(), /event: error/);
     }
   });
 
-  test('leaves its connection to the next request', async (t) => {
-    const site = await siteOf(t);
-    const socket = connect(site.port, '127.0.0.1');
-    const head = `Host: a\r\nAuthorization: Bearer ${site.token}\r\n\r\n`;
+  test('after a pull its connection can be used for the next request', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const socket = connect(fixture.port, '127.0.0.1');
+    const head = `Host: a\r\nAuthorization: Bearer ${fixture.token}\r\n\r\n`;
     socket.write(`GET /api/v2/events HTTP/1.1\r\n${head}`);
     await readUntil(socket, /retry: 2000/);
-    site.house.clock.move(300_000);
+    fixture.auth.clock.move(300_000);
     await readUntil(socket, /0\r\n\r\n$/);
     socket.write(`GET /api/v2/events HTTP/1.1\r\n${head}`);
     await readUntil(socket, /retry: 2000/);
     socket.destroy();
   });
 
-  test('of an HTTP/1.0 client ends with its connection', async (t) => {
-    const site = await siteOf(t);
-    const socket = connect(site.port, '127.0.0.1');
-    socket.write(`GET /api/v2/events HTTP/1.0\r\nAuthorization: Bearer ${site.token}\r\n\r\n`);
+  test('a pull of an HTTP/1.0 client ends by closing the connection', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const socket = connect(fixture.port, '127.0.0.1');
+    socket.write(`GET /api/v2/events HTTP/1.0\r\nAuthorization: Bearer ${fixture.token}\r\n\r\n`);
     const greeted = await readUntil(socket, /retry: 2000\n\n$/);
     assert.doesNotMatch(greeted, /transfer-encoding/i);
     const ended = once(socket, 'close');
-    site.house.clock.move(300_000);
+    fixture.auth.clock.move(300_000);
     socket.resume();
     await ended;
   });
 
-  test('whose client does not read is cut off, and others are not held up', async (t) => {
-    const site = await siteOf(t, {}, { pull: { stalledMs: 100, connectionsMax: 2 } });
-    const token = await site.tokenWith('read:events');
-    const quick = await pullOf(site, '', { token });
-    const slow = sendRaw(site.port, site.token);
+  test('a pull whose client does not read is closed, and does not delay others', async (t) => {
+    const fixture = await openFixtureFor(t, {}, { pull: { stalledMs: 100, connectionsMax: 2 } });
+    const token = await fixture.tokenWith('read:events');
+    const quick = await pullOf(fixture, '', { token });
+    const slow = sendRaw(fixture.port, fixture.token);
     await readUntil(slow, /retry: 2000/);
     slow.pause();
     const gone = once(slow, 'close');
     const data = { text: 'x'.repeat(100_000) };
     const events = Array.from({ length: 30 }, () => ({ type: 'a.big', data }));
     let published = 0;
-    const warnings = (): string[] => site.logged.map(({ message }) => message);
+    const warnings = (): string[] => fixture.logged.map(({ message }) => message);
     while (!warnings().includes('a pull was closed because its client did not read')) {
-      assert.ok(published < 3000, 'it is still there after 300 MB');
-      const answer = await site.send('POST', '/events', events);
-      assert.equal(answer.status, 202);
+      assert.ok(published < 3000, 'still open after 300 MB');
+      const response = await fixture.send('POST', '/events', events);
+      assert.equal(response.status, 202);
       published += events.length;
       await quick.events(published);
-      // Looking at its times is not what keeps it.
-      site.house.clock.move(500);
+      // Runs the periodic checks of the pull too.
+      fixture.auth.clock.move(500);
     }
-    const { facts } = site.logged[0] ?? {};
+    const { facts } = fixture.logged[0] ?? {};
     assert.deepEqual(Object.keys(facts ?? {}), ['tenant', 'client', 'offset']);
-    assert.equal((facts as { client: string }).client, site.house.manager.clientId);
+    assert.equal((facts as { client: string }).client, fixture.auth.manager.clientId);
     slow.resume();
     await gone;
-    const again = await pullOf(site);
-    assert.equal(again.status, 200, 'its place is free');
+    const again = await pullOf(fixture);
+    assert.equal(again.status, 200, 'its connection is free');
     again.close();
     quick.close();
   });
 
-  test('that reads a burst late, but reads, is not cut off and misses nothing', async (t) => {
-    const site = await siteOf(t, {}, { pull: { stalledMs: 60_000 } });
-    const pull = await pullOf(site);
+  test('a pull whose client reads a burst late is not closed and misses nothing', async (t) => {
+    const fixture = await openFixtureFor(t, {}, { pull: { stalledMs: 60_000 } });
+    const pull = await pullOf(fixture);
     pull.pause();
     const data = { text: 'x'.repeat(100_000) };
     const events = Array.from({ length: 30 }, () => ({ type: 'a.big', data }));
-    for (let round = 0; round < 10; round += 1) await site.send('POST', '/events', events);
+    for (let round = 0; round < 10; round += 1) await fixture.send('POST', '/events', events);
     pull.resume();
     const blocks = await pull.events(300);
     assert.deepEqual(
       idsOf(blocks),
       Array.from({ length: 300 }, (_, index) => formatOffset(index + 1)),
     );
-    assert.deepEqual(site.logged, []);
+    assert.deepEqual(fixture.logged, []);
     pull.close();
   });
 });
 
 describe('the eventsource client', () => {
-  test('reads on by itself where it was when the server ends the connection', async (t) => {
-    const site = await siteOf(t);
+  test('eventsource resumes automatically after its last event when the server ends a pull', async (t) => {
+    const fixture = await openFixtureFor(t);
     const sent: (string | null)[] = [];
-    const source = new EventSource(`http://127.0.0.1:${site.port}/api/v2/events`, {
+    const source = new EventSource(`http://127.0.0.1:${fixture.port}/api/v2/events`, {
       fetch: (url, init) => {
         const headers = new Headers(init.headers);
         sent.push(headers.get('last-event-id'));
-        headers.set('authorization', `Bearer ${site.token}`);
+        headers.set('authorization', `Bearer ${fixture.token}`);
         return fetch(url, { ...init, headers });
       },
     });
@@ -623,13 +634,13 @@ describe('the eventsource client', () => {
       });
     }
     await new Promise((resolve) => source.addEventListener('open', resolve, { once: true }));
-    await publish(site, 'a.one');
+    await publish(fixture, 'a.one');
     await waitFor('the first event', () => seen.length === 1);
-    site.house.clock.move(300_000);
+    fixture.auth.clock.move(300_000);
     await waitFor('a new connection', () => source.readyState === source.CONNECTING);
-    await publish(site, 'a.two');
+    await publish(fixture, 'a.two');
     await waitFor('the connection', () => source.readyState === source.OPEN);
-    await publish(site, 'a.three');
+    await publish(fixture, 'a.three');
     await waitFor('three events', () => seen.length === 3);
     assert.deepEqual(seen, [
       { id: formatOffset(1), type: 'a.one' },
@@ -643,13 +654,13 @@ describe('the eventsource client', () => {
   });
 });
 
-function siteOn(t: TestContext, engine: Engine): Promise<Site> {
-  return siteOf(t, {}, { open: () => engine.open() });
+function openFixtureOn(t: TestContext, engine: Engine): Promise<ApiFixture> {
+  return openFixtureFor(t, {}, { open: () => engine.open() });
 }
 
-/** A token of now: days have passed. */
-async function fresh(site: Site): Promise<{ token: string }> {
-  return { token: await site.house.token() };
+/** Returns a new token, because days have passed. */
+async function newToken(fixture: ApiFixture): Promise<{ token: string }> {
+  return { token: await fixture.auth.token() };
 }
 
 function expiryOf(token: string): number {
@@ -663,7 +674,7 @@ function sendRaw(port: number, token: string): Socket {
   return socket;
 }
 
-/** Reads from a socket until the text fits. */
+/** Reads from a socket until the text matches. */
 async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
   let text = '';
   while (!pattern.test(text)) {

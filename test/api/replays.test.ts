@@ -11,47 +11,53 @@ import {
   type LoggedEvent,
   type Fixture,
 } from '../store/contract/fixture.ts';
-import { allScopesBut, openSite, type Received, type Site } from './fixture.ts';
+import {
+  assertProblem,
+  allScopesBut,
+  openApiFixture,
+  type ApiResponse,
+  type ApiFixture,
+} from './fixture.ts';
 
-let site: Site;
-let scene: Fixture;
+let fixture: ApiFixture;
+let storeFixture: Fixture;
 
 before(async () => {
-  site = await openSite();
-  scene = fixtureOf(site.house.store, site.house.tenant.id, site.house.time);
+  fixture = await openApiFixture();
+  storeFixture = fixtureOf(fixture.auth.store, fixture.auth.tenant.id, fixture.auth.time);
 });
-after(() => site.close());
+after(() => fixture.close());
 
-interface Past {
+interface ReplaySource {
   readonly stream: Stream;
   readonly path: string;
   readonly events: readonly LoggedEvent[];
-  /** Sends what the replay may send now, and answers the ids. */
+  /** Sends the events that are due for the replay; returns their ids. */
   send(replay: string): Promise<string[]>;
 }
 
 let types = 0;
 
-/** A stream with a type of its own, that was sent `count` events, accepted one a second. */
-async function past(count: number): Promise<Past> {
+/** Creates a stream with its own event type, and delivers `count` events, accepted one per second. */
+async function createSource(count: number): Promise<ReplaySource> {
   types += 1;
   const type = `replay.t${types}`;
-  const stream = await scene.addStream({ types: [type, `${type}.more`] });
-  const owned = await scene.own(stream);
+  const stream = await storeFixture.addStream({ types: [type, `${type}.more`] });
+  const owned = await storeFixture.own(stream);
   const events: LoggedEvent[] = [];
   for (let number = 0; number < count; number += 1) {
-    scene.now += 1000;
-    events.push(...(await scene.publish(type)));
+    storeFixture.now += 1000;
+    events.push(...(await storeFixture.publish(type)));
   }
   const cursor = events.at(-1)?.offset ?? owned.cursor;
-  await scene.settle(owned, { cursor, outcomes: events.map((event) => delivered(event)) });
+  await storeFixture.settle(owned, { cursor, outcomes: events.map((event) => delivered(event)) });
   const send = async (replay: string): Promise<string[]> => {
-    const ask = { ...raiseOf({ ...owned, cursor }), replay, take: 100, waitingMax: 100 };
-    await scene.store.replays.materialize(ask);
-    const { rows } = await claimDue(scene, owned);
+    const request = { ...raiseOf({ ...owned, cursor }), replay, take: 100, waitingMax: 100 };
+    await storeFixture.store.replays.materialize(request);
+    const { rows } = await claimDue(storeFixture, owned);
     const outcomes = rows.map(({ event }) => delivered(event, { kind: 'replay', hasRow: true }));
-    await scene.settle(owned, { outcomes });
-    await scene.store.replays.materialize(ask);
+    await storeFixture.settle(owned, { outcomes });
+    await storeFixture.store.replays.materialize(request);
     return rows.map(({ event }) => event.id);
   };
   return { stream, path: `/event-streams/${stream.id}/replay`, events, send };
@@ -59,36 +65,31 @@ async function past(count: number): Promise<Past> {
 
 const idsOf = (events: readonly LoggedEvent[]) => events.map(({ id }) => id);
 
-const beforeFirst = ({ events: [first] }: Past): string => formatOffset((first?.offset ?? 1) - 1);
+const beforeFirst = ({ events: [first] }: ReplaySource): string =>
+  formatOffset((first?.offset ?? 1) - 1);
 
-/** The instant at which the so-many-th event was accepted. */
-const acceptedAt = ({ events }: Past, index: number): string =>
-  formatTime(scene.now - (events.length - 1 - index) * 1000);
+/** Returns the time at which an event was accepted. */
+const acceptedAt = ({ events }: ReplaySource, index: number): string =>
+  formatTime(storeFixture.now - (events.length - 1 - index) * 1000);
 
-async function begin({ path }: Past, body: object): Promise<Received['body']> {
-  const answer = await site.send('POST', path, body);
-  assert.equal(answer.status, 202, answer.text);
-  return answer.body;
+async function begin({ path }: ReplaySource, body: object): Promise<ApiResponse['body']> {
+  const response = await fixture.send('POST', path, body);
+  assert.equal(response.status, 202, response.text);
+  return response.body;
 }
 
-async function read({ path }: Past, id: string): Promise<Received['body']> {
-  const answer = await site.send('GET', `${path}/${id}`);
-  assert.equal(answer.status, 200, answer.text);
-  return answer.body;
+async function read({ path }: ReplaySource, id: string): Promise<ApiResponse['body']> {
+  const response = await fixture.send('GET', `${path}/${id}`);
+  assert.equal(response.status, 200, response.text);
+  return response.body;
 }
 
-function assertRefused(answer: Received, status: number, message: string, code?: string): void {
-  assert.equal(answer.status, status, answer.text);
-  assert.equal(answer.body.message, message);
-  assert.equal(answer.body.errorCode, code);
-}
-
-describe('a replay that begins', () => {
-  test('after an offset is answered with the check of its event, and read until it is done', async () => {
-    const of = await past(3);
-    const [first] = of.events as [LoggedEvent];
+describe('the range of a replay', () => {
+  test('a replay from an offset returns it with the check of its event, and reports its progress', async () => {
+    const source = await createSource(3);
+    const [first] = source.events as [LoggedEvent];
     const from = formatOffset(first.offset, first.id);
-    const body = await begin(of, { from: formatOffset(first.offset) });
+    const body = await begin(source, { from: formatOffset(first.offset) });
     assert.match(body.id, /^rpl_[1-9A-HJ-NP-Za-km-z]{22}$/);
     assert.deepEqual(body, {
       id: body.id,
@@ -97,70 +98,73 @@ describe('a replay that begins', () => {
       matched: 0,
       sent: 0,
       failed: 0,
-      created_at: formatTime(scene.now),
+      created_at: formatTime(storeFixture.now),
     });
-    assert.deepEqual(await read(of, body.id), body);
-    assert.deepEqual(await of.send(body.id), idsOf(of.events.slice(1)));
-    assert.deepEqual(await read(of, body.id), {
+    assert.deepEqual(await read(source, body.id), body);
+    assert.deepEqual(await source.send(body.id), idsOf(source.events.slice(1)));
+    assert.deepEqual(await read(source, body.id), {
       ...body,
       status: 'done',
       matched: 2,
       sent: 2,
-      finished_at: formatTime(scene.now),
+      finished_at: formatTime(storeFixture.now),
     });
   });
 
-  test('at a date sends what was accepted then or later', async () => {
-    const of = await past(4);
-    const body = await begin(of, { date_from: acceptedAt(of, 2) });
-    const { offset, id } = of.events[1] as LoggedEvent;
+  test('a replay from a date sends events accepted then or later', async () => {
+    const source = await createSource(4);
+    const body = await begin(source, { date_from: acceptedAt(source, 2) });
+    const { offset, id } = source.events[1] as LoggedEvent;
     assert.equal(body.from, formatOffset(offset, id));
-    assert.deepEqual(await of.send(body.id), idsOf(of.events.slice(2)));
+    assert.deepEqual(await source.send(body.id), idsOf(source.events.slice(2)));
   });
 
-  test('goes up to date_to, which is not in it any more', async () => {
-    const of = await past(4);
-    const range = { date_from: acceptedAt(of, 1), date_to: acceptedAt(of, 3) };
-    const body = await begin(of, range);
-    assert.deepEqual(await of.send(body.id), idsOf(of.events.slice(1, 3)));
-    const next = await begin(of, { from: body.from, date_to: acceptedAt(of, 2) });
-    assert.deepEqual(await of.send(next.id), idsOf(of.events.slice(1, 2)));
+  test('a replay ends before date_to', async () => {
+    const source = await createSource(4);
+    const range = { date_from: acceptedAt(source, 1), date_to: acceptedAt(source, 3) };
+    const body = await begin(source, range);
+    assert.deepEqual(await source.send(body.id), idsOf(source.events.slice(1, 3)));
+    const next = await begin(source, { from: body.from, date_to: acceptedAt(source, 2) });
+    assert.deepEqual(await source.send(next.id), idsOf(source.events.slice(1, 2)));
   });
 
-  test('before the log begins at its oldest event', async () => {
-    const of = await past(2);
-    const whole = await begin(of, { date_from: '1970-01-01T00:00:00Z' });
+  test('a replay from before the log begins at its oldest event', async () => {
+    const source = await createSource(2);
+    const whole = await begin(source, { date_from: '1970-01-01T00:00:00Z' });
     assert.equal(whole.from, formatOffset(0));
-    assert.deepEqual(await of.send(whole.id), idsOf(of.events));
-    const again = await begin(of, { from: formatOffset(0) });
-    assert.deepEqual(await of.send(again.id), idsOf(of.events));
+    assert.deepEqual(await source.send(whole.id), idsOf(source.events));
+    const again = await begin(source, { from: formatOffset(0) });
+    assert.deepEqual(await source.send(again.id), idsOf(source.events));
   });
 
-  test('takes the types that are asked for alone', async () => {
-    const of = await past(2);
-    const type = of.events[0]?.type ?? '';
-    const none = await begin(of, { from: formatOffset(0), event_types: [`${type}.more`, 'a.b'] });
-    assert.deepEqual(await of.send(none.id), []);
-    assert.equal((await read(of, none.id)).status, 'done');
-    const all = await begin(of, { from: formatOffset(0), event_types: ['a.b', type] });
-    assert.deepEqual(await of.send(all.id), idsOf(of.events));
+  test('a replay sends the requested types only', async () => {
+    const source = await createSource(2);
+    const type = source.events[0]?.type ?? '';
+    const none = await begin(source, {
+      from: formatOffset(0),
+      event_types: [`${type}.more`, 'a.b'],
+    });
+    assert.deepEqual(await source.send(none.id), []);
+    assert.equal((await read(source, none.id)).status, 'done');
+    const all = await begin(source, { from: formatOffset(0), event_types: ['a.b', type] });
+    assert.deepEqual(await source.send(all.id), idsOf(source.events));
   });
 
-  test('with a range that is empty is done at once', async () => {
-    const of = await past(2);
-    const head = formatOffset(await scene.store.log.head(scene.tenant));
-    const ahead = formatTime(scene.now + 86_400_000);
+  test('a replay of an empty range is done immediately', async () => {
+    const source = await createSource(2);
+    const head = formatOffset(await storeFixture.store.log.head(storeFixture.tenant));
+    const ahead = formatTime(storeFixture.now + 86_400_000);
     const old = { date_from: '1970-01-01T00:00:00Z', date_to: '1970-01-02T00:00:00Z' };
-    const empty = { date_from: acceptedAt(of, 1), date_to: acceptedAt(of, 1) };
+    const empty = { date_from: acceptedAt(source, 1), date_to: acceptedAt(source, 1) };
     for (const body of [{ from: head }, { date_from: ahead }, old, empty]) {
-      const answer = await begin(of, body);
-      assert.equal(answer.status, 'done', JSON.stringify(body));
-      assert.equal(answer.finished_at, answer.created_at);
+      const response = await begin(source, body);
+      assert.equal(response.status, 'done', JSON.stringify(body));
+      assert.equal(response.finished_at, response.created_at);
     }
   });
 });
 
-describe('a replay is refused', () => {
+describe('a rejected replay', () => {
   const date = '2026-03-01T09:30:00Z';
   const offset = formatOffset(0);
   const cases: [body: unknown, reason: string, property: string][] = [
@@ -211,126 +215,136 @@ describe('a replay is refused', () => {
     [[], 'Expected type object but found type array', 'body'],
   ];
   for (const [body, reason, property] of cases) {
-    test(`with the body ${JSON.stringify(body)}`, async () => {
-      const of = await past(1);
-      const answer = await site.send('POST', of.path, body);
-      assert.equal(answer.status, 400, answer.text);
-      assert.equal(answer.body.errorCode, 'invalid_body');
+    test(`rejects the body ${JSON.stringify(body)}`, async () => {
+      const source = await createSource(1);
+      const response = await fixture.send('POST', source.path, body);
+      assert.equal(response.status, 400, response.text);
+      assert.equal(response.body.errorCode, 'invalid_body');
       const begins = `Payload validation error: '${reason}' on property ${property} (`;
-      assert.equal(answer.body.message.slice(0, begins.length), begins);
+      assert.equal(response.body.message.slice(0, begins.length), begins);
     });
   }
 
-  test('without a body, and with one of another type', async () => {
-    const of = await past(0);
-    assert.equal((await site.send('POST', of.path)).body.errorCode, 'invalid_body');
+  test('rejects a missing body, and one of another media type', async () => {
+    const source = await createSource(0);
+    assert.equal((await fixture.send('POST', source.path)).body.errorCode, 'invalid_body');
     const headers = { 'content-type': 'text/plain' };
-    assert.equal((await site.send('POST', of.path, 'x', headers)).status, 415);
+    assert.equal((await fixture.send('POST', source.path, 'x', headers)).status, 415);
   });
 
-  test('while another of the stream is running, not when that is over', async () => {
-    const of = await past(2);
-    const from = beforeFirst(of);
-    const first = await begin(of, { from });
+  test('rejects a second replay of a stream until the first is done', async () => {
+    const source = await createSource(2);
+    const from = beforeFirst(source);
+    const first = await begin(source, { from });
     const message = 'A replay of this event stream is already running.';
-    assertRefused(await site.send('POST', of.path, { from }), 409, message, 'replay_running');
-    await of.send(first.id);
-    assert.equal((await begin(of, { from })).status, 'running');
+    assertProblem(
+      await fixture.send('POST', source.path, { from }),
+      409,
+      message,
+      'replay_running',
+    );
+    await source.send(first.id);
+    assert.equal((await begin(source, { from })).status, 'running');
   });
 
-  test('of a disabled stream, also when one pauses', async () => {
-    const of = await past(2);
-    const from = beforeFirst(of);
-    const { id } = await begin(of, { from });
-    // Nobody is left who would have to see the change.
-    await scene.retire();
-    await site.send('PATCH', of.path.replace('/replay', ''), { status: 'disabled' });
+  test('rejects a replay of a disabled stream, also while one pauses', async () => {
+    const source = await createSource(2);
+    const from = beforeFirst(source);
+    const { id } = await begin(source, { from });
+    // Without an owner the PATCH does not wait.
+    await storeFixture.retire();
+    await fixture.send('PATCH', source.path.replace('/replay', ''), { status: 'disabled' });
     const message = 'The event stream is disabled.';
-    assertRefused(await site.send('POST', of.path, { from }), 409, message, 'stream_disabled');
-    assert.equal((await read(of, id)).status, 'running');
+    assertProblem(
+      await fixture.send('POST', source.path, { from }),
+      409,
+      message,
+      'stream_disabled',
+    );
+    assert.equal((await read(source, id)).status, 'running');
   });
 
-  test('of a stream that is not there, after its body was checked', async () => {
+  test('returns 404 for an unknown stream, after checking the body', async () => {
     const path = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/replay';
-    assert.equal((await site.send('POST', path, {})).status, 400);
+    assert.equal((await fixture.send('POST', path, {})).status, 400);
     const message = 'The requested stream does not exist.';
-    assertRefused(await site.send('POST', path, { from: offset }), 404, message);
-    assertRefused(await site.send('GET', `${path}/rpl_AAAAAAAAAAAAAAAAAAAAAA`), 404, message);
-    assertRefused(await site.send('DELETE', `${path}/rpl_AAAAAAAAAAAAAAAAAAAAAA`), 404, message);
+    assertProblem(await fixture.send('POST', path, { from: offset }), 404, message);
+    assertProblem(await fixture.send('GET', `${path}/rpl_AAAAAAAAAAAAAAAAAAAAAA`), 404, message);
+    assertProblem(await fixture.send('DELETE', `${path}/rpl_AAAAAAAAAAAAAAAAAAAAAA`), 404, message);
   });
 
-  test('to callers without the scope', async () => {
-    const of = await past(0);
-    const token = await site.tokenWith(...allScopesBut('update:event_deliveries'));
+  test('rejects callers without the scope', async () => {
+    const source = await createSource(0);
+    const token = await fixture.tokenWith(...allScopesBut('update:event_deliveries'));
     const headers = { authorization: `Bearer ${token}` };
-    const answer = await site.send('POST', of.path, {}, headers);
+    const response = await fixture.send('POST', source.path, {}, headers);
     const message = 'Insufficient scope; expected any of: update:event_deliveries';
-    assertRefused(answer, 403, message, 'insufficient_scope');
+    assertProblem(response, 403, message, 'insufficient_scope');
   });
 });
 
 describe('reading and cancelling a replay', () => {
-  test('needs the scope of each, and is not a matter of who began it', async () => {
-    const of = await past(1);
-    const { id } = await begin(of, { from: beforeFirst(of) });
-    await scene.retire();
+  test('reading and cancelling need only their scopes, for any caller', async () => {
+    const source = await createSource(1);
+    const { id } = await begin(source, { from: beforeFirst(source) });
+    await storeFixture.retire();
     const needed = { GET: 'read:event_deliveries', DELETE: 'update:event_deliveries' };
     for (const [method, scope] of Object.entries(needed)) {
       const send = async (...scopes: string[]) => {
-        const headers = { authorization: `Bearer ${await site.tokenWith(...scopes)}` };
-        return site.send(method, `${of.path}/${id}`, undefined, headers);
+        const headers = { authorization: `Bearer ${await fixture.tokenWith(...scopes)}` };
+        return fixture.send(method, `${source.path}/${id}`, undefined, headers);
       };
       const message = `Insufficient scope; expected any of: ${scope}`;
-      assertRefused(await send(...allScopesBut(scope)), 403, message, 'insufficient_scope');
+      assertProblem(await send(...allScopesBut(scope)), 403, message, 'insufficient_scope');
       assert.ok((await send(scope)).status < 300);
     }
-    assert.equal((await read(of, id)).status, 'cancelled');
+    assert.equal((await read(source, id)).status, 'cancelled');
   });
 
-  test('of an id that is none is 400, of one that is not there 404', async () => {
-    const of = await past(0);
-    const bad = await site.send('GET', `${of.path}/rpl_short`);
+  test('a malformed replay id is 400, an unknown one 404', async () => {
+    const source = await createSource(0);
+    const bad = await fixture.send('GET', `${source.path}/rpl_short`);
     const message =
       "Path validation error: 'Object didn't pass validation for format replay-id: rpl_short' on property replay_id (Unique identifier for the replay).";
-    assertRefused(bad, 400, message, 'invalid_uri');
+    assertProblem(bad, 400, message, 'invalid_uri');
     for (const method of ['GET', 'DELETE']) {
-      const answer = await site.send(method, `${of.path}/rpl_AAAAAAAAAAAAAAAAAAAAAA`);
-      assertRefused(answer, 404, 'The replay does not exist.');
+      const response = await fixture.send(method, `${source.path}/rpl_AAAAAAAAAAAAAAAAAAAAAA`);
+      assertProblem(response, 404, 'The replay does not exist.');
     }
   });
 
-  test('of another stream finds none', async () => {
-    const of = await past(1);
-    const other = await past(0);
-    const { id } = await begin(of, { from: beforeFirst(of) });
+  test('a replay cannot be read or cancelled through another stream', async () => {
+    const source = await createSource(1);
+    const other = await createSource(0);
+    const { id } = await begin(source, { from: beforeFirst(source) });
     for (const method of ['GET', 'DELETE']) {
-      assert.equal((await site.send(method, `${other.path}/${id}`)).status, 404);
+      assert.equal((await fixture.send(method, `${other.path}/${id}`)).status, 404);
     }
-    assert.equal((await read(of, id)).status, 'running');
+    assert.equal((await read(source, id)).status, 'running');
   });
 
-  test('ends it; again changes nothing, and the next may begin', async () => {
-    const of = await past(2);
-    const from = beforeFirst(of);
-    const { id } = await begin(of, { from });
-    await scene.retire();
-    const answer = await site.send('DELETE', `${of.path}/${id}`);
-    assert.deepEqual([answer.status, answer.text], [204, '']);
-    const cancelled = await read(of, id);
+  test('a cancelled replay can be cancelled again, and another can begin', async () => {
+    const source = await createSource(2);
+    const from = beforeFirst(source);
+    const { id } = await begin(source, { from });
+    await storeFixture.retire();
+    const response = await fixture.send('DELETE', `${source.path}/${id}`);
+    assert.deepEqual([response.status, response.text], [204, '']);
+    const cancelled = await read(source, id);
     assert.equal(cancelled.status, 'cancelled');
-    assert.equal(cancelled.finished_at, formatTime(scene.now));
-    assert.equal((await site.send('DELETE', `${of.path}/${id}`)).status, 204);
-    assert.deepEqual(await read(of, id), cancelled);
-    assert.equal((await begin(of, { from })).status, 'running');
+    assert.equal(cancelled.finished_at, formatTime(storeFixture.now));
+    assert.equal((await fixture.send('DELETE', `${source.path}/${id}`)).status, 204);
+    assert.deepEqual(await read(source, id), cancelled);
+    assert.equal((await begin(source, { from })).status, 'running');
   });
 
-  test('goes with the stream', async () => {
-    const of = await past(1);
-    const { id } = await begin(of, { from: beforeFirst(of) });
-    await scene.retire();
-    await site.send('DELETE', of.path.replace('/replay', ''));
-    const answer = await site.send('GET', `${of.path}/${id}`);
-    assertRefused(answer, 404, 'The requested stream does not exist.');
+  test('deleting a stream deletes its replays', async () => {
+    const source = await createSource(1);
+    const { id } = await begin(source, { from: beforeFirst(source) });
+    await storeFixture.retire();
+    await fixture.send('DELETE', source.path.replace('/replay', ''));
+    const response = await fixture.send('GET', `${source.path}/${id}`);
+    assertProblem(response, 404, 'The requested stream does not exist.');
   });
 });
 
@@ -343,40 +357,40 @@ describe('start_from of a new stream', () => {
     },
   };
 
-  /** The cursor that a stream which is created so has. */
+  /** Creates a stream with `start_from`, and returns its cursor. */
   async function cursorOf(startFrom: string): Promise<number> {
     const body = { destination, start_from: startFrom };
-    const answer = await site.send('POST', '/event-streams', body);
-    assert.equal(answer.status, 201, answer.text);
-    assert.equal(answer.body.start_from, undefined);
-    const stream = await scene.store.streams.get(scene.tenant, answer.body.id);
+    const response = await fixture.send('POST', '/event-streams', body);
+    assert.equal(response.status, 201, response.text);
+    assert.equal(response.body.start_from, undefined);
+    const stream = await storeFixture.store.streams.get(storeFixture.tenant, response.body.id);
     assert.ok(stream);
-    return (await scene.own(stream)).cursor;
+    return (await storeFixture.own(stream)).cursor;
   }
 
-  test('is now, an offset or a date', async () => {
-    const of = await past(3);
-    const [first, second] = of.events;
+  test('start_from accepts now, an offset or a date', async () => {
+    const source = await createSource(3);
+    const [first, second] = source.events;
     assert.ok(first && second);
-    const head = await scene.store.log.head(scene.tenant);
+    const head = await storeFixture.store.log.head(storeFixture.tenant);
     assert.equal(await cursorOf('now'), head);
     assert.equal(await cursorOf(formatOffset(first.offset)), first.offset);
     assert.equal(await cursorOf(formatOffset(head)), head);
-    assert.equal(await cursorOf(acceptedAt(of, 1)), first.offset);
-    assert.equal(await cursorOf(formatTime(scene.now + 60_000)), head);
+    assert.equal(await cursorOf(acceptedAt(source, 1)), first.offset);
+    assert.equal(await cursorOf(formatTime(storeFixture.now + 60_000)), head);
     assert.equal(await cursorOf('1970-01-01T00:00:00Z'), 0);
   });
 
-  test('before the log is its oldest event', async () => {
-    const pruning = await openSite();
+  test('start_from before the log begins at the oldest event', async () => {
+    const pruning = await openApiFixture();
     try {
-      const own = fixtureOf(pruning.house.store, pruning.house.tenant.id, pruning.house.time);
+      const own = fixtureOf(pruning.auth.store, pruning.auth.tenant.id, pruning.auth.time);
       await own.publish('a.b', 'a.b', 'a.b');
       await own.store.log.prune(own.tenant, { olderThanMs: -1, take: 2 });
       for (const startFrom of [formatOffset(0), formatOffset(1), '1970-01-01T00:00:00Z']) {
         const body = { destination, start_from: startFrom };
-        const answer = await pruning.send('POST', '/event-streams', body);
-        const stream = await own.store.streams.get(own.tenant, answer.body.id);
+        const response = await pruning.send('POST', '/event-streams', body);
+        const stream = await own.store.streams.get(own.tenant, response.body.id);
         assert.ok(stream);
         assert.equal((await own.own(stream)).cursor, 2);
       }
@@ -385,12 +399,12 @@ describe('start_from of a new stream', () => {
     }
   });
 
-  test('does not lift the rule that a name is taken once', async () => {
+  test('a stream with start_from needs a unique name too', async () => {
     const body = { destination, name: 'begins twice', start_from: formatOffset(0) };
-    assert.equal((await site.send('POST', '/event-streams', body)).status, 201);
-    const answer = await site.send('POST', '/event-streams', body);
+    assert.equal((await fixture.send('POST', '/event-streams', body)).status, 201);
+    const response = await fixture.send('POST', '/event-streams', body);
     const message = 'Event stream name already in use.';
-    assertRefused(answer, 409, message, 'stream_name_in_use');
+    assertProblem(response, 409, message, 'stream_name_in_use');
   });
 
   const bad: [startFrom: unknown, reason: string][] = [
@@ -405,16 +419,16 @@ describe('start_from of a new stream', () => {
     [42, 'Expected type string but found type integer'],
   ];
   for (const [startFrom, reason] of bad) {
-    test(`is not ${JSON.stringify(startFrom)}, and no stream is made`, async () => {
-      // Whatever test came before, the log has a first event.
-      await scene.publish('a.a');
+    test(`start_from rejects ${JSON.stringify(startFrom)}, and creates no stream`, async () => {
+      // The log needs an event at offset 1.
+      await storeFixture.publish('a.a');
       const body = { destination, name: 'bad start', start_from: startFrom };
-      const answer = await site.send('POST', '/event-streams', body);
+      const response = await fixture.send('POST', '/event-streams', body);
       const text =
         'Where the event stream begins in the event log: now, an offset or a date (RFC 3339)';
       const message = `Payload validation error: '${reason}' on property start_from (${text}).`;
-      assertRefused(answer, 400, message, 'invalid_body');
-      const { items } = await scene.store.streams.list(scene.tenant, {
+      assertProblem(response, 400, message, 'invalid_body');
+      const { items } = await storeFixture.store.streams.list(storeFixture.tenant, {
         after: undefined,
         take: 1000,
       });

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { formatTime } from '../../src/core/date.ts';
 import { failed, fixtureOf } from '../store/contract/fixture.ts';
-import { openSite, type Received, type Site } from './fixture.ts';
+import { openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
-let site: Site;
+let fixture: ApiFixture;
 
 before(async () => {
-  site = await openSite({ disableTotal: 3 });
+  fixture = await openApiFixture({ disableTotal: 3 });
 });
-after(() => site.close());
+after(() => fixture.close());
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -20,34 +20,34 @@ function destination(authorization: Json = bearer, endpoint = 'https://hooks.exa
   return { type: 'webhook', configuration };
 }
 
-async function create(given: Json = {}): Promise<Received['body']> {
-  const answer = await site.send('POST', '/event-streams', {
+async function create(fields: Json = {}): Promise<ApiResponse['body']> {
+  const response = await fixture.send('POST', '/event-streams', {
     destination: destination(),
-    ...given,
+    ...fields,
   });
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
-async function patch(id: string, change: Json): Promise<Received> {
-  return site.send('PATCH', `/event-streams/${id}`, change);
+async function patch(id: string, change: Json): Promise<ApiResponse> {
+  return fixture.send('PATCH', `/event-streams/${id}`, change);
 }
 
-function assertBad(answer: Received, reason: string | RegExp, property: string): void {
-  assert.equal(answer.status, 400, answer.text);
-  assert.equal(answer.body.errorCode, 'invalid_body');
-  const said = /^Payload validation error: '(.*)' on property (\S+) \(.+\)\.$/s.exec(
-    answer.body.message,
+function assertBad(response: ApiResponse, reason: string | RegExp, property: string): void {
+  assert.equal(response.status, 400, response.text);
+  assert.equal(response.body.errorCode, 'invalid_body');
+  const match = /^Payload validation error: '(.*)' on property (\S+) \(.+\)\.$/s.exec(
+    response.body.message,
   );
-  assert.ok(said, answer.body.message);
-  if (typeof reason === 'string') assert.equal(said[1], reason);
-  else assert.match(said[1] ?? '', reason);
-  assert.equal(said[2], property);
+  assert.ok(match, response.body.message);
+  if (typeof reason === 'string') assert.equal(match[1], reason);
+  else assert.match(match[1] ?? '', reason);
+  assert.equal(match[2], property);
 }
 
 describe('create', () => {
-  test('answers the whole stream without its secret', async () => {
-    const now = formatTime(site.house.clock.now());
+  test('returns the stream without its secret', async () => {
+    const now = formatTime(fixture.auth.clock.now());
     const body = await create({
       name: 'crm',
       subscriptions: [{ event_type: 'user.created' }, { event_type: 'order.paid' }],
@@ -65,7 +65,7 @@ describe('create', () => {
     });
   });
 
-  test('is enabled, without subscriptions, named by its id unless said', async () => {
+  test('a new stream is enabled, has no subscriptions, and is named by its id by default', async () => {
     const body = await create();
     assert.equal(body.status, 'enabled');
     assert.deepEqual(body.subscriptions, []);
@@ -87,43 +87,43 @@ describe('create', () => {
     test(`never returns the secret of ${String(sent['method'])}`, async () => {
       const { id, destination: returned } = await create({ destination: destination(sent) });
       assert.deepEqual(returned.configuration.webhook_authorization, shown);
-      const read = await site.send('GET', `/event-streams/${id}`);
+      const read = await fixture.send('GET', `/event-streams/${id}`);
       assert.deepEqual(read.body.destination, returned);
-      const stored = await site.house.store.streams.get(1, id);
-      const secrets = ['password', 'token', 'header_value'].map((member) => sent[member]);
+      const stored = await fixture.auth.store.streams.get(1, id);
+      const secrets = ['password', 'token', 'header_value'].map((field) => sent[field]);
       const [secret] = secrets.filter((value) => value !== undefined);
       assert.ok(JSON.stringify(stored?.destination).includes(JSON.stringify(secret)));
     });
   }
 
-  test('keeps subscriptions in their order, repeats included', async () => {
+  test('keeps the order and the repeats of subscriptions', async () => {
     const subscriptions = ['b.b', 'a.a', 'b.b'].map((event_type) => ({ event_type }));
     assert.deepEqual((await create({ subscriptions })).subscriptions, subscriptions);
   });
 
-  test('refuses a name in use', async () => {
+  test('rejects a name in use', async () => {
     await create({ name: 'taken' });
-    const answer = await site.send('POST', '/event-streams', {
+    const response = await fixture.send('POST', '/event-streams', {
       destination: destination(),
       name: 'taken',
     });
-    assert.equal(answer.status, 409);
-    assert.equal(answer.body.message, 'Event stream name already in use.');
-    assert.equal(answer.body.errorCode, 'stream_name_in_use');
+    assert.equal(response.status, 409);
+    assert.equal(response.body.message, 'Event stream name already in use.');
+    assert.equal(response.body.errorCode, 'stream_name_in_use');
   });
 
-  test('stops at the most streams a tenant may have', async (t) => {
-    const small = await openSite({ maxStreams: 1 });
+  test('rejects a stream above the limit of the tenant', async (t) => {
+    const small = await openApiFixture({ maxStreams: 1 });
     t.after(() => small.close());
     const body = { destination: destination() };
     assert.equal((await small.send('POST', '/event-streams', body)).status, 201);
-    const answer = await small.send('POST', '/event-streams', body);
-    assert.equal(answer.status, 409);
-    assert.equal(answer.body.message, 'You have reached the maximum number of event streams.');
-    assert.equal(answer.body.errorCode, 'too_many_streams');
+    const response = await small.send('POST', '/event-streams', body);
+    assert.equal(response.status, 409);
+    assert.equal(response.body.message, 'You have reached the maximum number of event streams.');
+    assert.equal(response.body.errorCode, 'too_many_streams');
   });
 
-  test('takes any name of 128 characters', async () => {
+  test('accepts any name of 128 characters', async () => {
     for (const name of ['ä'.repeat(128), '😀'.repeat(128), '"\\\u2028<script>', ' ']) {
       assert.equal((await create({ name })).name, name);
     }
@@ -131,7 +131,7 @@ describe('create', () => {
 
   const configuration = 'destination.configuration';
   const authorization = `${configuration}.webhook_authorization`;
-  const refused: [what: string, body: Json, reason: string | RegExp, property: string][] = [
+  const refused: [name: string, body: Json, reason: string | RegExp, property: string][] = [
     ['no destination', {}, 'Missing required property: destination', 'destination'],
     [
       'an id',
@@ -212,21 +212,21 @@ describe('create', () => {
       `${authorization}.header_key`,
     ],
   ];
-  for (const [what, body, reason, property] of refused) {
-    test(`refuses ${what}`, async () => {
-      assertBad(await site.send('POST', '/event-streams', body), reason, property);
+  for (const [name, body, reason, property] of refused) {
+    test(`rejects ${name}`, async () => {
+      assertBad(await fixture.send('POST', '/event-streams', body), reason, property);
     });
   }
 
   const reserved =
     'Content-Type Content-Length User-Agent webhook-id WEBHOOK-TIMESTAMP webhook-signature traceparent Host Connection Keep-Alive Transfer-Encoding TE Trailer Upgrade Expect Proxy-Authorization proxy-x';
   for (const header_key of reserved.split(' ')) {
-    test(`refuses the header ${header_key}`, async () => {
+    test(`rejects the header ${header_key}`, async () => {
       const method = { method: 'custom_header', header_key, header_value: 'v' };
-      const answer = await site.send('POST', '/event-streams', {
+      const response = await fixture.send('POST', '/event-streams', {
         destination: destination(method),
       });
-      assertBad(answer, `Header not allowed: ${header_key}`, `${authorization}.header_key`);
+      assertBad(response, `Header not allowed: ${header_key}`, `${authorization}.header_key`);
     });
   }
 
@@ -251,30 +251,30 @@ describe('create', () => {
     ['', /too short/],
   ];
   for (const [endpoint, reason] of endpoints) {
-    test(`refuses the endpoint ${JSON.stringify(endpoint.slice(0, 40))}`, async () => {
+    test(`rejects the endpoint ${JSON.stringify(endpoint.slice(0, 40))}`, async () => {
       const body = { destination: destination(bearer, endpoint) };
-      const answer = await site.send('POST', '/event-streams', body);
-      assertBad(answer, reason, `${configuration}.webhook_endpoint`);
+      const response = await fixture.send('POST', '/event-streams', body);
+      assertBad(response, reason, `${configuration}.webhook_endpoint`);
     });
   }
 
-  test('takes an http endpoint where the operator allows it', async (t) => {
-    const lax = await openSite({ allowHttpEndpoints: true });
-    t.after(() => lax.close());
+  test('accepts an http endpoint if the operator allows it', async (t) => {
+    const other = await openApiFixture({ allowHttpEndpoints: true });
+    t.after(() => other.close());
     const body = { destination: destination(bearer, 'http://hooks.example.net/') };
-    assert.equal((await lax.send('POST', '/event-streams', body)).status, 201);
+    assert.equal((await other.send('POST', '/event-streams', body)).status, 201);
   });
 });
 
 describe('list', () => {
-  test('pages oldest first until there is no next', async (t) => {
-    const own = await openSite();
+  test('pages oldest first, without next on the last page', async (t) => {
+    const own = await openApiFixture();
     t.after(() => own.close());
     const made: string[] = [];
     for (let i = 0; i < 5; i++) {
       const body = { destination: destination(), name: `s${i}` };
       made.push((await own.send('POST', '/event-streams', body)).body.id);
-      own.house.clock.move(1);
+      own.auth.clock.move(1);
     }
     const seen: string[] = [];
     let query = 'take=2';
@@ -301,58 +301,58 @@ describe('list', () => {
     [`from=${'a'.repeat(1025)}`, 'from'],
   ];
   for (const [query, property] of bad) {
-    test(`refuses ${query.slice(0, 30)}`, async () => {
-      const answer = await site.send('GET', `/event-streams?${query}`);
-      assert.equal(answer.status, 400);
-      assert.equal(answer.body.errorCode, 'invalid_query_string');
+    test(`rejects ${query.slice(0, 30)}`, async () => {
+      const response = await fixture.send('GET', `/event-streams?${query}`);
+      assert.equal(response.status, 400);
+      assert.equal(response.body.errorCode, 'invalid_query_string');
       assert.match(
-        answer.body.message,
+        response.body.message,
         new RegExp(`^Query validation error: '.+' on property ${property} \\(`),
       );
     });
   }
 
-  test('ignores parameters that are not listed', async () => {
-    assert.equal((await site.send('GET', '/event-streams?page=x&__proto__=1')).status, 200);
+  test('ignores unknown parameters', async () => {
+    assert.equal((await fixture.send('GET', '/event-streams?page=x&__proto__=1')).status, 200);
   });
 });
 
 describe('update', () => {
-  test('changes what is sent and moves updated_at only', async () => {
+  test('changes only the fields sent and updated_at', async () => {
     const made = await create();
-    site.house.clock.move(1000);
+    fixture.auth.clock.move(1000);
     const subscriptions = [{ event_type: 'user.deleted' }];
     const { status, body } = await patch(made.id, { name: 'changed', subscriptions });
     assert.equal(status, 200);
     assert.notEqual(body.updated_at, made.updated_at);
     const { updated_at } = body;
     assert.deepEqual(body, { ...made, name: 'changed', subscriptions, updated_at });
-    assert.deepEqual((await site.send('GET', `/event-streams/${made.id}`)).body, body);
+    assert.deepEqual((await fixture.send('GET', `/event-streams/${made.id}`)).body, body);
     assert.deepEqual((await patch(made.id, { subscriptions: [] })).body.subscriptions, []);
   });
 
-  test('of what is so already changes nothing', async () => {
+  test('an update with equal values changes nothing', async () => {
     const made = await create({ name: 'as it is' });
-    site.house.clock.move(1000);
+    fixture.auth.clock.move(1000);
     const { status, name, subscriptions, destination: shown } = made;
     const whole = { status, name, subscriptions, destination: shown };
     for (const change of [{}, { name: 'as it is' }, { status: 'enabled' }, whole]) {
-      const answer = await patch(made.id, change);
-      assert.equal(answer.status, 200);
-      assert.deepEqual(answer.body, made, JSON.stringify(change));
-      assert.equal(answer.headers.get('leat-skipped-events'), null);
+      const response = await patch(made.id, change);
+      assert.equal(response.status, 200);
+      assert.deepEqual(response.body, made, JSON.stringify(change));
+      assert.equal(response.headers.get('leat-skipped-events'), null);
     }
   });
 
-  test('refuses the name of another stream', async () => {
+  test('rejects the name of another stream', async () => {
     await create({ name: 'first' });
     const { id } = await create({ name: 'second' });
-    const answer = await patch(id, { name: 'first' });
-    assert.equal(answer.status, 409);
-    assert.equal(answer.body.errorCode, 'stream_name_in_use');
+    const response = await patch(id, { name: 'first' });
+    assert.equal(response.status, 409);
+    assert.equal(response.body.errorCode, 'stream_name_in_use');
   });
 
-  test('wants the secret again when the destination changes', async () => {
+  test('requires the secret again when the destination changes', async () => {
     const { id } = await create();
     const changed = destination({ method: 'bearer' }, 'https://other.example.net/');
     assertBad(
@@ -360,31 +360,31 @@ describe('update', () => {
       'Missing required property: token (required because the destination changes)',
       'destination.configuration.webhook_authorization.token',
     );
-    assert.equal((await site.send('GET', `/event-streams/${id}`)).body.name, id);
+    assert.equal((await fixture.send('GET', `/event-streams/${id}`)).body.name, id);
     const kinds: [Json, string][] = [
       [{ method: 'basic', username: 'a' }, 'password'],
       [{ method: 'custom_header', header_key: 'x' }, 'header_value'],
     ];
-    for (const [sent, member] of kinds) {
-      const at = `destination.configuration.webhook_authorization.${member}`;
+    for (const [sent, field] of kinds) {
+      const at = `destination.configuration.webhook_authorization.${field}`;
       assertBad(await patch(id, { destination: destination(sent) }), /because the destination/, at);
     }
-    const answer = await patch(id, { destination: destination({ ...bearer, token: 'new' }) });
-    assert.equal(answer.status, 200);
-    const stored = await site.house.store.streams.get(1, id);
+    const response = await patch(id, { destination: destination({ ...bearer, token: 'new' }) });
+    assert.equal(response.status, 200);
+    const stored = await fixture.auth.store.streams.get(1, id);
     assert.deepEqual(stored?.destination.authorization, { method: 'bearer', token: 'new' });
   });
 
-  test('refuses what cannot be changed, and a body that is none', async () => {
+  test('rejects fields that cannot be changed, and a missing body', async () => {
     const { id } = await create();
-    for (const member of ['id', 'created_at', 'updated_at', 'start_from']) {
+    for (const field of ['id', 'created_at', 'updated_at', 'start_from']) {
       assertBad(
-        await patch(id, { [member]: 'x' }),
-        `Additional properties not allowed: ${member}`,
-        member,
+        await patch(id, { [field]: 'x' }),
+        `Additional properties not allowed: ${field}`,
+        field,
       );
     }
-    assertBad(await site.send('PATCH', `/event-streams/${id}`), 'Missing body', 'body');
+    assertBad(await fixture.send('PATCH', `/event-streams/${id}`), 'Missing body', 'body');
     assertBad(await patch(id, { resume: 'held' }), /only beside status enabled/, 'resume');
     assertBad(await patch(id, { resume: 'held', status: 'disabled' }), /only beside/, 'resume');
     assertBad(
@@ -394,97 +394,97 @@ describe('update', () => {
     );
   });
 
-  test('says how many events of the disabled time are not sent', async () => {
+  test('returns the number of events published while it was disabled that are not sent', async () => {
     const { id } = await create({ subscriptions: [{ event_type: 'a.b' }] });
     await patch(id, { status: 'disabled' });
-    await site.send(
+    await fixture.send(
       'POST',
       '/events',
       [1, 2, 3].map(() => ({ type: 'a.b', data: {} })),
     );
-    await site.send('POST', '/events', { type: 'c.d', data: {} });
+    await fixture.send('POST', '/events', { type: 'c.d', data: {} });
     const latest = await patch(id, { status: 'enabled' });
     assert.equal(latest.headers.get('leat-skipped-events'), '3');
     await patch(id, { status: 'disabled' });
-    await site.send('POST', '/events', { type: 'a.b', data: {} });
+    await fixture.send('POST', '/events', { type: 'a.b', data: {} });
     const held = await patch(id, { status: 'enabled', resume: 'held' });
     assert.equal(held.headers.get('leat-skipped-events'), '0');
   });
 
-  test('does not enable a stream with too many failures, nor apply the rest', async () => {
+  test('rejects enabling a stream with too many failures, and applies nothing then', async () => {
     const { id } = await create({ subscriptions: [{ event_type: 'a.b' }] });
-    const scene = fixtureOf(site.house.store, site.house.tenant.id, site.house.time);
-    const stream = await site.house.store.streams.get(1, id);
+    const storeFixture = fixtureOf(fixture.auth.store, fixture.auth.tenant.id, fixture.auth.time);
+    const stream = await fixture.auth.store.streams.get(1, id);
     assert.ok(stream);
-    const events = await scene.publish('a.b', 'a.b', 'a.b');
-    const owned = await scene.own(stream);
-    await scene.settle(owned, { outcomes: events.map((event) => failed(event)) });
-    await scene.retire();
+    const events = await storeFixture.publish('a.b', 'a.b', 'a.b');
+    const owned = await storeFixture.own(stream);
+    await storeFixture.settle(owned, { outcomes: events.map((event) => failed(event)) });
+    await storeFixture.retire();
     await patch(id, { status: 'disabled' });
-    const answer = await patch(id, { status: 'enabled', name: 'not applied' });
-    assert.equal(answer.status, 409);
-    assert.equal(answer.body.errorCode, 'too_many_failures');
+    const response = await patch(id, { status: 'enabled', name: 'not applied' });
+    assert.equal(response.status, 409);
+    assert.equal(response.body.errorCode, 'too_many_failures');
     assert.equal(
-      answer.body.message,
+      response.body.message,
       'The event stream has 3 failed deliveries. Redeliver failed events until fewer than 3 remain, then enable it again.',
     );
-    const { body } = await site.send('GET', `/event-streams/${id}`);
+    const { body } = await fixture.send('GET', `/event-streams/${id}`);
     assert.deepEqual([body.status, body.name], ['disabled', id]);
   });
 });
 
 describe('delete', () => {
-  test('is 204 also when there is none; then it can be neither read nor changed', async () => {
+  test('returns 204 also for an unknown stream; a deleted stream is 404', async () => {
     const { id } = await create();
-    assert.equal((await site.send('DELETE', `/event-streams/${id}`)).status, 204);
-    assert.equal((await site.send('DELETE', `/event-streams/${id}`)).status, 204);
-    for (const answer of [
-      await site.send('GET', `/event-streams/${id}`),
+    assert.equal((await fixture.send('DELETE', `/event-streams/${id}`)).status, 204);
+    assert.equal((await fixture.send('DELETE', `/event-streams/${id}`)).status, 204);
+    for (const response of [
+      await fixture.send('GET', `/event-streams/${id}`),
       await patch(id, {}),
-      await site.send('GET', `/event-streams/${id}/signing-secret`),
-      await site.send('POST', `/event-streams/${id}/signing-secret/rotate`),
+      await fixture.send('GET', `/event-streams/${id}/signing-secret`),
+      await fixture.send('POST', `/event-streams/${id}/signing-secret/rotate`),
     ]) {
-      assert.equal(answer.status, 404);
-      assert.equal(answer.body.message, 'The requested stream does not exist.');
+      assert.equal(response.status, 404);
+      assert.equal(response.body.message, 'The requested stream does not exist.');
     }
   });
 });
 
 describe('the signing secret', () => {
-  test('is shown, and rotates with 24 hours of both', async () => {
+  test('the signing secret can be read, and rotated with an overlap of 24 hours', async () => {
     const { id } = await create();
     const path = `/event-streams/${id}/signing-secret`;
-    const first = (await site.send('GET', path)).body;
+    const first = (await fixture.send('GET', path)).body;
     assert.deepEqual(Object.keys(first), ['secret', 'created_at']);
     assert.match(first.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
-    const rotated = (await site.send('POST', `${path}/rotate`)).body;
+    const rotated = (await fixture.send('POST', `${path}/rotate`)).body;
     assert.notEqual(rotated.secret, first.secret);
-    const now = site.house.clock.now();
+    const now = fixture.auth.clock.now();
     assert.equal(Date.parse(rotated.previous_expires_at), now + 86_400_000);
-    assert.deepEqual((await site.send('GET', path)).body, rotated);
-    await site.send('POST', `${path}/rotate`, {});
-    const stored = await site.house.store.streams.get(1, id);
+    assert.deepEqual((await fixture.send('GET', path)).body, rotated);
+    await fixture.send('POST', `${path}/rotate`, {});
+    const stored = await fixture.auth.store.streams.get(1, id);
     assert.deepEqual(
       stored?.signingSecrets.slice(1).map(({ secret }) => secret),
       [rotated.secret],
     );
   });
 
-  test('shows no former one once that has expired', async (t) => {
-    const own = await openSite();
+  test('a former secret that has expired is not shown', async (t) => {
+    const own = await openApiFixture();
     t.after(() => own.close());
     const { id } = (await own.send('POST', '/event-streams', { destination: destination() })).body;
     const path = `/event-streams/${id}/signing-secret`;
     await own.send('POST', `${path}/rotate`);
-    own.house.clock.move(86_400_000);
-    const headers = { authorization: `Bearer ${await own.house.token()}` };
+    own.auth.clock.move(86_400_000);
+    const headers = { authorization: `Bearer ${await own.auth.token()}` };
     const later = await own.send('GET', path, undefined, headers);
     assert.deepEqual(Object.keys(later.body), ['secret', 'created_at']);
   });
 
-  test('rotation takes no members', async () => {
+  test('a rotation accepts no fields', async () => {
     const { id } = await create();
     const path = `/event-streams/${id}/signing-secret/rotate`;
-    assertBad(await site.send('POST', path, { secret: 'x' }), /not allowed: secret/, 'secret');
+    assertBad(await fixture.send('POST', path, { secret: 'x' }), /not allowed: secret/, 'secret');
   });
 });

@@ -4,62 +4,71 @@ import { describe, test } from 'node:test';
 import { createClientAddressReader } from '../../src/api/http/client-address.ts';
 import { secondTenant } from '../auth/fixture.ts';
 import { exchange, requestText } from '../helpers/exchange.ts';
-import { openSite, type Site } from './fixture.ts';
+import { openApiFixture, type ApiFixture } from './fixture.ts';
 
-async function list(site: Site, host: string, token: string, forwarded?: string): Promise<number> {
+async function list(
+  fixture: ApiFixture,
+  host: string,
+  token: string,
+  forwarded?: string,
+): Promise<number> {
   const headers = [`Host: ${host}`, `Authorization: Bearer ${token}`, 'Connection: close'];
   if (forwarded !== undefined) headers.push(`X-Forwarded-Host: ${forwarded}`);
   const request = requestText('GET /api/v2/event-streams', headers);
-  return (await exchange(site.port, request.replace('Host: 127.0.0.1\r\n', ''))).status;
+  return (await exchange(fixture.port, request.replace('Host: 127.0.0.1\r\n', ''))).status;
 }
 
 describe('the tenant', () => {
-  test('is the only one there is, whatever the Host', async (t) => {
-    const site = await openSite();
-    t.after(() => site.close());
+  test('a single tenant serves every Host', async (t) => {
+    const fixture = await openApiFixture();
+    t.after(() => fixture.close());
     for (const host of ['leat.example.com', 'anything', '127.0.0.1:1']) {
-      assert.equal(await list(site, host, site.token), 200, host);
+      assert.equal(await list(fixture, host, fixture.token), 200, host);
     }
   });
 
-  test('is that of the Host where there are several, in any case and with a default port', async (t) => {
-    const site = await openSite();
-    t.after(() => site.close());
-    const other = await secondTenant(site.house);
-    site.house.clock.move(10_000);
-    await site.send('GET', '/event-streams');
+  test('several tenants are chosen by Host, ignoring case and a default port', async (t) => {
+    const fixture = await openApiFixture();
+    t.after(() => fixture.close());
+    const other = await secondTenant(fixture.auth);
+    fixture.auth.clock.move(10_000);
+    await fixture.send('GET', '/event-streams');
     for (const host of ['leat.example.com', 'LEAT.example.com', 'leat.example.com:443']) {
-      assert.equal(await list(site, host, site.token), 200, host);
+      assert.equal(await list(fixture, host, fixture.token), 200, host);
     }
-    assert.equal(await list(site, other.tenant.domain, site.token), 401, 'nothing crosses tenants');
+    assert.equal(
+      await list(fixture, other.tenant.domain, fixture.token),
+      401,
+      'nothing crosses tenants',
+    );
     for (const host of ['nobody.example.com', 'leat.example.com:8443', '']) {
-      assert.equal(await list(site, host, site.token), 404, host);
+      assert.equal(await list(fixture, host, fixture.token), 404, host);
     }
-    assert.equal((await site.raw('GET', '/healthz')).status, 200, 'health belongs to no tenant');
+    assert.equal((await fixture.raw('GET', '/healthz')).status, 200, 'health belongs to no tenant');
   });
 
-  test('is named by a proxy that is trusted, and by nobody else', async (t) => {
-    const trusting = await openSite({ trustProxy: ['127.0.0.1'] });
+  test('a trusted proxy chooses the tenant by X-Forwarded-Host', async (t) => {
+    const trusting = await openApiFixture({ trustProxy: ['127.0.0.1'] });
     t.after(() => trusting.close());
-    await secondTenant(trusting.house);
-    trusting.house.clock.move(10_000);
+    await secondTenant(trusting.auth);
+    trusting.auth.clock.move(10_000);
     await trusting.raw('GET', '/healthz');
-    const { domain } = trusting.house.tenant;
+    const { domain } = trusting.auth.tenant;
     assert.equal(await list(trusting, 'internal', trusting.token, domain), 200);
     assert.equal(await list(trusting, domain, trusting.token, 'internal'), 404);
   });
 });
 
-describe('the remote', () => {
+describe('the client address', () => {
   const read = (trusted: string[], peer: string, forwarded?: string, host?: string): string => {
     const headers = { host: 'own', 'x-forwarded-for': forwarded, 'x-forwarded-host': host };
     const rawHeaders = ['Host', 'own'];
     const socket = { remoteAddress: peer };
     const request = { socket, headers, rawHeaders } as unknown as IncomingMessage;
-    const remote = createClientAddressReader(trusted)(request);
-    return `${remote.address} ${remote.host}`;
+    const client = createClientAddressReader(trusted)(request);
+    return `${client.address} ${client.host}`;
   };
-  const rows: [trusted: string[], peer: string, forwarded: string | undefined, remote: string][] = [
+  const rows: [trusted: string[], peer: string, forwarded: string | undefined, client: string][] = [
     [[], '192.0.2.1', '198.51.100.1', '192.0.2.1 own'],
     [['10.0.0.0/8'], '192.0.2.1', '198.51.100.1', '192.0.2.1 own'],
     [['10.0.0.0/8'], '10.0.0.1', '198.51.100.1', '198.51.100.1 seen'],
@@ -73,9 +82,9 @@ describe('the remote', () => {
     [['192.0.2.1'], '192.0.2.1', '198.51.100.1', '198.51.100.1 seen'],
     [['192.0.2.1'], '192.0.2.2', '198.51.100.1', '192.0.2.2 own'],
   ];
-  for (const [trusted, peer, forwarded, remote] of rows) {
-    test(`${peer} with "${forwarded}" behind ${trusted.join() || 'nobody'} is ${remote}`, () => {
-      assert.equal(read(trusted, peer, forwarded, 'seen'), remote);
+  for (const [trusted, peer, forwarded, client] of rows) {
+    test(`${peer}, forwarded "${forwarded}", trusted ${trusted.join() || 'none'}: ${client}`, () => {
+      assert.equal(read(trusted, peer, forwarded, 'seen'), client);
     });
   }
 });

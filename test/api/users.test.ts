@@ -2,19 +2,25 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { databaseConnection as connection } from '../../src/core/users.ts';
 import { secondTenant } from '../auth/fixture.ts';
-import { limits, openSite, type Received, type Site } from './fixture.ts';
+import {
+  assertProblem,
+  limits,
+  openApiFixture,
+  type ApiResponse,
+  type ApiFixture,
+} from './fixture.ts';
 
-let site: Site;
+let fixture: ApiFixture;
 
 before(async () => {
-  site = await openSite({ serviceName: 'acme', attributePrefix: 'a0' });
+  fixture = await openApiFixture({ serviceName: 'acme', attributePrefix: 'a0' });
 });
-after(() => site.close());
+after(() => fixture.close());
 
 const password = 'a horse in a blue house';
 let made = 0;
 
-/** A body of a create, with an e-mail that nobody has. */
+/** Returns the body of a create, with a new e-mail. */
 function body(sent: object = {}): Record<string, unknown> {
   made += 1;
   return { email: `user-${made}@example.com`, password, connection, ...sent };
@@ -22,23 +28,23 @@ function body(sent: object = {}): Record<string, unknown> {
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a test reads what it expects.
 async function create(sent: object = {}): Promise<any> {
-  const answer = await site.send('POST', '/users', body(sent));
-  assert.equal(answer.status, 201, answer.text);
-  return answer.body;
+  const response = await fixture.send('POST', '/users', body(sent));
+  assert.equal(response.status, 201, response.text);
+  return response.body;
 }
 
 const pathOf = (id: string): string => `/users/${encodeURIComponent(id)}`;
 
-interface Told {
+interface UserEvent {
   readonly type: string;
   readonly body: string;
   // oxlint-disable-next-line typescript/no-explicit-any -- a test reads what it expects.
   readonly object: any;
 }
 
-/** What the log tells of a user, oldest first. */
-async function told(id: string): Promise<Told[]> {
-  const { store, tenant } = site.house;
+/** Returns the events of a user in the log, oldest first. */
+async function eventsOf(id: string): Promise<UserEvent[]> {
+  const { store, tenant } = fixture.auth;
   const query = { after: 0, take: 10_000, bytesMax: 100_000_000 };
   const { events } = await store.log.page(tenant.id, query);
   return events
@@ -46,23 +52,17 @@ async function told(id: string): Promise<Told[]> {
     .filter(({ object }) => object.user_id === id);
 }
 
-function assertRefused(answer: Received, status: number, message: string, code?: string): void {
-  assert.equal(answer.status, status, answer.text);
-  assert.equal(answer.body.message, message);
-  assert.equal(answer.body.errorCode, code);
-}
-
 const invalid = (reason: string, property: string, description: string): string =>
   `Payload validation error: '${reason}' on property ${property} (${description}).`;
 
 describe('POST /users', () => {
-  test('answers the user with its defaults and tells of it in the log', async () => {
-    const answer = await site.send('POST', '/users', body({ email: 'Ada@Example.com' }));
-    assert.equal(answer.status, 201);
-    const { user_id: id, created_at: at } = answer.body;
+  test('returns the user with its defaults and publishes user.created', async () => {
+    const response = await fixture.send('POST', '/users', body({ email: 'Ada@Example.com' }));
+    assert.equal(response.status, 201);
+    const { user_id: id, created_at: at } = response.body;
     assert.match(id, /^acme\|[0-9a-f]{24}$/);
     assert.match(at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-    assert.deepEqual(answer.body, {
+    assert.deepEqual(response.body, {
       user_id: id,
       email: 'ada@example.com',
       email_verified: false,
@@ -73,9 +73,9 @@ describe('POST /users', () => {
       updated_at: at,
       identities: [{ connection, user_id: id.slice(5), provider: 'acme', isSocial: false }],
     });
-    const [event, ...more] = await told(id);
+    const [event, ...more] = await eventsOf(id);
     assert.equal(event?.type, 'user.created');
-    assert.deepEqual(event.object, answer.body);
+    assert.deepEqual(event.object, response.body);
     assert.deepEqual(more, []);
     const envelope = JSON.parse(event.body);
     assert.match(envelope.id, /^evt_[A-Za-z0-9]{22}$/);
@@ -84,7 +84,7 @@ describe('POST /users', () => {
     assert.equal(envelope.a0tenant, 'main');
   });
 
-  test('takes every member', async () => {
+  test('accepts every field', async () => {
     const sent = {
       user_id: 'from-elsewhere',
       username: 'ada',
@@ -105,12 +105,12 @@ describe('POST /users', () => {
     assert.equal(Object.hasOwn(user, 'verify_email'), false);
   });
 
-  test('never answers the password, keeps an argon2id hash and tells nobody', async () => {
+  test('stores an argon2id hash of the password, and never returns or publishes it', async () => {
     const user = await create();
-    const { store, tenant } = site.house;
-    const kept = await store.users.get(tenant.id, user.user_id);
-    assert.match(kept?.passwordHash ?? '', /^\$argon2id\$/);
-    const everything = JSON.stringify([user, await told(user.user_id)]);
+    const { store, tenant } = fixture.auth;
+    const stored = await store.users.get(tenant.id, user.user_id);
+    assert.match(stored?.passwordHash ?? '', /^\$argon2id\$/);
+    const everything = JSON.stringify([user, await eventsOf(user.user_id)]);
     assert.doesNotMatch(everything, /horse|argon2/);
   });
 
@@ -118,11 +118,11 @@ describe('POST /users', () => {
     test(`requires ${name}`, async () => {
       const sent = body();
       delete sent[name];
-      const answer = await site.send('POST', '/users', sent);
-      assert.equal(answer.status, 400);
-      assert.equal(answer.body.errorCode, 'invalid_body');
+      const response = await fixture.send('POST', '/users', sent);
+      assert.equal(response.status, 400);
+      assert.equal(response.body.errorCode, 'invalid_body');
       assert.match(
-        answer.body.message,
+        response.body.message,
         new RegExp(`'Missing required property: ${name}' on property ${name} \\(`),
       );
     });
@@ -136,33 +136,33 @@ describe('POST /users', () => {
     `${'a'.repeat(300)}@example.com`,
     'a@b\u0000',
   ]) {
-    test(`refuses the e-mail ${JSON.stringify(email.slice(0, 30))}`, async () => {
+    test(`rejects the e-mail ${JSON.stringify(email.slice(0, 30))}`, async () => {
       const reason = `Object didn't pass validation for format email: ${email.slice(0, 100)}`;
-      const answer = await site.send('POST', '/users', body({ email }));
-      assertRefused(answer, 400, invalid(reason, 'email', "The user's e-mail"), 'invalid_body');
+      const response = await fixture.send('POST', '/users', body({ email }));
+      assertProblem(response, 400, invalid(reason, 'email', "The user's e-mail"), 'invalid_body');
     });
   }
 
-  test('takes an e-mail in any script', async () => {
+  test('accepts an e-mail in any script', async () => {
     const user = await create({ email: 'ÄDÄ+1@exämple.com' });
     assert.equal(user.email, 'ädä+1@exämple.com');
   });
 
   for (const weak of ['short', '', 'password1', 'PASSWORD1', 'x'.repeat(257), 'Weak@Example.com']) {
-    test(`refuses the password ${weak.slice(0, 20)} (${weak.length})`, async () => {
+    test(`rejects the password ${weak.slice(0, 20)} (${weak.length})`, async () => {
       const sent = body({ email: 'weak@example.com', password: weak });
-      const answer = await site.send('POST', '/users', sent);
-      assertRefused(answer, 400, 'PasswordStrengthError: Password is too weak');
+      const response = await fixture.send('POST', '/users', sent);
+      assertProblem(response, 400, 'PasswordStrengthError: Password is too weak');
     });
   }
 
-  test('refuses a connection that is not there', async () => {
-    const answer = await site.send('POST', '/users', body({ connection: 'github' }));
-    assertRefused(answer, 400, 'The connection does not exist.', 'inexistent_connection');
+  test('rejects an unknown connection', async () => {
+    const response = await fixture.send('POST', '/users', body({ connection: 'github' }));
+    assertProblem(response, 400, 'The connection does not exist.', 'inexistent_connection');
   });
 
   const long = 'x'.repeat(5000);
-  const wrong: [member: string, values: unknown[]][] = [
+  const wrong: [field: string, values: unknown[]][] = [
     ['email', [1, null, true, [], {}]],
     ['password', [1, null, [], {}]],
     ['connection', [1, null, []]],
@@ -181,13 +181,17 @@ describe('POST /users', () => {
     ['user_metadata', ['x', 1, null, [], true]],
     ['app_metadata', ['x', 1, null, [], true]],
   ];
-  for (const [member, values] of wrong) {
-    test(`refuses what ${member} cannot be`, async () => {
+  for (const [field, values] of wrong) {
+    test(`rejects invalid values of ${field}`, async () => {
       for (const value of values) {
-        const answer = await site.send('POST', '/users', body({ [member]: value }));
-        assert.equal(answer.status, 400, `${JSON.stringify(value).slice(0, 40)}: ${answer.text}`);
-        assert.equal(answer.body.errorCode, 'invalid_body');
-        assert.match(answer.body.message, new RegExp(`on property ${member} \\(`));
+        const response = await fixture.send('POST', '/users', body({ [field]: value }));
+        assert.equal(
+          response.status,
+          400,
+          `${JSON.stringify(value).slice(0, 40)}: ${response.text}`,
+        );
+        assert.equal(response.body.errorCode, 'invalid_body');
+        assert.match(response.body.message, new RegExp(`on property ${field} \\(`));
       }
     });
   }
@@ -200,50 +204,50 @@ describe('POST /users', () => {
     'constructor',
     'toString',
   ];
-  for (const member of strangers) {
-    test(`refuses the member ${member}`, async () => {
-      const answer = await site.send('POST', '/users', body({ [member]: 'x' }));
-      const reason = `Additional properties not allowed: ${member}`;
-      assertRefused(answer, 400, invalid(reason, member, 'Unknown member'), 'invalid_body');
+  for (const field of strangers) {
+    test(`rejects the unknown field ${field}`, async () => {
+      const response = await fixture.send('POST', '/users', body({ [field]: 'x' }));
+      const reason = `Additional properties not allowed: ${field}`;
+      assertProblem(response, 400, invalid(reason, field, 'Unknown member'), 'invalid_body');
     });
   }
 
-  test('refuses __proto__ as a member', async () => {
+  test('rejects __proto__ as a field', async () => {
     const text = JSON.stringify(body()).replace('{', '{"__proto__": {"blocked": true},');
-    const answer = await site.send('POST', '/users', text);
-    assert.equal(answer.status, 400, answer.text);
+    const response = await fixture.send('POST', '/users', text);
+    assert.equal(response.status, 400, response.text);
   });
 
   for (const text of ['[]', '"x"', 'null', '1', '{}', '{"email"', '']) {
-    test(`refuses the body ${text || '(none)'}`, async () => {
-      const answer = await site.send('POST', '/users', text);
-      assert.equal(answer.status, 400, answer.text);
-      assert.equal(answer.body.errorCode, 'invalid_body');
+    test(`rejects the body ${text || '(none)'}`, async () => {
+      const response = await fixture.send('POST', '/users', text);
+      assert.equal(response.status, 400, response.text);
+      assert.equal(response.body.errorCode, 'invalid_body');
     });
   }
 
-  test('delivers metadata with any names as it came, and pollutes nothing', async () => {
+  test('keeps metadata with any names unchanged, without prototype pollution', async () => {
     const metadata =
       '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"\\u0000":"\\u0000","":0,"😀":"😀","a.b":[],"toString":"x"}';
     const text = JSON.stringify(body()).replace('{', `{"user_metadata": ${metadata},`);
-    const answer = await site.send('POST', '/users', text);
-    assert.equal(answer.status, 201, answer.text);
-    const again = await site.send('GET', pathOf(answer.body.user_id));
+    const response = await fixture.send('POST', '/users', text);
+    assert.equal(response.status, 201, response.text);
+    const again = await fixture.send('GET', pathOf(response.body.user_id));
     assert.equal(JSON.stringify(again.body.user_metadata), metadata);
-    const [event] = await told(answer.body.user_id);
+    const [event] = await eventsOf(response.body.user_id);
     assert.ok(event?.body.includes(`"user_metadata":${metadata}`));
     assert.equal(Object.hasOwn(Object.prototype, 'polluted'), false);
   });
 
-  test('refuses a long body for the depth of its value alone', async () => {
+  test('checks the depth of the effective value, not of repeated keys or strings', async () => {
     const deep = `${'['.repeat(101)}${']'.repeat(101)}`;
     const padding = `"pad":"${'x'.repeat(100_000)}"`;
-    const sent = (metadata: string): Promise<Received> => {
+    const sent = (metadata: string): Promise<ApiResponse> => {
       const text = JSON.stringify(body()).replace(
         '{',
         `{"user_metadata":{${padding},${metadata}},`,
       );
-      return site.send('POST', '/users', text);
+      return fixture.send('POST', '/users', text);
     };
     const refused = await sent(`"a":${deep}`);
     assert.equal(refused.status, 400, refused.text);
@@ -252,80 +256,82 @@ describe('POST /users', () => {
     assert.equal(taken.status, 201, taken.text);
   });
 
-  test('is not found, whatever of it was under way, once its tenant leaves', async (t) => {
-    const leaving = await openSite();
+  test('requests in progress are 200 or 404 when their tenant is removed', async (t) => {
+    const leaving = await openApiFixture();
     t.after(() => leaving.close());
     const metadata = { x: Array(100_000).fill('a') };
     const created = await leaving.send('POST', '/users', body({ user_metadata: metadata }));
     assert.equal(created.status, 201);
     const path = pathOf(created.body.user_id);
-    const answers = Array.from({ length: 10 }, (_, index) =>
+    const requests = Array.from({ length: 10 }, (_, index) =>
       leaving.send('PATCH', path, { nickname: `n${index}` }),
     );
-    await Promise.race(answers);
-    await leaving.house.store.tenants.leave(1);
-    const statuses = new Set((await Promise.all(answers)).map(({ status }) => status));
+    await Promise.race(requests);
+    await leaving.auth.store.tenants.leave(1);
+    const statuses = new Set((await Promise.all(requests)).map(({ status }) => status));
     assert.deepEqual(statuses, new Set([200, 404]));
     assert.deepEqual(leaving.logged, []);
   });
 
-  test('takes metadata up to the limit of the body', async () => {
+  test('accepts metadata up to the limit of the body', async () => {
     const blob = 'x'.repeat(1_048_576 - 400);
     const user = await create({ app_metadata: { blob } });
     assert.equal(user.app_metadata.blob.length, blob.length);
-    const answer = await site.send(
+    const response = await fixture.send(
       'POST',
       '/users',
       body({ app_metadata: { blob: `${blob}${blob}` } }),
     );
-    assertRefused(answer, 413, 'Payload Too Large', 'payload_too_large');
+    assertProblem(response, 413, 'Payload Too Large', 'payload_too_large');
   });
 
-  describe('when the user is there already', () => {
-    const duplicates: [what: string, first: object, second: object][] = [
+  describe('for an existing user', () => {
+    const duplicates: [name: string, first: object, second: object][] = [
       ['an e-mail', { email: 'bob@example.com' }, { email: 'bob@example.com' }],
       ['an e-mail in capitals', { email: 'eve@example.com' }, { email: 'EVE@Example.com' }],
       ['a username', { username: 'carol' }, { username: 'carol' }],
       ['an id', { user_id: 'taken' }, { user_id: 'taken' }],
     ];
-    for (const [what, first, second] of duplicates) {
-      test(`refuses ${what} for the second time and tells nothing`, async () => {
+    for (const [name, first, second] of duplicates) {
+      test(`rejects ${name} in use and publishes nothing`, async () => {
         const { user_id: id } = await create(first);
-        const head = await site.house.store.log.head(site.house.tenant.id);
-        const answer = await site.send('POST', '/users', body(second));
-        assertRefused(answer, 409, 'The user already exists.', 'acme_idp_error');
-        assert.equal(await site.house.store.log.head(site.house.tenant.id), head);
-        assert.equal((await told(id)).length, 1);
+        const head = await fixture.auth.store.log.head(fixture.auth.tenant.id);
+        const response = await fixture.send('POST', '/users', body(second));
+        assertProblem(response, 409, 'The user already exists.', 'acme_idp_error');
+        assert.equal(await fixture.auth.store.log.head(fixture.auth.tenant.id), head);
+        assert.equal((await eventsOf(id)).length, 1);
       });
     }
 
-    test('lets one of many at once through, with one event', async () => {
+    test('accepts one of many concurrent requests, with one event', async () => {
       const email = 'rush@example.com';
-      const asked = Array.from({ length: 8 }, () => site.send('POST', '/users', body({ email })));
-      const statuses = (await Promise.all(asked)).map(({ status }) => status);
+      const requests = Array.from({ length: 8 }, () =>
+        fixture.send('POST', '/users', body({ email })),
+      );
+      const statuses = (await Promise.all(requests)).map(({ status }) => status);
       assert.equal(statuses.filter((status) => status === 201).length, 1);
       assert.equal(statuses.filter((status) => status === 409).length, 7);
-      const { body: found } = await site.send('GET', `/users-by-email?email=${email}`);
+      const { body: found } = await fixture.send('GET', `/users-by-email?email=${email}`);
       assert.equal(found.length, 1);
-      assert.equal((await told(found[0].user_id)).length, 1);
+      assert.equal((await eventsOf(found[0].user_id)).length, 1);
     });
   });
 });
 
 describe('GET /users/{id}', () => {
-  test('answers the user', async () => {
+  test('returns the user', async () => {
     const user = await create();
-    const answer = await site.send('GET', pathOf(user.user_id));
-    assert.equal(answer.status, 200);
-    assert.deepEqual(answer.body, user);
+    const response = await fixture.send('GET', pathOf(user.user_id));
+    assert.equal(response.status, 200);
+    assert.deepEqual(response.body, user);
   });
 
-  test('finds an id of any characters and of full length', async () => {
+  test('finds an id with any characters, and of full length', async () => {
     for (const id of ['a/b', '..', '%41', 'a?b#c', '|', '!'.repeat(255)]) {
       const user = await create({ user_id: id });
       assert.equal(user.user_id, `acme|${id}`);
-      const answer = await site.send('GET', pathOf(user.user_id));
-      assert.equal(answer.body.user_id, `acme|${id}`, answer.text);
+      const response = await fixture.send('GET', pathOf(user.user_id));
+      assert.equal(response.body.user_id, `acme|${id}`, response.text);
     }
   });
 
@@ -337,35 +343,38 @@ describe('GET /users/{id}', () => {
     '%F0%9F%98%80',
     "'; drop table users; --",
   ]) {
-    test(`answers 404 for ${id.slice(0, 30)}`, async () => {
-      const answer = await site.send('GET', `/users/${id}`);
-      assertRefused(answer, 404, 'The user does not exist.', 'inexistent_user');
+    test(`returns 404 for ${id.slice(0, 30)}`, async () => {
+      const response = await fixture.send('GET', `/users/${id}`);
+      assertProblem(response, 404, 'The user does not exist.', 'inexistent_user');
     });
   }
 
-  test('shows the fields that are asked for', async () => {
+  test('returns the selected fields', async () => {
     const user = await create();
     const path = pathOf(user.user_id);
-    const only = await site.send('GET', `${path}?fields=email,user_id,nothing,constructor`);
+    const only = await fixture.send('GET', `${path}?fields=email,user_id,nothing,constructor`);
     assert.deepEqual(only.body, { user_id: user.user_id, email: user.email });
-    const { body: but } = await site.send('GET', `${path}?fields=email,name&include_fields=false`);
+    const { body: but } = await fixture.send(
+      'GET',
+      `${path}?fields=email,name&include_fields=false`,
+    );
     const others = Object.keys(user).filter((name) => name !== 'email' && name !== 'name');
     assert.deepEqual(Object.keys(but), others);
   });
 
-  test('refuses include_fields that is neither true nor false', async () => {
-    const answer = await site.send('GET', '/users/x?include_fields=1');
-    assert.equal(answer.status, 400);
-    assert.equal(answer.body.errorCode, 'invalid_query_string');
+  test('rejects include_fields that is neither true nor false', async () => {
+    const response = await fixture.send('GET', '/users/x?include_fields=1');
+    assert.equal(response.status, 400);
+    assert.equal(response.body.errorCode, 'invalid_query_string');
   });
 });
 
 describe('PATCH /users/{id}', () => {
-  async function patch(id: string, sent: unknown): Promise<Received> {
-    return site.send('PATCH', pathOf(id), sent);
+  async function patch(id: string, sent: unknown): Promise<ApiResponse> {
+    return fixture.send('PATCH', pathOf(id), sent);
   }
 
-  test('neither parses nor writes the rest of a large profile again', async (t) => {
+  test('parses and writes only the changed part of a large profile', async (t) => {
     const user_metadata = { x: Array.from({ length: 100_000 }, (_, n) => `${n}`) };
     const { user_id: id } = await create({ user_metadata });
     const lengths: number[] = [];
@@ -379,32 +388,32 @@ describe('PATCH /users/{id}', () => {
       lengths.push(text?.length ?? 0);
       return text;
     });
-    const answers: Response[] = [];
+    const responses: Response[] = [];
     for (const sent of ['{"nickname":"a"}', '{"user_metadata":{"y":1}}']) {
-      const url = `http://127.0.0.1:${site.port}/api/v2${pathOf(id)}`;
+      const url = `http://127.0.0.1:${fixture.port}/api/v2${pathOf(id)}`;
       const headers = {
-        authorization: `Bearer ${site.token}`,
+        authorization: `Bearer ${fixture.token}`,
         'content-type': 'application/json',
       };
-      answers.push(await fetch(url, { method: 'PATCH', headers, body: sent }));
+      responses.push(await fetch(url, { method: 'PATCH', headers, body: sent }));
     }
     t.mock.restoreAll();
-    const texts = await Promise.all(answers.map((answer) => answer.text()));
+    const texts = await Promise.all(responses.map((response) => response.text()));
     assert.deepEqual(
-      answers.map(({ status }) => status),
+      responses.map(({ status }) => status),
       [200, 200],
     );
-    assert.ok(lengths.length > 0, 'the spies see the requests');
+    assert.ok(lengths.length > 0, 'the mocks record the requests');
     assert.ok(Math.max(...lengths) < 10_000, `${Math.max(...lengths)} characters at once`);
     const expected = { ...user_metadata, y: 1 };
-    const [, , updated] = await told(id);
+    const [, , updated] = await eventsOf(id);
     assert.deepEqual(updated?.object.user_metadata, expected);
     assert.deepEqual(JSON.parse(texts[1] ?? '').user_metadata, expected);
   });
 
-  test('changes any member, moves updated_at, and tells the user as it is now', async () => {
+  test('changes any field and updated_at, and publishes the new state', async () => {
     const user = await create();
-    site.house.clock.move(1000);
+    fixture.auth.clock.move(1000);
     const sent = {
       email: 'New-Name@example.com',
       email_verified: true,
@@ -419,61 +428,61 @@ describe('PATCH /users/{id}', () => {
       user_metadata: { a: 1 },
       app_metadata: { b: 2 },
     };
-    const answer = await patch(user.user_id, { ...sent, verify_email: false, connection });
-    assert.equal(answer.status, 200, answer.text);
+    const response = await patch(user.user_id, { ...sent, verify_email: false, connection });
+    assert.equal(response.status, 200, response.text);
     const expected = { ...user, ...sent, email: 'new-name@example.com' };
-    assert.deepEqual(answer.body, { ...expected, updated_at: answer.body.updated_at });
-    assert.ok(answer.body.updated_at > user.updated_at);
-    const events = await told(user.user_id);
+    assert.deepEqual(response.body, { ...expected, updated_at: response.body.updated_at });
+    assert.ok(response.body.updated_at > user.updated_at);
+    const events = await eventsOf(user.user_id);
     assert.deepEqual(
       events.map(({ type }) => type),
       ['user.created', 'user.updated'],
     );
-    assert.deepEqual(events[1]?.object, answer.body);
+    assert.deepEqual(events[1]?.object, response.body);
   });
 
-  test('tells of a change that changes nothing', async () => {
+  test('publishes an event even if nothing changes', async () => {
     const user = await create();
     assert.equal((await patch(user.user_id, {})).status, 200);
-    assert.equal((await told(user.user_id)).length, 2);
+    assert.equal((await eventsOf(user.user_id)).length, 2);
   });
 
-  test('changes the username, and one that is taken is 409', async () => {
+  test('changes the username, and rejects one in use', async () => {
     await create({ username: 'first' });
     const user = await create({ username: 'second' });
-    const answer = await patch(user.user_id, { username: 'first' });
-    assertRefused(answer, 409, 'The user already exists.', 'acme_idp_error');
+    const response = await patch(user.user_id, { username: 'first' });
+    assertProblem(response, 409, 'The user already exists.', 'acme_idp_error');
     assert.equal((await patch(user.user_id, { username: 'third' })).body.username, 'third');
     assert.equal((await patch(user.user_id, { username: 'third' })).status, 200);
   });
 
-  test('refuses an e-mail that another user has, whatever its capitals, and tells nothing', async () => {
+  test('rejects an e-mail in use, ignoring case, and publishes nothing', async () => {
     await create({ email: 'mine@example.com' });
     const user = await create();
-    const answer = await patch(user.user_id, { email: 'MINE@example.com' });
-    assertRefused(answer, 409, 'The user already exists.', 'acme_idp_error');
-    assert.equal((await told(user.user_id)).length, 1);
+    const response = await patch(user.user_id, { email: 'MINE@example.com' });
+    assertProblem(response, 409, 'The user already exists.', 'acme_idp_error');
+    assert.equal((await eventsOf(user.user_id)).length, 1);
   });
 
   test('replaces the password and never shows it', async () => {
     const user = await create();
-    const { store, tenant } = site.house;
+    const { store, tenant } = fixture.auth;
     const former = await store.users.get(tenant.id, user.user_id);
-    const answer = await patch(user.user_id, { password: 'another horse entirely', connection });
-    assert.equal(answer.status, 200, answer.text);
+    const response = await patch(user.user_id, { password: 'another horse entirely', connection });
+    assert.equal(response.status, 200, response.text);
     const present = await store.users.get(tenant.id, user.user_id);
     assert.notEqual(present?.passwordHash, former?.passwordHash);
-    const everything = JSON.stringify([answer.body, await told(user.user_id)]);
+    const everything = JSON.stringify([response.body, await eventsOf(user.user_id)]);
     assert.doesNotMatch(everything, /horse|argon2/);
   });
 
-  test('refuses a weak password', async () => {
+  test('rejects a weak password', async () => {
     const user = await create({ email: 'my-long-mail@example.com' });
     for (const weak of ['', 'short', 'password123', 'My-Long-Mail@example.com', 'x'.repeat(257)]) {
-      const answer = await patch(user.user_id, { password: weak });
-      assertRefused(answer, 400, 'PasswordStrengthError: Password is too weak');
+      const response = await patch(user.user_id, { password: weak });
+      assertProblem(response, 400, 'PasswordStrengthError: Password is too weak');
     }
-    assert.equal((await told(user.user_id)).length, 1);
+    assert.equal((await eventsOf(user.user_id)).length, 1);
   });
 
   const clashes: [object, string][] = [
@@ -484,13 +493,13 @@ describe('PATCH /users/{id}', () => {
     [{ username: 'x', email_verified: true }, 'username and email_verified'],
   ];
   for (const [sent, pair] of clashes) {
-    test(`refuses ${pair} at once, also for no user`, async () => {
-      const answer = await patch('acme|none', sent);
-      assertRefused(answer, 400, `Cannot update ${pair} simultaneously.`, 'invalid_body');
+    test(`rejects ${pair} together, also for an unknown user`, async () => {
+      const response = await patch('acme|none', sent);
+      assertProblem(response, 400, `Cannot update ${pair} simultaneously.`, 'invalid_body');
     });
   }
 
-  test('removes with null what can be removed', async () => {
+  test('removes optional fields that are null', async () => {
     const names = ['name', 'nickname', 'picture', 'given_name', 'family_name', 'phone_number'];
     const sent = { given_name: 'A', family_name: 'B', phone_number: '+1' };
     const user = await create(sent);
@@ -502,12 +511,18 @@ describe('PATCH /users/{id}', () => {
     assert.equal(left.email, user.email);
   });
 
-  const kept = ['email', 'password', 'username', 'email_verified', 'blocked', 'user_metadata'];
-  for (const name of [...kept, 'app_metadata', 'phone_verified', 'connection', 'verify_email']) {
-    test(`refuses to remove ${name}`, async () => {
-      const answer = await patch('acme|none', { [name]: null });
-      assert.equal(answer.status, 400, answer.text);
-      assert.match(answer.body.message, new RegExp(`on property ${name} \\(`));
+  const permanent = ['email', 'password', 'username', 'email_verified', 'blocked', 'user_metadata'];
+  for (const name of [
+    ...permanent,
+    'app_metadata',
+    'phone_verified',
+    'connection',
+    'verify_email',
+  ]) {
+    test(`rejects to remove ${name}`, async () => {
+      const response = await patch('acme|none', { [name]: null });
+      assert.equal(response.status, 400, response.text);
+      assert.match(response.body.message, new RegExp(`on property ${name} \\(`));
     });
   }
 
@@ -523,152 +538,152 @@ describe('PATCH /users/{id}', () => {
     assert.equal(Object.hasOwn(cleared.body, 'app_metadata'), false);
   });
 
-  test('loses no change of metadata made at the same time', async () => {
+  test('applies all concurrent changes of metadata', async () => {
     const { user_id: id } = await create();
     const keys = Array.from({ length: 20 }, (_, index) => `key${index}`);
     await Promise.all(keys.map((key) => patch(id, { user_metadata: { [key]: true } })));
-    const { body: user } = await site.send('GET', pathOf(id));
+    const { body: user } = await fixture.send('GET', pathOf(id));
     assert.deepEqual(Object.keys(user.user_metadata).toSorted(), keys.toSorted());
-    const events = await told(id);
+    const events = await eventsOf(id);
     assert.equal(events.length, 21);
     assert.deepEqual(events.at(-1)?.object, user);
   });
 
-  test('lets metadata grow to the length of a body and no further', async () => {
+  test('rejects metadata that grows beyond the length of a body', async () => {
     const blob = 'x'.repeat(600_000);
     const { user_id: id } = await create({ user_metadata: { a: blob } });
-    const answer = await patch(id, { app_metadata: { b: blob } });
+    const response = await patch(id, { app_metadata: { b: blob } });
     const reason = 'Metadata is too long, maximum 1048576 characters';
     const message = invalid(reason, 'user_metadata', 'What the user may change');
-    assertRefused(answer, 400, message, 'invalid_body');
-    assert.equal((await told(id)).length, 1);
+    assertProblem(response, 400, message, 'invalid_body');
+    assert.equal((await eventsOf(id)).length, 1);
     assert.equal((await patch(id, { user_metadata: { a: null } })).status, 200);
   });
 
-  test('lets metadata grow to 20,000 parts and no further', async () => {
+  test('rejects metadata that grows beyond 20,000 parts', async () => {
     const parts = Array.from({ length: 12_000 }, () => []);
     const { user_id: id } = await create({ user_metadata: { a: parts } });
-    const answer = await patch(id, { user_metadata: { b: parts } });
+    const response = await patch(id, { user_metadata: { b: parts } });
     const reason = 'Metadata has more than 20000 arrays, objects and members of objects';
     const message = invalid(reason, 'user_metadata', 'What the user may change');
-    assertRefused(answer, 400, message, 'invalid_body');
+    assertProblem(response, 400, message, 'invalid_body');
     assert.equal((await patch(id, { user_metadata: { a: null, b: parts } })).status, 200);
   });
 
-  test('refuses another id, and a connection that the user is not of', async () => {
+  test('rejects a user_id, and an unknown connection', async () => {
     const user = await create();
     const id = await patch(user.user_id, { user_id: 'x' });
     const reason = 'Additional properties not allowed: user_id';
-    assertRefused(id, 400, invalid(reason, 'user_id', 'Unknown member'), 'invalid_body');
+    assertProblem(id, 400, invalid(reason, 'user_id', 'Unknown member'), 'invalid_body');
     const moved = await patch(user.user_id, { connection: 'github' });
-    assertRefused(moved, 400, 'The connection does not exist.', 'inexistent_connection');
+    assertProblem(moved, 400, 'The connection does not exist.', 'inexistent_connection');
   });
 
-  test('answers 404 for no user, with and without a password', async () => {
+  test('returns 404 for an unknown user, with and without a password', async () => {
     for (const sent of [{}, { name: 'x' }, { password }]) {
-      const answer = await patch('acme|none', sent);
-      assertRefused(answer, 404, 'The user does not exist.', 'inexistent_user');
+      const response = await patch('acme|none', sent);
+      assertProblem(response, 404, 'The user does not exist.', 'inexistent_user');
     }
   });
 });
 
 describe('DELETE /users/{id}', () => {
-  test('removes the user and tells its last state', async () => {
+  test('removes the user and publishes its last state', async () => {
     const user = await create();
-    site.house.clock.move(1000);
-    const answer = await site.send('DELETE', pathOf(user.user_id));
-    assert.equal(answer.status, 204);
-    assert.equal(answer.text, '');
-    assert.equal((await site.send('GET', pathOf(user.user_id))).status, 404);
-    const [, event] = await told(user.user_id);
+    fixture.auth.clock.move(1000);
+    const response = await fixture.send('DELETE', pathOf(user.user_id));
+    assert.equal(response.status, 204);
+    assert.equal(response.text, '');
+    assert.equal((await fixture.send('GET', pathOf(user.user_id))).status, 404);
+    const [, event] = await eventsOf(user.user_id);
     assert.equal(event?.type, 'user.deleted');
     const { deleted_at: at, ...last } = event.object;
     assert.deepEqual(last, user);
     assert.ok(at > user.updated_at);
   });
 
-  test('answers 204 when there is none, and tells nothing', async () => {
-    const head = await site.house.store.log.head(site.house.tenant.id);
-    assert.equal((await site.send('DELETE', '/users/acme%7Cnone')).status, 204);
-    assert.equal(await site.house.store.log.head(site.house.tenant.id), head);
+  test('returns 204 for an unknown user, and publishes nothing', async () => {
+    const head = await fixture.auth.store.log.head(fixture.auth.tenant.id);
+    assert.equal((await fixture.send('DELETE', '/users/acme%7Cnone')).status, 204);
+    assert.equal(await fixture.auth.store.log.head(fixture.auth.tenant.id), head);
   });
 
-  test('tells one deletion when many ask for it at once', async () => {
+  test('publishes one deletion for many concurrent requests', async () => {
     const { user_id: id } = await create();
-    const asked = Array.from({ length: 5 }, () => site.send('DELETE', pathOf(id)));
-    for (const { status } of await Promise.all(asked)) assert.equal(status, 204);
-    assert.equal((await told(id)).length, 2);
+    const requests = Array.from({ length: 5 }, () => fixture.send('DELETE', pathOf(id)));
+    for (const { status } of await Promise.all(requests)) assert.equal(status, 204);
+    assert.equal((await eventsOf(id)).length, 2);
   });
 
-  test('frees the e-mail', async () => {
+  test('allows another user to take the e-mail', async () => {
     const { user_id: id, email } = await create();
-    await site.send('DELETE', pathOf(id));
+    await fixture.send('DELETE', pathOf(id));
     assert.notEqual((await create({ email })).user_id, id);
   });
 });
 
 describe('GET /users-by-email', () => {
-  test('finds whatever the capitals', async () => {
+  test('finds users ignoring the case of the e-mail', async () => {
     const user = await create({ email: 'find+me@example.com' });
     const email = encodeURIComponent('FIND+Me@Example.com');
-    const answer = await site.send('GET', `/users-by-email?email=${email}`);
-    assert.equal(answer.status, 200);
-    assert.deepEqual(answer.body, [user]);
-    const some = await site.send('GET', `/users-by-email?email=${email}&fields=user_id`);
+    const response = await fixture.send('GET', `/users-by-email?email=${email}`);
+    assert.equal(response.status, 200);
+    assert.deepEqual(response.body, [user]);
+    const some = await fixture.send('GET', `/users-by-email?email=${email}&fields=user_id`);
     assert.deepEqual(some.body, [{ user_id: user.user_id }]);
   });
 
-  test('finds nobody without such an e-mail', async () => {
+  test('returns an empty array for an unknown e-mail', async () => {
     for (const email of ['nobody@example.com', '', 'x', '%25', '%F0%9F%98%80']) {
-      const answer = await site.send('GET', `/users-by-email?email=${email}`);
-      assert.deepEqual([answer.status, answer.body], [200, []]);
+      const response = await fixture.send('GET', `/users-by-email?email=${email}`);
+      assert.deepEqual([response.status, response.body], [200, []]);
     }
   });
 
-  test('requires the e-mail, once', async () => {
-    const none = await site.send('GET', '/users-by-email');
+  test('requires exactly one e-mail', async () => {
+    const none = await fixture.send('GET', '/users-by-email');
     const message =
       "Query validation error: 'Missing required property: email' on property email (The user's e-mail).";
-    assertRefused(none, 400, message, 'invalid_query_string');
-    assert.equal((await site.send('GET', '/users-by-email?email=a&email=b')).status, 400);
+    assertProblem(none, 400, message, 'invalid_query_string');
+    assert.equal((await fixture.send('GET', '/users-by-email?email=a&email=b')).status, 400);
   });
 });
 
 describe('GET /users', () => {
-  let other: Site;
-  const ids = (answer: Received): string[] =>
-    (answer.body.users ?? answer.body).map((user: { user_id: string }) => user.user_id);
+  let other: ApiFixture;
+  const ids = (response: ApiResponse): string[] =>
+    (response.body.users ?? response.body).map((user: { user_id: string }) => user.user_id);
 
   before(async () => {
-    other = await openSite();
+    other = await openApiFixture();
     for (const [index, name] of ['c', 'a', 'b'].entries()) {
       const sent = { email: `${name}@example.com`, password, connection, user_id: `${index}` };
-      const answer = await other.send('POST', '/users', sent);
-      assert.equal(answer.status, 201, answer.text);
-      other.house.clock.move(1000);
+      const response = await other.send('POST', '/users', sent);
+      assert.equal(response.status, 201, response.text);
+      other.auth.clock.move(1000);
     }
   });
   after(() => other.close());
 
-  test('is an array, without totals', async () => {
-    const answer = await other.send('GET', '/users');
-    assert.deepEqual(ids(answer), ['leat|0', 'leat|1', 'leat|2']);
-    assert.ok(Array.isArray(answer.body));
+  test('returns an array without totals', async () => {
+    const response = await other.send('GET', '/users');
+    assert.deepEqual(ids(response), ['leat|0', 'leat|1', 'leat|2']);
+    assert.ok(Array.isArray(response.body));
     const same = await other.send('GET', '/users?include_totals=false');
-    assert.deepEqual(same.body, answer.body);
+    assert.deepEqual(same.body, response.body);
   });
 
-  test('has totals when they are asked for', async () => {
-    const answer = await other.send('GET', '/users?include_totals=true&page=1&per_page=2');
-    const { users, ...totals } = answer.body;
+  test('returns totals on request', async () => {
+    const response = await other.send('GET', '/users?include_totals=true&page=1&per_page=2');
+    const { users, ...totals } = response.body;
     assert.deepEqual(totals, { start: 2, limit: 2, length: 1, total: 3 });
-    assert.deepEqual(ids(answer), ['leat|2']);
+    assert.deepEqual(ids(response), ['leat|2']);
     assert.equal(users.length, 1);
   });
 
-  test('has empty pages after the last one, and pages of nobody', async () => {
-    const answer = await other.send('GET', '/users?page=9&include_totals=true');
-    assert.deepEqual(answer.body, { start: 450, limit: 50, length: 0, total: 3, users: [] });
+  test('returns an empty page after the last one, and for per_page=0', async () => {
+    const response = await other.send('GET', '/users?page=9&include_totals=true');
+    assert.deepEqual(response.body, { start: 450, limit: 50, length: 0, total: 3, users: [] });
     assert.deepEqual((await other.send('GET', '/users?per_page=0')).body, []);
     assert.deepEqual((await other.send('GET', '/users?page=99999999999999&per_page=0')).body, []);
   });
@@ -679,19 +694,19 @@ describe('GET /users', () => {
     'page=1000&per_page=1',
     'page=999999999999999',
   ]) {
-    test(`refuses ${query}`, async () => {
-      const answer = await other.send('GET', `/users?${query}`);
+    test(`rejects ${query}`, async () => {
+      const response = await other.send('GET', `/users?${query}`);
       const message = 'You can only page through the first 1000 records.';
-      assertRefused(answer, 400, message, 'invalid_paging');
+      assertProblem(response, 400, message, 'invalid_paging');
     });
   }
 
-  test('takes the last page before that', async () => {
+  test('accepts the last page within the first 1,000 users', async () => {
     assert.equal((await other.send('GET', '/users?page=9&per_page=100')).status, 200);
     assert.equal((await other.send('GET', '/users?page=999&per_page=1')).status, 200);
   });
 
-  test('sorts', async () => {
+  test('sorts by a field in both directions', async () => {
     const sorted = async (sort: string): Promise<string> =>
       ids(await other.send('GET', `/users?sort=${sort}`))
         .map((id) => id.slice(5))
@@ -703,17 +718,17 @@ describe('GET /users', () => {
     assert.equal(await sorted('user_id:-1'), '210');
   });
 
-  test('refuses to sort more users than its limit by a field without an index', async (t) => {
-    const small = await openSite({ limits: { ...limits, sortedUsersMax: 1 } });
+  test('rejects to sort more users than its limit by a field without an index', async (t) => {
+    const small = await openApiFixture({ limits: { ...limits, sortedUsersMax: 1 } });
     t.after(() => small.close());
     for (const email of ['a@example.com', 'b@example.com']) {
-      const answer = await small.send('POST', '/users', { email, password, connection });
-      assert.equal(answer.status, 201, answer.text);
+      const response = await small.send('POST', '/users', { email, password, connection });
+      assert.equal(response.status, 201, response.text);
     }
     const message =
       "Query validation error: 'More than 1 users, or too much metadata, to sort by nickname; sort by created_at, updated_at, email, user_id or username' on property sort (field:1 or field:-1).";
-    const answer = await small.send('GET', '/users?sort=nickname:-1');
-    assertRefused(answer, 400, message, 'invalid_query_string');
+    const response = await small.send('GET', '/users?sort=nickname:-1');
+    assertProblem(response, 400, message, 'invalid_query_string');
     for (const field of ['created_at', 'updated_at', 'email', 'user_id', 'username']) {
       assert.equal((await small.send('GET', `/users?sort=${field}:-1`)).status, 200, field);
     }
@@ -747,24 +762,24 @@ describe('GET /users', () => {
     'fields=a&fields=b',
   ];
   for (const query of wrong) {
-    test(`refuses ${query}`, async () => {
-      const answer = await other.send('GET', `/users?${query}`);
-      assert.equal(answer.status, 400, answer.text);
-      assert.equal(answer.body.errorCode, 'invalid_query_string');
+    test(`rejects ${query}`, async () => {
+      const response = await other.send('GET', `/users?${query}`);
+      assert.equal(response.status, 400, response.text);
+      assert.equal(response.body.errorCode, 'invalid_query_string');
     });
   }
 
-  test('ignores parameters that are not listed', async () => {
-    const answer = await other.send('GET', '/users?search_engine=v3&connection=x&__proto__=1');
-    assert.equal(answer.body.length, 3);
+  test('ignores unknown parameters', async () => {
+    const response = await other.send('GET', '/users?search_engine=v3&connection=x&__proto__=1');
+    assert.equal(response.body.length, 3);
   });
 
-  test('shows the fields that are asked for', async () => {
+  test('returns the selected fields', async () => {
     const { body: users } = await other.send('GET', '/users?fields=user_id&include_totals=true');
     assert.deepEqual(users.users[0], { user_id: 'leat|0' });
   });
 
-  test('pages onwards with take and from, whatever the ids', async () => {
+  test('pages by cursor with take and from', async () => {
     const first = await other.send('GET', '/users?take=2&include_totals=true&page=50');
     assert.deepEqual(Object.keys(first.body), ['users', 'next']);
     assert.deepEqual(ids(first), ['leat|0', 'leat|1']);
@@ -774,14 +789,14 @@ describe('GET /users', () => {
   });
 });
 
-test('users of one tenant are not there for another, and may be the same', async (t) => {
-  const two = await openSite({ trustProxy: ['127.0.0.1'] });
+test('tenants do not see users of each other, and can have users with equal ids', async (t) => {
+  const two = await openApiFixture({ trustProxy: ['127.0.0.1'] });
   t.after(() => two.close());
-  const { tenant, manager } = await secondTenant(two.house);
-  two.house.clock.move(10_000);
+  const { tenant, manager } = await secondTenant(two.auth);
+  two.auth.clock.move(10_000);
   const host = { 'x-forwarded-host': tenant.domain };
   await two.raw('GET', '/healthz');
-  const answer = await two.raw(
+  const response = await two.raw(
     'POST',
     '/oauth/token',
     JSON.stringify({
@@ -792,8 +807,8 @@ test('users of one tenant are not there for another, and may be the same', async
     }),
     { 'content-type': 'application/json', ...host },
   );
-  const there = { ...host, authorization: `Bearer ${answer.body.access_token}` };
-  const here = { 'x-forwarded-host': two.house.tenant.domain };
+  const there = { ...host, authorization: `Bearer ${response.body.access_token}` };
+  const here = { 'x-forwarded-host': two.auth.tenant.domain };
 
   const sent = body({ user_id: 'same' });
   const mine = await two.send('POST', '/users', sent, here);
@@ -821,12 +836,12 @@ describe('the scopes of users', () => {
       const without = ['create', 'read', 'update', 'delete']
         .map((verb) => `${verb}:users`)
         .filter((other) => other !== scope);
-      const headers = { authorization: `Bearer ${await site.tokenWith(...without)}` };
-      const answer = await site.send(method, path, undefined, headers);
+      const headers = { authorization: `Bearer ${await fixture.tokenWith(...without)}` };
+      const response = await fixture.send(method, path, undefined, headers);
       const message = `Insufficient scope; expected any of: ${scope}`;
-      assertRefused(answer, 403, message, 'insufficient_scope');
-      const enough = { authorization: `Bearer ${await site.tokenWith(scope)}` };
-      assert.notEqual((await site.send(method, path, undefined, enough)).status, 403);
+      assertProblem(response, 403, message, 'insufficient_scope');
+      const enough = { authorization: `Bearer ${await fixture.tokenWith(scope)}` };
+      assert.notEqual((await fixture.send(method, path, undefined, enough)).status, 403);
     });
   }
 });

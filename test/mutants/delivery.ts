@@ -12,7 +12,10 @@ export const deliveryMutants: readonly Mutant[] = [
     file: 'api/streams.ts',
     before: `if (text === undefined || text === 'now') return undefined;`,
     after: `if (text !== undefined || text !== 'now') return undefined;`,
-    killedBy: { file: 'test/api/replays.test.ts', title: 'is now, an offset or a date' },
+    killedBy: {
+      file: 'test/api/replays.test.ts',
+      title: 'start_from accepts now, an offset or a date',
+    },
   },
   {
     name: 'a start in the log that the store ignores',

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { ApiSettings } from '../../../src/api/settings.ts';
-import { limits, openSite, type Received, type Site } from '../fixture.ts';
+import { limits, openApiFixture, type ApiResponse, type ApiFixture } from '../fixture.ts';
 
-async function openTight(t: TestContext, settings: Partial<ApiSettings> = {}): Promise<Site> {
-  const site = await openSite({ rateLimitBurst: 3, rateLimitPerSecond: 1, ...settings });
+async function openTight(t: TestContext, settings: Partial<ApiSettings> = {}): Promise<ApiFixture> {
+  const site = await openApiFixture({ rateLimitBurst: 3, rateLimitPerSecond: 1, ...settings });
   t.after(() => site.close());
   return site;
 }
 
-function bucketOf({ headers }: Received): (string | null)[] {
+function bucketOf({ headers }: ApiResponse): (string | null)[] {
   return ['limit', 'remaining', 'reset'].map((name) => headers.get(`x-ratelimit-${name}`));
 }
 
@@ -35,7 +35,7 @@ describe('the bucket of a client', () => {
     });
     assert.equal(refused.headers.get('retry-after'), '1');
     assert.deepEqual(bucketOf(refused), ['3', '0', String(start + 3)]);
-    site.house.clock.move(1000);
+    site.auth.clock.move(1000);
     assert.equal((await site.send('GET', '/event-streams')).status, 200);
   });
 
@@ -99,7 +99,7 @@ describe('the bucket of published events', () => {
     const third = await site.send('POST', '/events', one);
     assert.equal(third.status, 429);
     assert.equal(third.headers.get('retry-after'), '2');
-    site.house.clock.move(1901);
+    site.auth.clock.move(1901);
     assert.equal((await site.send('POST', '/events', one)).status, 202);
   });
 
@@ -126,7 +126,7 @@ describe('the bucket of a tenant', () => {
 
   test('is that of all its clients together, and the headers show the emptier one', async (t) => {
     const site = await openTight(t, settings);
-    const ask = async (token: string): Promise<Received> =>
+    const ask = async (token: string): Promise<ApiResponse> =>
       site.send('GET', '/event-streams', undefined, { authorization: `Bearer ${token}` });
     const other = await site.tokenWith('read:event_streams');
     const seen: (string | null)[][] = [];
@@ -142,7 +142,7 @@ describe('the bucket of a tenant', () => {
     assert.equal(refused.status, 429);
     assert.equal(refused.headers.get('retry-after'), '1');
     assert.deepEqual(bucketOf(refused), ['4', '0', String(start + 4)]);
-    site.house.clock.move(1000);
+    site.auth.clock.move(1000);
     assert.equal((await ask(other)).status, 200);
   });
 
@@ -156,7 +156,7 @@ describe('the bucket of a tenant', () => {
 
   test('is not taken from by publishing and by asking for tokens, and holds up neither', async (t) => {
     const site = await openTight(t, { ...settings, rateLimitBurst: 100, tenantRateBurst: 1 });
-    const publish = (): Promise<Received> =>
+    const publish = (): Promise<ApiResponse> =>
       site.send('POST', '/events', { type: 'order.paid', data: {} });
     for (let i = 0; i < 5; i++) assert.equal((await publish()).status, 202);
     assert.equal((await site.send('GET', '/event-streams')).status, 200);
@@ -183,7 +183,7 @@ describe('the bucket of published bytes', () => {
     assert.equal(refused.body.errorCode, 'too_many_requests');
     assert.equal(refused.headers.get('retry-after'), '5');
     assert.deepEqual(bucketOf(refused).slice(0, 2), ['1000', '0']);
-    site.house.clock.move(5001);
+    site.auth.clock.move(5001);
     assert.equal((await site.send('POST', '/events', bytes(100))).status, 202);
   });
 
@@ -197,7 +197,7 @@ describe('the bucket of published bytes', () => {
   test('counts a body without a length as it is read', async (t) => {
     const site = await openTight(t, { publishLimitBytesPerSecond: 1000 });
     const headers = { authorization: `Bearer ${site.token}`, 'content-type': 'application/json' };
-    const chunked = (text: string): Promise<Received> =>
+    const chunked = (text: string): Promise<ApiResponse> =>
       site.raw('POST', '/api/v2/events', new Blob([text]).stream(), headers);
     assert.equal((await chunked(bytes(2001))).status, 202);
     const refused = await chunked(bytes(100));

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { waitFor } from '../../helpers/leat.ts';
 import { openPull } from '../../helpers/pull.ts';
-import { openSite, type Site } from '../fixture.ts';
+import { openApiFixture, type ApiFixture } from '../fixture.ts';
 
 const head = [
   'POST /oauth/token HTTP/1.1',
@@ -14,8 +14,11 @@ const head = [
 ].join('\r\n');
 
 /** Opens a site that cuts off what is under way at the end of the test. */
-async function open(t: TestContext, settings: Parameters<typeof openSite>[0]): Promise<Site> {
-  const site = await openSite(settings);
+async function open(
+  t: TestContext,
+  settings: Parameters<typeof openApiFixture>[0],
+): Promise<ApiFixture> {
+  const site = await openApiFixture(settings);
   t.after(async () => {
     site.app.server.closeAllConnections();
     await site.close();
@@ -24,7 +27,7 @@ async function open(t: TestContext, settings: Parameters<typeof openSite>[0]): P
 }
 
 /** Begins a request of a client behind the proxy 127.0.0.1 and leaves its body out. */
-async function begin(site: Site, client: string): Promise<() => string> {
+async function begin(site: ApiFixture, client: string): Promise<() => string> {
   const socket = connect(site.port, '127.0.0.1');
   let text = '';
   socket.setEncoding('latin1').on('data', (chunk: string) => {

@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { createMemoryPool } from '../../../src/api/http/memory-pool.ts';
 import { waitFor } from '../../helpers/wait.ts';
-import { limits, openSite, type Site } from '../fixture.ts';
+import { limits, openApiFixture, type ApiFixture } from '../fixture.ts';
 
 describe('the room of a node', () => {
   test('gives a tenant as much as it leaves to all others', () => {
@@ -38,14 +38,20 @@ describe('the room of a node', () => {
 
 describe('bodies under way', () => {
   const bytesMax = 256 * 1024;
-  const open = async (t: TestContext): Promise<Site> => {
-    const site = await openSite({ limits: { ...limits, bodiesBytesMax: bytesMax } });
+  const open = async (t: TestContext): Promise<ApiFixture> => {
+    const site = await openApiFixture({ limits: { ...limits, bodiesBytesMax: bytesMax } });
     t.after(() => site.close());
     return site;
   };
 
   /** Sends a part of a body, which ends only when the rest of it is sent. */
-  const hang = (t: TestContext, site: Site, path: string, sent: string, more: number): Socket => {
+  const hang = (
+    t: TestContext,
+    site: ApiFixture,
+    path: string,
+    sent: string,
+    more: number,
+  ): Socket => {
     const socket = connect(site.port, '127.0.0.1').on('error', () => {});
     t.after(() => socket.destroy());
     socket

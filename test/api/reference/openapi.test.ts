@@ -5,7 +5,7 @@ import { Compile } from 'typebox/compile';
 import { openapiDocument } from '../../../src/api/reference/openapi.ts';
 import { describedOperations } from '../../../src/api/operations.ts';
 import { managementScopes } from '../../../src/auth/scopes.ts';
-import { openSite, type Site } from '../fixture.ts';
+import { openApiFixture, type ApiFixture } from '../fixture.ts';
 
 interface Document {
   readonly openapi: string;
@@ -106,9 +106,9 @@ describe('the OpenAPI document', () => {
 });
 
 describe('the served document', () => {
-  let site: Site;
+  let site: ApiFixture;
   before(async () => {
-    site = await openSite();
+    site = await openApiFixture();
   });
   after(() => site.close());
 

@@ -9,20 +9,20 @@ import { describedOperations } from '../../../src/api/operations.ts';
 import { createSecureReader } from '../../../src/api/http/client-address.ts';
 import { secondTenant } from '../../auth/fixture.ts';
 import { exchange, requestText } from '../../helpers/exchange.ts';
-import { openSite, type Received, type Site } from '../fixture.ts';
+import { openApiFixture, type ApiResponse, type ApiFixture } from '../fixture.ts';
 
 const policy = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
 /** Paths that the page names in `src` and `href`. */
-function pathsIn({ text }: Received): string[] {
+function pathsIn({ text }: ApiResponse): string[] {
   const found = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] ?? '');
   return [...new Set(found)];
 }
 
 describe('the reference page', () => {
-  let site: Site;
+  let site: ApiFixture;
   before(async () => {
-    site = await openSite();
+    site = await openApiFixture();
   });
   after(() => site.close());
 
@@ -139,10 +139,10 @@ describe('the reference page', () => {
 });
 
 test('the reference page belongs to a tenant: a Host of none gets 404', async (t) => {
-  const site = await openSite();
+  const site = await openApiFixture();
   t.after(() => site.close());
-  const other = await secondTenant(site.house);
-  site.house.clock.move(10_000);
+  const other = await secondTenant(site.auth);
+  site.auth.clock.move(10_000);
   await site.send('GET', '/event-streams');
   const statusAt = async (host: string): Promise<number> => {
     const request = requestText('GET /docs', []).replace('Host: 127.0.0.1', `Host: ${host}`);
@@ -153,7 +153,7 @@ test('the reference page belongs to a tenant: a Host of none gets 404', async (t
 });
 
 test('the page and each of its files come off the bucket of the remote address', async (t) => {
-  const site = await openSite({ rateLimitBurst: 3, rateLimitPerSecond: 1 });
+  const site = await openApiFixture({ rateLimitBurst: 3, rateLimitPerSecond: 1 });
   t.after(() => site.close());
   const page = await site.raw('GET', '/docs');
   assert.equal(page.headers.get('x-ratelimit-remaining'), '2');
@@ -167,23 +167,23 @@ test('the page and each of its files come off the bucket of the remote address',
 });
 
 test('a page loads several times from the bucket that Leat has by default', async (t) => {
-  const site = await openSite({ rateLimitBurst: 100, rateLimitPerSecond: 50 });
+  const site = await openApiFixture({ rateLimitBurst: 100, rateLimitPerSecond: 50 });
   t.after(() => site.close());
   for (let i = 0; i < 8; i++) {
     for (const path of ['/docs', ...pathsIn(await site.raw('GET', '/docs'))]) {
       assert.equal((await site.raw('GET', path)).status, 200, path);
     }
-    site.house.clock.move(100);
+    site.auth.clock.move(100);
   }
 });
 
 describe('strict transport', () => {
   test('is asked for where a trusted proxy ends TLS, not where anybody says so', async (t) => {
-    const behind = await openSite({ trustProxy: ['127.0.0.1'] });
+    const behind = await openApiFixture({ trustProxy: ['127.0.0.1'] });
     t.after(() => behind.close());
-    const direct = await openSite();
+    const direct = await openApiFixture();
     t.after(() => direct.close());
-    const hstsOf = async (site: Site, proto: string): Promise<string | null> => {
+    const hstsOf = async (site: ApiFixture, proto: string): Promise<string | null> => {
       const headers = { 'x-forwarded-proto': proto, 'x-forwarded-host': 'leat.example.com' };
       const page = await site.raw('GET', '/docs', undefined, headers);
       assert.equal(page.status, 200);
