@@ -1,3 +1,5 @@
+import type { LaggingStream } from '../store/port/upkeep.ts';
+
 /** Percentages of the bound on lag that are reported. */
 const STEPS = [90, 75, 50] as const;
 
@@ -15,23 +17,20 @@ export type LagDecision =
  *
  * A clock that is ahead for a moment makes everything old at once. So a stream is disabled only some
  * time after the last report, when an operator could have acted on it.
- *
- * @param told the percentage that was reported last, 0 for none
- * @param toldAgoMs how long ago that was
  */
 export function decideLag(
   lagMs: number,
   maxMs: number,
-  { told, toldAgoMs }: { readonly told: number; readonly toldAgoMs: number },
+  { reportedPercent, reportedAgoMs }: Pick<LaggingStream, 'reportedPercent' | 'reportedAgoMs'>,
 ): LagDecision {
-  const isWarned = told >= STEPS[0] && toldAgoMs >= warningOf(maxMs);
+  const isWarned = reportedPercent >= STEPS[0] && reportedAgoMs >= warningOf(maxMs);
   if (lagMs >= maxMs) {
     if (isWarned) return { do: 'disable' };
-    return told >= STEPS[0] ? { do: 'nothing' } : { do: 'report', percent: STEPS[0] };
+    return reportedPercent >= STEPS[0] ? { do: 'nothing' } : { do: 'report', percent: STEPS[0] };
   }
   const percent = STEPS.find((step) => lagMs >= (maxMs * step) / 100) ?? 0;
-  if (percent > told) return { do: 'report', percent };
-  return percent < told ? { do: 'note', percent } : { do: 'nothing' };
+  if (percent > reportedPercent) return { do: 'report', percent };
+  return percent < reportedPercent ? { do: 'note', percent } : { do: 'nothing' };
 }
 
 /** Returns the shortest time from the last report to disabling. */

@@ -77,7 +77,7 @@ export interface LaggingStream {
   /** Age of its oldest event that is not settled; 0 when the lag is over or the event is pruned. */
   readonly lagMs: number;
   /** Percentage of the bound that was reported last, 0 for none. */
-  readonly told: number;
+  readonly reportedPercent: number;
   /** How long ago that was, by the store's clock. */
-  readonly toldAgoMs: number;
+  readonly reportedAgoMs: number;
 }

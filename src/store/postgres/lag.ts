@@ -20,8 +20,8 @@ export async function lagging(
     select id from tenants where id > ${after} order by id limit ${tenantsPerStep}`;
   const last = tenants.at(-1)?.id ?? after;
   const rows = await db.all<Omit<LaggingStream, 'lagMs'> & { published_at: Millis | null }>`
-    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_told as told,
-      leat_now() - s.lag_at as "toldAgoMs", e.published_at
+    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_told as "reportedPercent",
+      leat_now() - s.lag_at as "reportedAgoMs", e.published_at
     from streams s
     join tenants t on t.id = s.tenant
     join runs r on r.tenant = s.tenant and r.stream = s.id

@@ -30,10 +30,10 @@ export function createUpkeepStore(
     releaseKept: createKeptReleaser(db, identity),
     shrink: () => Promise.resolve(0),
     lagging: (query) => lagging(db, query),
-    noteLag: async ({ tenant, stream, told }, percent) => {
+    noteLag: async ({ tenant, stream, reportedPercent }, percent) => {
       await db.run`
         update streams set lag_told = ${percent}, lag_at = leat_now()
-        where tenant = ${tenant} and id = ${stream} and lag_told = ${told}`;
+        where tenant = ${tenant} and id = ${stream} and lag_told = ${reportedPercent}`;
     },
     disableLagging: async (stream) => {
       const isDisabled = await db.transact('durable', (tx) => disableLagging(tx, stream));

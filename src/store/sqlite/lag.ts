@@ -19,8 +19,8 @@ export function lagging(
     select id from tenants where id > ${after} order by id limit ${tenantsPerStep}`;
   const last = tenants.at(-1)?.id ?? after;
   const rows = db.all<Omit<LaggingStream, 'lagMs'> & { oldest: Millis | null }>`
-    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_told as told,
-      ${clock.now()} - s.lag_at as toldAgoMs,
+    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_told as "reportedPercent",
+      ${clock.now()} - s.lag_at as "reportedAgoMs",
       iif(e.published_at < ${before}, e.published_at, null) as oldest
     from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
     left join tenants t on t.id = r.tenant
@@ -30,7 +30,7 @@ export function lagging(
       and (s.status = 'enabled' or s.disabled_reason = 'lag' and s.lag_told > 0)
     order by s.tenant, s.id`;
   const streams = rows
-    .filter(({ oldest, told }) => oldest !== null || told > 0)
+    .filter(({ oldest, reportedPercent }) => oldest !== null || reportedPercent > 0)
     .map(({ oldest, ...stream }) => ({
       ...stream,
       lagMs: oldest === null ? 0 : present - oldest,

@@ -27,12 +27,12 @@ export function createUpkeepStore(
     releaseKept: createKeptReleaser(deps),
     shrink: async () => doInStep(clock, Infinity, () => shrink(connection)),
     lagging: async (query) => lagging(deps, query),
-    noteLag: async ({ tenant, stream, told }, percent) => {
+    noteLag: async ({ tenant, stream, reportedPercent }, percent) => {
       db.transact(
         'relaxed',
         () => db.run`
           update streams set lag_told = ${percent}, lag_at = ${clock.now()}
-          where tenant = ${tenant} and id = ${stream} and lag_told = ${told}`,
+          where tenant = ${tenant} and id = ${stream} and lag_told = ${reportedPercent}`,
       );
     },
     disableLagging: async (stream) => {

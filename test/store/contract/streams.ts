@@ -636,8 +636,8 @@ function lagContract(engine: Engine): void {
     const stream = await reported(fixture);
     assert.ok(await upkeep.disableLagging(await listed(fixture)));
     await change(fixture, stream, { status: 'enabled' }, 'held');
-    const { status, told } = await listed(fixture);
-    assert.deepEqual([status, told], ['enabled', 0]);
+    const { status, reportedPercent } = await listed(fixture);
+    assert.deepEqual([status, reportedPercent], ['enabled', 0]);
   });
 
   test('what was reported is not noted when something else was noted meanwhile', async (t) => {
@@ -647,6 +647,6 @@ function lagContract(engine: Engine): void {
     const before = await listed(fixture);
     await upkeep.noteLag(before, 75);
     await upkeep.noteLag(before, 50);
-    assert.equal((await listed(fixture)).told, 75);
+    assert.equal((await listed(fixture)).reportedPercent, 75);
   });
 }
