@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { redact } from '../../src/core/redact.ts';
 
-describe('redacting', () => {
+describe('redact', () => {
   const cases: [name: string, text: string, secrets: string[], expected: string][] = [
     ['each occurrence', 'a secret, a secret', ['secret'], 'a ***, a ***'],
     ['occurrences that touch, one by one', 'secretsecret', ['secret'], '******'],
@@ -25,7 +25,7 @@ describe('redacting', () => {
     });
   }
 
-  test('replaces what a cut left of a secret', () => {
+  test('the beginning of a secret at the end of a cut text is replaced', () => {
     assert.equal(redact('token: Bearer abc', ['abcdef'], true), 'token: Bearer ***');
     assert.equal(redact('token: a', ['abcdef'], true), 'token: ***');
     assert.equal(redact('ends with aba', ['ababc'], true), 'ends with ***');
@@ -33,7 +33,7 @@ describe('redacting', () => {
     assert.equal(redact('nothing to see', ['abcdef'], true), 'nothing to see');
   });
 
-  test('leaves the end of a whole text alone', () => {
+  test('the end of a whole text is not changed', () => {
     assert.equal(redact('token: a', ['abcdef'], false), 'token: a');
   });
 
@@ -41,7 +41,7 @@ describe('redacting', () => {
   const arbitrary = fc.string({ minLength: 1, maxLength: 12 });
   const secret = fc.oneof(letters, arbitrary).filter((text) => !text.includes('*'));
 
-  test('leaves no secret in any text, and takes nothing but secrets out', () => {
+  test('no secret is left in any text, and nothing but secrets is removed', () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(secret, letters)), fc.array(secret), (parts, secrets) => {
         const text = parts.join('');
@@ -54,7 +54,7 @@ describe('redacting', () => {
     );
   });
 
-  test('leaves no beginning of a secret at the end of a text that was cut anywhere', () => {
+  test('no beginning of a secret is left at the end of a text that was cut anywhere', () => {
     fc.assert(
       fc.property(letters, secret, letters, fc.nat(), (before, each, after, at) => {
         const text = `${before}${each}${after}`;
@@ -67,7 +67,7 @@ describe('redacting', () => {
     );
   });
 
-  test('is quick with texts and secrets that are made to be slow', () => {
+  test('redact is fast with adversarial texts and secrets', () => {
     const secrets = Array.from({ length: 6 }, (_, n) => 'a'.repeat(1000 + n));
     const text = 'a'.repeat(2048);
     assert.equal(redact(text, secrets, true), '***');

@@ -4,157 +4,157 @@ import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, headerOf, ok, timedOut } from '../helpers/transport.ts';
 import { addTenant, newEvent } from '../store/contract/fixture.ts';
-import { createDeliveryScene, secret, settings, type DeliveryScene } from './fixture.ts';
+import { createDeliveryFixture, secret, settings, type DeliveryFixture } from './fixture.ts';
 
 const busy = answered(503, 'busy');
 
 /** A stream's open failures, newest first. */
-async function failures(scene: DeliveryScene, stream: Stream) {
+async function failures(fixture: DeliveryFixture, stream: Stream) {
   const query = { after: undefined, take: 1000 };
-  const page = await scene.store.deliveries.listFailures(scene.tenant, stream.id, query);
+  const page = await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query);
   return page.items;
 }
 
 describe('an event that is appended', () => {
-  test('is sent in the same turn, settled, and the cursor passes it', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const stream = await scene.addStream();
-    await scene.start();
+  test('an appended event is sent in the same turn and settled, and the cursor passes it', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const stream = await fixture.addStream();
+    await fixture.start();
     let sentWithin = -1;
-    scene.store.watch((hint) => {
-      if (hint.kind === 'appended') sentWithin = scene.transport.posts.length;
+    fixture.store.watch((hint) => {
+      if (hint.kind === 'appended') sentWithin = fixture.transport.posts.length;
     });
-    const [id] = await scene.publish('user.created');
-    assert.deepEqual(scene.sent(), [id]);
+    const [id] = await fixture.publish('user.created');
+    assert.deepEqual(fixture.sent(), [id]);
     assert.equal(sentWithin, 1);
-    await scene.clock.advance(settings.settleMs);
-    assert.equal(await scene.cursor(stream), 1);
+    await fixture.clock.advance(settings.settleMs);
+    assert.equal(await fixture.cursor(stream), 1);
   });
 
-  test('goes to every stream that wants its type, and to no other', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const wanted = await scene.addStream({ types: ['user.created', 'user.updated'] });
-    const twice = await scene.addStream({ types: ['user.created', 'user.created'] });
-    await scene.addStream({ types: ['user.deleted'] });
-    await scene.addStream({ types: [] });
-    await scene.start();
-    await scene.publish('user.created', 'other.made');
-    const bodies = scene.transport.posts.map(({ request }) => request.body);
+  test('an event is sent to every stream that subscribes to its type, and to no other', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const wanted = await fixture.addStream({ types: ['user.created', 'user.updated'] });
+    const twice = await fixture.addStream({ types: ['user.created', 'user.created'] });
+    await fixture.addStream({ types: ['user.deleted'] });
+    await fixture.addStream({ types: [] });
+    await fixture.start();
+    await fixture.publish('user.created', 'other.made');
+    const bodies = fixture.transport.posts.map(({ request }) => request.body);
     assert.equal(bodies.length, 2);
     assert.match(bodies[0] ?? '', new RegExp(`,"svcstream":"${wanted.id}"}$`));
     assert.match(bodies[1] ?? '', new RegExp(`,"svcstream":"${twice.id}"}$`));
   });
 
-  test('before the dispatcher ran waits in the log and is sent when it does', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const stream = await scene.addStream();
-    const ids = await scene.publishMany(50);
-    await scene.start();
-    await scene.clock.advance(100);
-    assert.deepEqual(scene.sent(), ids);
-    assert.equal(await scene.cursor(stream), 50);
+  test('an event from before the dispatcher ran is sent when it runs', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const stream = await fixture.addStream();
+    const ids = await fixture.publishMany(50);
+    await fixture.start();
+    await fixture.clock.advance(100);
+    assert.deepEqual(fixture.sent(), ids);
+    assert.equal(await fixture.cursor(stream), 50);
   });
 
-  test('is sent to a stream that was created while the dispatcher ran', async (t) => {
-    const scene = await createDeliveryScene(t);
-    await scene.start();
-    await scene.publish('user.created');
-    await scene.addStream();
-    const [id] = await scene.publish('user.created');
-    assert.deepEqual(scene.sent(), [id]);
+  test('an event is sent to a stream that was created while the dispatcher ran', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    await fixture.start();
+    await fixture.publish('user.created');
+    await fixture.addStream();
+    const [id] = await fixture.publish('user.created');
+    assert.deepEqual(fixture.sent(), [id]);
   });
 
-  test('reaches a runner that fell behind the tail, in order and once', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => undefined });
-    const stream = await scene.addStream();
-    await scene.start();
-    const ids = await scene.publishMany(300);
-    assert.equal(scene.dispatcher.state().behind, 1);
-    scene.transport.respond = () => ok;
-    for (const post of scene.transport.open) post.end(ok);
-    await scene.clock.advance(500);
-    assert.deepEqual(scene.sent(), ids);
-    assert.equal(await scene.cursor(stream), 300);
-    assert.equal(scene.dispatcher.state().behind, 0);
+  test('a runner that fell behind the tail sends all events, in order and once', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => undefined });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const ids = await fixture.publishMany(300);
+    assert.equal(fixture.dispatcher.state().behind, 1);
+    fixture.transport.respond = () => ok;
+    for (const post of fixture.transport.open) post.end(ok);
+    await fixture.clock.advance(500);
+    assert.deepEqual(fixture.sent(), ids);
+    assert.equal(await fixture.cursor(stream), 300);
+    assert.equal(fixture.dispatcher.state().behind, 0);
   });
 
-  test('that was not heard of is found at the next look', async (t) => {
-    const scene = await createDeliveryScene(t, {
+  test('an event whose hint was lost is found at the next poll', async (t) => {
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         watch: (listener) => store.watch((hint) => hint.kind !== 'appended' && listener(hint)),
       }),
     });
-    await scene.addStream();
-    await scene.start();
-    const ids = await scene.publishMany(3);
-    assert.deepEqual(scene.sent(), []);
-    await scene.clock.advance(settings.pollMs);
-    assert.deepEqual(scene.sent(), ids);
+    await fixture.addStream();
+    await fixture.start();
+    const ids = await fixture.publishMany(3);
+    assert.deepEqual(fixture.sent(), []);
+    await fixture.clock.advance(settings.pollMs);
+    assert.deepEqual(fixture.sent(), ids);
   });
 
-  test('that was not heard of is looked for in logs that have grown, of tenants with streams here', async (t) => {
-    const asked: (readonly number[])[] = [];
-    const scene = await createDeliveryScene(t, {
+  test('the poll reads only logs that have grown, of tenants with streams on this node', async (t) => {
+    const commands: (readonly number[])[] = [];
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         log: {
           ...store.log,
           heads: (tenants) => {
-            asked.push(tenants);
+            commands.push(tenants);
             return store.log.heads(tenants);
           },
         },
       }),
     });
-    await addTenant(scene.store, 'idle');
-    const stream = await scene.addStream();
-    await scene.start();
+    await addTenant(fixture.store, 'idle');
+    const stream = await fixture.addStream();
+    await fixture.start();
     const askedAtNextPoll = async (): Promise<(readonly number[])[]> => {
-      asked.length = 0;
-      await scene.clock.advance(settings.pollMs);
-      return [...asked];
+      commands.length = 0;
+      await fixture.clock.advance(settings.pollMs);
+      return [...commands];
     };
     await askedAtNextPoll();
     assert.deepEqual(await askedAtNextPoll(), []);
-    await scene.publishMany(1);
-    assert.deepEqual(await askedAtNextPoll(), [[scene.tenant]]);
-    await scene.store.streams.delete(scene.tenant, stream.id);
+    await fixture.publishMany(1);
+    assert.deepEqual(await askedAtNextPoll(), [[fixture.tenant]]);
+    await fixture.store.streams.delete(fixture.tenant, stream.id);
     await askedAtNextPoll();
-    await scene.publishMany(1);
+    await fixture.publishMany(1);
     assert.deepEqual(await askedAtNextPoll(), []);
-    await scene.addStream();
-    const [sent] = await scene.publishMany(1);
-    assert.equal(scene.sent().at(-1), sent);
+    await fixture.addStream();
+    const [sent] = await fixture.publishMany(1);
+    assert.equal(fixture.sent().at(-1), sent);
   });
 
-  test('that was not heard of during an outage is sent when it is over', async (t) => {
+  test('an event whose hint was lost in an outage is sent when the outage is over', async (t) => {
     let away = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       settings: { pollMs: 1_000_000 },
       through: (store) => ({
         ...store,
         watch: (listener) => store.watch((hint) => !away && listener(hint)),
         deliveries: {
           ...store.deliveries,
-          settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
+          settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
         },
       }),
     });
-    await scene.addStream();
-    await scene.start();
-    const [heard] = await scene.publishMany(1);
+    await fixture.addStream();
+    await fixture.start();
+    const [reported] = await fixture.publishMany(1);
     away = true;
-    await scene.clock.advance(100);
-    const unheard = await scene.publishMany(3);
+    await fixture.clock.advance(100);
+    const unreported = await fixture.publishMany(3);
     away = false;
-    await scene.clock.advance(5000);
-    assert.deepEqual(scene.sent(), [heard, ...unheard]);
+    await fixture.clock.advance(5000);
+    assert.deepEqual(fixture.sent(), [reported, ...unreported]);
   });
 
-  test('after others that were not heard of is sent after them, each once', async (t) => {
+  test('an event after others whose hints were lost is sent after them, each once', async (t) => {
     let deaf = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         watch: (listener) =>
@@ -165,43 +165,43 @@ describe('an event that is appended', () => {
           }),
       }),
     });
-    await scene.addStream();
-    await scene.start();
-    const before = await scene.publishMany(2);
+    await fixture.addStream();
+    await fixture.start();
+    const before = await fixture.publishMany(2);
     deaf = true;
-    const unheard = await scene.publishMany(2);
+    const unreported = await fixture.publishMany(2);
     deaf = false;
-    const after = await scene.publishMany(2);
-    assert.deepEqual(scene.sent(), [...before, ...unheard, ...after]);
+    const after = await fixture.publishMany(2);
+    assert.deepEqual(fixture.sent(), [...before, ...unreported, ...after]);
   });
 });
 
 describe('a request', () => {
-  test('carries the envelope, the authorization and a signature of its own time', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const stream = await scene.addStream();
-    await scene.start();
-    const [id] = await scene.publish('user.created');
-    const request = scene.transport.posts[0]?.request;
+  test('a request has the envelope, the authorization and a signature of its own time', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [id] = await fixture.publish('user.created');
+    const request = fixture.transport.posts[0]?.request;
     assert.ok(request);
     assert.equal(`${request.origin}${request.path}`, stream.destination.endpoint);
     assert.equal(headerOf(request, 'content-type'), 'application/json');
     assert.equal(headerOf(request, 'user-agent'), settings.userAgent);
     assert.equal(headerOf(request, 'authorization'), 'Bearer kept-secret');
     assert.equal(headerOf(request, 'webhook-id'), id);
-    const seconds = Math.floor(scene.clock.now() / 1000);
+    const seconds = Math.floor(fixture.clock.now() / 1000);
     assert.equal(headerOf(request, 'webhook-timestamp'), String(seconds));
     assert.match(headerOf(request, 'webhook-signature') ?? '', /^v1,[A-Za-z0-9+/]{43}=$/);
     assert.equal(JSON.parse(request.body).svcstream, stream.id);
   });
 
-  test('of a retry is the same but for its time', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => busy });
-    await scene.addStream();
-    await scene.start();
-    await scene.publish('user.created');
-    await scene.clock.advance(2000);
-    const [first, second] = scene.transport.posts.map(({ request }) => request);
+  test('the request of a retry differs only in its time and signature', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => busy });
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.publish('user.created');
+    await fixture.clock.advance(2000);
+    const [first, second] = fixture.transport.posts.map(({ request }) => request);
     assert.ok(first && second);
     assert.equal(second.body, first.body);
     assert.notEqual(headerOf(second, 'webhook-timestamp'), headerOf(first, 'webhook-timestamp'));
@@ -209,26 +209,26 @@ describe('a request', () => {
 });
 
 describe('a cycle', () => {
-  test('has its retries after 1, 2 and 4 seconds from the end of each attempt', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => undefined });
-    const stream = await scene.addStream();
-    await scene.start();
-    const [id] = await scene.publish('user.created');
+  test('retries follow 1, 2 and 4 seconds after the end of each attempt', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => undefined });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [id] = await fixture.publish('user.created');
     const begun: number[] = [];
     for (let attempt = 1; attempt <= 4; attempt += 1) {
-      begun.push(scene.clock.elapsedMs());
+      begun.push(fixture.clock.elapsedMs());
       // An attempt of half a second; the wait counts from its end.
-      await scene.clock.advance(500);
-      assert.equal(scene.transport.posts.length, attempt);
-      for (const post of scene.transport.open) post.end(busy);
+      await fixture.clock.advance(500);
+      assert.equal(fixture.transport.posts.length, attempt);
+      for (const post of fixture.transport.open) post.end(busy);
       const waitMs = settings.retryDelaysMs[attempt - 1];
-      await scene.clock.advance(waitMs === undefined ? 60_000 : waitMs - 1);
-      assert.equal(scene.transport.posts.length, attempt, 'not before its time');
-      if (waitMs !== undefined) await scene.clock.advance(1);
+      await fixture.clock.advance(waitMs === undefined ? 60_000 : waitMs - 1);
+      assert.equal(fixture.transport.posts.length, attempt, 'not before its time');
+      if (waitMs !== undefined) await fixture.clock.advance(1);
     }
     assert.deepEqual(begun, [0, 1500, 4000, 8500]);
-    assert.equal(scene.transport.posts.length, 4);
-    const [failure] = await failures(scene, stream);
+    assert.equal(fixture.transport.posts.length, 4);
+    const [failure] = await failures(fixture, stream);
     assert.equal(failure?.event.id, id);
     assert.deepEqual(
       failure?.attempts.map(({ outcome, error }) => [outcome, error]),
@@ -236,211 +236,212 @@ describe('a cycle', () => {
     );
   });
 
-  test('ends with a success, which leaves nothing behind', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => busy });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publish('user.created');
-    scene.transport.respond = () => ok;
-    await scene.clock.advance(1100);
-    assert.equal(scene.transport.posts.length, 2);
-    assert.deepEqual(await failures(scene, stream), []);
-    assert.deepEqual(await scene.store.streams.health(scene.tenant, stream.id), {
+  test('a success ends the cycle and leaves no row', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => busy });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publish('user.created');
+    fixture.transport.respond = () => ok;
+    await fixture.clock.advance(1100);
+    assert.equal(fixture.transport.posts.length, 2);
+    assert.deepEqual(await failures(fixture, stream), []);
+    assert.deepEqual(await fixture.store.streams.health(fixture.tenant, stream.id), {
       consecutive: 0,
       total: 0,
     });
   });
 
-  test('is over at once where a retry cannot help', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => answered(410, 'gone') });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publish('user.created');
-    await scene.clock.advance(60_000);
-    assert.equal(scene.transport.posts.length, 1);
-    assert.equal((await failures(scene, stream))[0]?.attempts[0]?.error, '410 - gone');
+  test('a status that is not retried ends the cycle at once', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => answered(410, 'gone') });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publish('user.created');
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.transport.posts.length, 1);
+    assert.equal((await failures(fixture, stream))[0]?.attempts[0]?.error, '410 - gone');
   });
 
-  test('goes on after a restart with the attempt that is next', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => busy });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publish('user.created');
-    await scene.clock.advance(1100);
-    assert.equal(scene.transport.posts.length, 2);
-    await scene.restart();
-    await scene.clock.advance(60_000);
-    assert.equal(scene.transport.posts.length, 4);
-    assert.equal((await failures(scene, stream))[0]?.attempts.length, 4);
+  test('a restart continues the cycle with the next attempt', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => busy });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publish('user.created');
+    await fixture.clock.advance(1100);
+    assert.equal(fixture.transport.posts.length, 2);
+    await fixture.restart();
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.transport.posts.length, 4);
+    assert.equal((await failures(fixture, stream))[0]?.attempts.length, 4);
   });
 
-  test('keeps the secrets of the stream out of what is recorded and reported', async (t) => {
+  test('no secret of the stream is recorded or reported', async (t) => {
     const echo = answered(503, `you sent kept-secret and ${secret}`);
-    const scene = await createDeliveryScene(t, { respond: () => echo });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publish('user.created');
-    await scene.clock.advance(10_000);
-    const attempts = (await failures(scene, stream))[0]?.attempts ?? [];
+    const fixture = await createDeliveryFixture(t, { respond: () => echo });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publish('user.created');
+    await fixture.clock.advance(10_000);
+    const attempts = (await failures(fixture, stream))[0]?.attempts ?? [];
     assert.deepEqual(
       attempts.map(({ error }) => error),
       Array.from({ length: 4 }, () => '503 - you sent *** and ***'),
     );
-    assert.doesNotMatch(JSON.stringify(scene.reports), /kept-secret|whsec/);
+    assert.doesNotMatch(JSON.stringify(fixture.reports), /kept-secret|whsec/);
   });
 });
 
 describe('a redelivery and a test event', () => {
   test('a redelivery is sent at once and its success closes the failure', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => answered(400) });
-    const stream = await scene.addStream();
-    await scene.start();
-    const [id = ''] = await scene.publish('user.created');
-    await scene.clock.advance(10);
-    scene.transport.respond = () => ok;
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, id);
-    await scene.clock.advance(10);
-    assert.deepEqual(scene.sent(), [id, id]);
-    assert.deepEqual(await failures(scene, stream), []);
+    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [id = ''] = await fixture.publish('user.created');
+    await fixture.clock.advance(10);
+    fixture.transport.respond = () => ok;
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, id);
+    await fixture.clock.advance(10);
+    assert.deepEqual(fixture.sent(), [id, id]);
+    assert.deepEqual(await failures(fixture, stream), []);
   });
 
   test('a failing redelivery is a whole cycle', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => answered(400) });
-    const stream = await scene.addStream();
-    await scene.start();
-    const [id = ''] = await scene.publish('user.created');
-    await scene.clock.advance(10);
-    scene.transport.respond = () => timedOut;
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, id);
-    await scene.clock.advance(60_000);
-    assert.equal(scene.transport.posts.length, 5);
-    assert.deepEqual(await scene.store.streams.health(scene.tenant, stream.id), {
+    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [id = ''] = await fixture.publish('user.created');
+    await fixture.clock.advance(10);
+    fixture.transport.respond = () => timedOut;
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, id);
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.transport.posts.length, 5);
+    assert.deepEqual(await fixture.store.streams.health(fixture.tenant, stream.id), {
       consecutive: 2,
       total: 1,
     });
   });
 
-  test('all failures are sent again, no more at once than there are slots', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => answered(400) });
-    const stream = await scene.addStream();
-    await scene.start();
-    const ids = await scene.publishMany(40);
-    await scene.clock.advance(100);
-    scene.transport.respond = () => undefined;
-    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
-    await scene.clock.advance(100);
-    assert.equal(scene.transport.open.length, settings.streamConcurrency);
-    scene.transport.respond = () => ok;
-    for (const post of scene.transport.open) post.end(ok);
-    await scene.clock.advance(1000);
-    assert.deepEqual(scene.sent().slice(40).toSorted(), ids.toSorted());
-    assert.deepEqual(await failures(scene, stream), []);
+  test('redelivering all failures uses no more slots than the stream has', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const ids = await fixture.publishMany(40);
+    await fixture.clock.advance(100);
+    fixture.transport.respond = () => undefined;
+    await fixture.store.deliveries.redeliverMany(fixture.tenant, stream.id, {});
+    await fixture.clock.advance(100);
+    assert.equal(fixture.transport.open.length, settings.streamConcurrency);
+    fixture.transport.respond = () => ok;
+    for (const post of fixture.transport.open) post.end(ok);
+    await fixture.clock.advance(1000);
+    assert.deepEqual(fixture.sent().slice(40).toSorted(), ids.toSorted());
+    assert.deepEqual(await failures(fixture, stream), []);
   });
 
-  test('a test event is sent to its stream, whatever it is subscribed to', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const stream = await scene.addStream({ types: [] });
-    await scene.addStream();
-    await scene.start();
+  test('a test event is sent to its stream, also without a subscription to its type', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const stream = await fixture.addStream({ types: [] });
+    await fixture.addStream();
+    await fixture.start();
     const event = newEvent();
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, event);
-    await scene.clock.advance(10);
-    assert.deepEqual(scene.sent(), [event.id]);
-    assert.equal(JSON.parse(scene.transport.posts[0]?.request.body ?? '').svcstream, stream.id);
+    await fixture.store.deliveries.addTest(fixture.tenant, stream.id, event);
+    await fixture.clock.advance(10);
+    assert.deepEqual(fixture.sent(), [event.id]);
+    assert.equal(JSON.parse(fixture.transport.posts[0]?.request.body ?? '').svcstream, stream.id);
   });
 
-  test('one that was not heard of is found at the next look', async (t) => {
-    const scene = await createDeliveryScene(t, {
+  test('a test event whose hint was lost is found at the next poll', async (t) => {
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         watch: (listener) => store.watch((hint) => hint.kind !== 'stream' && listener(hint)),
       }),
     });
-    const stream = await scene.addStream();
-    await scene.start();
+    const stream = await fixture.addStream();
+    await fixture.start();
     const event = newEvent();
-    await scene.store.deliveries.addTest(scene.tenant, stream.id, event);
-    await scene.clock.advance(settings.pollMs + 10);
-    assert.deepEqual(scene.sent(), [event.id]);
+    await fixture.store.deliveries.addTest(fixture.tenant, stream.id, event);
+    await fixture.clock.advance(settings.pollMs + 10);
+    assert.deepEqual(fixture.sent(), [event.id]);
   });
 });
 
 describe('slots', () => {
   const holding: Partial<DeliverySettings> = { streamConcurrency: 4, concurrency: 6 };
 
-  test('a stream has no more attempts at once than its own, the node no more than all', async (t) => {
-    const scene = await createDeliveryScene(t, { settings: holding });
-    await scene.addStream();
-    await scene.addStream({ types: ['user.created', 'other.made'] });
-    await scene.start();
-    await scene.publishMany(1);
-    scene.transport.respond = () => undefined;
-    await scene.publish(...Array.from({ length: 10 }, () => 'other.made'));
-    assert.equal(scene.transport.open.length, 4);
-    await scene.publishMany(10);
-    assert.equal(scene.transport.open.length, 6);
+  test('a stream has no more attempts at once than its own slots, the node no more than all slots', async (t) => {
+    const fixture = await createDeliveryFixture(t, { settings: holding });
+    await fixture.addStream();
+    await fixture.addStream({ types: ['user.created', 'other.made'] });
+    await fixture.start();
+    await fixture.publishMany(1);
+    fixture.transport.respond = () => undefined;
+    await fixture.publish(...Array.from({ length: 10 }, () => 'other.made'));
+    assert.equal(fixture.transport.open.length, 4);
+    await fixture.publishMany(10);
+    assert.equal(fixture.transport.open.length, 6);
   });
 
-  test('those that are free go round over the streams that wait', async (t) => {
-    const scene = await createDeliveryScene(t, {
+  test('free slots go round robin over the streams that wait', async (t) => {
+    const fixture = await createDeliveryFixture(t, {
       settings: { streamConcurrency: 4, concurrency: 4 },
     });
-    const { id: a } = await scene.addStream();
-    const { id: b } = await scene.addStream();
-    await scene.start();
-    await scene.publishMany(1);
-    scene.transport.respond = () => undefined;
-    await scene.publishMany(4);
-    const order = scene.transport.posts.map(({ request }) => JSON.parse(request.body).svcstream);
+    const { id: a } = await fixture.addStream();
+    const { id: b } = await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(1);
+    fixture.transport.respond = () => undefined;
+    await fixture.publishMany(4);
+    const order = fixture.transport.posts.map(({ request }) => JSON.parse(request.body).svcstream);
     assert.deepEqual(order.slice(2), [a, b, a, b]);
   });
 
-  test('those of the node go round over the streams that wait, one by one', async (t) => {
-    const scene = await createDeliveryScene(t, {
+  test('slots of the node are granted to waiting streams one at a time', async (t) => {
+    const fixture = await createDeliveryFixture(t, {
       settings: { streamConcurrency: 4, concurrency: 1 },
     });
     const streams = [];
-    for (let count = 0; count < 3; count += 1) streams.push(await scene.addStream());
-    await scene.start();
-    await scene.publishMany(1);
-    scene.transport.respond = () => undefined;
-    await scene.publishMany(4);
+    for (let count = 0; count < 3; count += 1) streams.push(await fixture.addStream());
+    await fixture.start();
+    await fixture.publishMany(1);
+    fixture.transport.respond = () => undefined;
+    await fixture.publishMany(4);
     for (let count = 0; count < 11; count += 1) {
-      scene.transport.open[0]?.end(ok);
-      await scene.clock.advance(0);
+      fixture.transport.open[0]?.end(ok);
+      await fixture.clock.advance(0);
     }
-    const order = scene.transport.posts.map(({ request }) => JSON.parse(request.body).svcstream);
+    const order = fixture.transport.posts.map(({ request }) => JSON.parse(request.body).svcstream);
     const [a, b, c] = streams.map(({ id }) => id);
     assert.deepEqual(order.slice(3), [a, b, c, a, b, c, a, b, c, a, b, c]);
   });
 
-  test('a stream whose endpoint hangs leaves the others theirs', async (t) => {
-    const scene = await createDeliveryScene(t, { settings: { concurrency: 8 } });
-    const hanging = await scene.addStream();
-    const healthy = await scene.addStream();
-    scene.transport.respond = ({ request }) => (request.body.includes(hanging.id) ? undefined : ok);
-    await scene.start();
-    await scene.publishMany(200);
-    await scene.clock.advance(500);
+  test('a stream whose endpoint hangs does not take the slots of others', async (t) => {
+    const fixture = await createDeliveryFixture(t, { settings: { concurrency: 8 } });
+    const hanging = await fixture.addStream();
+    const healthy = await fixture.addStream();
+    fixture.transport.respond = ({ request }) =>
+      request.body.includes(hanging.id) ? undefined : ok;
+    await fixture.start();
+    await fixture.publishMany(200);
+    await fixture.clock.advance(500);
     const sentTo = (id: string) =>
-      scene.transport.posts.filter(({ request }) => request.body.includes(id)).length;
+      fixture.transport.posts.filter(({ request }) => request.body.includes(id)).length;
     assert.equal(sentTo(hanging.id), settings.streamConcurrency);
     assert.equal(sentTo(healthy.id), 200);
   });
 
-  test('retries and fresh events share those of a stream while both wait', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => answered(400) });
-    const stream = await scene.addStream();
-    await scene.start();
-    const old = await scene.publishMany(40);
-    await scene.clock.advance(200);
-    scene.transport.respond = () => undefined;
-    await scene.store.deliveries.redeliverMany(scene.tenant, stream.id, {});
-    const fresh = new Set(await scene.publishMany(40));
+  test('retries and fresh events share the slots of a stream while both wait', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const old = await fixture.publishMany(40);
+    await fixture.clock.advance(200);
+    fixture.transport.respond = () => undefined;
+    await fixture.store.deliveries.redeliverMany(fixture.tenant, stream.id, {});
+    const fresh = new Set(await fixture.publishMany(40));
     const seen = { fresh: 0, due: 0 };
     for (let count = 0; count < 40; count += 1) {
-      await scene.clock.advance(20);
-      const first = scene.transport.open[0];
+      await fixture.clock.advance(20);
+      const first = fixture.transport.open[0];
       seen[fresh.has(first?.eventId ?? '') ? 'fresh' : 'due'] += 1;
       first?.end(ok);
     }
@@ -451,248 +452,248 @@ describe('slots', () => {
 });
 
 describe('an attempt that takes long', () => {
-  test('is parked after a second, so that the cursor passes it', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const stream = await scene.addStream();
-    await scene.start();
-    const [first, second] = await scene.publishHanging('user.created', 'user.created');
-    scene.transport.respond = () => ok;
+  test('an attempt is parked after a second, and the cursor passes it', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [first, second] = await fixture.publishHanging('user.created', 'user.created');
+    fixture.transport.respond = () => ok;
     second?.end(ok);
-    await scene.clock.advance(900);
-    assert.equal(await scene.cursor(stream), 0);
-    await scene.clock.advance(150);
-    assert.equal(await scene.cursor(stream), 2);
+    await fixture.clock.advance(900);
+    assert.equal(await fixture.cursor(stream), 0);
+    await fixture.clock.advance(150);
+    assert.equal(await fixture.cursor(stream), 2);
     first?.end(ok);
-    await scene.clock.advance(10);
-    assert.deepEqual(scene.sent().length, 2);
-    assert.deepEqual(await failures(scene, stream), []);
+    await fixture.clock.advance(10);
+    assert.deepEqual(fixture.sent().length, 2);
+    assert.deepEqual(await failures(fixture, stream), []);
   });
 
-  test('is parked as soon as enough later events have settled', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const stream = await scene.addStream();
-    await scene.start();
-    const [first] = await scene.publishHanging('user.created');
-    scene.transport.respond = () => ok;
-    await scene.publishMany(settings.parkAfterEvents - 1);
-    await scene.clock.advance(20);
-    assert.equal(await scene.cursor(stream), 0);
-    await scene.publishMany(1);
-    await scene.clock.advance(20);
-    assert.equal(await scene.cursor(stream), settings.parkAfterEvents + 1);
+  test('an attempt is parked as soon as enough later events have settled', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [first] = await fixture.publishHanging('user.created');
+    fixture.transport.respond = () => ok;
+    await fixture.publishMany(settings.parkAfterEvents - 1);
+    await fixture.clock.advance(20);
+    assert.equal(await fixture.cursor(stream), 0);
+    await fixture.publishMany(1);
+    await fixture.clock.advance(20);
+    assert.equal(await fixture.cursor(stream), settings.parkAfterEvents + 1);
     first?.end(busy);
-    scene.transport.respond = () => ok;
-    await scene.clock.advance(1100);
-    assert.equal(scene.sent().filter((id) => id === first?.eventId).length, 2);
-    assert.deepEqual(await failures(scene, stream), []);
+    fixture.transport.respond = () => ok;
+    await fixture.clock.advance(1100);
+    assert.equal(fixture.sent().filter((id) => id === first?.eventId).length, 2);
+    assert.deepEqual(await failures(fixture, stream), []);
   });
 
-  test('is sent again by the next owner with the same number, once it is gone', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const stream = await scene.addStream();
-    await scene.start();
-    const [first] = await scene.publishHanging('user.created');
-    await scene.clock.advance(1100);
-    assert.equal(await scene.cursor(stream), 1);
-    scene.transport.respond = () => busy;
-    await scene.crash();
-    await scene.clock.advance(60_000);
+  test('the next owner sends a parked attempt again with the same number', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [first] = await fixture.publishHanging('user.created');
+    await fixture.clock.advance(1100);
+    assert.equal(await fixture.cursor(stream), 1);
+    fixture.transport.respond = () => busy;
+    await fixture.crash();
+    await fixture.clock.advance(60_000);
     // The attempt that was cut off left no trace: four are recorded.
-    assert.equal(scene.sent().filter((id) => id === first?.eventId).length, 5);
-    assert.equal((await failures(scene, stream))[0]?.attempts.length, 4);
+    assert.equal(fixture.sent().filter((id) => id === first?.eventId).length, 5);
+    assert.equal((await failures(fixture, stream))[0]?.attempts.length, 4);
   });
 });
 
 describe('the bounds of a stream', () => {
   test('no fresh event is taken while too many are settled above the cursor', async (t) => {
     let refuse = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       settings: { settleMax: 2, concurrency: 1000 },
       through: (store) => ({
         ...store,
         deliveries: {
           ...store.deliveries,
-          settle: (...args) => (refuse ? scene.unavailable() : store.deliveries.settle(...args)),
+          settle: (...args) => (refuse ? fixture.unavailable() : store.deliveries.settle(...args)),
         },
       }),
     });
-    await scene.addStream();
-    await scene.start();
+    await fixture.addStream();
+    await fixture.start();
     refuse = true;
-    await scene.publishMany(100);
-    await scene.clock.advance(1000);
+    await fixture.publishMany(100);
+    await fixture.clock.advance(1000);
     const most = settings.parkAfterEvents + settings.streamConcurrency;
-    assert.ok(scene.sent().length > most);
-    assert.ok(scene.sent().length <= most + settings.streamConcurrency);
+    assert.ok(fixture.sent().length > most);
+    assert.ok(fixture.sent().length <= most + settings.streamConcurrency);
     refuse = false;
-    await scene.clock.advance(5000);
-    assert.equal(new Set(scene.sent()).size, 100);
-    assert.equal(scene.sent().length, 100);
+    await fixture.clock.advance(5000);
+    assert.equal(new Set(fixture.sent()).size, 100);
+    assert.equal(fixture.sent().length, 100);
   });
 
-  test('nothing begins while as many results wait for the store as slots and a batch', async (t) => {
+  test('no attempt begins while as many results wait for the store as slots and a batch', async (t) => {
     let away = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         deliveries: {
           ...store.deliveries,
-          settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
+          settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
         },
       }),
     });
-    for (let count = 0; count < 20; count += 1) await scene.addStream();
-    await scene.start();
+    for (let count = 0; count < 20; count += 1) await fixture.addStream();
+    await fixture.start();
     away = true;
-    await scene.publishMany(12);
-    await scene.clock.advance(1000);
+    await fixture.publishMany(12);
+    await fixture.clock.advance(1000);
     const most = settings.settleMax + settings.concurrency;
-    assert.ok(scene.sent().length >= most);
-    assert.ok(scene.sent().length < most + settings.concurrency, `${scene.sent().length} sent`);
+    assert.ok(fixture.sent().length >= most);
+    assert.ok(fixture.sent().length < most + settings.concurrency, `${fixture.sent().length} sent`);
     away = false;
-    await scene.clock.advance(5000);
-    assert.equal(scene.sent().length, 20 * 12);
+    await fixture.clock.advance(5000);
+    assert.equal(fixture.sent().length, 20 * 12);
   });
 
   test('no fresh event is taken while as many as disable a stream wait for a retry', async (t) => {
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       settings: { disable: { consecutive: 10, total: 5000 }, retryDelaysMs: [60_000] },
       respond: () => busy,
     });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publishMany(200);
-    await scene.clock.advance(5000);
-    assert.ok(scene.sent().length >= 10);
-    assert.ok(scene.sent().length < 10 + settings.streamConcurrency);
-    await scene.clock.advance(56_000);
-    await scene.clock.advance(1000);
-    const health = await scene.store.streams.health(scene.tenant, stream.id);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(200);
+    await fixture.clock.advance(5000);
+    assert.ok(fixture.sent().length >= 10);
+    assert.ok(fixture.sent().length < 10 + settings.streamConcurrency);
+    await fixture.clock.advance(56_000);
+    await fixture.clock.advance(1000);
+    const health = await fixture.store.streams.health(fixture.tenant, stream.id);
     assert.ok(health && health.total < 10 + 10 + settings.streamConcurrency, `${health?.total}`);
-    assert.equal((await scene.store.streams.get(scene.tenant, stream.id))?.status, 'disabled');
-    assert.equal(scene.reported('stream_disabled').length, 1);
+    assert.equal((await fixture.store.streams.get(fixture.tenant, stream.id))?.status, 'disabled');
+    assert.equal(fixture.reported('stream_disabled').length, 1);
   });
 
-  test('after a crash no more is sent twice than the bound says', async (t) => {
-    const scene = await createDeliveryScene(t);
-    await scene.addStream();
-    await scene.start();
+  test('after a crash no more events are sent twice than the bound allows', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    await fixture.addStream();
+    await fixture.start();
     for (let round = 0; round < 5; round += 1) {
       // Some hang, so that much settles above the cursor.
-      scene.transport.respond = ({ eventId }) => (/[05]$/.test(eventId) ? undefined : ok);
-      await scene.publishMany(40);
-      const before = scene.sent();
-      await scene.crash();
-      const again = scene
+      fixture.transport.respond = ({ eventId }) => (/[05]$/.test(eventId) ? undefined : ok);
+      await fixture.publishMany(40);
+      const before = fixture.sent();
+      await fixture.crash();
+      const again = fixture
         .sent()
         .slice(before.length)
         .filter((id) => before.includes(id));
       const most = settings.streamConcurrency + settings.parkAfterEvents + settings.settleMax;
       assert.ok(again.length <= most, `${again.length} were sent twice`);
     }
-    scene.transport.respond = () => ok;
-    for (const post of scene.transport.open) post.end(ok);
-    await scene.clock.advance(60_000);
-    assert.equal(new Set(scene.sent()).size, 200);
+    fixture.transport.respond = () => ok;
+    for (const post of fixture.transport.open) post.end(ok);
+    await fixture.clock.advance(60_000);
+    assert.equal(new Set(fixture.sent()).size, 200);
   });
 });
 
 describe('a stream that changes', () => {
-  test('a new destination holds from the next attempt on, also of a retry', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => busy });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publish('user.created');
+  test('a new destination applies from the next attempt on, also to a retry', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => busy });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publish('user.created');
     const endpoint = 'https://other.example.net/hook?a=1';
-    await scene.update(stream, { destination: { ...stream.destination, endpoint } });
-    await scene.clock.advance(1100);
-    await scene.publish('user.created');
-    const targets = scene.transport.posts.map(({ request }) => request.origin + request.path);
+    await fixture.update(stream, { destination: { ...stream.destination, endpoint } });
+    await fixture.clock.advance(1100);
+    await fixture.publish('user.created');
+    const targets = fixture.transport.posts.map(({ request }) => request.origin + request.path);
     assert.deepEqual(targets, [stream.destination.endpoint, endpoint, endpoint]);
   });
 
-  test('new subscriptions hold from the next event on, also for one far behind', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => undefined });
-    const stream = await scene.addStream({ types: ['a.made'] });
-    await scene.start();
+  test('new subscriptions apply from the next event on, also for a stream far behind', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => undefined });
+    const stream = await fixture.addStream({ types: ['a.made'] });
+    await fixture.start();
     const types = Array.from({ length: 150 }, (_, index) => (index % 2 ? 'a.made' : 'b.made'));
-    const before = await scene.publish(...types);
-    await scene.update(stream, { types: ['b.made'] });
-    const after = await scene.publish(...types);
-    scene.transport.respond = () => ok;
-    for (const post of scene.transport.open) post.end(ok);
-    await scene.clock.advance(500);
+    const before = await fixture.publish(...types);
+    await fixture.update(stream, { types: ['b.made'] });
+    const after = await fixture.publish(...types);
+    fixture.transport.respond = () => ok;
+    for (const post of fixture.transport.open) post.end(ok);
+    await fixture.clock.advance(500);
     const wanted = [
       ...before.filter((_, index) => index % 2 === 1),
       ...after.filter((_, index) => index % 2 === 0),
     ];
-    assert.deepEqual(scene.sent(), wanted);
+    assert.deepEqual(fixture.sent(), wanted);
   });
 
-  test('a deleted one is cut off and sent nothing more', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => undefined });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publishMany(10);
-    await scene.store.streams.delete(scene.tenant, stream.id);
-    await scene.clock.advance(0);
-    assert.ok(scene.transport.posts.every((post) => post.cancelled));
-    await scene.publishMany(10);
-    await scene.clock.advance(60_000);
-    assert.equal(scene.transport.posts.length, settings.streamConcurrency);
-    assert.equal(scene.dispatcher.state().streams, 0);
-    assert.equal(scene.dispatcher.state().inFlight, 0);
-    assert.equal(scene.reported('stream_lost').length, 1);
-    assert.deepEqual(scene.reported('attempt'), []);
+  test('attempts of a deleted stream are cut off, and it is sent nothing more', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => undefined });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(10);
+    await fixture.store.streams.delete(fixture.tenant, stream.id);
+    await fixture.clock.advance(0);
+    assert.ok(fixture.transport.posts.every((post) => post.cancelled));
+    await fixture.publishMany(10);
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.transport.posts.length, settings.streamConcurrency);
+    assert.equal(fixture.dispatcher.state().streams, 0);
+    assert.equal(fixture.dispatcher.state().inFlight, 0);
+    assert.equal(fixture.reported('stream_lost').length, 1);
+    assert.deepEqual(fixture.reported('attempt'), []);
   });
 
-  test('one whose change was not heard of is read after the next batch', async (t) => {
-    const scene = await createDeliveryScene(t, {
+  test('a stream whose change hint was lost is refreshed after the next batch', async (t) => {
+    const fixture = await createDeliveryFixture(t, {
       settings: { pollMs: 1_000_000 },
       through: (store) => ({
         ...store,
         watch: (listener) => store.watch((hint) => hint.kind === 'appended' && listener(hint)),
       }),
     });
-    const stream = await scene.addStream();
-    await scene.start();
+    const stream = await fixture.addStream();
+    await fixture.start();
     const endpoint = 'https://other.example.net/hook';
-    await scene.update(stream, { destination: { ...stream.destination, endpoint } });
-    await scene.publishMany(1);
-    await scene.clock.advance(settings.settleMs);
-    await scene.publishMany(1);
-    const targets = scene.transport.posts.map(({ request }) => request.origin + request.path);
+    await fixture.update(stream, { destination: { ...stream.destination, endpoint } });
+    await fixture.publishMany(1);
+    await fixture.clock.advance(settings.settleMs);
+    await fixture.publishMany(1);
+    const targets = fixture.transport.posts.map(({ request }) => request.origin + request.path);
     assert.deepEqual(targets, [stream.destination.endpoint, endpoint]);
   });
 
-  test('one that changes while it is claimed is read again', async (t) => {
+  test('a stream that changes while it is claimed is read again', async (t) => {
     let release: () => void = () => undefined;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         ownership: {
           ...store.ownership,
           claim: async (...args) => {
-            const answer = await store.ownership.claim(...args);
+            const result = await store.ownership.claim(...args);
             await new Promise<void>((resolve) => (release = resolve));
-            return answer;
+            return result;
           },
         },
       }),
     });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.update(stream, { status: 'disabled' });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.update(stream, { status: 'disabled' });
     release();
-    await scene.publishMany(3);
-    await scene.clock.advance(1000);
-    assert.deepEqual(scene.sent(), []);
+    await fixture.publishMany(3);
+    await fixture.clock.advance(1000);
+    assert.deepEqual(fixture.sent(), []);
   });
 
-  test('what was read for it before the change is not used after it', async (t) => {
+  test('a page that was read before a change is not used after it', async (t) => {
     let release: () => void = () => undefined;
     let slow = true;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         log: {
@@ -704,21 +705,21 @@ describe('a stream that changes', () => {
         },
       }),
     });
-    const stream = await scene.addStream({ types: ['a.made'] });
-    const [before] = await scene.publish('a.made');
-    await scene.start();
-    await scene.update(stream, { types: ['b.made'] });
-    const [, after] = await scene.publish('a.made', 'b.made');
+    const stream = await fixture.addStream({ types: ['a.made'] });
+    const [before] = await fixture.publish('a.made');
+    await fixture.start();
+    await fixture.update(stream, { types: ['b.made'] });
+    const [, after] = await fixture.publish('a.made', 'b.made');
     slow = false;
     release();
-    await scene.clock.advance(100);
-    assert.deepEqual(scene.sent(), [before, after]);
+    await fixture.clock.advance(100);
+    assert.deepEqual(fixture.sent(), [before, after]);
   });
 
-  test('nothing of its queue begins between the commit of a change and its being read', async (t) => {
+  test('no queued event is sent between the commit of a change and the refresh', async (t) => {
     let release: () => void = () => undefined;
     let slow = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       respond: () => undefined,
       through: (store) => ({
         ...store,
@@ -731,24 +732,24 @@ describe('a stream that changes', () => {
         },
       }),
     });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publishMany(10);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(10);
     slow = true;
-    await scene.update(stream, { name: 'renamed' });
-    for (const post of scene.transport.open) post.end(ok);
-    await scene.clock.advance(0);
-    assert.equal(scene.sent().length, settings.streamConcurrency);
+    await fixture.update(stream, { name: 'renamed' });
+    for (const post of fixture.transport.open) post.end(ok);
+    await fixture.clock.advance(0);
+    assert.equal(fixture.sent().length, settings.streamConcurrency);
     slow = false;
     release();
-    await scene.clock.advance(0);
-    assert.equal(scene.sent().length, 2 * settings.streamConcurrency);
+    await fixture.clock.advance(0);
+    assert.equal(fixture.sent().length, 2 * settings.streamConcurrency);
   });
 
-  test('nothing begins between the commit of a change and its being read', async (t) => {
+  test('no attempt begins between the commit of a change and the refresh', async (t) => {
     let release: () => void = () => undefined;
     let slow = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         ownership: {
@@ -760,322 +761,322 @@ describe('a stream that changes', () => {
         },
       }),
     });
-    const stream = await scene.addStream();
-    await scene.start();
+    const stream = await fixture.addStream();
+    await fixture.start();
     slow = true;
-    await scene.update(stream, { status: 'disabled' });
-    await scene.publishMany(3);
-    assert.deepEqual(scene.sent(), []);
+    await fixture.update(stream, { status: 'disabled' });
+    await fixture.publishMany(3);
+    assert.deepEqual(fixture.sent(), []);
     slow = false;
     release();
-    await scene.clock.advance(1000);
-    assert.deepEqual(scene.sent(), []);
+    await fixture.clock.advance(1000);
+    assert.deepEqual(fixture.sent(), []);
   });
 
-  test('one that changes again while it is read is read again', async (t) => {
+  test('a stream that changes again while it is refreshed is refreshed again', async (t) => {
     let release: () => void = () => undefined;
     let slow = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         ownership: {
           ...store.ownership,
           owned: async (...args) => {
-            const answer = await store.ownership.owned(...args);
+            const result = await store.ownership.owned(...args);
             if (slow) await new Promise<void>((resolve) => (release = resolve));
-            return answer;
+            return result;
           },
         },
       }),
     });
-    const stream = await scene.addStream();
-    await scene.start();
+    const stream = await fixture.addStream();
+    await fixture.start();
     slow = true;
-    await scene.update(stream, { name: 'renamed' });
-    await scene.update(stream, { status: 'disabled' });
-    await scene.publishMany(3);
+    await fixture.update(stream, { name: 'renamed' });
+    await fixture.update(stream, { status: 'disabled' });
+    await fixture.publishMany(3);
     slow = false;
     release();
-    await scene.clock.advance(1000);
-    assert.deepEqual(scene.sent(), []);
+    await fixture.clock.advance(1000);
+    assert.deepEqual(fixture.sent(), []);
   });
 });
 
 describe('a stream that is disabled', () => {
-  test('by hand is sent nothing; its retries become failures', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => busy });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publish('user.created');
-    await scene.clock.advance(10);
-    await scene.update(stream, { status: 'disabled' });
-    await scene.publishMany(5);
-    await scene.clock.advance(60_000);
-    assert.equal(scene.transport.posts.length, 1);
-    const [failure] = await failures(scene, stream);
+  test('a stream that an operator disables is sent nothing; its retries become failures', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => busy });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publish('user.created');
+    await fixture.clock.advance(10);
+    await fixture.update(stream, { status: 'disabled' });
+    await fixture.publishMany(5);
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.transport.posts.length, 1);
+    const [failure] = await failures(fixture, stream);
     assert.equal(failure?.attempts.at(-1)?.error, 'The event stream is disabled');
   });
 
-  test('is owned only while it has redeliveries to send', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => answered(400) });
-    const stream = await scene.addStream();
-    await scene.start();
-    const [id = ''] = await scene.publish('user.created');
-    await scene.clock.advance(10);
-    await scene.update(stream, { status: 'disabled' });
-    assert.equal(scene.dispatcher.state().streams, 0);
-    scene.transport.respond = () => undefined;
-    await scene.store.deliveries.redeliver(scene.tenant, stream.id, id);
-    await scene.clock.advance(10);
-    assert.deepEqual(scene.sent(), [id, id]);
-    assert.equal(scene.dispatcher.state().streams, 1);
-    scene.transport.open[0]?.end(ok);
-    await scene.clock.advance(10);
-    assert.equal(scene.dispatcher.state().streams, 0);
-    assert.deepEqual(await failures(scene, stream), []);
+  test('a disabled stream is owned only while it has redeliveries to send', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [id = ''] = await fixture.publish('user.created');
+    await fixture.clock.advance(10);
+    await fixture.update(stream, { status: 'disabled' });
+    assert.equal(fixture.dispatcher.state().streams, 0);
+    fixture.transport.respond = () => undefined;
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, id);
+    await fixture.clock.advance(10);
+    assert.deepEqual(fixture.sent(), [id, id]);
+    assert.equal(fixture.dispatcher.state().streams, 1);
+    fixture.transport.open[0]?.end(ok);
+    await fixture.clock.advance(10);
+    assert.equal(fixture.dispatcher.state().streams, 0);
+    assert.deepEqual(await failures(fixture, stream), []);
   });
 
-  test('at a threshold takes nothing that was queued, and its last attempts count', async (t) => {
-    const scene = await createDeliveryScene(t, {
+  test('a stream disabled at a limit sends nothing that was queued, and its last attempts count', async (t) => {
+    const fixture = await createDeliveryFixture(t, {
       settings: { disable: { consecutive: 3, total: 5000 } },
       respond: () => undefined,
     });
-    const stream = await scene.addStream();
-    await scene.start();
-    const ids = await scene.publishMany(10);
-    const [a, b, c, d] = scene.transport.open;
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const ids = await fixture.publishMany(10);
+    const [a, b, c, d] = fixture.transport.open;
     for (const post of [a, b, c]) post?.end(answered(400));
-    // Ends before the three are settled; nothing says yet that the stream is disabled.
-    await scene.clock.advance(10);
-    assert.equal(scene.reported('stream_disabled').length, 1);
-    const begun = scene.sent().length;
-    for (const post of scene.transport.open) if (post !== d) post.end(ok);
+    // Ends before the three are settled: the stream is not disabled yet.
+    await fixture.clock.advance(10);
+    assert.equal(fixture.reported('stream_disabled').length, 1);
+    const begun = fixture.sent().length;
+    for (const post of fixture.transport.open) if (post !== d) post.end(ok);
     d?.end(busy);
-    await scene.clock.advance(60_000);
-    assert.equal(scene.sent().length, begun);
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.sent().length, begun);
     assert.ok(begun < ids.length);
-    const listed = await failures(scene, stream);
+    const listed = await failures(fixture, stream);
     assert.deepEqual(
       listed.map(({ event }) => event.id).toSorted(),
       [a, b, c, d].map((post) => post?.eventId ?? '').toSorted(),
     );
   });
 
-  test('goes on with later events when it is enabled', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const stream = await scene.addStream();
-    await scene.start();
-    const before = await scene.publishMany(3);
-    const disabled = await scene.update(stream, { status: 'disabled' });
-    await scene.publishMany(3);
-    await scene.update(disabled, { status: 'enabled' });
-    const after = await scene.publishMany(3);
-    assert.deepEqual(scene.sent(), [...before, ...after]);
+  test('an enabled stream continues with later events', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const before = await fixture.publishMany(3);
+    const disabled = await fixture.update(stream, { status: 'disabled' });
+    await fixture.publishMany(3);
+    await fixture.update(disabled, { status: 'enabled' });
+    const after = await fixture.publishMany(3);
+    assert.deepEqual(fixture.sent(), [...before, ...after]);
   });
 
-  test('does not send what it had queued when it goes on with later events', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => undefined });
-    const stream = await scene.addStream();
-    await scene.start();
-    const before = await scene.publishMany(10);
-    const disabled = await scene.update(stream, { status: 'disabled' });
-    await scene.update(disabled, { status: 'enabled' });
-    scene.transport.respond = () => ok;
-    for (const post of scene.transport.open) post.end(ok);
-    const after = await scene.publishMany(2);
-    await scene.clock.advance(100);
-    assert.deepEqual(scene.sent(), [...before.slice(0, settings.streamConcurrency), ...after]);
+  test('a stream that continues with later events does not send what was queued', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => undefined });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const before = await fixture.publishMany(10);
+    const disabled = await fixture.update(stream, { status: 'disabled' });
+    await fixture.update(disabled, { status: 'enabled' });
+    fixture.transport.respond = () => ok;
+    for (const post of fixture.transport.open) post.end(ok);
+    const after = await fixture.publishMany(2);
+    await fixture.clock.advance(100);
+    assert.deepEqual(fixture.sent(), [...before.slice(0, settings.streamConcurrency), ...after]);
   });
 
-  test('goes on with the held events, none of them twice, when it is asked to', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const stream = await scene.addStream();
-    await scene.start();
-    const before = await scene.publishMany(3);
-    const disabled = await scene.update(stream, { status: 'disabled' });
-    const held = await scene.publishMany(30);
-    await scene.update(disabled, { status: 'enabled' }, 'held');
-    const after = await scene.publishMany(3);
-    await scene.clock.advance(500);
-    assert.deepEqual(scene.sent(), [...before, ...held, ...after]);
-    assert.equal(await scene.cursor(stream), 36);
+  test('a stream that resumes with held events sends each of them once', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const before = await fixture.publishMany(3);
+    const disabled = await fixture.update(stream, { status: 'disabled' });
+    const held = await fixture.publishMany(30);
+    await fixture.update(disabled, { status: 'enabled' }, 'held');
+    const after = await fixture.publishMany(3);
+    await fixture.clock.advance(500);
+    assert.deepEqual(fixture.sent(), [...before, ...held, ...after]);
+    assert.equal(await fixture.cursor(stream), 36);
   });
 
-  test('held: what was under way all the time is not sent a second time', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => undefined });
-    const stream = await scene.addStream();
-    await scene.start();
-    const before = await scene.publishMany(3);
-    const [first, second, third] = scene.transport.open;
+  test('resuming with held events: an attempt still under way is not sent a second time', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => undefined });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const before = await fixture.publishMany(3);
+    const [first, second, third] = fixture.transport.open;
     // Settled above the cursor of the run that ends.
     second?.end(ok);
-    await scene.clock.advance(10);
-    const disabled = await scene.update(stream, { status: 'disabled' });
-    const held = await scene.publishMany(2);
-    await scene.update(disabled, { status: 'enabled' }, 'held');
+    await fixture.clock.advance(10);
+    const disabled = await fixture.update(stream, { status: 'disabled' });
+    const held = await fixture.publishMany(2);
+    await fixture.update(disabled, { status: 'enabled' }, 'held');
     first?.end(ok);
     third?.end(ok);
-    scene.transport.respond = () => ok;
-    for (const post of scene.transport.open) post.end(ok);
-    await scene.clock.advance(100);
-    assert.deepEqual(scene.sent(), [...before, ...held]);
-    assert.equal(await scene.cursor(stream), 5);
+    fixture.transport.respond = () => ok;
+    for (const post of fixture.transport.open) post.end(ok);
+    await fixture.clock.advance(100);
+    assert.deepEqual(fixture.sent(), [...before, ...held]);
+    assert.equal(await fixture.cursor(stream), 5);
   });
 
-  test('latest: what was under way counts, but moves no cursor of the new run', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => undefined });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publishMany(2);
-    const [first, second] = scene.transport.open;
-    const disabled = await scene.update(stream, { status: 'disabled' });
-    await scene.publishMany(2);
-    await scene.update(disabled, { status: 'enabled' }, 'latest');
-    const [fresh] = await scene.publishHanging('user.created');
+  test('resuming with the latest events: an attempt still under way counts, but does not move the cursor of the new run', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => undefined });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(2);
+    const [first, second] = fixture.transport.open;
+    const disabled = await fixture.update(stream, { status: 'disabled' });
+    await fixture.publishMany(2);
+    await fixture.update(disabled, { status: 'enabled' }, 'latest');
+    const [fresh] = await fixture.publishHanging('user.created');
     second?.end(ok);
-    await scene.clock.advance(10);
-    assert.equal(await scene.cursor(stream), 4);
-    // Neither does one that is still under way hold the new run's cursor.
+    await fixture.clock.advance(10);
+    assert.equal(await fixture.cursor(stream), 4);
+    // An attempt still under way does not block the cursor of the new run either.
     fresh?.end(ok);
-    await scene.clock.advance(10);
-    assert.equal(await scene.cursor(stream), 5);
+    await fixture.clock.advance(10);
+    assert.equal(await fixture.cursor(stream), 5);
     first?.end(answered(400));
-    await scene.clock.advance(10);
-    assert.equal(await scene.cursor(stream), 5);
-    const [failure] = await failures(scene, stream);
+    await fixture.clock.advance(10);
+    assert.equal(await fixture.cursor(stream), 5);
+    const [failure] = await failures(fixture, stream);
     assert.equal(failure?.event.id, first?.eventId);
   });
 });
 
 describe('ending', () => {
-  test('lets attempts under way end, records them and gives the streams up', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => undefined });
-    const stream = await scene.addStream();
-    await scene.start();
-    const ids = await scene.publishMany(10);
-    const stopped = scene.stop();
-    await scene.clock.advance(500);
-    assert.equal(scene.transport.posts.length, settings.streamConcurrency);
-    for (const post of scene.transport.open) post.end(ok);
-    await scene.clock.advance(0);
+  test('stopping waits for attempts under way, records them and releases the streams', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => undefined });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const ids = await fixture.publishMany(10);
+    const stopped = fixture.stop();
+    await fixture.clock.advance(500);
+    assert.equal(fixture.transport.posts.length, settings.streamConcurrency);
+    for (const post of fixture.transport.open) post.end(ok);
+    await fixture.clock.advance(0);
     await stopped;
-    assert.equal(scene.transport.posts.length, settings.streamConcurrency);
-    scene.transport.respond = () => ok;
-    await scene.restart();
-    await scene.clock.advance(100);
-    assert.deepEqual(scene.sent(), ids);
-    assert.equal(await scene.cursor(stream), 10);
+    assert.equal(fixture.transport.posts.length, settings.streamConcurrency);
+    fixture.transport.respond = () => ok;
+    await fixture.restart();
+    await fixture.clock.advance(100);
+    assert.deepEqual(fixture.sent(), ids);
+    assert.equal(await fixture.cursor(stream), 10);
   });
 
-  test('leaves no timer behind', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => busy });
-    await scene.addStream();
-    await scene.start();
-    await scene.publishMany(10);
-    await scene.clock.advance(100);
-    await scene.stop();
-    // The bound on the ending itself stays until it is over.
-    assert.ok(scene.clock.pending <= 1, `${scene.clock.pending} timers wait`);
+  test('stopping leaves no timer', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => busy });
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(10);
+    await fixture.clock.advance(100);
+    await fixture.stop();
+    // The timer that bounds the stop is set until it ends.
+    assert.ok(fixture.clock.pending <= 1, `${fixture.clock.pending} timers wait`);
   });
 
-  test('does not wait for ever for a store that is away', async (t) => {
+  test('stopping ends within a bounded time while the store is unavailable', async (t) => {
     let away = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         deliveries: {
           ...store.deliveries,
-          settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
+          settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
         },
       }),
     });
-    await scene.addStream();
-    await scene.start();
+    await fixture.addStream();
+    await fixture.start();
     away = true;
-    await scene.publishMany(1);
-    const stopped = scene.stop();
-    await scene.clock.advance(settings.attemptTimeoutMs + settings.leaseGraceMs);
+    await fixture.publishMany(1);
+    const stopped = fixture.stop();
+    await fixture.clock.advance(settings.attemptTimeoutMs + settings.leaseGraceMs);
     await stopped;
-    assert.equal(scene.reported('store_unavailable').length, 1);
+    assert.equal(fixture.reported('store_unavailable').length, 1);
   });
 
-  test('a kill cuts off what is under way and asks the store nothing more', async (t) => {
+  test('a kill cuts off the attempts under way and issues no more store commands', async (t) => {
     let killed = false;
-    let asked = 0;
-    const scene = await createDeliveryScene(t, {
+    let commands = 0;
+    const fixture = await createDeliveryFixture(t, {
       respond: () => undefined,
       through: (store) => ({
         ...store,
         deliveries: {
           ...store.deliveries,
           settle: (...args) => {
-            if (killed) asked += 1;
+            if (killed) commands += 1;
             return store.deliveries.settle(...args);
           },
         },
       }),
     });
-    await scene.addStream();
-    await scene.start();
-    await scene.publishMany(3);
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(3);
     killed = true;
-    scene.transport.open[0]?.end(ok);
-    scene.dispatcher.kill();
-    await scene.clock.advance(60_000);
-    assert.ok(scene.transport.posts.slice(1).every((post) => post.cancelled));
-    assert.equal(asked, 0);
-    assert.equal(scene.clock.pending, 0);
+    fixture.transport.open[0]?.end(ok);
+    fixture.dispatcher.kill();
+    await fixture.clock.advance(60_000);
+    assert.ok(fixture.transport.posts.slice(1).every((post) => post.cancelled));
+    assert.equal(commands, 0);
+    assert.equal(fixture.clock.pending, 0);
   });
 });
 
 describe('many streams', () => {
-  /** A scene that notes which streams each claim took. */
-  async function claiming(t: TestContext, dueClaims: string[][]): Promise<DeliveryScene> {
-    return createDeliveryScene(t, {
+  /** A fixture that records the streams of each claim. */
+  async function claiming(t: TestContext, dueClaims: string[][]): Promise<DeliveryFixture> {
+    return createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         ownership: {
           ...store.ownership,
           claim: async (...args) => {
-            const answer = await store.ownership.claim(...args);
-            dueClaims.push(answer.map(({ stream }) => stream.id));
-            return answer;
+            const result = await store.ownership.claim(...args);
+            dueClaims.push(result.map(({ stream }) => stream.id));
+            return result;
           },
         },
       }),
     });
   }
 
-  test('are owned without delay, some at a time', async (t) => {
+  test('many streams are claimed without delay, some at a time', async (t) => {
     const dueClaims: string[][] = [];
-    const scene = await claiming(t, dueClaims);
-    for (let count = 0; count < 600; count += 1) await scene.addStream({ types: [] });
-    await scene.start();
-    assert.equal(scene.dispatcher.state().streams, 600);
+    const fixture = await claiming(t, dueClaims);
+    for (let count = 0; count < 600; count += 1) await fixture.addStream({ types: [] });
+    await fixture.start();
+    assert.equal(fixture.dispatcher.state().streams, 600);
     assert.ok(dueClaims.every((ids) => ids.length <= 256));
     assert.equal(new Set(dueClaims.flat()).size, 600);
     assert.equal(dueClaims.flat().length, 600, 'each is claimed once');
   });
 
-  test('those with events after their cursor are claimed first', async (t) => {
+  test('streams with events after their cursor are claimed first', async (t) => {
     const dueClaims: string[][] = [];
-    const scene = await claiming(t, dueClaims);
-    for (let count = 0; count < 600; count += 1) await scene.addStream({ types: [] });
-    const other = await addTenant(scene.store, 'other');
-    const waiting = await scene.addStream({ tenant: other.id });
-    await scene.store.log.append(other.id, [newEvent()]);
-    await scene.start();
+    const fixture = await claiming(t, dueClaims);
+    for (let count = 0; count < 600; count += 1) await fixture.addStream({ types: [] });
+    const other = await addTenant(fixture.store, 'other');
+    const waiting = await fixture.addStream({ tenant: other.id });
+    await fixture.store.log.append(other.id, [newEvent()]);
+    await fixture.start();
     const claim = dueClaims.findIndex((ids) => ids.includes(waiting.id));
     assert.equal(claim, 1, 'next after the first, which takes what comes first');
-    assert.equal(scene.dispatcher.state().streams, 601);
-    assert.equal(scene.transport.posts.length, 1);
+    assert.equal(fixture.dispatcher.state().streams, 601);
+    assert.equal(fixture.transport.posts.length, 1);
   });
 });
 
 describe('idle streams', () => {
-  test('cost no write; skipped events are written for all together, seldom', async (t) => {
+  test('idle streams cost no write; cursors over skipped events are written together, rarely', async (t) => {
     const written: number[] = [];
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         ownership: {
@@ -1089,53 +1090,53 @@ describe('idle streams', () => {
     });
     const streams = [];
     for (let count = 0; count < 5; count += 1) {
-      streams.push(await scene.addStream({ types: ['never.made'] }));
+      streams.push(await fixture.addStream({ types: ['never.made'] }));
     }
-    await scene.start();
-    await scene.publishMany(50);
-    await scene.clock.advance(50_000);
+    await fixture.start();
+    await fixture.publishMany(50);
+    await fixture.clock.advance(50_000);
     assert.deepEqual(written, []);
-    await scene.clock.advance(15_000);
+    await fixture.clock.advance(15_000);
     assert.deepEqual(written, [5]);
-    for (const stream of streams) assert.equal(await scene.cursor(stream), 50);
-    await scene.clock.advance(200_000);
+    for (const stream of streams) assert.equal(await fixture.cursor(stream), 50);
+    await fixture.clock.advance(200_000);
     assert.deepEqual(written, [5]);
-    assert.deepEqual(scene.sent(), []);
+    assert.deepEqual(fixture.sent(), []);
   });
 
-  test('skipped events are written earlier when they are many', async (t) => {
-    const scene = await createDeliveryScene(t, { settings: { lagOffsetsMax: 40 } });
-    const stream = await scene.addStream({ types: ['never.made'] });
-    await scene.start();
-    await scene.publishMany(50);
-    await scene.clock.advance(settings.pollMs);
-    assert.equal(await scene.cursor(stream), 50);
+  test('cursors are written earlier when many events are skipped', async (t) => {
+    const fixture = await createDeliveryFixture(t, { settings: { lagOffsetsMax: 40 } });
+    const stream = await fixture.addStream({ types: ['never.made'] });
+    await fixture.start();
+    await fixture.publishMany(50);
+    await fixture.clock.advance(settings.pollMs);
+    assert.equal(await fixture.cursor(stream), 50);
   });
 
-  test('wait with two timers for all of them, the look and the lease', async (t) => {
-    const scene = await createDeliveryScene(t);
-    for (let count = 0; count < 20; count += 1) await scene.addStream();
-    await scene.start();
-    await scene.publishMany(2);
-    await scene.clock.advance(3000);
-    assert.equal(scene.clock.pending, 2);
+  test('idle streams wait with two timers in total, the poll and the lease', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    for (let count = 0; count < 20; count += 1) await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(2);
+    await fixture.clock.advance(3000);
+    assert.equal(fixture.clock.pending, 2);
   });
 
-  test('a cursor passes skipped events when the stream is given up', async (t) => {
-    const scene = await createDeliveryScene(t);
-    const stream = await scene.addStream({ types: ['never.made'] });
-    await scene.start();
-    await scene.publishMany(7);
-    await scene.restart();
-    assert.equal(await scene.cursor(stream), 7);
+  test('the cursor passes skipped events when the stream is released', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    const stream = await fixture.addStream({ types: ['never.made'] });
+    await fixture.start();
+    await fixture.publishMany(7);
+    await fixture.restart();
+    assert.equal(await fixture.cursor(stream), 7);
   });
 });
 
 describe('a store that fails', () => {
-  test('does not end the work: it is reported once, and everything goes on afterwards', async (t) => {
+  test('an outage of the store is reported once, and delivery continues after it', async (t) => {
     let away = false;
-    const fail = () => scene.unavailable();
-    const scene = await createDeliveryScene(t, {
+    const fail = () => fixture.unavailable();
+    const fixture = await createDeliveryFixture(t, {
       through: (store) => ({
         ...store,
         log: {
@@ -1155,48 +1156,48 @@ describe('a store that fails', () => {
         },
       }),
     });
-    const stream = await scene.addStream();
-    await scene.start();
-    scene.transport.respond = ({ eventId }) => (eventId.endsWith('3') ? busy : ok);
-    await scene.publishMany(10);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    fixture.transport.respond = ({ eventId }) => (eventId.endsWith('3') ? busy : ok);
+    await fixture.publishMany(10);
     away = true;
-    const ids = await scene.publishMany(200);
-    await scene.clock.advance(30_000);
-    assert.equal(scene.dispatcher.state().storeFails, true);
-    scene.transport.respond = () => ok;
+    const ids = await fixture.publishMany(200);
+    await fixture.clock.advance(30_000);
+    assert.equal(fixture.dispatcher.state().storeFails, true);
+    fixture.transport.respond = () => ok;
     away = false;
-    await scene.clock.advance(30_000);
-    assert.equal(scene.dispatcher.state().storeFails, false);
-    assert.equal(scene.reported('store_unavailable').length, 1);
-    assert.equal(scene.reported('store_recovered').length, 1);
-    assert.equal(await scene.cursor(stream), 210);
-    assert.ok(ids.every((id) => scene.sent().includes(id)));
-    assert.deepEqual(await failures(scene, stream), []);
+    await fixture.clock.advance(30_000);
+    assert.equal(fixture.dispatcher.state().storeFails, false);
+    assert.equal(fixture.reported('store_unavailable').length, 1);
+    assert.equal(fixture.reported('store_recovered').length, 1);
+    assert.equal(await fixture.cursor(stream), 210);
+    assert.ok(ids.every((id) => fixture.sent().includes(id)));
+    assert.deepEqual(await failures(fixture, stream), []);
   });
 
-  test('a row whose result waits for the store is not sent again', async (t) => {
+  test('a row whose outcome waits for the store is not sent again', async (t) => {
     let away = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       respond: () => undefined,
       through: (store) => ({
         ...store,
         deliveries: {
           ...store.deliveries,
-          settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
+          settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
         },
       }),
     });
-    const stream = await scene.addStream();
-    await scene.start();
-    const [id] = await scene.publishMany(1);
-    await scene.clock.advance(1100);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [id] = await fixture.publishMany(1);
+    await fixture.clock.advance(1100);
     away = true;
-    scene.transport.open[0]?.end(ok);
-    // Far beyond the lease of the parked row.
-    await scene.clock.advance(60_000);
+    fixture.transport.open[0]?.end(ok);
+    // Long after the lease of the parked row.
+    await fixture.clock.advance(60_000);
     away = false;
-    await scene.clock.advance(10_000);
-    assert.deepEqual(scene.sent(), [id]);
-    assert.deepEqual(await failures(scene, stream), []);
+    await fixture.clock.advance(10_000);
+    assert.deepEqual(fixture.sent(), [id]);
+    assert.deepEqual(await failures(fixture, stream), []);
   });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { FairQueue, type Offer } from '../../src/delivery/fair-queue.ts';
 
-/** A queue with so many items of each tenant: `a1`, `a2`, …, `b1`, … */
+/** Creates a queue with some items of each tenant: `a1`, `a2`, …, `b1`, … */
 function queueOf(counts: readonly number[]): FairQueue<string> {
   const queue = new FairQueue<string>();
   counts.forEach((count, tenant) => {
@@ -12,7 +12,7 @@ function queueOf(counts: readonly number[]): FairQueue<string> {
   return queue;
 }
 
-/** What is taken until nothing is; items that begin with one of the texts are refused. */
+/** Returns the taken items until none is taken; items that begin with one of the texts are refused. */
 function takeAll(queue: FairQueue<string>, refused: readonly string[] = []): string[] {
   const taken: string[] = [];
   const offer = (item: string): Offer => {
@@ -25,19 +25,19 @@ function takeAll(queue: FairQueue<string>, refused: readonly string[] = []): str
 }
 
 describe('a fair queue', () => {
-  test('takes turns over tenants, then over the items of each', () => {
+  test('offers go round robin over tenants, then over the items of each', () => {
     const queue = queueOf([4, 1, 2]);
     assert.deepEqual(takeAll(queue), ['a1', 'b1', 'c1', 'a2', 'c2', 'a3', 'a4']);
     assert.equal(queue.length, 0);
   });
 
-  test('takes another item when one is refused, of the next tenant or of the same one', () => {
+  test('after a refused item, one of the next tenant or of the same tenant is offered', () => {
     const queue = queueOf([2, 2]);
     assert.deepEqual(takeAll(queue, ['a1', 'b']), ['a2']);
     assert.equal(queue.length, 3);
   });
 
-  test('offers a refused item again only after it is renewed', () => {
+  test('a refused item is offered again only after renew', () => {
     const queue = queueOf([1, 1]);
     assert.deepEqual(takeAll(queue, ['a']), ['b1']);
     assert.equal(queue.isUntried, false);
@@ -47,14 +47,14 @@ describe('a fair queue', () => {
     assert.deepEqual(takeAll(queue), ['a1']);
   });
 
-  test('offers a new item although all before it were refused', () => {
+  test('a new item is offered although all before it were refused', () => {
     const queue = queueOf([3]);
     assert.deepEqual(takeAll(queue, ['a']), []);
     queue.push(1, 'b1');
     assert.deepEqual(takeAll(queue, ['a']), ['b1']);
   });
 
-  test('offers so many items at most, goes on behind them, and tries each once', () => {
+  test('a call offers at most itemsMax items, the next call continues after them, and each is offered once', () => {
     const queue = queueOf([10, 10]);
     const offered: string[] = [];
     const refuse = (item: string): Offer => {
@@ -71,7 +71,7 @@ describe('a fair queue', () => {
     assert.equal(queue.length, 20);
   });
 
-  test('drops what needs no turn without using the turn of its tenant', () => {
+  test('a dropped item does not use the turn of its tenant', () => {
     const queue = queueOf([3, 1]);
     const seen: string[] = [];
     const offer = (item: string): Offer => {
@@ -95,7 +95,7 @@ describe('a fair queue', () => {
     assert.deepEqual(taken, ['a1', 'b1', 'a1', 'b1', 'a1', 'b1']);
   });
 
-  test('gives back all items when it is cleared', () => {
+  test('clear returns all items', () => {
     const queue = queueOf([2, 1]);
     takeAll(queue, ['a', 'b']);
     assert.deepEqual(queue.clear().toSorted(), ['a1', 'a2', 'b1']);

@@ -51,41 +51,41 @@ export const settings: DeliverySettings = {
   pollMs: 5000,
 };
 
-/** A dispatcher at work on a real store, with a clock and a transport that the test moves. */
-export interface DeliveryScene {
+/** A dispatcher on a real store, with a clock and a transport that the test controls. */
+export interface DeliveryFixture {
   readonly store: Store;
   readonly clock: ManualClock;
   readonly transport: ScriptedTransport;
   readonly reports: DeliveryReport[];
   readonly dispatcher: Dispatcher;
   readonly tenant: number;
-  /** Begins to work; without it nothing is delivered. */
+  /** Runs the dispatcher; without it nothing is delivered. */
   start(): Promise<void>;
-  /** Ends in an orderly way; answers once it has. */
+  /** Stops the dispatcher; resolves when it has ended. */
   stop(): Promise<void>;
-  /** Ends in an orderly way, and lets a new dispatcher begin. */
+  /** Stops the dispatcher and runs a new one. */
   restart(): Promise<void>;
-  /** Ends as a crash does, and lets a new dispatcher begin. */
+  /** Kills the dispatcher, as a crash does, and runs a new one. */
   crash(): Promise<void>;
-  /** What a command of a store that is away answers. */
+  /** Rejects like a command while the store is unavailable. */
   unavailable(): Promise<never>;
-  /** Appends events whose posts stay open; answers those posts. */
+  /** Appends events whose posts stay open; returns those posts. */
   publishHanging(...types: string[]): Promise<readonly ScriptedPost[]>;
-  /** Appends events of the types; answers their ids. */
+  /** Appends events of the types; returns their ids. */
   publish(...types: string[]): Promise<string[]>;
-  /** Appends events to the log of a tenant, with bodies of some `bytes` where that is given. */
+  /** Appends events to the log of a tenant, with bodies of about `bytes` if set. */
   publishTo(tenant: number, count: number, type: string, bytes?: number): Promise<void>;
-  /** Appends a number of events of the type that streams want unless told otherwise. */
+  /** Appends events of the default type of the streams; returns their ids. */
   publishMany(count: number): Promise<string[]>;
-  addStream(given?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
+  addStream(options?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
   update(
     stream: Stream,
     change: Partial<Stream> & { types?: string[] },
     resume?: 'latest' | 'held',
   ): Promise<Stream>;
-  /** Ids of the events that were sent, in the order of the attempts. */
+  /** Returns the ids of the events that were sent, in the order of the attempts. */
   sent(): string[];
-  /** The cursor that the store has, of a stream that the dispatcher owns. */
+  /** Returns the cursor in the store of a stream that the dispatcher owns. */
   cursor(stream: Stream): Promise<number>;
   reported<K extends DeliveryReport['kind']>(kind: K): Extract<DeliveryReport, { kind: K }>[];
 }
@@ -96,19 +96,19 @@ interface Running {
   ended: Promise<void> | undefined;
 }
 
-export interface SceneGiven {
+export interface FixtureOptions {
   readonly settings?: Partial<DeliverySettings>;
-  /** What the dispatcher sees of the store. */
+  /** Wraps the store of the dispatcher. */
   readonly through?: (store: Store) => Store;
-  /** What the dispatcher sees of the clock. */
+  /** Wraps the clock of the dispatcher. */
   readonly clock?: (clock: Clock) => Clock;
   readonly respond?: ScriptedTransport['respond'];
 }
 
-export async function createDeliveryScene(
+export async function createDeliveryFixture(
   t: TestContext,
-  given: SceneGiven = {},
-): Promise<DeliveryScene> {
+  options: FixtureOptions = {},
+): Promise<DeliveryFixture> {
   const clock = createManualClock();
   const store = await openStore({
     location: { engine: 'sqlite', path: ':memory:' },
@@ -118,7 +118,7 @@ export async function createDeliveryScene(
     defer: queueMicrotask,
   });
   const { id: tenant } = await addTenant(store, 'main');
-  const transport = createScriptedTransport(given.respond);
+  const transport = createScriptedTransport(options.respond);
   const reports: DeliveryReport[] = [];
   let node: Node | undefined;
   const watched: Store = {
@@ -130,10 +130,10 @@ export async function createDeliveryScene(
   };
   const make = (): Running => {
     const dispatcher = createDispatcher({
-      store: given.through?.(watched) ?? watched,
+      store: options.through?.(watched) ?? watched,
       transport,
-      clock: given.clock?.(clock) ?? clock,
-      settings: { ...settings, ...given.settings },
+      clock: options.clock?.(clock) ?? clock,
+      settings: { ...settings, ...options.settings },
       report: (report) => reports.push(report),
     });
     return { dispatcher, abort: new AbortController(), ended: undefined };
@@ -202,23 +202,23 @@ export async function createDeliveryScene(
       append(Array.from({ length: count }, () => newEvent({ time: clock.now() }))),
     addStream: async (stream = {}) => {
       const signingSecrets = [{ secret, createdAt: 0, expiresAt: undefined }];
-      const answer = await store.streams.create(
+      const result = await store.streams.create(
         newStream(tenant, clock.now(), { signingSecrets, ...stream }),
         { streamsMax: 100_000 },
       );
-      assert.ok('created' in answer);
+      assert.ok('created' in result);
       await clock.advance(0);
-      return answer.created;
+      return result.created;
     },
     update: async (stream, change, resume) => {
-      const answer = await store.streams.update(tenant, stream.id, (before, { head }) => {
+      const result = await store.streams.update(tenant, stream.id, (before, { head }) => {
         const { types, ...rest } = change;
         const subscriptions = types && withTypes(before.subscriptions, types, head);
         return { after: { ...before, ...(subscriptions && { subscriptions }), ...rest }, resume };
       });
-      assert.ok('updated' in answer);
+      assert.ok('updated' in result);
       await clock.advance(0);
-      return answer.updated;
+      return result.updated;
     },
     sent: () => transport.posts.map((post) => post.eventId),
     cursor: async (stream) => {

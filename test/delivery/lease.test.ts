@@ -2,176 +2,182 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Store } from '../../src/store/port/store.ts';
 import { waitRule } from '../store/contract/fixture.ts';
-import { createDeliveryScene, settings, type DeliveryScene } from './fixture.ts';
+import { createDeliveryFixture, settings, type DeliveryFixture } from './fixture.ts';
 
-/** A dispatcher whose heartbeats can be kept from the store, and nothing else. */
-async function createLeaseScene(
+/** A dispatcher whose heartbeats, and only those, can be blocked. */
+async function createLeaseFixture(
   t: TestContext,
-): Promise<{ scene: DeliveryScene; heartbeats: { arrive: boolean } }> {
+): Promise<{ fixture: DeliveryFixture; heartbeats: { arrive: boolean } }> {
   const heartbeats = { arrive: true };
   const through = (store: Store): Store => ({
     ...store,
     ownership: {
       ...store.ownership,
       heartbeat: (...args) =>
-        heartbeats.arrive ? store.ownership.heartbeat(...args) : scene.unavailable(),
+        heartbeats.arrive ? store.ownership.heartbeat(...args) : fixture.unavailable(),
     },
   });
-  const scene = await createDeliveryScene(t, { through });
-  return { scene, heartbeats };
+  const fixture = await createDeliveryFixture(t, { through });
+  return { fixture, heartbeats };
 }
 
-/** Another node takes what is free. */
-async function takeAll(scene: DeliveryScene, take = 10) {
-  const { store } = scene;
+/** Claims all free streams for another node. */
+async function takeAll(fixture: DeliveryFixture, take = 10) {
+  const { store } = fixture;
   const node = await store.ownership.join('other', settings.leaseMs);
   return store.ownership.claim(node, { claim: 1, take, ...waitRule });
 }
 
 describe('the lease of a node', () => {
-  test('is renewed for as long as the node works', async (t) => {
-    const { scene } = await createLeaseScene(t);
-    await scene.addStream();
-    await scene.start();
-    await scene.clock.advance(10 * settings.leaseMs);
-    assert.deepEqual(await takeAll(scene), []);
-    assert.equal((await scene.publishMany(3)).length, 3);
-    assert.equal(scene.sent().length, 3);
+  test('the lease is renewed while the node runs', async (t) => {
+    const { fixture } = await createLeaseFixture(t);
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.clock.advance(10 * settings.leaseMs);
+    assert.deepEqual(await takeAll(fixture), []);
+    assert.equal((await fixture.publishMany(3)).length, 3);
+    assert.equal(fixture.sent().length, 3);
   });
 
-  test('ends for the node before it ends for others', async (t) => {
-    const { scene, heartbeats } = await createLeaseScene(t);
-    await scene.addStream();
-    await scene.start();
+  test('the lease ends for the node before it ends for others', async (t) => {
+    const { fixture, heartbeats } = await createLeaseFixture(t);
+    await fixture.addStream();
+    await fixture.start();
     heartbeats.arrive = false;
-    await scene.clock.advance(settings.leaseStopMs - 1);
-    await scene.publishMany(1);
-    assert.equal(scene.sent().length, 1);
-    await scene.clock.advance(1);
-    await scene.publishMany(1);
-    assert.equal(scene.sent().length, 1, 'the node begins nothing any more');
-    assert.deepEqual(await takeAll(scene), [], 'and nobody else may begin yet');
+    await fixture.clock.advance(settings.leaseStopMs - 1);
+    await fixture.publishMany(1);
+    assert.equal(fixture.sent().length, 1);
+    await fixture.clock.advance(1);
+    await fixture.publishMany(1);
+    assert.equal(fixture.sent().length, 1, 'the node begins nothing any more');
+    assert.deepEqual(await takeAll(fixture), [], 'and nobody else may begin yet');
   });
 
-  test('goes on where it was when nobody took the streams meanwhile', async (t) => {
-    const { scene, heartbeats } = await createLeaseScene(t);
-    const stream = await scene.addStream();
-    await scene.start();
+  test('a node that regains its lease continues with streams that no other node took', async (t) => {
+    const { fixture, heartbeats } = await createLeaseFixture(t);
+    const stream = await fixture.addStream();
+    await fixture.start();
     heartbeats.arrive = false;
-    await scene.clock.advance(2 * settings.leaseMs);
-    const [id] = await scene.publishMany(1);
-    assert.deepEqual(scene.sent(), []);
+    await fixture.clock.advance(2 * settings.leaseMs);
+    const [id] = await fixture.publishMany(1);
+    assert.deepEqual(fixture.sent(), []);
     heartbeats.arrive = true;
-    await scene.clock.advance(3000);
-    assert.deepEqual(scene.sent(), [id]);
-    assert.equal(await scene.cursor(stream), 1);
-    assert.equal(scene.reported('stream_owned').length, 1);
+    await fixture.clock.advance(3000);
+    assert.deepEqual(fixture.sent(), [id]);
+    assert.equal(await fixture.cursor(stream), 1);
+    assert.equal(fixture.reported('stream_owned').length, 1);
   });
 
-  test('once ended, gives way to who has taken the streams', async (t) => {
-    const { scene, heartbeats } = await createLeaseScene(t);
-    await scene.addStream();
-    await scene.start();
+  test('a node whose lease ended leaves the streams that another node has taken', async (t) => {
+    const { fixture, heartbeats } = await createLeaseFixture(t);
+    await fixture.addStream();
+    await fixture.start();
     heartbeats.arrive = false;
-    await scene.clock.advance(settings.leaseMs);
-    assert.equal((await takeAll(scene)).length, 1);
+    await fixture.clock.advance(settings.leaseMs);
+    assert.equal((await takeAll(fixture)).length, 1);
     heartbeats.arrive = true;
-    await scene.publishMany(2);
-    await scene.clock.advance(3000);
-    assert.deepEqual(scene.sent(), []);
-    assert.equal(scene.reported('stream_lost').length, 1);
+    await fixture.publishMany(2);
+    await fixture.clock.advance(3000);
+    assert.deepEqual(fixture.sent(), []);
+    assert.equal(fixture.reported('stream_lost').length, 1);
   });
 });
 
 describe('a node whose clock stood still for longer than its lease', () => {
-  test('learns it with its next heartbeat, and gives way to who has taken the streams', async (t) => {
-    const { scene } = await createLeaseScene(t);
-    await scene.addStream();
-    await scene.start();
-    await scene.clock.advance(1);
-    // For the store its lease is over, and by its own clock it holds it.
-    await scene.store.ownership.heartbeat({ id: 'leat', incarnation: 1 }, 0);
-    assert.equal((await takeAll(scene)).length, 1);
-    await scene.clock.advance(settings.heartbeatMs);
-    assert.equal(scene.reported('stream_lost').length, 1);
-    await scene.publishMany(2);
-    assert.deepEqual(scene.sent(), []);
+  test('a suspended node learns from its next heartbeat that its lease ended, and leaves the streams that were taken', async (t) => {
+    const { fixture } = await createLeaseFixture(t);
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.clock.advance(1);
+    // The lease has ended for the store, while the node's own clock shows it as held.
+    await fixture.store.ownership.heartbeat({ id: 'leat', incarnation: 1 }, 0);
+    assert.equal((await takeAll(fixture)).length, 1);
+    await fixture.clock.advance(settings.heartbeatMs);
+    assert.equal(fixture.reported('stream_lost').length, 1);
+    await fixture.publishMany(2);
+    assert.deepEqual(fixture.sent(), []);
   });
 });
 
 describe('a node whose name another process has taken', () => {
-  test('says so once, and sends nothing any more', async (t) => {
-    const { scene } = await createLeaseScene(t);
-    await scene.addStream();
-    await scene.start();
-    await scene.store.ownership.join('leat', settings.leaseMs);
-    await scene.clock.advance(settings.leaseMs);
-    await scene.publishMany(1);
-    await scene.clock.advance(settings.leaseMs);
-    assert.deepEqual(scene.sent(), []);
-    const said = scene.reported('unexpected').map(({ error }) => String(error));
+  test('a node whose name another process has taken reports that once and sends nothing more', async (t) => {
+    const { fixture } = await createLeaseFixture(t);
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.store.ownership.join('leat', settings.leaseMs);
+    await fixture.clock.advance(settings.leaseMs);
+    await fixture.publishMany(1);
+    await fixture.clock.advance(settings.leaseMs);
+    assert.deepEqual(fixture.sent(), []);
+    const said = fixture.reported('unexpected').map(({ error }) => String(error));
     assert.equal(said.length, 1);
     assert.match(said[0] ?? '', /Another process has joined as "leat".*names of their own/);
   });
 });
 
 describe('the share of a node', () => {
-  test('surplus is handed back when another joins, without cutting an attempt off', async (t) => {
-    const { scene } = await createLeaseScene(t);
+  test('surplus streams are released when another node joins, without cutting an attempt off', async (t) => {
+    const { fixture } = await createLeaseFixture(t);
     const streams = [];
-    for (let count = 0; count < 4; count += 1) streams.push(await scene.addStream());
-    await scene.start();
-    const hanging = await scene.publishHanging('user.created');
+    for (let count = 0; count < 4; count += 1) streams.push(await fixture.addStream());
+    await fixture.start();
+    const hanging = await fixture.publishHanging('user.created');
     assert.equal(hanging.length, 4);
-    const other = await scene.store.ownership.join('other', settings.leaseMs);
-    await scene.clock.advance(settings.heartbeatMs);
+    const other = await fixture.store.ownership.join('other', settings.leaseMs);
+    await fixture.clock.advance(settings.heartbeatMs);
     const ask = { take: 10, claim: 1, ...waitRule };
-    assert.deepEqual(await scene.store.ownership.claim(other, ask), []);
+    assert.deepEqual(await fixture.store.ownership.claim(other, ask), []);
     for (const post of hanging)
       post.end({ kind: 'response', status: 204, text: '', retryAfter: undefined });
-    await scene.clock.advance(settings.settleMs);
-    const taken = await scene.store.ownership.claim(other, { ...ask, claim: 2 });
+    await fixture.clock.advance(settings.settleMs);
+    const taken = await fixture.store.ownership.claim(other, { ...ask, claim: 2 });
     assert.equal(taken.length, 2);
     assert.deepEqual(
       taken.map(({ cursor }) => cursor),
       [1, 1],
     );
-    assert.equal(scene.dispatcher.state().streams, 2);
+    assert.equal(fixture.dispatcher.state().streams, 2);
     assert.ok(hanging.every(({ cancelled }) => !cancelled));
   });
 });
 
 describe('a change that a node hears of late', () => {
-  /** No hint of a changed stream reaches the dispatcher. */
+  /** Drops the hints of changed streams. */
   const deaf = (store: Store): Store => ({
     ...store,
     watch: (listener) => store.watch((hint) => hint.kind === 'stream' || listener(hint)),
   });
 
-  test('of subscriptions: what came after it is judged again, and nothing is left out', async (t) => {
-    const scene = await createDeliveryScene(t, { through: deaf, settings: { pollMs: 1_000_000 } });
-    const stream = await scene.addStream({ types: ['a.made'] });
-    await scene.start();
-    const [before] = await scene.publish('a.made');
-    await scene.update(stream, { types: ['b.made'] });
-    const [unwanted, wanted] = await scene.publish('a.made', 'b.made');
-    assert.deepEqual(scene.sent(), [before, unwanted]);
-    await scene.clock.advance(settings.heartbeatMs);
-    assert.deepEqual(scene.sent(), [before, unwanted, wanted]);
-    await scene.clock.advance(settings.settleMs);
-    assert.equal(await scene.cursor(stream), 3);
+  test('a late change of subscriptions: the events after it are filtered again, and none is left out', async (t) => {
+    const fixture = await createDeliveryFixture(t, {
+      through: deaf,
+      settings: { pollMs: 1_000_000 },
+    });
+    const stream = await fixture.addStream({ types: ['a.made'] });
+    await fixture.start();
+    const [before] = await fixture.publish('a.made');
+    await fixture.update(stream, { types: ['b.made'] });
+    const [unwanted, wanted] = await fixture.publish('a.made', 'b.made');
+    assert.deepEqual(fixture.sent(), [before, unwanted]);
+    await fixture.clock.advance(settings.heartbeatMs);
+    assert.deepEqual(fixture.sent(), [before, unwanted, wanted]);
+    await fixture.clock.advance(settings.settleMs);
+    assert.equal(await fixture.cursor(stream), 3);
   });
 
-  test('of its status: nothing more is sent after the next heartbeat', async (t) => {
-    const scene = await createDeliveryScene(t, { through: deaf, settings: { pollMs: 1_000_000 } });
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.update(stream, { status: 'disabled' });
-    const ref = { tenant: scene.tenant, stream: stream.id };
-    assert.equal(await scene.store.ownership.hasSeen(ref), false);
-    await scene.clock.advance(settings.heartbeatMs);
-    assert.equal(await scene.store.ownership.hasSeen(ref), true);
-    await scene.publishMany(1);
-    assert.deepEqual(scene.sent(), []);
+  test('a late change of the status: nothing more is sent after the next heartbeat', async (t) => {
+    const fixture = await createDeliveryFixture(t, {
+      through: deaf,
+      settings: { pollMs: 1_000_000 },
+    });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.update(stream, { status: 'disabled' });
+    const ref = { tenant: fixture.tenant, stream: stream.id };
+    assert.equal(await fixture.store.ownership.hasSeen(ref), false);
+    await fixture.clock.advance(settings.heartbeatMs);
+    assert.equal(await fixture.store.ownership.hasSeen(ref), true);
+    await fixture.publishMany(1);
+    assert.deepEqual(fixture.sent(), []);
   });
 });

@@ -21,7 +21,7 @@ function newWebhook(authorization: Authorization = { method: 'bearer', token: 't
 
 type EndedAttempt = Parameters<typeof outcomeOf>[0];
 
-function attemptOf(given: Partial<EndedAttempt> = {}): EndedAttempt {
+function attemptOf(options: Partial<EndedAttempt> = {}): EndedAttempt {
   return {
     event,
     kind: 'first',
@@ -29,7 +29,7 @@ function attemptOf(given: Partial<EndedAttempt> = {}): EndedAttempt {
     startedMs: 1000,
     hasRow: false,
     template: requestTemplateOf(newWebhook(), settings),
-    ...given,
+    ...options,
   };
 }
 

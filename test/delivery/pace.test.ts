@@ -29,7 +29,7 @@ describe('the slots of a stream by its pace', () => {
     assert.equal(pace.isUnknown, false);
   });
 
-  test('a receiver that answers after 9.5 s has few slots although it never fails', () => {
+  test('a receiver that responds after 9.5 s has few slots although it never fails', () => {
     assert.equal(paceAfter(...times(10, 9500)).slots(limits), 6);
   });
 
@@ -48,7 +48,7 @@ describe('the slots of a stream by its pace', () => {
     assert.equal(paceAfter(...times(100, 10_000), ...times(20, 10)).isQuick(limits), true);
   });
 
-  test('one time-out in a hundred leaves a stream at least half of its slots', () => {
+  test('one timeout in a hundred leaves a stream at least half of its slots', () => {
     const pace = new Pace();
     let fewest = Infinity;
     for (let round = 0; round < 10; round += 1) {
@@ -102,7 +102,7 @@ describe('the slots of a stream by its pace', () => {
     assert.equal(pace.mustBackOff(limits), false);
   });
 
-  test('failures without a response say nothing about how quick the receiver is', () => {
+  test('failures without a response do not count as latency', () => {
     const pace = new Pace();
     pace.ended(0, false, 'unanswered');
     assert.equal(pace.isUnknown, false);
@@ -110,7 +110,7 @@ describe('the slots of a stream by its pace', () => {
     assert.equal(pace.slots(limits), 4);
   });
 
-  test('the slots are between few and all, whatever happens', () => {
+  test('any history of attempts leaves a stream between the slow slots and all', () => {
     fc.assert(
       fc.property(
         fc.array(

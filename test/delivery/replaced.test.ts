@@ -10,21 +10,21 @@ import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock } from '../helpers/clock.ts';
 import { ok } from '../helpers/transport.ts';
 import { addTenant, newEvent } from '../store/contract/fixture.ts';
-import { createDeliveryScene, type DeliveryScene } from './fixture.ts';
+import { createDeliveryFixture, type DeliveryFixture } from './fixture.ts';
 
-/** A scene whose store can be replaced by another one, in which the log is shorter. */
-interface ReplaceableScene extends DeliveryScene {
+/** A fixture whose store can be replaced by another one, in which the log is shorter. */
+interface ReplaceableFixture extends DeliveryFixture {
   readonly stream: Stream;
   /** The store that takes over; it has the tenant and the stream, and no events. */
   readonly other: Store;
-  /** From now on commands reach `other`; they fail until the dispatcher has joined it. */
+  /** Directs all commands to `other`; they fail until the dispatcher has joined it. */
   replace(): void;
-  /** Emits what the store emits when it finds out that it was replaced. */
+  /** Emits the hint of a store that was replaced. */
   hintReplaced(): void;
   joins(): number;
 }
 
-async function replaceableScene(t: TestContext): Promise<ReplaceableScene> {
+async function createReplaceableFixture(t: TestContext): Promise<ReplaceableFixture> {
   const other = await openStore({
     location: { engine: 'sqlite', path: ':memory:' },
     secretKey: new Uint8Array(32),
@@ -37,7 +37,7 @@ async function replaceableScene(t: TestContext): Promise<ReplaceableScene> {
   let joins = 0;
   const listeners = new Set<(hint: Hint) => void>();
   const through = (first: Store): Store => {
-    /** A part of the store whose commands compare the store with the one that was joined. */
+    /** Wraps a part of the store: its commands fail unless the node has joined this store. */
     const compared = <P extends 'log' | 'deliveries' | 'replays' | 'ownership'>(
       part: P,
     ): Store[P] =>
@@ -47,7 +47,7 @@ async function replaceableScene(t: TestContext): Promise<ReplaceableScene> {
           async (...args: unknown[]) => {
             if (state === 'replaced') throw new StoreReplaced('another one');
             const target: object = (state === 'first' ? first : other)[part];
-            return (Reflect.get(target, name) as (...given: unknown[]) => unknown)(...args);
+            return (Reflect.get(target, name) as (...options: unknown[]) => unknown)(...args);
           },
       });
     const ownership = compared('ownership');
@@ -78,16 +78,16 @@ async function replaceableScene(t: TestContext): Promise<ReplaceableScene> {
       }),
     };
   };
-  const scene = await createDeliveryScene(t, { through });
+  const fixture = await createDeliveryFixture(t, { through });
   const { id: tenant } = await addTenant(other, 'main');
-  assert.equal(tenant, scene.tenant);
-  const stream = await scene.addStream();
+  assert.equal(tenant, fixture.tenant);
+  const stream = await fixture.addStream();
   const types = stream.subscriptions.flatMap((subscription) => subscription.types);
   assert.ok('created' in (await other.streams.create({ ...stream, types }, { streamsMax: 9 })));
   return {
-    ...scene,
+    ...fixture,
     get dispatcher() {
-      return scene.dispatcher;
+      return fixture.dispatcher;
     },
     stream,
     other,
@@ -101,72 +101,72 @@ async function replaceableScene(t: TestContext): Promise<ReplaceableScene> {
   };
 }
 
-async function appendTo(store: Store, scene: DeliveryScene, count: number): Promise<string[]> {
-  const events = Array.from({ length: count }, () => newEvent({ time: scene.clock.now() }));
-  await store.log.append(scene.tenant, events);
-  await scene.clock.advance(0);
+async function appendTo(store: Store, fixture: DeliveryFixture, count: number): Promise<string[]> {
+  const events = Array.from({ length: count }, () => newEvent({ time: fixture.clock.now() }));
+  await store.log.append(fixture.tenant, events);
+  await fixture.clock.advance(0);
   return events.map(({ id }) => id);
 }
 
 describe('a dispatcher whose store was replaced', () => {
-  test('sends what the other store takes at offsets that it has passed before', async (t) => {
-    const scene = await replaceableScene(t);
-    await scene.start();
-    const before = await scene.publishMany(20);
-    await scene.clock.advance(500);
-    scene.replace();
-    await scene.clock.advance(10_000);
-    const after = await appendTo(scene.other, scene, 10);
-    await scene.clock.advance(500);
-    assert.deepEqual(scene.sent(), [...before, ...after]);
-    assert.equal(scene.joins(), 2);
-    assert.deepEqual(scene.reported('store_replaced'), [
+  test('a dispatcher sends events of the other store at offsets that it had passed before', async (t) => {
+    const fixture = await createReplaceableFixture(t);
+    await fixture.start();
+    const before = await fixture.publishMany(20);
+    await fixture.clock.advance(500);
+    fixture.replace();
+    await fixture.clock.advance(10_000);
+    const after = await appendTo(fixture.other, fixture, 10);
+    await fixture.clock.advance(500);
+    assert.deepEqual(fixture.sent(), [...before, ...after]);
+    assert.equal(fixture.joins(), 2);
+    assert.deepEqual(fixture.reported('store_replaced'), [
       {
         kind: 'store_replaced',
         generation: 2,
-        heads: [{ tenant: scene.tenant, before: 20, now: 0 }],
+        heads: [{ tenant: fixture.tenant, before: 20, now: 0 }],
       },
     ]);
-    await scene.dispatcher.idle();
+    await fixture.dispatcher.idle();
   });
 
-  test('joins it at once when the store says so', async (t) => {
-    const scene = await replaceableScene(t);
-    await scene.start();
-    scene.replace();
-    scene.hintReplaced();
-    await scene.clock.advance(0);
-    assert.equal(scene.joins(), 2);
-    const after = await appendTo(scene.other, scene, 3);
-    assert.deepEqual(scene.sent(), after);
+  test('a dispatcher joins the other store at once on a hint', async (t) => {
+    const fixture = await createReplaceableFixture(t);
+    await fixture.start();
+    fixture.replace();
+    fixture.hintReplaced();
+    await fixture.clock.advance(0);
+    assert.equal(fixture.joins(), 2);
+    const after = await appendTo(fixture.other, fixture, 3);
+    assert.deepEqual(fixture.sent(), after);
   });
 
-  test('cuts off attempts under way and records nothing of them', async (t) => {
-    const scene = await replaceableScene(t);
-    await scene.start();
-    const [hanging] = await scene.publishHanging('user.created');
+  test('a replaced store: attempts under way are cut off and not recorded', async (t) => {
+    const fixture = await createReplaceableFixture(t);
+    await fixture.start();
+    const [hanging] = await fixture.publishHanging('user.created');
     assert.ok(hanging);
-    scene.replace();
-    scene.hintReplaced();
-    await scene.clock.advance(0);
+    fixture.replace();
+    fixture.hintReplaced();
+    await fixture.clock.advance(0);
     assert.equal(hanging.cancelled, true);
-    scene.transport.respond = () => ok;
+    fixture.transport.respond = () => ok;
     hanging.end(ok);
-    await scene.clock.advance(500);
-    const state = scene.dispatcher.state();
+    await fixture.clock.advance(500);
+    const state = fixture.dispatcher.state();
     assert.deepEqual([state.inFlight, state.unsettled, state.streams], [0, 0, 1]);
-    const [id] = await appendTo(scene.other, scene, 1);
-    await scene.clock.advance(500);
-    assert.equal(scene.sent().at(-1), id);
+    const [id] = await appendTo(fixture.other, fixture, 1);
+    await fixture.clock.advance(500);
+    assert.equal(fixture.sent().at(-1), id);
   });
 
-  test('can be stopped while it joins, and afterwards', async (t) => {
-    const scene = await replaceableScene(t);
-    await scene.start();
-    await scene.publishMany(3);
-    scene.replace();
-    scene.hintReplaced();
-    await scene.stop();
-    assert.deepEqual(await scene.other.ownership.nodes(), []);
+  test('a dispatcher can be stopped while it joins the other store, and afterwards', async (t) => {
+    const fixture = await createReplaceableFixture(t);
+    await fixture.start();
+    await fixture.publishMany(3);
+    fixture.replace();
+    fixture.hintReplaced();
+    await fixture.stop();
+    assert.deepEqual(await fixture.other.ownership.nodes(), []);
   });
 });

@@ -10,10 +10,10 @@ import { secret, settings } from './fixture.ts';
 const now = 1_772_357_400_000;
 const event = { id: 'evt_1', type: 'a.made', time: now, offset: 7, body: '{"id":"evt_1"}' };
 
-function streamOf(given: Partial<Stream> = {}): Stream {
+function streamOf(options: Partial<Stream> = {}): Stream {
   const signingSecrets = [{ secret, createdAt: 0, expiresAt: undefined }];
   const stream = newStream(1, now, { id: 'est_1', signingSecrets });
-  return { ...stream, subscriptions: [], version: 1, ...given };
+  return { ...stream, subscriptions: [], version: 1, ...options };
 }
 
 const withAuthorization = (authorization: Authorization): Stream =>

@@ -7,7 +7,7 @@ import type { OwnedStream } from '../../src/store/port/ownership.ts';
 import { newStream } from '../store/contract/fixture.ts';
 import { settings } from './fixture.ts';
 
-function ownedOf(given: Partial<OwnedStream> = {}): OwnedStream {
+function ownedOf(options: Partial<OwnedStream> = {}): OwnedStream {
   return {
     stream: { ...newStream(1, 0), subscriptions: [{ after: 0, types: ['a.made'] }], version: 1 },
     tenantName: 'main',
@@ -18,19 +18,19 @@ function ownedOf(given: Partial<OwnedStream> = {}): OwnedStream {
     nextDueInMs: undefined,
     replay: undefined,
     rowsAbove: [],
-    ...given,
+    ...options,
   };
 }
 
-const runnerOf = (given?: Partial<OwnedStream>): Runner =>
-  new Runner(ownedOf(given), new Tail<Runner>(settings, 10));
+const runnerOf = (options?: Partial<OwnedStream>): Runner =>
+  new Runner(ownedOf(options), new Tail<Runner>(settings, 10));
 
 const event = (offset: number): LogEvent => {
   return { offset, id: `evt_${offset}`, type: 'a.made', time: 0, publishedAt: 0, body: '{}' };
 };
 
 describe('a runner', () => {
-  test('takes fresh work when it is enabled, and none when it is not', () => {
+  test('an enabled runner takes fresh work, a disabled one none', () => {
     const owned = ownedOf();
     const runner = runnerOf(owned);
     runner.enqueue(event(11));
@@ -41,7 +41,7 @@ describe('a runner', () => {
     assert.equal(runner.nextWork(settings), 'due');
   });
 
-  test('queues no event twice, and none that is behind it or has a row', () => {
+  test('no event is queued twice, nor one below the position or with a row', () => {
     const runner = runnerOf({ rowsAbove: [12] });
     assert.equal(runner.enqueue(event(10)), false);
     assert.equal(runner.enqueue(event(11)), true);
@@ -51,7 +51,7 @@ describe('a runner', () => {
     assert.equal(runner.queue.length, 2);
   });
 
-  test('has its cursor under what is queued, and at the head when it follows', () => {
+  test('the cursor is below the queued events, and at the head when the runner follows', () => {
     const runner = runnerOf();
     runner.tail.push(event(11));
     runner.tail.push(event(12));
@@ -64,7 +64,7 @@ describe('a runner', () => {
     assert.equal(runner.cursor(), 12);
   });
 
-  test('raises no cursor while a result of it is not in the store', () => {
+  test('the cursor is not raised while an outcome is not in the store', () => {
     const runner = runnerOf();
     runner.scannedTo = 20;
     runner.unsettled = 1;
@@ -73,7 +73,7 @@ describe('a runner', () => {
     assert.equal(runner.cursorUpdate().cursor, 20);
   });
 
-  test('that stops following has scanned what was appended until then', () => {
+  test('a runner that stops following has scanned the events appended until then', () => {
     const runner = runnerOf();
     runner.following = true;
     runner.tail.push(event(11));
@@ -82,7 +82,7 @@ describe('a runner', () => {
     assert.equal(runner.position, 11);
   });
 
-  test('counts rows in the store and those on their way there', () => {
+  test('rows in the store and those of pending outcomes are counted', () => {
     const limits = { ...settings, disable: { consecutive: 2, total: 100 } };
     const runner = runnerOf({ waiting: 1 });
     runner.enqueue(event(11));

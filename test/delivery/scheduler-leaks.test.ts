@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import { answered, ok, timedOut } from '../helpers/transport.ts';
 import { addTenant, newEvent } from '../store/contract/fixture.ts';
-import { createDeliveryScene } from './fixture.ts';
+import { createDeliveryFixture } from './fixture.ts';
 
-/** Random receivers, names, changes and limits: at the end everything was sent and nothing is kept. */
+/** Random receivers, names, changes and limits: in the end all events were sent and all slots are free. */
 function randomOf(seed: number) {
   let state = seed;
   return (max: number) => {
@@ -15,14 +15,14 @@ function randomOf(seed: number) {
 }
 
 for (let seed = 1; seed <= 20; seed += 1) {
-  test(`slots and bytes are all given back, and nothing is stuck: history ${seed}`, async (t) => {
+  test(`all slots and bytes are released, and no stream is stuck: history ${seed}`, async (t) => {
     const random = randomOf(seed * 7919);
     const pick = <T>(all: readonly T[]): T => all[random(all.length)] as T;
     let isCalm = false;
     const concurrency = pick([1, 2, 3, 4, 8, 16]);
     const streamConcurrency = pick([1, 2, 3, 8]);
     const inflightBytesMax = pick([1000, 20_000, 1_000_000]);
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       settings: {
         concurrency,
         streamConcurrency,
@@ -33,49 +33,49 @@ for (let seed = 1; seed <= 20; seed += 1) {
         pageEvents: 20,
       },
       respond: (post) => {
-        const prng = isCalm ? 0 : random(10);
-        if (prng < 5) return ok;
-        if (prng < 6) return answered(503);
-        const ms = prng < 8 ? random(900) : prng < 9 ? 1000 + random(5000) : 10_000;
-        scene.clock.after(ms, () => post.end(ms === 10_000 ? timedOut : ok));
+        const chance = isCalm ? 0 : random(10);
+        if (chance < 5) return ok;
+        if (chance < 6) return answered(503);
+        const ms = chance < 8 ? random(900) : chance < 9 ? 1000 + random(5000) : 10_000;
+        fixture.clock.after(ms, () => post.end(ms === 10_000 ? timedOut : ok));
         return undefined;
       },
     });
     const tenants = [
-      scene.tenant,
-      (await addTenant(scene.store, 'two')).id,
-      (await addTenant(scene.store, 'three')).id,
+      fixture.tenant,
+      (await addTenant(fixture.store, 'two')).id,
+      (await addTenant(fixture.store, 'three')).id,
     ];
-    scene.transport.prepare = () => {
+    fixture.transport.prepare = () => {
       if (isCalm || random(5) > 0) return true;
-      return new Promise((resolve) => void scene.clock.after(random(3000), () => resolve()));
+      return new Promise((resolve) => void fixture.clock.after(random(3000), () => resolve()));
     };
-    await scene.start();
+    await fixture.start();
     const streams: Stream[] = [];
     for (let n = 0; n < 6; n += 1) {
       const tenant = pick(tenants);
-      streams.push(await scene.addStream({ tenant, types: [`t${n}.made`] }));
+      streams.push(await fixture.addStream({ tenant, types: [`t${n}.made`] }));
     }
     const wanted = new Set<string>();
     for (let step = 0; step < 40; step += 1) {
       const n = random(streams.length);
       const stream = streams[n];
       assert.ok(stream);
-      const time = scene.clock.now();
+      const time = fixture.clock.now();
       const body = JSON.stringify({ data: 'x'.repeat(pick([1, 10, 400, 3000])) });
       const events = Array.from({ length: 1 + random(12) }, () =>
         newEvent({ type: `t${n}.made`, time, body }),
       );
       for (const { id } of events) wanted.add(id);
-      await scene.store.log.append(stream.tenant, events);
-      await scene.clock.advance(random(1500));
-      if (random(20) === 0) await scene.crash();
-      assert.ok(scene.dispatcher.state().inFlight <= concurrency);
+      await fixture.store.log.append(stream.tenant, events);
+      await fixture.clock.advance(random(1500));
+      if (random(20) === 0) await fixture.crash();
+      assert.ok(fixture.dispatcher.state().inFlight <= concurrency);
     }
     isCalm = true;
-    await scene.clock.advance(120_000);
-    const state = scene.dispatcher.state();
-    const sent = new Set(scene.sent());
+    await fixture.clock.advance(120_000);
+    const state = fixture.dispatcher.state();
+    const sent = new Set(fixture.sent());
     const missing = [...wanted].filter((id) => !sent.has(id)).length;
     const about = JSON.stringify({ concurrency, streamConcurrency, inflightBytesMax, ...state });
     assert.equal(missing, 0, about);
@@ -83,17 +83,17 @@ for (let seed = 1; seed <= 20; seed += 1) {
     assert.equal(state.inFlightBytes, 0, about);
     assert.equal(state.waiting, 0, about);
     assert.equal(state.queuedBytes, 0, about);
-    assert.equal(scene.transport.open.length, 0, about);
-    // And it goes on: a burst of each stream is sent within a second.
+    assert.equal(fixture.transport.open.length, 0, about);
+    // Delivery continues: a burst of each stream is sent within a second.
     const more = new Set<string>();
     for (const [n, stream] of streams.entries()) {
-      const time = scene.clock.now();
+      const time = fixture.clock.now();
       const events = Array.from({ length: 5 }, () => newEvent({ type: `t${n}.made`, time }));
       for (const { id } of events) more.add(id);
-      await scene.store.log.append(stream.tenant, events);
+      await fixture.store.log.append(stream.tenant, events);
     }
-    await scene.clock.advance(1000);
-    const sentNow = new Set(scene.sent());
+    await fixture.clock.advance(1000);
+    const sentNow = new Set(fixture.sent());
     assert.equal([...more].filter((id) => !sentNow.has(id)).length, 0, about);
   });
 }

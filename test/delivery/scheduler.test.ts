@@ -5,15 +5,15 @@ import type { AttemptResult } from '../../src/core/retry.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import { answered, ok, type ScriptedPost } from '../helpers/transport.ts';
 import { addTenant } from '../store/contract/fixture.ts';
-import { createDeliveryScene } from './fixture.ts';
+import { createDeliveryFixture } from './fixture.ts';
 
 type Behaviour = 'hang' | 'busy' | AttemptResult;
 
-async function sceneOf(t: TestContext, given: Partial<DeliverySettings>) {
+async function createFixture(t: TestContext, options: Partial<DeliverySettings>) {
   const behaviour = new Map<string, Behaviour>();
   const sent = new Map<string, number>();
   const idOf = (post: ScriptedPost) => String(JSON.parse(post.request.body).svcstream);
-  const scene = await createDeliveryScene(t, {
+  const fixture = await createDeliveryFixture(t, {
     settings: {
       concurrency: 16,
       streamConcurrency: 16,
@@ -21,7 +21,7 @@ async function sceneOf(t: TestContext, given: Partial<DeliverySettings>) {
       settleMax: 64,
       parkAfterEvents: 64,
       tailEventsMax: 1000,
-      ...given,
+      ...options,
     },
     respond: (post) => {
       const id = idOf(post);
@@ -30,25 +30,25 @@ async function sceneOf(t: TestContext, given: Partial<DeliverySettings>) {
       return typeof how === 'string' ? undefined : how;
     },
   });
-  const { id: other } = await addTenant(scene.store, 'other');
-  const { id: third } = await addTenant(scene.store, 'third');
-  await scene.start();
+  const { id: other } = await addTenant(fixture.store, 'other');
+  const { id: third } = await addTenant(fixture.store, 'third');
+  await fixture.start();
   return {
-    scene,
+    fixture,
     other,
     third,
     behaviour,
-    add: (tenant: number, type: string) => scene.addStream({ tenant, types: [type] }),
-    publish: scene.publishTo,
+    add: (tenant: number, type: string) => fixture.addStream({ tenant, types: [type] }),
+    publish: fixture.publishTo,
     sentTo: ({ id }: Stream) => sent.get(id) ?? 0,
-    openOf: ({ id }: Stream) => scene.transport.open.filter((post) => idOf(post) === id),
+    openOf: ({ id }: Stream) => fixture.transport.open.filter((post) => idOf(post) === id),
   };
 }
 
 describe('a tenant that waits', () => {
-  test('goes on as soon as another tenant has given slots back', async (t) => {
-    const { scene, other, behaviour, add, publish, sentTo, openOf } = await sceneOf(t, {});
-    const main = scene.tenant;
+  test('a waiting tenant continues as soon as another tenant has released slots', async (t) => {
+    const { fixture, other, behaviour, add, publish, sentTo, openOf } = await createFixture(t, {});
+    const main = fixture.tenant;
     const bursts = [];
     for (let n = 0; n < 3; n += 1) bursts.push(await add(other, 'busy.made'));
     const hangs = [];
@@ -56,39 +56,39 @@ describe('a tenant that waits', () => {
     const quick = await add(main, 'quick.made');
     await publish(other, 3, 'busy.made');
     await publish(main, 3, 'quick.made');
-    await scene.clock.advance(100);
+    await fixture.clock.advance(100);
     for (const { id } of hangs) behaviour.set(id, 'hang');
     await publish(main, 1, 'hang.made');
-    await scene.clock.advance(1500);
-    assert.equal(scene.dispatcher.state().inFlight, 8);
+    await fixture.clock.advance(1500);
+    assert.equal(fixture.dispatcher.state().inFlight, 8);
     // The other tenant has a burst: it takes some 50 ms.
     for (const { id } of bursts) behaviour.set(id, 'busy');
     await publish(other, 20, 'busy.made');
     await publish(main, 5, 'quick.made');
     for (const { id } of bursts) behaviour.set(id, ok);
-    await scene.clock.advance(50);
+    await fixture.clock.advance(50);
     for (const busy of bursts) for (const post of openOf(busy)) post.end(ok);
-    await scene.clock.advance(100);
+    await fixture.clock.advance(100);
     for (const busy of bursts) assert.equal(sentTo(busy), 23);
-    assert.ok(scene.dispatcher.state().inFlight <= 8, 'half of the slots are free');
-    await scene.clock.advance(2000);
+    assert.ok(fixture.dispatcher.state().inFlight <= 8, 'half of the slots are free');
+    await fixture.clock.advance(2000);
     assert.equal(
       sentTo(quick),
       8,
-      `${scene.dispatcher.state().inFlight} in flight of 16, ${scene.dispatcher.state().waiting} waiting`,
+      `${fixture.dispatcher.state().inFlight} in flight of 16, ${fixture.dispatcher.state().waiting} waiting`,
     );
   });
 
-  test('goes on when the bytes kept for its own claimed rows turn out to be fewer', async (t) => {
-    // The least LEAT_INFLIGHT_BYTES there can be, and the numbers of production.
-    const { scene, other, behaviour, add, publish, sentTo } = await sceneOf(t, {
+  test('a waiting tenant continues when its claimed rows have fewer bytes than reserved', async (t) => {
+    // The smallest LEAT_INFLIGHT_BYTES, and otherwise the settings of production.
+    const { fixture, other, behaviour, add, publish, sentTo } = await createFixture(t, {
       concurrency: 1024,
       streamConcurrency: 64,
       inflightBytesMax: 1_048_576,
       claimedBytes: 262_144,
       retryDelaysMs: [1000, 2000, 4000],
     });
-    const main = scene.tenant;
+    const main = fixture.tenant;
     await add(other, 'other.made');
     const fails = await add(main, 'fails.made');
     const quick = await add(main, 'quick.made');
@@ -96,13 +96,13 @@ describe('a tenant that waits', () => {
     await publish(main, 1, 'fails.made');
     behaviour.set(fails.id, answered(503));
     await publish(main, 10, 'fails.made');
-    await scene.clock.advance(500);
+    await fixture.clock.advance(500);
     behaviour.set(fails.id, 'hang');
-    await scene.clock.advance(600);
+    await fixture.clock.advance(600);
     // Between the moment when the retries are due and the claim.
     await publish(main, 5, 'quick.made');
-    await scene.clock.advance(200);
-    const state = scene.dispatcher.state();
+    await fixture.clock.advance(200);
+    const state = fixture.dispatcher.state();
     assert.equal(
       sentTo(quick),
       8,
@@ -110,14 +110,14 @@ describe('a tenant that waits', () => {
     );
   });
 
-  test('is not held up by a large body of one of its other streams', async (t) => {
-    const { scene, behaviour, add, publish, sentTo } = await sceneOf(t, {
+  test('a stream does not wait for a large body of another stream of its tenant', async (t) => {
+    const { fixture, behaviour, add, publish, sentTo } = await createFixture(t, {
       concurrency: 1024,
       streamConcurrency: 64,
       inflightBytesMax: 1_048_576,
       claimedBytes: 262_144,
     });
-    const main = scene.tenant;
+    const main = fixture.tenant;
     const hangs = await add(main, 'hang.made');
     await add(main, 'large.made');
     const quick = await add(main, 'quick.made');
@@ -128,8 +128,8 @@ describe('a tenant that waits', () => {
     await publish(main, 4, 'hang.made', 215_000);
     await publish(main, 1, 'large.made', 240_000);
     await publish(main, 5, 'quick.made');
-    await scene.clock.advance(3000);
-    const state = scene.dispatcher.state();
+    await fixture.clock.advance(3000);
+    const state = fixture.dispatcher.state();
     assert.equal(
       sentTo(quick),
       8,
@@ -137,32 +137,32 @@ describe('a tenant that waits', () => {
     );
   });
 
-  test('is not passed over because another tenant waits with a large body', async (t) => {
-    const { scene, other, third, behaviour, add, publish, sentTo } = await sceneOf(t, {
+  test('a tenant is not skipped because another tenant waits with a large body', async (t) => {
+    const { fixture, other, third, behaviour, add, publish, sentTo } = await createFixture(t, {
       concurrency: 1024,
       streamConcurrency: 64,
       inflightBytesMax: 1_048_576,
       claimedBytes: 262_144,
     });
-    const main = scene.tenant;
+    const main = fixture.tenant;
     const hangs = await add(main, 'hang.made');
     const large = await add(other, 'large.made');
     const quick = await add(third, 'quick.made');
     await publish(main, 20, 'hang.made');
     await publish(other, 3, 'large.made');
     await publish(third, 3, 'quick.made');
-    await scene.clock.advance(100);
+    await fixture.clock.advance(100);
     behaviour.set(hangs.id, 'hang');
     await publish(main, 4, 'hang.made', 262_000);
     const small = await add(third, 'small.made');
     behaviour.set(small.id, 'hang');
     await publish(third, 1, 'small.made', 2000);
-    await scene.clock.advance(1500);
+    await fixture.clock.advance(1500);
     await publish(other, 4, 'large.made', 262_100);
     // Each event wakes the scheduler once.
     await publish(third, 1, 'quick.made');
-    await scene.clock.advance(300);
-    const state = scene.dispatcher.state();
+    await fixture.clock.advance(300);
+    const state = fixture.dispatcher.state();
     assert.equal(
       sentTo(quick),
       4,
@@ -170,17 +170,17 @@ describe('a tenant that waits', () => {
     );
   });
 
-  test('a quick stream goes on when the burst of another tenant is over', async (t) => {
-    const { scene, other, behaviour, add, publish, sentTo, openOf } = await sceneOf(t, {
+  test('a quick stream continues when the burst of another tenant is over', async (t) => {
+    const { fixture, other, behaviour, add, publish, sentTo, openOf } = await createFixture(t, {
       concurrency: 64,
       streamConcurrency: 64,
     });
-    const main = scene.tenant;
+    const main = fixture.tenant;
     const burst = await add(other, 'burst.made');
     const quick = await add(main, 'quick.made');
     await publish(other, 3, 'burst.made');
     await publish(main, 3, 'quick.made');
-    await scene.clock.advance(100);
+    await fixture.clock.advance(100);
     behaviour.set(burst.id, 'busy');
     behaviour.set(quick.id, 'busy');
     await publish(other, 60, 'burst.made');
@@ -188,36 +188,36 @@ describe('a tenant that waits', () => {
     behaviour.set(burst.id, ok);
     for (let round = 0; round < 10; round += 1) {
       for (const post of openOf(burst)) post.end(ok);
-      await scene.clock.advance(1);
+      await fixture.clock.advance(1);
     }
     assert.equal(openOf(burst).length, 0);
-    // Some of its attempts take 900 ms, the rest would be answered at once.
+    // Some of its attempts take 900 ms, the others would end at once.
     behaviour.set(quick.id, ok);
     const before = openOf(quick).length;
     let waited = 0;
     for (; sentTo(quick) < 43 && waited < 20_000; waited += 100) {
-      await scene.clock.advance(100);
+      await fixture.clock.advance(100);
       if (waited === 800) for (const post of openOf(quick)) post.end(ok);
     }
     assert.ok(
       waited <= 500,
-      `after ${waited} ms, ${before} open, ${scene.dispatcher.state().inFlight} of 64 slots in use`,
+      `after ${waited} ms, ${before} open, ${fixture.dispatcher.state().inFlight} of 64 slots in use`,
     );
   });
 
   test('a stream whose connection is idle again does not wait for a name', async (t) => {
-    const { scene, behaviour, add, publish, sentTo, openOf } = await sceneOf(t, {});
-    const main = scene.tenant;
+    const { fixture, behaviour, add, publish, sentTo, openOf } = await createFixture(t, {});
+    const main = fixture.tenant;
     const quick = await add(main, 'quick.made');
     await publish(main, 3, 'quick.made');
     // As the real transport: true while a connection is idle.
-    scene.transport.isReady = () => openOf(quick).length === 0;
-    scene.transport.prepare = () => scene.transport.isReady('') || new Promise(() => undefined);
+    fixture.transport.isReady = () => openOf(quick).length === 0;
+    fixture.transport.prepare = () => fixture.transport.isReady('') || new Promise(() => undefined);
     behaviour.set(quick.id, 'busy');
     await publish(main, 2, 'quick.made');
     behaviour.set(quick.id, ok);
     for (const post of openOf(quick)) post.end(ok);
-    await scene.clock.advance(5000);
+    await fixture.clock.advance(5000);
     assert.equal(sentTo(quick), 5);
   });
 });

@@ -5,7 +5,7 @@ import type { Stream } from '../../src/core/types.ts';
 import type { Outcome } from '../../src/store/port/settlement.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { answered, ok, type ScriptedTransport } from '../helpers/transport.ts';
-import { createDeliveryScene, settings, type DeliveryScene } from './fixture.ts';
+import { createDeliveryFixture, settings, type DeliveryFixture } from './fixture.ts';
 
 type SettleArgs = Parameters<Store['deliveries']['settle']>;
 type Settle = (args: SettleArgs, store: Store) => ReturnType<Store['deliveries']['settle']>;
@@ -21,14 +21,14 @@ function batchOf([node, number, settlements, limits]: SettleArgs): Batch {
   return { node, number, settlements, limits };
 }
 
-/** A scene whose batches go through `settle`, and the batches that it saw. */
-async function settlerScene(
+/** A fixture whose batches are passed to `settle`, and the batches so far. */
+async function createSettlerFixture(
   t: TestContext,
   respond: ScriptedTransport['respond'],
   settle: Settle = (args, store) => store.deliveries.settle(...args),
-): Promise<{ scene: DeliveryScene; batches: Batch[] }> {
+): Promise<{ fixture: DeliveryFixture; batches: Batch[] }> {
   const batches: Batch[] = [];
-  const scene = await createDeliveryScene(t, {
+  const fixture = await createDeliveryFixture(t, {
     respond,
     settings: { streamConcurrency: 32, concurrency: 64 },
     through: (store) => ({
@@ -42,68 +42,68 @@ async function settlerScene(
       },
     }),
   });
-  return { scene, batches };
+  return { fixture, batches };
 }
 
 const outcomesOf = (batch: Batch | undefined) =>
   batch?.settlements.flatMap(({ outcomes }) => outcomes) ?? [];
 
-async function failures(scene: DeliveryScene, stream: Stream) {
+async function failures(fixture: DeliveryFixture, stream: Stream) {
   const query = { after: undefined, take: 1000 };
-  return (await scene.store.deliveries.listFailures(scene.tenant, stream.id, query)).items;
+  return (await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query)).items;
 }
 
 describe('results', () => {
-  test('of all streams gather for a moment and go into one transaction', async (t) => {
-    const { scene, batches } = await settlerScene(t, () => ok);
-    await scene.addStream();
-    await scene.addStream();
-    await scene.start();
-    await scene.publishMany(3);
+  test('outcomes of all streams gather for settleMs and are recorded in one transaction', async (t) => {
+    const { fixture, batches } = await createSettlerFixture(t, () => ok);
+    await fixture.addStream();
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(3);
     assert.equal(batches.length, 0);
-    await scene.clock.advance(settings.settleMs);
+    await fixture.clock.advance(settings.settleMs);
     assert.equal(batches.length, 1);
     assert.equal(batches[0]?.settlements.length, 2);
     assert.equal(outcomesOf(batches[0]).length, 6);
   });
 
-  test('do not wait once they are many', async (t) => {
-    const { scene, batches } = await settlerScene(t, () => ok);
-    await scene.addStream();
-    await scene.start();
-    await scene.publishMany(settings.settleMax);
+  test('settleMax outcomes are recorded without waiting', async (t) => {
+    const { fixture, batches } = await createSettlerFixture(t, () => ok);
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(settings.settleMax);
     assert.equal(batches.length, 1);
     assert.equal(outcomesOf(batches[0]).length, settings.settleMax);
   });
 
-  test('are in the order in which the attempts ended', async (t) => {
-    const { scene, batches } = await settlerScene(t, () => undefined);
-    await scene.addStream();
-    await scene.start();
-    const ids = await scene.publishMany(4);
-    for (const post of scene.transport.open.toReversed()) {
+  test('outcomes are recorded in the order in which the attempts ended', async (t) => {
+    const { fixture, batches } = await createSettlerFixture(t, () => undefined);
+    await fixture.addStream();
+    await fixture.start();
+    const ids = await fixture.publishMany(4);
+    for (const post of fixture.transport.open.toReversed()) {
       post.end(ok);
-      await scene.clock.advance(0);
+      await fixture.clock.advance(0);
     }
-    await scene.clock.advance(settings.settleMs);
+    await fixture.clock.advance(settings.settleMs);
     assert.deepEqual(
       outcomesOf(batches[0]).map(({ event }) => event.id),
       ids.toReversed(),
     );
   });
 
-  test('go with the cursor that they bring, and no further', async (t) => {
-    const { scene, batches } = await settlerScene(t, () => undefined);
-    await scene.addStream();
-    await scene.start();
-    await scene.publishMany(5);
-    const [a, b, c] = scene.transport.open;
+  test('a settlement has the cursor that its outcomes lead to, and no higher one', async (t) => {
+    const { fixture, batches } = await createSettlerFixture(t, () => undefined);
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(5);
+    const [a, b, c] = fixture.transport.open;
     a?.end(ok);
     c?.end(answered(503));
-    await scene.clock.advance(settings.settleMs);
+    await fixture.clock.advance(settings.settleMs);
     assert.equal(batches[0]?.settlements[0]?.cursor, 1);
     b?.end(ok);
-    await scene.clock.advance(settings.settleMs);
+    await fixture.clock.advance(settings.settleMs);
     assert.equal(batches[1]?.settlements[0]?.cursor, 3);
   });
 });
@@ -119,41 +119,41 @@ function timeless(batch: Batch | undefined): object {
 }
 
 describe('a batch whose commit fails', () => {
-  test('is repeated with its number and its content until it goes through', async (t) => {
+  test('a batch whose commit fails is repeated with its number and its content until it succeeds', async (t) => {
     let away = true;
-    const { scene, batches } = await settlerScene(
+    const { fixture, batches } = await createSettlerFixture(
       t,
       () => ok,
       (args, store) =>
         away ? Promise.reject(new StoreUnavailable('away')) : store.deliveries.settle(...args),
     );
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publishMany(2);
-    await scene.clock.advance(100);
-    // Later results do not slip into it.
-    await scene.publishMany(2);
-    await scene.clock.advance(5000);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(2);
+    await fixture.clock.advance(100);
+    // Later outcomes do not join it.
+    await fixture.publishMany(2);
+    await fixture.clock.advance(5000);
     const tries = batches.length;
     assert.ok(tries > 3);
     assert.ok(tries < 20, `${tries} tries within 5 s`);
     assert.ok(batches.every(({ number }) => number === 1));
     for (const batch of batches) assert.deepEqual(timeless(batch), timeless(batches[0]));
-    // All that differs is how long ago it was.
+    // Only the time since the attempts differs.
     const ages = batches.map((batch) => outcomesOf(batch).map((outcome) => ageOf(outcome)));
     assert.ok(ages.every(([one, other]) => one === other));
     assert.ok(ages.every(([age = 0], index) => index === 0 || age > (ages[index - 1]?.[0] ?? 0)));
     assert.equal(outcomesOf(batches[0]).length, 2);
 
     away = false;
-    await scene.clock.advance(5000);
-    assert.equal(await scene.cursor(stream), 4);
+    await fixture.clock.advance(5000);
+    assert.equal(await fixture.cursor(stream), 4);
     assert.deepEqual([...new Set(batches.map(({ number }) => number))], [1, 2]);
   });
 
-  test('counts once when only its answer was lost', async (t) => {
+  test('a batch counts once when only its result was lost', async (t) => {
     let losing = true;
-    const { scene } = await settlerScene(
+    const { fixture } = await createSettlerFixture(
       t,
       () => answered(400),
       async (args, store) => {
@@ -162,15 +162,15 @@ describe('a batch whose commit fails', () => {
         return settled;
       },
     );
-    const stream = await scene.addStream();
-    await scene.start();
-    await scene.publishMany(3);
-    await scene.clock.advance(2000);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(3);
+    await fixture.clock.advance(2000);
     losing = false;
-    await scene.clock.advance(5000);
-    const health = await scene.store.streams.health(scene.tenant, stream.id);
+    await fixture.clock.advance(5000);
+    const health = await fixture.store.streams.health(fixture.tenant, stream.id);
     assert.deepEqual(health, { consecutive: 3, total: 3 });
-    assert.equal((await failures(scene, stream))[0]?.attempts.length, 1);
+    assert.equal((await failures(fixture, stream))[0]?.attempts.length, 1);
   });
 });
 
@@ -187,21 +187,21 @@ describe('a batch that is refused for its content', () => {
         : store.deliveries.settle(...args);
     };
 
-  test('is halved until the culprit stands alone, which is recorded without its text', async (t) => {
-    const { scene, batches } = await settlerScene(
+  test('a refused batch is halved until the culprit is alone, which is recorded without its text', async (t) => {
+    const { fixture, batches } = await createSettlerFixture(
       t,
       ({ eventId }) => answered(400, eventId.endsWith('7') ? poison : 'bad'),
       refusing((error) => error.includes(poison)),
     );
-    const stream = await scene.addStream();
-    const other = await scene.addStream();
-    await scene.start();
-    await scene.publishMany(10);
-    await scene.clock.advance(100);
-    assert.equal(scene.reported('settle_culprit').length, 2);
+    const stream = await fixture.addStream();
+    const other = await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(10);
+    await fixture.clock.advance(100);
+    assert.equal(fixture.reported('settle_culprit').length, 2);
     for (const each of [stream, other]) {
-      assert.equal(await scene.cursor(each), 10);
-      const listed = await failures(scene, each);
+      assert.equal(await fixture.cursor(each), 10);
+      const listed = await failures(fixture, each);
       const errors = listed.map(({ attempts }) => attempts[0]?.error);
       assert.equal(errors.filter((error) => error === '400 - bad').length, 9);
       assert.equal(errors.filter((error) => error === '400').length, 1);
@@ -211,9 +211,9 @@ describe('a batch that is refused for its content', () => {
     assert.deepEqual(numbers, [...new Set(numbers)]);
   });
 
-  test('raises no cursor past a result that is not recorded yet', async (t) => {
+  test('the parts of a refused batch raise no cursor past an outcome that is not recorded yet', async (t) => {
     let isWatched = false;
-    const { scene, batches } = await settlerScene(
+    const { fixture, batches } = await createSettlerFixture(
       t,
       ({ eventId }) => answered(400, eventId.endsWith('7') ? poison : 'bad'),
       (args, store) => {
@@ -222,19 +222,19 @@ describe('a batch that is refused for its content', () => {
         return refusing((error) => error.includes(poison))(args, store);
       },
     );
-    await scene.addStream();
-    await scene.start();
+    await fixture.addStream();
+    await fixture.start();
     isWatched = true;
-    await scene.publishMany(10);
-    await scene.clock.advance(100);
+    await fixture.publishMany(10);
+    await fixture.clock.advance(100);
     const halves = batches.filter((batch) => outcomesOf(batch).length < 10);
     assert.ok(halves.length > 0);
     assert.ok(halves.every((batch) => batch.settlements[0]?.cursor === 0));
   });
 
-  test('for more than a text: the stream is left alone, the others go on', async (t) => {
+  test('an outcome that is refused without its text: the stream is dropped, the others continue', async (t) => {
     let attempts = 0;
-    const scenes = await settlerScene(
+    const fixtures = await createSettlerFixture(
       t,
       () => {
         attempts += 1;
@@ -242,42 +242,42 @@ describe('a batch that is refused for its content', () => {
       },
       refusing((error) => error.startsWith('400')),
     );
-    const { scene } = scenes;
-    const stuck = await scene.addStream({ types: ['a.made'] });
-    const other = await scene.addStream({ types: ['b.made'] });
-    await scene.start();
+    const { fixture } = fixtures;
+    const stuck = await fixture.addStream({ types: ['a.made'] });
+    const other = await fixture.addStream({ types: ['b.made'] });
+    await fixture.start();
     const types = Array.from({ length: 20 }, () => 'a.made');
-    await scene.publish(...types);
-    await scene.publish('b.made', 'b.made', 'b.made');
-    scene.transport.respond = () => ok;
-    await scene.clock.advance(30_000);
-    assert.equal(scene.reported('settle_stuck').length, 1);
-    assert.deepEqual(scene.reported('settle_stuck')[0]?.stream, stuck.id);
-    assert.equal(await scene.cursor(other), 23);
-    assert.equal(scene.dispatcher.state().unsettled, 0);
-    // What was not recorded is sent again by the next process.
-    await scene.restart();
-    await scene.clock.advance(1000);
-    assert.equal(await scene.cursor(stuck), 23);
-    assert.deepEqual(await failures(scene, stuck), []);
+    await fixture.publish(...types);
+    await fixture.publish('b.made', 'b.made', 'b.made');
+    fixture.transport.respond = () => ok;
+    await fixture.clock.advance(30_000);
+    assert.equal(fixture.reported('settle_stuck').length, 1);
+    assert.deepEqual(fixture.reported('settle_stuck')[0]?.stream, stuck.id);
+    assert.equal(await fixture.cursor(other), 23);
+    assert.equal(fixture.dispatcher.state().unsettled, 0);
+    // The next process sends again the events that were not recorded.
+    await fixture.restart();
+    await fixture.clock.advance(1000);
+    assert.equal(await fixture.cursor(stuck), 23);
+    assert.deepEqual(await failures(fixture, stuck), []);
   });
 });
 
 describe('a stream that another owner has', () => {
-  test('is left, and what is under way for it is cut off', async (t) => {
-    const { scene } = await settlerScene(t, () => ok);
-    await scene.addStream();
-    await scene.start();
-    await scene.publishMany(1);
-    await scene.clock.advance(settings.settleMs);
-    scene.transport.respond = () => undefined;
-    await scene.publishMany(10);
-    scene.transport.open[0]?.end(ok);
+  test('a stream that another node owns is dropped, and its attempts are cut off', async (t) => {
+    const { fixture } = await createSettlerFixture(t, () => ok);
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(1);
+    await fixture.clock.advance(settings.settleMs);
+    fixture.transport.respond = () => undefined;
+    await fixture.publishMany(10);
+    fixture.transport.open[0]?.end(ok);
     // A second process that takes the node's name takes its streams.
-    await scene.store.ownership.join('leat', settings.leaseMs);
-    await scene.clock.advance(settings.settleMs);
-    assert.equal(scene.reported('stream_lost').length, 1);
-    assert.ok(scene.transport.posts.filter((post) => post.cancelled).length >= 8);
-    assert.equal(scene.dispatcher.state().inFlight, 0);
+    await fixture.store.ownership.join('leat', settings.leaseMs);
+    await fixture.clock.advance(settings.settleMs);
+    assert.equal(fixture.reported('stream_lost').length, 1);
+    assert.ok(fixture.transport.posts.filter((post) => post.cancelled).length >= 8);
+    assert.equal(fixture.dispatcher.state().inFlight, 0);
   });
 });

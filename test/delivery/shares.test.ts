@@ -39,13 +39,13 @@ describe('what a tenant may have of the slots of a node', () => {
     assert.equal(fill(shares, holding, 'quick'), 192);
   });
 
-  test('something is left for each tenant that comes, whatever those before it took', () => {
+  test('some slots are left for each further tenant', () => {
     const shares = shared();
     const taken = [1, 2, 3, 4].map((tenant) => fill(shares, new Holding(tenant), 'quick'));
     assert.deepEqual(taken, [768, 192, 48, 12]);
   });
 
-  test('a stream without a history may begin although slow ones took all they may', () => {
+  test('a stream without a history may begin although slow ones use their whole part', () => {
     const shares = alone();
     const holding = new Holding(1);
     fill(shares, holding, 'slow');
@@ -81,7 +81,7 @@ describe('what a tenant may have of the bytes under way', () => {
     assert.equal(shares.bytes, 700_000);
   });
 
-  test('a body that is larger than all goes alone', () => {
+  test('a body that is larger than the capacity is sent alone', () => {
     const shares = alone();
     assert.equal(fill(shares, new Holding(1), 'slow', 10_000_000), 1);
     assert.equal(shares.isFull, true);
@@ -113,7 +113,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   { maxLength: 300 },
 );
 
-test('shares: within their bounds and without a remainder after any history', () => {
+test('shares: usage stays within the bounds and returns to zero after any history', () => {
   fc.assert(
     fc.property(steps, fc.integer({ min: 1, max: 40 }), (history, slots) => {
       const shares = new Shares({ slots, bytes: 300 }, 4, () => true);

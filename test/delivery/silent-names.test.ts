@@ -5,19 +5,19 @@ import { createEgressRule } from '../../src/delivery/http/egress.ts';
 import { createNameLookups, timedOut } from '../../src/delivery/http/name-lookups.ts';
 import { createTransport, type Transport } from '../../src/delivery/http/transport.ts';
 import { newEvent } from '../store/contract/fixture.ts';
-import { createDeliveryScene } from './fixture.ts';
+import { createDeliveryFixture } from './fixture.ts';
 
 /**
- * The dispatcher over the real transport and the real queue of lookups, of names that nobody answers
- * for. Each claim takes a while, as it does under load or over a network.
+ * The dispatcher with the real transport and the real queue of lookups, for names without a response.
+ * Each claim takes a while, as it does under load or over a network.
  */
 for (const claimMs of [50, 1100]) {
-  test(`no attempt for a silent name waits for its lookup while it holds a slot (claims take ${claimMs} ms)`, async (t) => {
+  test(`no attempt for a silent name waits for its lookup while it occupies a slot (claims take ${claimMs} ms)`, async (t) => {
     let real: Transport | undefined;
     const open = new Map<string, number>();
     let twice = 0;
     let longestMs = 0;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       settings: {
         concurrency: 1024,
         inflightBytesMax: 268_435_456,
@@ -35,14 +35,14 @@ for (const claimMs of [50, 1100]) {
           claimDue: async (...args) => {
             const rows = await store.deliveries.claimDue(...args);
             const { promise, resolve } = Promise.withResolvers<void>();
-            scene.clock.after(claimMs, resolve);
+            fixture.clock.after(claimMs, resolve);
             await promise;
             return rows;
           },
         },
       }),
       respond: (post) => {
-        const { clock } = scene;
+        const { clock } = fixture;
         const key = `${post.request.origin} ${post.eventId}`;
         const startedMs = clock.elapsedMs();
         const before = open.get(key) ?? 0;
@@ -59,17 +59,17 @@ for (const claimMs of [50, 1100]) {
       },
     });
     const names = createNameLookups({
-      clock: scene.clock,
+      clock: fixture.clock,
       limits: limits.names,
       resolve: (_, timeoutMs) =>
         new Promise((_resolve, reject) => {
-          scene.clock.after(timeoutMs, () =>
+          fixture.clock.after(timeoutMs, () =>
             reject(Object.assign(new Error('x'), { code: timedOut })),
           );
         }),
     });
     real = createTransport({
-      clock: scene.clock,
+      clock: fixture.clock,
       egress: createEgressRule({ allow: [] }),
       names,
       timeoutMs: 10_000,
@@ -77,11 +77,11 @@ for (const claimMs of [50, 1100]) {
       textBytesMax: 2048,
     });
     t.after(() => real?.close());
-    scene.transport.prepare = (tenant, origin) => real?.prepare(tenant, origin) ?? true;
-    scene.transport.isReady = (origin) => real?.isReady(origin) ?? true;
-    await scene.start();
+    fixture.transport.prepare = (tenant, origin) => real?.prepare(tenant, origin) ?? true;
+    fixture.transport.isReady = (origin) => real?.isReady(origin) ?? true;
+    await fixture.start();
     for (let n = 0; n < 100; n += 1) {
-      await scene.addStream({
+      await fixture.addStream({
         types: ['a.made'],
         destination: {
           endpoint: `http://silent-${n}.test/hook`,
@@ -91,13 +91,13 @@ for (const claimMs of [50, 1100]) {
     }
     for (let tick = 0; tick < 240; tick += 1) {
       if (tick % 8 === 0) {
-        await scene.store.log.append(scene.tenant, [
-          newEvent({ type: 'a.made', time: scene.clock.now() }),
+        await fixture.store.log.append(fixture.tenant, [
+          newEvent({ type: 'a.made', time: fixture.clock.now() }),
         ]);
       }
-      await scene.clock.advance(470 + (tick % 7) * 11);
+      await fixture.clock.advance(470 + (tick % 7) * 11);
     }
-    assert.ok(scene.transport.posts.length > 100);
+    assert.ok(fixture.transport.posts.length > 100);
     assert.equal(twice, 0, 'an event was sent while an attempt for it was under way');
     assert.equal(longestMs, 0);
   });

@@ -12,21 +12,21 @@ const idle: Load = {
 };
 
 describe('the slots of a stream', () => {
-  test('are all for the one kind of work there is', () => {
+  test('one kind of work alone gets all slots', () => {
     assert.equal(nextWork(idle, 4), undefined);
     assert.equal(nextWork({ ...idle, freshWaits: true, freshInFlight: 3 }, 4), 'fresh');
     assert.equal(nextWork({ ...idle, dueWaits: true, dueInFlight: 3 }, 4), 'due');
     assert.equal(nextWork({ ...idle, dueWaits: true, dueInFlight: 4 }, 4), undefined);
   });
 
-  test('go in turns where there is only one', () => {
+  test('both kinds of work take turns with a single slot', () => {
     const both = { ...idle, freshWaits: true, dueWaits: true };
     assert.equal(nextWork(both, 1), 'due');
     assert.equal(nextWork({ ...both, last: 'due' }, 1), 'fresh');
     assert.equal(nextWork({ ...both, last: 'fresh' }, 1), 'due');
   });
 
-  test('give each kind at least a quarter while both wait, whatever was there before', () => {
+  test('each kind of work gets at least a quarter of the slots while both wait', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 2, max: 70 }),

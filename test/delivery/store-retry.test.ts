@@ -5,7 +5,7 @@ import { createStoreRetry } from '../../src/delivery/store-retry.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
 import { createManualClock } from '../helpers/clock.ts';
 
-function patienceScene() {
+function createRetryFixture() {
   const clock = createManualClock();
   const reports: DeliveryReport[] = [];
   let recoveries = 0;
@@ -25,9 +25,9 @@ function patienceScene() {
   };
 }
 
-describe('patience with a store', () => {
-  test('repeats until the work goes through, with growing pauses', async () => {
-    const { clock, storeRetry } = patienceScene();
+describe('StoreRetry', () => {
+  test('a command is repeated until it succeeds, with growing waits', async () => {
+    const { clock, storeRetry } = createRetryFixture();
     const at: number[] = [];
     const work = storeRetry.run(() => {
       at.push(clock.elapsedMs());
@@ -40,8 +40,8 @@ describe('patience with a store', () => {
     assert.deepEqual(at, [0, 50, 150, 350, 750, 1550, 3150, 5150, 7150, 9150]);
   });
 
-  test('reports an outage and its end once, whatever fails in it', async () => {
-    const { clock, storeRetry, kinds, recoveries } = patienceScene();
+  test('an outage and its end are reported once, however many commands fail', async () => {
+    const { clock, storeRetry, kinds, recoveries } = createRetryFixture();
     let away = true;
     const work = (): Promise<void> =>
       away ? Promise.reject(new StoreUnavailable('away')) : Promise.resolve();
@@ -57,8 +57,8 @@ describe('patience with a store', () => {
     assert.equal(recoveries(), 1);
   });
 
-  test('repeats what fails for a bug too, and says that it is one', async () => {
-    const { clock, storeRetry, kinds } = patienceScene();
+  test('a command that fails because of a bug is repeated, and the bug is reported', async () => {
+    const { clock, storeRetry, kinds } = createRetryFixture();
     let tries = 0;
     const work = storeRetry.run(() => {
       tries += 1;
@@ -69,15 +69,15 @@ describe('patience with a store', () => {
     assert.deepEqual(kinds(), ['unexpected']);
   });
 
-  test('does not repeat what is refused', async () => {
-    const { storeRetry, kinds } = patienceScene();
+  test('a command that is refused for its content is not repeated', async () => {
+    const { storeRetry, kinds } = createRetryFixture();
     const work = storeRetry.run(() => Promise.reject(new StoreContentRefused('a text')));
     await assert.rejects(work, StoreContentRefused);
     assert.deepEqual(kinds(), []);
   });
 
-  test('asks nothing more once it is closed, and leaves no timer', async () => {
-    const { clock, storeRetry } = patienceScene();
+  test('no command is issued after close, and no timer is left', async () => {
+    const { clock, storeRetry } = createRetryFixture();
     let asked = 0;
     const work = (): Promise<never> => {
       asked += 1;
@@ -92,8 +92,8 @@ describe('patience with a store', () => {
     assert.equal(clock.pending, 0);
   });
 
-  test('abandons work that the store refuses because it was replaced', async () => {
-    const { clock, storeRetry, kinds, replacements } = patienceScene();
+  test('a command that fails with StoreReplaced is abandoned', async () => {
+    const { clock, storeRetry, kinds, replacements } = createRetryFixture();
     let asked = 0;
     void storeRetry.run(() => {
       asked += 1;
@@ -103,8 +103,8 @@ describe('patience with a store', () => {
     assert.deepEqual([asked, replacements(), kinds()], [1, 1, []]);
   });
 
-  test('keepTrying: work that ends with a replaced store is no outage any more, also without a reset', async () => {
-    const { clock, storeRetry, kinds, recoveries } = patienceScene();
+  test('a command that ends with StoreReplaced ends the outage, also without a reset', async () => {
+    const { clock, storeRetry, kinds, recoveries } = createRetryFixture();
     const answers = [new StoreUnavailable('away'), new StoreReplaced('another one')];
     void storeRetry.run(() => Promise.reject(answers.shift() ?? new Error('asked again')));
     await clock.advance(60_000);
@@ -112,8 +112,8 @@ describe('patience with a store', () => {
     assert.deepEqual(kinds(), ['store_unavailable', 'store_recovered']);
   });
 
-  test('abandons work under way at a reset, and reports the end of the outage after it', async () => {
-    const { clock, storeRetry, kinds } = patienceScene();
+  test('a reset abandons pending commands; the end of the outage is reported after it', async () => {
+    const { clock, storeRetry, kinds } = createRetryFixture();
     const ended: string[] = [];
     const late = Promise.withResolvers<void>();
     void storeRetry.run(() => late.promise).then(() => ended.push('late'));

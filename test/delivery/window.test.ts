@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { Window, type WindowEntry } from '../../src/delivery/window.ts';
 
-/** The item at an index that the test knows to be there. */
+/** Returns an item that the test knows to exist. */
 function at<T>(items: readonly T[], index: number): T {
   const item = items.at(index);
   assert.ok(item !== undefined);
@@ -20,7 +20,7 @@ function windowOf(cursor: number, ...offsets: number[]) {
 }
 
 describe('the window of a stream', () => {
-  test('has its cursor just under the oldest event that is not settled', () => {
+  test('the cursor is just below the oldest event that is not settled', () => {
     const { window, entries } = windowOf(10, 12, 15, 20);
     assert.equal(window.cursor, 11);
     window.settle(at(entries, 1));
@@ -31,7 +31,7 @@ describe('the window of a stream', () => {
     assert.equal(window.cursor, 20);
   });
 
-  test('passes a stretch without matches, but not over an open event', () => {
+  test('pass moves the cursor over a stretch without matches, but not over an open event', () => {
     const { window, entries } = windowOf(0, 5);
     window.pass(100);
     assert.equal(window.cursor, 4);
@@ -41,7 +41,7 @@ describe('the window of a stream', () => {
     assert.equal(window.cursor, 100);
   });
 
-  test('counts what settled above the cursor in the store until the store has passed it', () => {
+  test('events that settled above the durable cursor are counted until it has passed them', () => {
     const { window, entries } = windowOf(0, 1, 2, 3);
     window.settle(at(entries, 0));
     window.settle(at(entries, 2));
@@ -52,20 +52,20 @@ describe('the window of a stream', () => {
     assert.equal(window.durable, 1);
   });
 
-  test('settles an event once, however often it is told', () => {
+  test('settling an event twice counts once', () => {
     const { window, entries } = windowOf(0, 1, 2);
     window.settle(at(entries, 1));
     window.settle(at(entries, 1));
     assert.equal(window.settledAbove, 1);
   });
 
-  test('refuses to take an event twice or out of order', () => {
+  test('an event cannot be taken twice or out of order', () => {
     const { window } = windowOf(0, 5);
     assert.throws(() => window.take(entry(5)));
     assert.throws(() => window.take(entry(4)));
   });
 
-  test('reopened below open events, takes them over and stays under them', () => {
+  test('a window reopened below open events takes them over, and its cursor stays below them', () => {
     const { window, entries } = windowOf(0, 1, 2, 3);
     window.settle(at(entries, 0));
     window.settle(at(entries, 2));
@@ -76,7 +76,7 @@ describe('the window of a stream', () => {
     assert.equal(next.cursor, 3);
   });
 
-  test('reopened above open events, moves by none of them', () => {
+  test('a window reopened above open events is not moved by them', () => {
     const { window, entries } = windowOf(0, 1, 2);
     const next = window.reopened(40);
     next.settle(at(entries, 0));
@@ -86,7 +86,7 @@ describe('the window of a stream', () => {
     assert.equal(next.oldest(), undefined);
   });
 
-  test('never passes an open event, whatever the order in which events settle', () => {
+  test('the cursor never passes an open event, in any order of settling', () => {
     const step = fc.oneof(
       fc.record({ take: fc.integer({ min: 1, max: 5 }) }),
       fc.record({ settle: fc.nat() }),
@@ -113,7 +113,7 @@ describe('the window of a stream', () => {
           } else if ('commit' in one) {
             window.commit(window.cursor);
           } else if ('reopen' in one) {
-            // The store's cursor may be behind, when a result of the former run did not raise it.
+            // The cursor in the store may be lower, when an outcome of the former run did not raise it.
             window = window.reopened(Math.max(0, window.durable - one.reopen));
             window.pass(position);
           }

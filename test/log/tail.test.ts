@@ -10,7 +10,7 @@ function event(offset: number, type = 'a.made', body = 'x'.repeat(10)): LogEvent
 }
 
 describe('the tail of a log', () => {
-  test('wakes only those that wait for the type of the event', () => {
+  test('push returns only followers of the type of the event', () => {
     const tail = new Tail<string>(limits, 0);
     tail.join('one', ['a.made', 'b.made']);
     tail.join('two', ['b.made']);
@@ -22,7 +22,7 @@ describe('the tail of a log', () => {
     assert.deepEqual([...tail.push(event(4))], []);
   });
 
-  test('goes by the types of the last time a follower joined', () => {
+  test('joining again replaces the types of a follower', () => {
     const tail = new Tail<string>(limits, 0);
     tail.join('one', ['a.made']);
     tail.join('one', ['b.made']);
@@ -30,7 +30,7 @@ describe('the tail of a log', () => {
     assert.deepEqual([...tail.push(event(2, 'b.made'))], ['one']);
   });
 
-  test('keeps no more events than its limit, and reads what it keeps', () => {
+  test('the tail has no more events than its limit, and reads them', () => {
     const tail = new Tail<string>(limits, 10);
     for (let offset = 11; offset <= 16; offset += 1) tail.push(event(offset));
     assert.equal(tail.covers(11), false);
@@ -43,7 +43,7 @@ describe('the tail of a log', () => {
     assert.equal(page.scannedTo, 16);
   });
 
-  test('keeps no more characters than its limit', () => {
+  test('the tail has no more characters than its limit', () => {
     const tail = new Tail<string>(limits, 0);
     for (let offset = 1; offset <= 3; offset += 1) {
       tail.push(event(offset, 'a.made', 'x'.repeat(400)));
@@ -52,7 +52,7 @@ describe('the tail of a log', () => {
     assert.equal(tail.covers(1), true);
   });
 
-  test('reads matches only, up to an offset or a size, and says how far it came', () => {
+  test('read returns matches only, up to an offset or a size, with the offset it came to', () => {
     const tail = new Tail<string>(limits, 0);
     tail.push(event(1));
     tail.push(event(2, 'b.made'));
@@ -68,7 +68,7 @@ describe('the tail of a log', () => {
     assert.deepEqual(tail.read(4, undefined, ['b.made'], 10), { events: [], scannedTo: 4 });
   });
 
-  test('answers who was there when it loses the thread, and holds nothing any more', () => {
+  test('skipTo returns the followers and drops all events', () => {
     const tail = new Tail<string>(limits, 0);
     tail.join('one', ['a.made']);
     tail.join('none', []);
@@ -79,7 +79,7 @@ describe('the tail of a log', () => {
     assert.deepEqual([...tail.push(event(8))], []);
   });
 
-  test('forgets what was there at the last look already', () => {
+  test('age drops the events that were there at the last call', () => {
     const tail = new Tail<string>(limits, 0);
     tail.push(event(1));
     assert.equal(tail.age(), true);
@@ -93,7 +93,7 @@ describe('the tail of a log', () => {
     assert.equal(tail.head, 2);
   });
 
-  test('takes no event that leaves a gap', () => {
+  test('an event that would leave a gap is refused', () => {
     const tail = new Tail<string>(limits, 0);
     assert.throws(() => tail.push(event(2)));
     assert.throws(() => tail.push(event(0)));
@@ -101,7 +101,7 @@ describe('the tail of a log', () => {
 });
 
 describe('a follower that wants every type', () => {
-  test('is named for each event, beside those that want its type', () => {
+  test('a follower of every type gets each event, along with the followers of its type', () => {
     const tail = new Tail<string>(limits, 0);
     tail.join('all', undefined);
     tail.join('one', ['a.made']);

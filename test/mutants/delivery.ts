@@ -67,7 +67,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: `return 'due';`,
     killedBy: {
       file: 'test/delivery/slots.test.ts',
-      title: 'give each kind at least a quarter while both wait, whatever was there before',
+      title: 'each kind of work gets at least a quarter of the slots while both wait',
     },
   },
   {
@@ -110,7 +110,7 @@ export const deliveryMutants: readonly Mutant[] = [
       const item = queue.items.shift();`,
     killedBy: {
       file: 'test/delivery/fair-queue.test.ts',
-      title: 'takes turns over tenants, then over the items of each',
+      title: 'offers go round robin over tenants, then over the items of each',
     },
   },
   {
@@ -121,7 +121,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: `if (result !== 'refused') continue;`,
     killedBy: {
       file: 'test/delivery/fair-queue.test.ts',
-      title: 'takes turns over tenants, then over the items of each',
+      title: 'offers go round robin over tenants, then over the items of each',
     },
   },
   {
@@ -131,8 +131,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: 'return this.slots >= slots - 1 || this.bytes >= bytes;',
     killedBy: {
       file: 'test/delivery/fairness.test.ts',
-      title:
-        'may have every slot of the node when they are quick, and count as slow once they hang',
+      title: 'quick streams may have every slot of the node, and count as slow once they hang',
     },
   },
   {
@@ -158,7 +157,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: 'const share = 1;',
     killedBy: {
       file: 'test/delivery/pace.test.ts',
-      title: 'a receiver that answers after 9.5 s has few slots although it never fails',
+      title: 'a receiver that responds after 9.5 s has few slots although it never fails',
     },
   },
   {
@@ -179,7 +178,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: '        end(runner);',
     killedBy: {
       file: 'test/delivery/backoffs.test.ts',
-      title: 'has all of its slots again after the first response, of any status',
+      title: 'a stream has all of its slots again after the first response, of any status',
     },
   },
   {
@@ -205,8 +204,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: '',
     killedBy: {
       file: 'test/delivery/fairness.test.ts',
-      title:
-        'may have every slot of the node when they are quick, and count as slow once they hang',
+      title: 'quick streams may have every slot of the node, and count as slow once they hang',
     },
   },
   {
@@ -217,7 +215,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: 'this.#holdings.delete(tenant);',
     killedBy: {
       file: 'test/delivery/fairness.test.ts',
-      title: 'leave a quick stream the slots that another tenant gives back',
+      title: 'slots that another tenant releases go to a quick stream, not to those that hang',
     },
   },
   {
@@ -227,7 +225,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: '',
     killedBy: {
       file: 'test/delivery/prefetch/prefetch.test.ts',
-      title: 'leave an idle stream its next event, however much they hold in memory',
+      title: 'an idle stream is sent its next event although others use all queue memory',
     },
   },
   {
@@ -237,7 +235,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: 'return owner;',
     killedBy: {
       file: 'test/delivery/http/name-lookups.test.ts',
-      title: 'are bounded per tenant, also for the service itself',
+      title: 'concurrent lookups are bounded per tenant, also for the service itself',
     },
   },
   {

@@ -32,8 +32,8 @@ function setUp(idleMax = 100): {
   return { connections: createConnectionPool({ open, idleMax }), opened };
 }
 
-describe('lines', () => {
-  test('are opened when none is idle, and the one used last is used again', () => {
+describe('connections', () => {
+  test('a connection is opened when none is idle; otherwise the one used last is used again', () => {
     const { connections } = setUp();
     const [a, b] = [connections.take('x'), connections.take('x')];
     assert.notEqual(a, b);
@@ -44,14 +44,14 @@ describe('lines', () => {
     assert.equal(connections.take('x').number, 2);
   });
 
-  test('serve one origin each', () => {
+  test('a connection serves one origin', () => {
     const { connections } = setUp();
     connections.release(connections.take('x'));
     assert.equal(connections.take('y').number, 1);
     assert.deepEqual(connections.count(), { origins: 2, connections: 2, idle: 1 });
   });
 
-  test('that are dropped are ended and not used again, and their origin is forgotten', () => {
+  test('a dropped connection is ended and not used again, and its origin is removed', () => {
     const { connections } = setUp();
     const [used, idle] = [connections.take('x'), connections.take('x')];
     connections.release(idle);
@@ -66,7 +66,7 @@ describe('lines', () => {
     assert.equal(connections.take('x').number, 2);
   });
 
-  test('beyond the most that may be idle are ended, those of old origins first', () => {
+  test('idle connections above the maximum are ended, those of old origins first', () => {
     const { connections, opened } = setUp(2);
     const taken = ['a', 'b', 'c', 'd'].map((origin) => connections.take(origin));
     for (const line of taken) connections.release(line);
@@ -77,7 +77,7 @@ describe('lines', () => {
     assert.deepEqual(connections.count(), { origins: 2, connections: 2, idle: 2 });
   });
 
-  test('of origins that are all in use are not ended in place of idle ones', () => {
+  test('connections in use are not ended in place of idle ones', () => {
     const { connections, opened } = setUp(1);
     connections.take('busy');
     const [a, b] = [connections.take('a'), connections.take('b')];
@@ -89,7 +89,7 @@ describe('lines', () => {
     );
   });
 
-  test('that cannot be opened leave nothing behind', () => {
+  test('a connection that cannot be opened leaves nothing behind', () => {
     const open = (): NumberedLine => {
       throw new TypeError('no URL');
     };
@@ -98,7 +98,7 @@ describe('lines', () => {
     assert.deepEqual(connections.count(), { origins: 0, connections: 0, idle: 0 });
   });
 
-  test('are all ended by closing', async () => {
+  test('close ends all connections', async () => {
     const { connections, opened } = setUp();
     connections.release(connections.take('x'));
     connections.take('x');
@@ -108,7 +108,7 @@ describe('lines', () => {
     assert.deepEqual(connections.count(), { origins: 0, connections: 0, idle: 0 });
   });
 
-  test('are counted rightly after any use, and none is in two hands', () => {
+  test('connections are counted correctly after any use, and none is used twice at a time', () => {
     const act = fc.record({
       kind: fc.constantFrom('take', 'release', 'drop'),
       origin: fc.constantFrom('x', 'y', 'z'),

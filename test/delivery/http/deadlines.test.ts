@@ -13,7 +13,7 @@ function setUp(clock: ManualClock, passed: (item: Item) => void = () => undefine
 }
 
 describe('deadlines', () => {
-  test('pass in order, each after its own time', async () => {
+  test('items expire in order, each after its own time', async () => {
     const clock = createManualClock();
     const passed: string[] = [];
     const deadlines = setUp(clock, ({ name }) => passed.push(`${name} at ${clock.elapsedMs()}`));
@@ -25,7 +25,7 @@ describe('deadlines', () => {
     assert.deepEqual(passed, ['a at 100', 'b at 130', 'c at 130']);
   });
 
-  test('do not pass for what was deleted', async () => {
+  test('a deleted item does not expire', async () => {
     const clock = createManualClock();
     const passed: string[] = [];
     const deadlines = setUp(clock, ({ name }) => passed.push(name));
@@ -40,7 +40,7 @@ describe('deadlines', () => {
     assert.deepEqual(deadlines.items(), []);
   });
 
-  test('do not pass while they are paused, and have all their time afterwards', async () => {
+  test('a paused item does not expire, and has all of its time after it resumes', async () => {
     const clock = createManualClock();
     const passed: string[] = [];
     const deadlines = setUp(clock, ({ name }) => passed.push(`${name} at ${clock.elapsedMs()}`));
@@ -57,7 +57,7 @@ describe('deadlines', () => {
     assert.deepEqual(passed, ['c at 100', 'a at 660']);
   });
 
-  test('take one timer, and none when there is nothing to wait for', async () => {
+  test('one timer is set for all items, and none without items', async () => {
     const clock = createManualClock();
     const deadlines = setUp(clock);
     const items = Array.from({ length: 1000 }, (_, n) => ({ name: String(n) }));
@@ -72,7 +72,7 @@ describe('deadlines', () => {
     assert.equal(clock.pending, 0);
   });
 
-  test('keep one timer when something is added while one passes', async () => {
+  test('one timer is set when an item is added while another expires', async () => {
     const clock = createManualClock();
     const deadlines = setUp(clock, () => deadlines.add({ name: 'again' }));
     deadlines.add({ name: 'first' });
@@ -83,8 +83,8 @@ describe('deadlines', () => {
     deadlines.close();
   });
 
-  test('of a clock whose timers come early are still kept', () => {
-    // The timers of a machine may fire a fraction of a millisecond before the time has come.
+  test('timers that fire early do not shorten a deadline', () => {
+    // Timers of the platform may fire a fraction of a millisecond early.
     let elapsedMs = 0;
     const timers: (() => void)[] = [];
     const passed: Item[] = [];
@@ -109,7 +109,7 @@ describe('deadlines', () => {
     assert.equal(passed.length, 1);
   });
 
-  test('pass for exactly those that were not deleted in time', async () => {
+  test('exactly the items that were not deleted in time expire', async () => {
     const step = fc.record({ waitMs: fc.nat(60), deletedAfterMs: fc.nat(200) });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {

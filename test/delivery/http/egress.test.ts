@@ -35,7 +35,7 @@ function blockedAt(address: string): AttemptResult {
 }
 
 describe('the egress rule', () => {
-  test('blocks what is not public and names it', () => {
+  test('addresses that are not public are blocked and named', () => {
     const { blocked } = createEgressRule({ allow: [] });
     assert.equal(blocked('8.8.8.8'), undefined);
     assert.equal(blocked('2606:4700::1111'), undefined);
@@ -44,14 +44,14 @@ describe('the egress rule', () => {
     assert.equal(blocked('fd00:ec2::254'), 'fd00:ec2::254');
   });
 
-  test('blocks what is no address, without repeating it', () => {
+  test('a text that is no address is blocked and not repeated', () => {
     const { blocked } = createEgressRule({ allow: ['0.0.0.0/0', '::/0'] });
     for (const text of ['', 'localhost', '127.1', '<script>', '127.0.0.1\n8.8.8.8']) {
       assert.equal(blocked(text), 'not an address');
     }
   });
 
-  test('lets through what the operator allows, in every form of it', () => {
+  test('addresses that the operator allows are not blocked, in any notation', () => {
     const { blocked } = createEgressRule({ allow: ['10.20.0.0/16', '127.0.0.1', 'fd00:1::/32'] });
     for (const address of ['10.20.255.1', '::ffff:10.20.0.1', '64:ff9b::a14:1', '127.0.0.1']) {
       assert.equal(blocked(address), undefined, address);
@@ -63,7 +63,7 @@ describe('the egress rule', () => {
   });
 
   for (const text of ['', '10.0.0.0/33', 'localhost', '10/8', '::/129']) {
-    test(`is not made with ${JSON.stringify(text)}`, () => {
+    test(`createEgressRule rejects ${JSON.stringify(text)}`, () => {
       assert.throws(() => createEgressRule({ allow: ['10.0.0.0/8', text] }), TypeError);
     });
   }
@@ -108,7 +108,7 @@ describe('a webhook at a literal address', () => {
       const { send, transport } = createSender(t, { allow: [] });
       const origin = `http://${host}:${receiver.port}`;
       assert.deepEqual(await send(new URL(origin).origin), blockedAt(shown));
-      // Also when nobody has tidied it before.
+      // Also when it was not normalized before.
       assert.deepEqual(await send(origin), blockedAt(shown));
       assert.deepEqual(await send(origin.replace('http:', 'https:')), blockedAt(shown));
       assert.equal(receiver.connections, 0);
@@ -116,7 +116,7 @@ describe('a webhook at a literal address', () => {
     });
   }
 
-  test('is called when the operator allows it', async (t) => {
+  test('a literal address that the operator allows is called', async (t) => {
     const receiver = await receiverOf(t);
     const { send } = createSender(t, { allow: ['127.0.0.1'] });
     assert.deepEqual(await send(receiver.origin), delivered);
@@ -138,7 +138,7 @@ describe('a webhook at a name', () => {
     ['everything', ['0.0.0.0'], '0.0.0.0'],
   ];
   for (const [name, addresses, shown] of names) {
-    test(`with the addresses ${addresses.join(', ')} is not called`, async (t) => {
+    test(`a name with the addresses ${addresses.join(', ')} is not called`, async (t) => {
       const receiver = await receiverOf(t);
       const { servers } = await dnsOf(t, () => addresses);
       const { send, transport } = createSender(t, { allow: [], servers });
@@ -151,13 +151,13 @@ describe('a webhook at a name', () => {
     });
   }
 
-  test('is called at its allowed addresses alone', async (t) => {
+  test('a name is called only at its allowed addresses', async (t) => {
     const blocked = await receiverOf(t, { host: '127.0.0.2' });
     // Other programs listen at 127.0.0.1, and may have this very port there.
     const { servers } = await dnsOf(t, () => ['127.0.0.2', '127.0.0.3', '::1']);
     const { send } = createSender(t, { allow: ['127.0.0.3'], servers });
     const origin = `http://mixed.example:${blocked.port}`;
-    // Nobody listens at the allowed one, and still the blocked one is not tried.
+    // Nothing listens at the allowed address; the blocked one is not tried all the same.
     const refused: AttemptResult = { kind: 'error', cause: 'refused', detail: 'ECONNREFUSED' };
     assert.deepEqual(await send(origin), refused);
     const allowed = await receiverOf(t, { host: '127.0.0.3', port: blocked.port });
@@ -166,11 +166,11 @@ describe('a webhook at a name', () => {
     assert.equal(blocked.connections, 0);
   });
 
-  test('that changes between the check and the connection changes nothing', async (t) => {
+  test('a name that changes between the check and the connection has no effect', async (t) => {
     const inside = await receiverOf(t, { host: '127.0.0.2' });
     const closing = 'HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n';
     const outside = await receiverOf(t, { port: inside.port, answer: rawThenEnd(closing) });
-    // Each question is answered otherwise than the one before.
+    // Each query has another result than the one before.
     const { servers, questions } = await dnsOf(t, (_name, asked) => [
       asked % 2 === 1 ? '127.0.0.1' : '127.0.0.2',
     ]);
@@ -184,11 +184,11 @@ describe('a webhook at a name', () => {
       await clock.advance(limits.names.usableMs);
     }
     assert.equal(inside.connections, 0);
-    // One question for each connection: the address that was judged is the one that is used.
+    // One query for each connection: the address that was checked is the one that is used.
     assert.equal(questions.filter((question) => question.endsWith(' A')).length, 10);
   });
 
-  test('is asked for once by all who wait for it', async (t) => {
+  test('concurrent attempts share one lookup of a name', async (t) => {
     const receiver = await receiverOf(t, { answer: rawThenEnd(`HTTP/1.1 204 X\r\n\r\n`) });
     const { servers, questions } = await dnsOf(t, () => ['127.0.0.1']);
     const { send } = createSender(t, { servers });
@@ -204,7 +204,7 @@ describe('a webhook at a name', () => {
     [[], 'ENODATA'],
   ];
   for (const [answer, detail] of unknown) {
-    test(`that has no address (${detail}) is an error of DNS`, async (t) => {
+    test(`a name without an address (${detail}) is an error of DNS`, async (t) => {
       const { servers } = await dnsOf(t, () => answer);
       const { send } = createSender(t, { servers });
       const result = await send('http://unknown.example');
@@ -212,7 +212,7 @@ describe('a webhook at a name', () => {
     });
   }
 
-  test('that nobody answers for is an error of DNS before the attempt times out', async (t) => {
+  test('a name without a response of a name server is an error of DNS before the attempt times out', async (t) => {
     const { servers } = await dnsOf(t, () => 'silence');
     const { post, clock } = createSender(t, { servers });
     const slow = post('http://silent.example');
@@ -220,7 +220,7 @@ describe('a webhook at a name', () => {
     assert.deepEqual(await slow.ended, { kind: 'error', cause: 'dns', detail: 'ETIMEOUT' });
   });
 
-  test('whose name server cannot be reached is an error of DNS', async (t) => {
+  test('a name whose name server cannot be reached is an error of DNS', async (t) => {
     const { servers, close } = await startDns(() => []);
     await close();
     const result = await createSender(t, { servers }).send('http://unreachable.example');
@@ -229,17 +229,17 @@ describe('a webhook at a name', () => {
 });
 
 describe('a connection', () => {
-  test('that went elsewhere than was judged carries nothing', async (t) => {
+  test('a connection to another address than the checked one sends nothing', async (t) => {
     const receiver = await receiverOf(t);
-    // Lets everything pass until a connection is made.
-    let judged = 0;
-    const egress = { blocked: (address: string) => (++judged > 1 ? address : undefined) };
+    // Allows every address until a connection is made.
+    let checks = 0;
+    const egress = { blocked: (address: string) => (++checks > 1 ? address : undefined) };
     const { send } = createSender(t, { egress });
     assert.deepEqual(await send(receiver.origin), blockedAt('127.0.0.1'));
     assert.equal(receiver.requests.length, 0);
   });
 
-  test('that is kept was judged, whatever its name is now', async (t) => {
+  test('an open connection is used again after its name has changed', async (t) => {
     const receiver = await receiverOf(t);
     const zone: Zone = (_name, asked) => [asked === 1 ? '127.0.0.1' : '10.0.0.1'];
     const { servers } = await dnsOf(t, zone);
@@ -251,10 +251,10 @@ describe('a connection', () => {
   });
 });
 
-describe('the guarded look-up', () => {
+describe('the guarded lookup', () => {
   const address = fc.oneof(fc.ipV4(), fc.ipV6(), fc.string());
 
-  test('answers allowed addresses alone, whatever was found', () => {
+  test('the guarded lookup yields only allowed addresses', () => {
     fc.assert(
       fc.property(fc.array(address), fc.boolean(), (addresses, all) => {
         const egress = createEgressRule({ allow: [] });
@@ -267,11 +267,11 @@ describe('the guarded look-up', () => {
           else callback(null, addresses[0] ?? '', 4);
         };
         guardLookup(lookup, egress)('a.example', { all }, (error, found) => {
-          const answered = typeof found === 'string' ? [found] : found.map((each) => each.address);
-          assert.ok(answered.every(isPublicAddress));
+          const yielded = typeof found === 'string' ? [found] : found.map((each) => each.address);
+          assert.ok(yielded.every(isPublicAddress));
           const candidates = all ? addresses : addresses.slice(0, 1);
-          assert.deepEqual(answered, candidates.filter(isPublicAddress));
-          assert.equal(error === null, answered.length > 0);
+          assert.deepEqual(yielded, candidates.filter(isPublicAddress));
+          assert.equal(error === null, yielded.length > 0);
         });
       }),
     );

@@ -13,14 +13,14 @@ import { noFiles, startDns, type Zone } from '../../helpers/dns.ts';
 import { startEndpoint } from '../../helpers/endpoint.ts';
 import { startMailServer } from '../../helpers/smtp.ts';
 
-/** What the service itself sends, to names that only the name server of the test knows. */
+/** Requests of the service itself, to names that only the name server of the test has. */
 
 const letter = { alert, domain: 'leat.example.com' };
 const never = new AbortController().signal;
 
 const zone: Zone = (name) => (name === 'known.test' ? ['127.0.0.1'] : 'no such name');
 
-async function sceneOf(t: TestContext) {
+async function createFixture(t: TestContext) {
   const dns = await startDns(zone);
   t.after(() => dns.close());
   const { servers } = dns;
@@ -38,8 +38,8 @@ async function sceneOf(t: TestContext) {
 }
 
 describe('the own requests of the service', () => {
-  test('resolve a name once for a while, and read the answer', async (t) => {
-    const { fetch, questions } = await sceneOf(t);
+  test('requests of the service resolve a name once for a while and read the response', async (t) => {
+    const { fetch, questions } = await createFixture(t);
     const endpoint = await startEndpoint((response) => {
       response.writeHead(200, { connection: 'close' }).end('{"keys":[]}');
     });
@@ -54,8 +54,8 @@ describe('the own requests of the service', () => {
     assert.deepEqual(questions.toSorted(), ['known.test A', 'known.test AAAA']);
   });
 
-  test('can be aborted, and say why they failed', async (t) => {
-    const { fetch } = await sceneOf(t);
+  test('requests of the service can be aborted, and their failures have a reason', async (t) => {
+    const { fetch } = await createFixture(t);
     const endpoint = await startEndpoint(() => undefined);
     t.after(() => endpoint.close());
     const abort = new AbortController();
@@ -70,8 +70,8 @@ describe('the own requests of the service', () => {
     });
   });
 
-  test('send alerts to a webhook, and name the failure in a word', async (t) => {
-    const { fetch } = await sceneOf(t);
+  test('alerts to a webhook name their failure in one word', async (t) => {
+    const { fetch } = await createFixture(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
     const userAgent = 'Leat/1.2.3';
@@ -82,8 +82,8 @@ describe('the own requests of the service', () => {
     await assert.rejects(unknown.send(letter, never), { message: 'ENOTFOUND' });
   });
 
-  test('send mail, and name the failure in a word', async (t) => {
-    const { lookup } = await sceneOf(t);
+  test('mail names its failure in one word', async (t) => {
+    const { lookup } = await createFixture(t);
     const server = await startMailServer();
     t.after(() => server.close());
     const to = 'ops@example.com';

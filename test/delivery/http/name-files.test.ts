@@ -8,7 +8,7 @@ import {
 } from '../../../src/delivery/http/name-files.ts';
 
 describe('a hosts file', () => {
-  test('gives addresses to names and aliases, whatever their case', () => {
+  test('a hosts file has addresses of names and aliases in any case', () => {
     const hosts = parseHosts('10.0.0.1\tDB.Internal db # the database\r\n::1 ip6-localhost\n');
     assert.deepEqual(
       [...hosts],
@@ -20,19 +20,19 @@ describe('a hosts file', () => {
     );
   });
 
-  test('gives a name on several lines all of its addresses, each once', () => {
+  test('a name on several lines of a hosts file has all of their addresses, each once', () => {
     const hosts = parseHosts('10.0.0.1 a\n10.0.0.2 a a.\n10.0.0.1 a');
     assert.deepEqual(hosts.get('a'), ['10.0.0.1', '10.0.0.2']);
   });
 
-  test('has no entry for comments, blank lines, and lines without an address', () => {
+  test('comments, blank lines and lines without an address are no entries', () => {
     assert.equal(
       parseHosts('# 10.0.0.1 a\n\n  \nlocalhost 127.0.0.1\n10.0.0.300 b\n10.0.0.1').size,
       0,
     );
   });
 
-  test('is read whatever it contains', () => {
+  test('any text can be parsed', () => {
     fc.assert(fc.property(fc.string(), (text) => void parseHosts(text)));
   });
 });
@@ -52,30 +52,30 @@ describe('resolv.conf', () => {
     ['options ndots:-1 ndots:x', [], 1],
   ];
   for (const [text, domains, ndots] of texts) {
-    test(`${JSON.stringify(text)} has its domains and dots`, () => {
+    test(`parseSearchRules: ${JSON.stringify(text)}`, () => {
       assert.deepEqual(parseSearchRules(text), { domains, ndots });
     });
   }
 
-  test('is read whatever it contains', () => {
+  test('any text can be parsed', () => {
     fc.assert(fc.property(fc.string(), (text) => void parseSearchRules(text)));
   });
 });
 
-describe('the names to ask for', () => {
+describe('candidatesOf', () => {
   const rules = { domains: ['a.example', 'b.example'], ndots: 2 };
 
-  test('begin with the search domains for a name with few dots', () => {
+  test('a name with few dots is tried with the search domains first', () => {
     const expected = ['x.y.a.example', 'x.y.b.example', 'x.y'];
     assert.deepEqual(candidatesOf('x.y', rules), expected);
   });
 
-  test('begin with the name itself where it has enough dots', () => {
+  test('a name with enough dots is tried itself first', () => {
     const expected = ['x.y.z', 'x.y.z.a.example', 'x.y.z.b.example'];
     assert.deepEqual(candidatesOf('x.y.z', rules), expected);
   });
 
-  test('are the name alone where it ends with a dot, or there are no domains', () => {
+  test('a name with a trailing dot, or without search domains, is tried alone', () => {
     assert.deepEqual(candidatesOf('x.', rules), ['x']);
     assert.deepEqual(candidatesOf('x', { domains: [], ndots: 1 }), ['x']);
   });

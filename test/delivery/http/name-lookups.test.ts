@@ -12,8 +12,8 @@ import {
 } from '../../../src/delivery/http/name-lookups.ts';
 import { createManualClock, type ManualClock } from '../../helpers/clock.ts';
 
-/** Lookups whose answers the test gives, on a clock that it moves. */
-interface Scene {
+/** Lookups that end as the test decides, on a clock that it moves. */
+interface Fixture {
   readonly names: NameLookups;
   /** How long each lookup may take, in the order in which they began. */
   readonly times: readonly number[];
@@ -21,14 +21,14 @@ interface Scene {
   /** Names under way, in the order in which they began. */
   underWay(): string[];
   /** Ends the lookup of a name: with its addresses, or with the code of a failure. */
-  end(name: string, answer: readonly string[] | string): Promise<void>;
+  end(name: string, result: readonly string[] | string): Promise<void>;
   /** Looks a name up and ends it after some time. */
   teach(name: string, tookMs: number): Promise<void>;
 }
 
 const someone = 99;
 
-function sceneOf(changed: Partial<NameLimits> = {}): Scene {
+function createFixture(changed: Partial<NameLimits> = {}): Fixture {
   const clock = createManualClock();
   const times: number[] = [];
   const open = new Map<string, PromiseWithResolvers<readonly string[]>>();
@@ -38,17 +38,18 @@ function sceneOf(changed: Partial<NameLimits> = {}): Scene {
     resolve: (name, timeoutMs) => {
       times.push(timeoutMs);
       assert.ok(!open.has(name), `${name} is looked up twice at once`);
-      const answer = Promise.withResolvers<readonly string[]>();
-      open.set(name, answer);
-      return answer.promise;
+      const deferred = Promise.withResolvers<readonly string[]>();
+      open.set(name, deferred);
+      return deferred.promise;
     },
   });
-  const end: Scene['end'] = async (name, given) => {
-    const answer = open.get(name);
-    assert.ok(answer, `${name} is not under way`);
+  const end: Fixture['end'] = async (name, options) => {
+    const deferred = open.get(name);
+    assert.ok(deferred, `${name} is not under way`);
     open.delete(name);
-    if (typeof given === 'string') answer.reject(Object.assign(new Error('x'), { code: given }));
-    else answer.resolve(given);
+    if (typeof options === 'string')
+      deferred.reject(Object.assign(new Error('x'), { code: options }));
+    else deferred.resolve(options);
     await clock.advance(0);
   };
   return {
@@ -73,33 +74,33 @@ function withPlaces(places: Partial<LookupClass>): LookupClass[] {
   return limits.names.classes.map((each) => ({ ...each, ...places }));
 }
 
-function ask(names: NameLookups, owner: LookupOwner, all: readonly string[]): void {
+function prepare(names: NameLookups, owner: LookupOwner, all: readonly string[]): void {
   for (const name of all) void names.prepare(owner, name);
 }
 
 const [quick, unknown, slower, slowest, silent] = limits.names.classes;
-/** A name that takes this long is like one that nobody answers for. */
+/** A lookup that takes this long counts as one without a response. */
 const silentMs = slowest.belowMs;
 const { keptMs, failureKeptMs, usableMs } = limits.names;
 
-describe('the answer of a lookup', () => {
-  test('goes to everyone who waits for the name, of every tenant', async () => {
-    const { names, underWay, end } = sceneOf();
-    const answers: NameResult[] = [];
+describe('the result of a lookup', () => {
+  test('the result of a lookup goes to all requests for the name, of every tenant', async () => {
+    const { names, underWay, end } = createFixture();
+    const results: NameResult[] = [];
     for (const owner of [1, 2, 'system'] as const) {
-      names.find(owner, 'a.test', { ended: (answer) => answers.push(answer) });
+      names.find(owner, 'a.test', { ended: (result) => results.push(result) });
     }
     const prepared = names.prepare(3, 'a.test');
     assert.deepEqual(underWay(), ['a.test']);
     await end('a.test', ['192.0.2.1', '::1']);
     const found = { kind: 'found', addresses: ['192.0.2.1', '::1'] };
-    assert.deepEqual(answers, [found, found, found]);
+    assert.deepEqual(results, [found, found, found]);
     assert.equal(await prepared, undefined);
   });
 
-  test('is valid for its time, then used for a while longer and refreshed', async () => {
-    const { names, clock, underWay, end } = sceneOf();
-    ask(names, 1, ['a.test']);
+  test('addresses are valid for their time, then used for a while longer and refreshed', async () => {
+    const { names, clock, underWay, end } = createFixture();
+    prepare(names, 1, ['a.test']);
     await end('a.test', ['192.0.2.1']);
     await clock.advance(keptMs - 1);
     assert.equal(names.prepare(1, 'a.test'), true);
@@ -119,9 +120,9 @@ describe('the answer of a lookup', () => {
     assert.deepEqual(names.usable('a.test'), { kind: 'found', addresses: ['192.0.2.2'] });
   });
 
-  test('is valid for a shorter time when the name could not be resolved', async () => {
-    const { names, clock, end } = sceneOf();
-    ask(names, 1, ['a.test']);
+  test('a failure is valid for a shorter time', async () => {
+    const { names, clock, end } = createFixture();
+    prepare(names, 1, ['a.test']);
     await end('a.test', 'ENOTFOUND');
     const failed = { kind: 'failed', code: 'ENOTFOUND' };
     assert.deepEqual(names.usable('a.test'), failed);
@@ -136,23 +137,23 @@ describe('the answer of a lookup', () => {
     assert.equal(names.last('a.test'), undefined);
   });
 
-  test('without addresses is a failure', async () => {
-    const { names, end } = sceneOf();
-    ask(names, 1, ['a.test']);
+  test('a result without addresses is a failure', async () => {
+    const { names, end } = createFixture();
+    prepare(names, 1, ['a.test']);
     await end('a.test', []);
     assert.deepEqual(names.usable('a.test'), { kind: 'failed', code: 'ENODATA' });
   });
 
   for (const code of ['ESERVFAIL', 'ECONNREFUSED', timedOut]) {
-    test(`keeps the addresses of before when a name server fails (${code})`, async () => {
-      const { names, clock, teach, underWay, end } = sceneOf();
+    test(`the former addresses are kept when a name server fails (${code})`, async () => {
+      const { names, clock, teach, underWay, end } = createFixture();
       await teach('a.test', 0);
       await clock.advance(keptMs);
-      const answers: NameResult[] = [];
-      names.find(1, 'a.test', { ended: (answer) => answers.push(answer) });
+      const results: NameResult[] = [];
+      names.find(1, 'a.test', { ended: (result) => results.push(result) });
       while (underWay().length > 0) await end('a.test', code);
       const before = { kind: 'found', addresses: ['192.0.2.1'] };
-      assert.deepEqual(answers, [before]);
+      assert.deepEqual(results, [before]);
       assert.deepEqual(names.usable('a.test'), before);
       assert.equal(names.prepare(1, 'a.test'), true);
       assert.deepEqual(underWay(), [], 'the failure is valid for a moment');
@@ -163,11 +164,11 @@ describe('the answer of a lookup', () => {
   }
 
   for (const code of ['ENOTFOUND', 'ENODATA']) {
-    test(`replaces the addresses of before when the name is gone (${code})`, async () => {
-      const { names, clock, teach, end } = sceneOf();
+    test(`the former addresses are dropped when the name does not exist (${code})`, async () => {
+      const { names, clock, teach, end } = createFixture();
       await teach('a.test', 0);
       await clock.advance(keptMs);
-      ask(names, 1, ['a.test']);
+      prepare(names, 1, ['a.test']);
       await end('a.test', code);
       assert.deepEqual(names.usable('a.test'), { kind: 'failed', code });
     });
@@ -175,15 +176,15 @@ describe('the answer of a lookup', () => {
 });
 
 describe('a lookup that takes long', () => {
-  test('gives its place up, and gets one of a slower class with more time', async () => {
-    const { names, clock, underWay, end, times } = sceneOf();
+  test('a lookup that takes long is stopped and restarted in a slower class with more time', async () => {
+    const { names, clock, underWay, end, times } = createFixture();
     const seen: string[] = [];
     names.find(1, 'silent', {
       begun: () => seen.push('begun'),
       ended: ({ kind }) => seen.push(kind),
     });
     const all = ['silent', 'silent0', 'silent1'];
-    ask(names, 1, all.slice(1));
+    prepare(names, 1, all.slice(1));
     for (const { belowMs } of [unknown, slower, slowest]) {
       await clock.advance(belowMs);
       for (const name of all.toReversed()) await end(name, timedOut);
@@ -203,17 +204,17 @@ describe('a lookup that takes long', () => {
     assert.deepEqual(names.usable('silent'), { kind: 'failed', code: timedOut });
   });
 
-  test('has no less time for a quick name than for an unknown one', async () => {
-    const { names, clock, teach, times } = sceneOf();
+  test('a quick name has no less time than an unknown one', async () => {
+    const { names, clock, teach, times } = createFixture();
     await teach('quick.test', 0);
     await clock.advance(keptMs);
-    ask(names, 1, ['quick.test']);
+    prepare(names, 1, ['quick.test']);
     assert.deepEqual(times, [unknown.belowMs, unknown.belowMs]);
   });
 
-  test('holds up unknown names of its tenant for a moment only', async () => {
-    const { names, clock, underWay, end } = sceneOf();
-    ask(names, 1, [...many('silent', 20), 'healthy']);
+  test('a slow lookup delays unknown names of its tenant for a moment only', async () => {
+    const { names, clock, underWay, end } = createFixture();
+    prepare(names, 1, [...many('silent', 20), 'healthy']);
     for (let round = 0; round < 3; round += 1) {
       await clock.advance(silentMs);
       for (const name of underWay()) await end(name, timedOut);
@@ -224,29 +225,30 @@ describe('a lookup that takes long', () => {
 });
 
 describe('lookups at once', () => {
-  test('are bounded per tenant, also for the service itself', () => {
-    const { names, underWay } = sceneOf();
-    for (const owner of [1, 'system'] as const) ask(names, owner, many(`${owner}-`, 20));
+  test('concurrent lookups are bounded per tenant, also for the service itself', () => {
+    const { names, underWay } = createFixture();
+    for (const owner of [1, 'system'] as const) prepare(names, owner, many(`${owner}-`, 20));
     const { atOncePerOwner: places } = unknown;
     assert.deepEqual(underWay(), [...many('1-', places), ...many('system-', places)]);
     assert.equal(names.count().waiting, 2 * (20 - places));
   });
 
-  test('are bounded in all, and a place is kept for names that are quick', async () => {
-    const { names, clock, teach, underWay } = sceneOf();
+  test('concurrent lookups are bounded in total, with a reserve for quick names', async () => {
+    const { names, clock, teach, underWay } = createFixture();
     await teach('quick.test', 0);
     await clock.advance(keptMs);
-    for (let tenant = 1; tenant <= 20; tenant += 1) ask(names, tenant, many(`${tenant}-`, 20));
+    for (let tenant = 1; tenant <= 20; tenant += 1) prepare(names, tenant, many(`${tenant}-`, 20));
     assert.equal(underWay().length, unknown.atOnce);
-    ask(names, 1, ['quick.test']);
+    prepare(names, 1, ['quick.test']);
     assert.equal(underWay().at(-1), 'quick.test');
   });
 
-  test('never exceed a bound, whatever names and tenants do', async () => {
-    const { names, clock, underWay, end } = sceneOf();
+  test('concurrent lookups never exceed a bound', async () => {
+    const { names, clock, underWay, end } = createFixture();
     let most = 0;
     for (let round = 0; round < 40; round += 1) {
-      for (let tenant = 1; tenant <= 30; tenant += 1) ask(names, tenant, many(`${tenant}-`, 12));
+      for (let tenant = 1; tenant <= 30; tenant += 1)
+        prepare(names, tenant, many(`${tenant}-`, 12));
       const all = underWay();
       most = Math.max(most, all.length);
       const ofTenants = Map.groupBy(all, (name) => name.split('-')[0]);
@@ -266,43 +268,45 @@ describe('lookups at once', () => {
 });
 
 describe('silent names of a tenant', () => {
-  test('leave places to its quick names', async () => {
-    const { names, clock, teach, underWay, end } = sceneOf();
+  test('silent names of a tenant leave lookups to its quick names', async () => {
+    const { names, clock, teach, underWay, end } = createFixture();
     for (const name of many('silent', 20)) await teach(name, silentMs);
     await teach('quick.test', 0);
     await clock.advance(keptMs);
-    ask(names, 1, many('silent', 20));
+    prepare(names, 1, many('silent', 20));
     assert.equal(underWay().length, silent.atOncePerOwner);
-    ask(names, 1, many('unknown', 20));
+    prepare(names, 1, many('unknown', 20));
     assert.equal(underWay().length, unknown.atOncePerOwner, 'slow and unknown names together');
-    ask(names, 1, ['quick.test']);
+    prepare(names, 1, ['quick.test']);
     assert.equal(underWay().at(-1), 'quick.test');
     await end('quick.test', ['192.0.2.1']);
     assert.equal(names.prepare(1, 'quick.test'), true);
   });
 
-  test('leave all but a few places to other tenants', async () => {
-    const { names, teach, clock, underWay } = sceneOf();
+  test('silent names of a tenant leave all but a few lookups to other tenants', async () => {
+    const { names, teach, clock, underWay } = createFixture();
     for (let tenant = 1; tenant <= 10; tenant += 1) {
       for (const name of many(`${tenant}-`, 4)) await teach(name, silentMs);
     }
     await clock.advance(keptMs);
-    for (let tenant = 1; tenant <= 10; tenant += 1) ask(names, tenant, many(`${tenant}-`, 4));
+    for (let tenant = 1; tenant <= 10; tenant += 1) prepare(names, tenant, many(`${tenant}-`, 4));
     assert.equal(underWay().length, silent.atOnce);
-    ask(names, 11, many('unknown', 6));
+    prepare(names, 11, many('unknown', 6));
     assert.deepEqual(underWay().slice(-6), many('unknown', 6));
   });
 
-  test('are looked up in turns, and none is left out while quick ones keep coming', async () => {
-    const { names, clock, teach, underWay, end } = sceneOf({ classes: withPlaces({ atOnce: 1 }) });
+  test('silent names are looked up round robin, and none is skipped while quick ones keep coming', async () => {
+    const { names, clock, teach, underWay, end } = createFixture({
+      classes: withPlaces({ atOnce: 1 }),
+    });
     await teach('slow.test', silentMs);
     for (const name of many('quick', 40)) await teach(name, 0);
     await clock.advance(keptMs);
-    ask(names, 1, ['slow.test']);
+    prepare(names, 1, ['slow.test']);
     await end('slow.test', ['192.0.2.1']);
     await clock.advance(keptMs);
-    ask(names, 2, many('quick', 40));
-    ask(names, 1, ['slow.test']);
+    prepare(names, 2, many('quick', 40));
+    prepare(names, 1, ['slow.test']);
     let before = 0;
     while (underWay()[0] !== 'slow.test') {
       await end(underWay()[0] ?? '', ['192.0.2.1']);
@@ -311,33 +315,33 @@ describe('silent names of a tenant', () => {
     assert.ok(before <= 8, `${before} went before it`);
   });
 
-  test('are trusted again after several quick lookups in a row', async () => {
-    const { names, clock, teach, underWay } = sceneOf();
+  test('a silent name is in a quick class again after several quick lookups in a row', async () => {
+    const { names, clock, teach, underWay } = createFixture();
     const flapping = many('flapping', 8);
     for (const tookMs of [0, silentMs, 0, silentMs, 0]) {
       for (const name of flapping) await teach(name, tookMs);
     }
     await clock.advance(keptMs);
-    ask(names, 1, flapping);
+    prepare(names, 1, flapping);
     assert.equal(underWay().length, slowest.atOncePerOwner);
-    const settled = sceneOf();
+    const settled = createFixture();
     for (const tookMs of [silentMs, 0, 0, 0, 0]) {
       for (const name of flapping) await settled.teach(name, tookMs);
     }
     await settled.clock.advance(keptMs);
-    ask(settled.names, 1, flapping);
+    prepare(settled.names, 1, flapping);
     assert.equal(settled.underWay().length, quick.atOncePerOwner);
   });
 });
 
 describe('turns', () => {
-  test('go round over the tenants', async () => {
-    const { names, underWay, end } = sceneOf({
+  test('lookups go round robin over the tenants', async () => {
+    const { names, underWay, end } = createFixture({
       classes: withPlaces({ atOnce: 2, atOncePerOwner: 2 }),
     });
-    ask(names, 1, many('a', 5));
-    ask(names, 2, many('b', 2));
-    ask(names, 3, many('c', 1));
+    prepare(names, 1, many('a', 5));
+    prepare(names, 2, many('b', 2));
+    prepare(names, 3, many('c', 1));
     const began: string[] = [];
     while (underWay().length > 0) {
       const [first = ''] = underWay();
@@ -348,9 +352,9 @@ describe('turns', () => {
   });
 
   test('a request that is first goes before the others of its tenant', async () => {
-    const { names, underWay, end } = sceneOf({ classes: withPlaces({ atOnce: 1 }) });
+    const { names, underWay, end } = createFixture({ classes: withPlaces({ atOnce: 1 }) });
     const begun: string[] = [];
-    ask(names, 1, ['a', 'b', 'c']);
+    prepare(names, 1, ['a', 'b', 'c']);
     const request = { first: true, begun: () => begun.push('c'), ended: () => undefined };
     names.find(1, 'c', request);
     assert.equal(begun.length, 0);
@@ -362,8 +366,8 @@ describe('turns', () => {
   });
 
   test('requests that are first keep their order', async () => {
-    const { names, underWay, end } = sceneOf({ classes: withPlaces({ atOnce: 1 }) });
-    ask(names, 1, ['a', 'b', 'c', 'd']);
+    const { names, underWay, end } = createFixture({ classes: withPlaces({ atOnce: 1 }) });
+    prepare(names, 1, ['a', 'b', 'c', 'd']);
     for (const name of ['d', 'c']) names.find(1, name, { first: true, ended: () => undefined });
     const began: string[] = [];
     while (underWay().length > 0) {
@@ -374,12 +378,12 @@ describe('turns', () => {
     assert.deepEqual(began, ['a', 'd', 'c', 'b']);
   });
 
-  test('a name that several tenants wait for is looked up at the expense of one', async () => {
-    const { names, underWay, end } = sceneOf({
+  test('a name that several tenants wait for is charged to one of them', async () => {
+    const { names, underWay, end } = createFixture({
       classes: withPlaces({ atOncePerOwner: 1 }),
     });
-    ask(names, 1, ['a', 'shared', 'b']);
-    ask(names, 2, ['shared', 'c']);
+    prepare(names, 1, ['a', 'shared', 'b']);
+    prepare(names, 2, ['shared', 'c']);
     assert.deepEqual(underWay(), ['a', 'shared']);
     await end('a', ['192.0.2.1']);
     assert.deepEqual(underWay(), ['shared', 'b']);
@@ -388,11 +392,11 @@ describe('turns', () => {
   });
 });
 
-test('no more names are remembered than the limit, and none that is waited for is forgotten', async () => {
-  const { names, underWay, end, clock } = sceneOf({ namesMax: 10 });
-  ask(names, 1, many('silent', 20));
+test('no more names are cached than the limit, and none with a pending request is removed', async () => {
+  const { names, underWay, end, clock } = createFixture({ namesMax: 10 });
+  prepare(names, 1, many('silent', 20));
   for (let round = 0; round < 50; round += 1) {
-    ask(names, 2, [`name${round}`]);
+    prepare(names, 2, [`name${round}`]);
     await end(`name${round}`, ['192.0.2.1']);
     await clock.advance(1);
   }

@@ -8,7 +8,7 @@ import {
 } from '../../../src/delivery/http/name-lookups.ts';
 import { createManualClock, type ManualClock } from '../../helpers/clock.ts';
 
-/** How long a healthy name of a tenant waits while others of the tenant are looked up, in simulated time. */
+/** Measures the wait of a healthy name while other names of its tenant are looked up, in simulated time. */
 
 interface Server {
   readonly ms: number;
@@ -19,8 +19,8 @@ interface Server {
 const healthy: Server = { ms: 5, answer: ['192.0.2.2'] };
 const silent: Server = { ms: Infinity, answer: [] };
 
-/** The names of a tenant, of which all but `healthy.test` have the server that is given. */
-function sceneOf(server: Server): { clock: ManualClock; names: NameLookups } {
+/** The names of a tenant, of which all but `healthy.test` have the given server. */
+function createFixture(server: Server): { clock: ManualClock; names: NameLookups } {
   const clock = createManualClock();
   const names = createNameLookups({
     clock,
@@ -39,8 +39,8 @@ function sceneOf(server: Server): { clock: ManualClock; names: NameLookups } {
   return { clock, names };
 }
 
-/** Asks for names as streams do that always have an event to send. */
-function keepAsking({ clock, names }: ReturnType<typeof sceneOf>, count: number): void {
+/** Looks names up like streams that always have an event to send. */
+function keepAsking({ clock, names }: ReturnType<typeof createFixture>, count: number): void {
   const ask = async (name: string): Promise<never> => {
     for (;;) {
       const prepared = names.prepare(1, name);
@@ -53,7 +53,7 @@ function keepAsking({ clock, names }: ReturnType<typeof sceneOf>, count: number)
   for (let n = 0; n < count; n += 1) void ask(`other-${n}.test`);
 }
 
-async function waitOf({ clock, names }: ReturnType<typeof sceneOf>): Promise<number> {
+async function waitOf({ clock, names }: ReturnType<typeof createFixture>): Promise<number> {
   const startedMs = clock.elapsedMs();
   const prepared = names.prepare(1, 'healthy.test');
   if (prepared === true) return 0;
@@ -77,18 +77,18 @@ const servers: readonly (readonly [count: number, server: Server])[] = [
 for (const [count, server] of servers) {
   const what = `${count} names of its tenant that take ${server.ms} ms (${String(server.answer)})`;
   test(`a quick name not needed for two minutes does not wait for ${what}`, async () => {
-    const scene = sceneOf(server);
-    assert.ok((await waitOf(scene)) <= 10);
-    keepAsking(scene, count);
-    await scene.clock.advance(120_000);
-    const waitedMs = await waitOf(scene);
+    const fixture = createFixture(server);
+    assert.ok((await waitOf(fixture)) <= 10);
+    keepAsking(fixture, count);
+    await fixture.clock.advance(120_000);
+    const waitedMs = await waitOf(fixture);
     assert.ok(waitedMs <= 200, `${waitedMs} ms`);
   });
 }
 
 test('a new name does not wait long for 100 that are as new and silent', async () => {
-  const scene = sceneOf(silent);
-  keepAsking(scene, 100);
-  const waitedMs = await waitOf(scene);
+  const fixture = createFixture(silent);
+  keepAsking(fixture, 100);
+  const waitedMs = await waitOf(fixture);
   assert.ok(waitedMs <= 5000, `${waitedMs} ms`);
 });

@@ -9,8 +9,8 @@ import { createManualClock, type ManualClock } from '../../helpers/clock.ts';
 import { type DnsAnswer, type DnsServer, startDns, type Zone } from '../../helpers/dns.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-/** The resolver of production over real sockets; only its clock stands still. */
-interface Scene {
+/** The resolver of production over real sockets, with a clock that only the test moves. */
+interface Fixture {
   readonly resolver: Resolver;
   readonly clock: ManualClock;
   readonly dns: DnsServer;
@@ -20,16 +20,16 @@ interface Scene {
   failure(name: string): Promise<unknown>;
 }
 
-interface Given {
+interface Options {
   readonly hosts?: string;
   readonly resolvConf?: string;
-  /** Name servers that are asked before or after the one of the zone. */
+  /** Name servers that are queried before or after the one of the zone. */
   readonly before?: readonly string[];
   readonly after?: readonly string[];
 }
 
-async function sceneOf(t: TestContext, zone: Zone, given: Given = {}): Promise<Scene> {
-  const { hosts = '', resolvConf = '', before = [], after = [] } = given;
+async function createFixture(t: TestContext, zone: Zone, options: Options = {}): Promise<Fixture> {
+  const { hosts = '', resolvConf = '', before = [], after = [] } = options;
   const folder = await mkdtemp(join(tmpdir(), 'leat-names-'));
   t.after(() => rm(folder, { recursive: true }));
   await writeFile(join(folder, 'hosts'), hosts);
@@ -65,8 +65,8 @@ async function addressOf(t: TestContext, zone: Zone): Promise<string> {
   return dns.servers[0] ?? '';
 }
 
-/** Moves the clock until the name servers were asked so often. */
-async function asked({ clock, dns }: Scene, questions: number): Promise<void> {
+/** Moves the clock until the name servers have received so many queries. */
+async function queriesReach({ clock, dns }: Fixture, questions: number): Promise<void> {
   await waitFor(`${questions} questions`, () => dns.questions.length >= questions, {
     progress: () => dns.questions.length,
   });
@@ -78,8 +78,8 @@ const { timeoutMs } = limits.names;
 const nothing: Zone = () => 'no such name';
 
 describe('without a name server', () => {
-  test('an address is itself', async (t) => {
-    const { resolve, dns } = await sceneOf(t, nothing);
+  test('an address resolves to itself', async (t) => {
+    const { resolve, dns } = await createFixture(t, nothing);
     for (const address of ['192.0.2.1', '::1', '2001:db8::1']) {
       assert.deepEqual(await resolve(address), [address]);
     }
@@ -88,12 +88,12 @@ describe('without a name server', () => {
 
   test('the hosts file is honoured, also when it has changed', async (t) => {
     const hosts = '192.0.2.7 Receiver.internal receiver\n192.0.2.8 receiver\n';
-    const { resolve, failure, dns, clock, folder } = await sceneOf(t, nothing, { hosts });
+    const { resolve, failure, dns, clock, folder } = await createFixture(t, nothing, { hosts });
     assert.deepEqual(await resolve('receiver.INTERNAL'), ['192.0.2.7']);
     assert.deepEqual(await resolve('receiver'), ['192.0.2.7', '192.0.2.8']);
     assert.deepEqual(await resolve('receiver.'), ['192.0.2.7', '192.0.2.8']);
     assert.equal(dns.questions.length, 0);
-    // Replaced, as most programs write files.
+    // Replaced by a rename, as most programs write files.
     await writeFile(join(folder, 'new'), '192.0.2.9 receiver');
     await rename(join(folder, 'new'), join(folder, 'hosts'));
     await clock.advance(1000);
@@ -104,9 +104,9 @@ describe('without a name server', () => {
     assert.equal(await failure('receiver'), 'ENOTFOUND');
   });
 
-  test('localhost and the names below it are loopback, unless the hosts file knows better', async (t) => {
+  test('localhost and the names below it are loopback unless the hosts file has other addresses', async (t) => {
     const hosts = '192.0.2.7 app.localhost';
-    const { resolve, dns } = await sceneOf(t, () => ['192.0.2.66'], { hosts });
+    const { resolve, dns } = await createFixture(t, () => ['192.0.2.66'], { hosts });
     for (const name of ['localhost', 'LocalHost.', 'a.b.localhost']) {
       assert.deepEqual(await resolve(name), ['127.0.0.1', '::1'], name);
     }
@@ -128,35 +128,35 @@ describe('a name', () => {
     return zones[name] ?? 'no such name';
   };
 
-  test('has addresses of one family or of both, IPv4 first', async (t) => {
-    const { resolve } = await sceneOf(t, zone);
+  test('a name has addresses of one family or of both, IPv4 first', async (t) => {
+    const { resolve } = await createFixture(t, zone);
     assert.deepEqual(await resolve('four.test'), ['192.0.2.1', '192.0.2.2']);
     assert.deepEqual(await resolve('six.test'), ['2001:db8::1']);
     assert.deepEqual(await resolve('both.test'), ['192.0.2.1', '2001:db8::1']);
   });
 
-  test('has no more addresses than the limit, also where its answer needs TCP', async (t) => {
-    const { resolve, dns } = await sceneOf(t, zone);
+  test('a name has no more addresses than the limit, also when its response needs TCP', async (t) => {
+    const { resolve, dns } = await createFixture(t, zone);
     assert.equal((await resolve('many.test')).length, limits.resolver.addressesMax);
     assert.deepEqual(dns.tcpQuestions, ['many.test A']);
   });
 
-  test('without addresses, or that does not exist, fails with a code of its own', async (t) => {
-    const { failure } = await sceneOf(t, zone);
+  test('a name without addresses and one that does not exist fail with different codes', async (t) => {
+    const { failure } = await createFixture(t, zone);
     assert.equal(await failure('empty.test'), 'ENODATA');
     assert.equal(await failure('none.test'), 'ENOTFOUND');
   });
 
-  test('that no name server can be asked for does not exist', async (t) => {
-    const { failure } = await sceneOf(t, zone);
+  test('a name that cannot be queried does not exist', async (t) => {
+    const { failure } = await createFixture(t, zone);
     for (const name of ['', '.', 'a..b', `${'a'.repeat(64)}.test`, 'a.'.repeat(200)]) {
       assert.equal(await failure(name), 'ENOTFOUND', JSON.stringify(name));
     }
   });
 
-  test('is searched for in the domains of resolv.conf, also when they have changed', async (t) => {
+  test('a name is searched for in the domains of resolv.conf, also after a change', async (t) => {
     const resolvConf = 'search other.test corp.test\n';
-    const { resolve, failure, dns, clock, folder } = await sceneOf(t, zone, { resolvConf });
+    const { resolve, failure, dns, clock, folder } = await createFixture(t, zone, { resolvConf });
     assert.deepEqual(await resolve('inner'), ['192.0.2.3']);
     const four = dns.questions.filter((question) => question.endsWith(' A'));
     assert.deepEqual(four, ['inner.other.test A', 'inner.corp.test A']);
@@ -169,95 +169,99 @@ describe('a name', () => {
 });
 
 describe('name servers', () => {
-  test('that are silent end a lookup in its time', async (t) => {
-    const scene = await sceneOf(t, () => 'silence');
-    const failure = scene.failure('a.test');
-    await asked(scene, 2);
-    await scene.clock.advance(timeoutMs);
+  test('silent name servers end a lookup in its time', async (t) => {
+    const fixture = await createFixture(t, () => 'silence');
+    const failure = fixture.failure('a.test');
+    await queriesReach(fixture, 2);
+    await fixture.clock.advance(timeoutMs);
     assert.equal(await failure, 'ETIMEOUT');
-    assert.equal(scene.clock.pending, 0);
+    assert.equal(fixture.clock.pending, 0);
   });
 
-  test('that are silent for one family do not hold up the other one', async (t) => {
+  test('name servers that are silent for one family do not delay the other one', async (t) => {
     for (const family of [4, 6]) {
       const address = family === 4 ? '192.0.2.1' : '2001:db8::1';
-      const scene = await sceneOf(t, (_name, _asked, of) =>
+      const fixture = await createFixture(t, (_name, _asked, of) =>
         of === family ? [address] : 'silence',
       );
-      const found = scene.resolve('a.test');
-      await asked(scene, 2);
+      const found = fixture.resolve('a.test');
+      await queriesReach(fixture, 2);
       let addresses: readonly string[] | undefined;
       void found.then((all) => (addresses = all));
-      await waitFor('an answer', async () => {
-        await scene.clock.advance(50);
+      await waitFor('a response', async () => {
+        await fixture.clock.advance(50);
         return addresses !== undefined;
       });
       assert.deepEqual(addresses, [address]);
-      assert.ok(scene.clock.elapsedMs() < timeoutMs);
+      assert.ok(fixture.clock.elapsedMs() < timeoutMs);
     }
   });
 
-  test('that answer late are believed, although they were asked again meanwhile', async (t) => {
+  test('a late response of a name server is used although others were queried meanwhile', async (t) => {
     const late = Promise.withResolvers<DnsAnswer>();
-    const scene = await sceneOf(t, (_name, count) => (count === 1 ? late.promise : 'silence'));
-    const found = scene.resolve('a.test');
-    await asked(scene, 2);
-    await scene.clock.advance(4000);
-    await asked(scene, 8);
+    const fixture = await createFixture(t, (_name, count) =>
+      count === 1 ? late.promise : 'silence',
+    );
+    const found = fixture.resolve('a.test');
+    await queriesReach(fixture, 2);
+    await fixture.clock.advance(4000);
+    await queriesReach(fixture, 8);
     late.resolve(['192.0.2.1', '2001:db8::1']);
     assert.deepEqual(await found, ['192.0.2.1', '2001:db8::1']);
   });
 
-  test('are asked in turn when one is silent, fails or cannot be reached', async (t) => {
+  test('name servers are queried in turn when one is silent, fails or cannot be reached', async (t) => {
     const gone = await startDns(nothing);
     await gone.close();
     const silent = await addressOf(t, () => 'silence');
     const failing = await addressOf(t, () => 'failure');
     for (const before of [[...gone.servers, failing], [failing], [silent]]) {
-      const scene = await sceneOf(t, () => ['192.0.2.1'], { before });
-      const found = scene.resolve('a.test');
-      await scene.clock.advance(before[0] === silent ? 700 : 0);
-      await asked(scene, 2);
+      const fixture = await createFixture(t, () => ['192.0.2.1'], { before });
+      const found = fixture.resolve('a.test');
+      await fixture.clock.advance(before[0] === silent ? 700 : 0);
+      await queriesReach(fixture, 2);
       assert.deepEqual(await found, ['192.0.2.1']);
     }
   });
 
-  test('that all fail end the lookup at once', async (t) => {
+  test('a lookup ends at once when all name servers fail', async (t) => {
     const failing = await addressOf(t, () => 'failure');
-    const { failure } = await sceneOf(t, () => 'failure', { after: [failing] });
+    const { failure } = await createFixture(t, () => 'failure', { after: [failing] });
     assert.equal(await failure('a.test'), 'ESERVFAIL');
   });
 
-  test('that answer for another question are not believed', async (t) => {
-    const scene = await sceneOf(t, (_name, count) => (count === 1 ? 'forgeries' : ['192.0.2.1']));
-    const found = scene.resolve('a.test');
-    await asked(scene, 2);
-    await scene.clock.advance(700);
+  test('a response to another question is ignored', async (t) => {
+    const fixture = await createFixture(t, (_name, count) =>
+      count === 1 ? 'forgeries' : ['192.0.2.1'],
+    );
+    const found = fixture.resolve('a.test');
+    await queriesReach(fixture, 2);
+    await fixture.clock.advance(700);
     assert.deepEqual(await found, ['192.0.2.1']);
   });
 
-  test('that answer with noise or with a loop have no address', async (t) => {
-    const { failure, ...scene } = await sceneOf(t, (name) =>
+  test('a response with noise or a loop of aliases has no address', async (t) => {
+    const { failure, ...fixture } = await createFixture(t, (name) =>
       name === 'loop.test' ? 'alias loop' : 'noise',
     );
     assert.equal(await failure('loop.test'), 'ENODATA');
     const noise = failure('noise.test');
-    await scene.clock.advance(timeoutMs);
+    await fixture.clock.advance(timeoutMs);
     assert.match(String(await noise), /^(EBADRESP|ETIMEOUT)$/);
   });
 
-  test('get each question from a port of its own', async (t) => {
-    const { resolve, dns } = await sceneOf(t, () => ['192.0.2.1']);
+  test('each query has a port of its own', async (t) => {
+    const { resolve, dns } = await createFixture(t, () => ['192.0.2.1']);
     for (let n = 0; n < 10; n += 1) await resolve(`name-${n}.test`);
     assert.ok(dns.ports.size > 10, `${dns.ports.size} ports for 20 questions`);
   });
 
-  test('are not waited for at the end', async (t) => {
-    const scene = await sceneOf(t, () => 'silence');
-    const failure = scene.failure('a.test');
-    await asked(scene, 2);
-    scene.resolver.close();
+  test('closing does not wait for name servers', async (t) => {
+    const fixture = await createFixture(t, () => 'silence');
+    const failure = fixture.failure('a.test');
+    await queriesReach(fixture, 2);
+    fixture.resolver.close();
     assert.equal(await failure, 'ECANCELLED');
-    assert.equal(scene.clock.pending, 0);
+    assert.equal(fixture.clock.pending, 0);
   });
 });

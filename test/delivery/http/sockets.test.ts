@@ -20,16 +20,16 @@ import { hang, reply, startReceiver, type Receiver } from '../../helpers/receive
 import { addTenant, newEvent, newStream } from '../../store/contract/fixture.ts';
 import { secret, settings } from '../fixture.ts';
 
-/** A dispatcher on a database in a file, which sends over sockets and goes by the real clock. */
+/** A dispatcher on a database in a file, with real sockets and the real clock. */
 interface Place {
   store(): Store;
   readonly tenant: number;
   start(): Promise<void>;
-  /** Ends in an orderly way. */
+  /** Stops the dispatcher. */
   stop(): Promise<void>;
-  /** The same, and begins again on the same file. */
+  /** Stops the dispatcher and runs a new one on the same file. */
   restart(): Promise<void>;
-  addStream(receiver: Receiver, given?: Partial<Stream>): Promise<Stream>;
+  addStream(receiver: Receiver, options?: Partial<Stream>): Promise<Stream>;
   publish(count: number): Promise<string[]>;
 }
 
@@ -95,8 +95,8 @@ async function placeOf(t: TestContext): Promise<Place> {
       store = await open();
       await start();
     },
-    addStream: async ({ origin }, given = {}) => {
-      const answer = await store.streams.create(
+    addStream: async ({ origin }, options = {}) => {
+      const result = await store.streams.create(
         newStream(tenant, systemClock.now(), {
           signingSecrets: [{ secret, createdAt: 0, expiresAt: undefined }],
           destination: {
@@ -104,12 +104,12 @@ async function placeOf(t: TestContext): Promise<Place> {
             endpoint: `${origin}/hook`,
             authorization: { method: 'bearer', token: 'kept-secret' },
           },
-          ...given,
+          ...options,
         }),
         { streamsMax: 100 },
       );
-      assert.ok('created' in answer);
-      return answer.created;
+      assert.ok('created' in result);
+      return result.created;
     },
     publish: async (count) => {
       const events = Array.from({ length: count }, () => newEvent());
@@ -178,7 +178,7 @@ describe('delivering over sockets', () => {
     assert.equal(receiver.requests.length, 51);
   });
 
-  test('an endpoint that hangs holds nobody else up, and its attempt ends in time', async (t) => {
+  test('an endpoint that hangs delays no other stream, and its attempt ends in time', async (t) => {
     const place = await placeOf(t);
     const hanging = await receiverOf(t);
     const healthy = await receiverOf(t);

@@ -34,7 +34,7 @@ describe('an error', () => {
     [new AggregateError([coded('ECONNREFUSED'), coded('ENETUNREACH')]), 'refused: ECONNREFUSED'],
   ];
   for (const [error, words] of anyPhase) {
-    test(`is called ${words} in every phase`, () => {
+    test(`the error is ${words} in every phase`, () => {
       for (const phase of phases) assert.equal(inWords(error, phase), words);
     });
   }
@@ -69,7 +69,7 @@ describe('an error', () => {
     [new AggregateError([]), 'refused', 'tls', 'protocol', 'protocol'],
   ];
   for (const [error, ...words] of byPhase) {
-    test(`is told by its phase: ${words.join(', ')}`, () => {
+    test(`the error depends on the phase: ${words.join(', ')}`, () => {
       assert.deepEqual(
         phases.map((phase) => inWords(error, phase)),
         words,
@@ -77,7 +77,7 @@ describe('an error', () => {
     });
   }
 
-  test('never shows a text that may be the receiver’s', () => {
+  test('no text that may be the receiver’s is shown', () => {
     const stranger = 'Bearer topsecret <b>\n';
     const parserError = (message: string): Error =>
       Object.assign(new Error(message), { name: 'HTTPParserError' });

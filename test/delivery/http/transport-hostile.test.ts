@@ -26,7 +26,7 @@ async function receiverOf(t: TestContext, options: ReceiverOptions = {}): Promis
   return receiver;
 }
 
-/** As short as an expectation can be: `answered 200 text` or `cause: detail`. */
+/** Describes a result in short: `answered 200 text` or `cause: detail`. */
 function inWords(result: AttemptResult): string {
   if (result.kind === 'response') return `answered ${result.status} ${result.text}`.trimEnd();
   return result.detail === undefined ? result.cause : `${result.cause}: ${result.detail}`;
@@ -35,7 +35,7 @@ function inWords(result: AttemptResult): string {
 const early = 'reset: closed before the end of the answer';
 const ok = 'HTTP/1.1 200 OK\r\n';
 
-describe('an answer that ends by itself', () => {
+describe('a response that ends', () => {
   const answers: readonly (readonly [name: string, answer: Answer, result: string])[] = [
     ['closed without a byte', rawThenEnd(''), early],
     ['reset without a byte', rawThenReset(), 'reset: ECONNRESET'],
@@ -164,7 +164,7 @@ describe('an answer that ends by itself', () => {
       const receiver = await receiverOf(t, { answer });
       const { send, transport } = createSender(t);
       assert.equal(inWords(await send(receiver.origin)), expected);
-      // Whatever it was, the next attempt goes well.
+      // The next attempt succeeds in every case.
       receiver.answer = reply(204);
       assert.equal(inWords(await send(receiver.origin)), 'answered 204');
       const { connections, idle } = transport.count();
@@ -189,7 +189,7 @@ describe('a redirect is not followed', () => {
   }
 });
 
-describe('an answer without end', () => {
+describe('a response without end', () => {
   const answers: readonly (readonly [name: string, answer: Answer])[] = [
     ['nothing at all', hang],
     ['half a status line', raw('HTTP/1.1 2')],
@@ -207,10 +207,10 @@ describe('an answer without end', () => {
     ['blank lines', drip('', '\r\n', 2)],
   ];
   for (const [name, answer] of answers) {
-    test(`${name}: the time-out ends it`, async (t) => {
+    test(`${name}: the timeout ends it`, async (t) => {
       const receiver = await receiverOf(t);
       const { send, post, clock } = createSender(t);
-      // Over a kept connection, so that what is left of the answer before is no excuse.
+      // Over a reused connection, so that data of the former response may be left.
       await send(receiver.origin);
       receiver.answer = answer;
       const slow = post(receiver.origin);
@@ -232,7 +232,7 @@ describe('an answer without end', () => {
   }
 });
 
-describe('an answer of 1 GiB', () => {
+describe('a response of 1 GiB', () => {
   const part = 'a'.repeat(16_384);
   const chunk = `4000\r\n${part}\r\n`;
   const answers: readonly (readonly [name: string, answer: Answer, expected: RegExp])[] = [
@@ -289,7 +289,7 @@ describe('an answer of 1 GiB', () => {
       const { send } = createSender(t);
       assert.match(inWords(await send(receiver.origin)), expected);
       await waitFor('the connection to be dropped', () => receiver.open === 0);
-      // Buffers of the system lie between what was sent and what was read.
+      // The system buffers bytes that were sent and not read.
       assert.ok(receiver.bytesSent < 32 << 20, `${receiver.bytesSent} bytes were sent`);
       receiver.answer = reply(204);
       assert.equal(inWords(await send(receiver.origin)), 'answered 204');
@@ -303,19 +303,19 @@ describe('the kept text', () => {
     return createSender(t).send(receiver.origin);
   };
 
-  test('is the first 2 KiB, and says that it was cut', async (t) => {
+  test('the first 2 KiB of a response are kept as text and marked as cut', async (t) => {
     const answered = { kind: 'response', status: 500, retryAfter: undefined };
     const whole = 'a'.repeat(2048);
     assert.deepEqual(await textOf(t, whole), { ...answered, text: whole });
     assert.deepEqual(await textOf(t, `${whole}b`), { ...answered, text: whole, cut: true });
   });
 
-  test('leaves out a character that was cut in two', async (t) => {
+  test('a character that was cut in two is not in the kept text', async (t) => {
     const result = await textOf(t, `${'a'.repeat(2046)}🎈b`);
     assert.equal(result.kind === 'response' && result.text, 'a'.repeat(2046));
   });
 
-  test('is the same however the body arrives', async (t) => {
+  test('the kept text does not depend on how the body arrives', async (t) => {
     const receiver = await receiverOf(t, {
       answer: async (wire) => {
         await wire.write(`HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n`);
@@ -342,7 +342,7 @@ describe('the kept text', () => {
 });
 
 describe('a receiver that speaks out of turn', () => {
-  test('behind its answer does not answer the next request with it', async (t) => {
+  test('a second response after the first is not taken for that of the next request', async (t) => {
     const two = `${ok}Content-Length: 5\r\n\r\nfirst${ok}Content-Length: 6\r\n\r\nsecond`;
     const receiver = await receiverOf(t, { answer: inTurn(raw(two), reply(503, 'third')) });
     const { send } = createSender(t);
@@ -351,7 +351,7 @@ describe('a receiver that speaks out of turn', () => {
     assert.equal(receiver.connections, 2);
   });
 
-  test('behind an answer that has no body', async (t) => {
+  test('a response after one without a body is not taken for that of the next request', async (t) => {
     const two = `HTTP/1.1 204 No Content\r\n\r\n${ok}Content-Length: 6\r\n\r\nsecond`;
     const receiver = await receiverOf(t, { answer: inTurn(raw(two), reply(503, 'third')) });
     const { send } = createSender(t);
@@ -359,7 +359,7 @@ describe('a receiver that speaks out of turn', () => {
     assert.equal(inWords(await send(receiver.origin)), 'answered 503 third');
   });
 
-  test('with garbage behind its answer', async (t) => {
+  test('garbage after a response does not affect the next request', async (t) => {
     const answer = inTurn(raw(`${ok}Content-Length: 5\r\n\r\nfirst\x00\xffgarbage`), reply(204));
     const receiver = await receiverOf(t, { answer });
     const { send } = createSender(t);
@@ -367,7 +367,7 @@ describe('a receiver that speaks out of turn', () => {
     assert.equal(inWords(await send(receiver.origin)), 'answered 204');
   });
 
-  test('while the connection is idle', async (t) => {
+  test('data on an idle connection does not affect the next request', async (t) => {
     const receiver = await receiverOf(t, {
       answer: async (wire) => {
         await wire.write('HTTP/1.1 204 No Content\r\n\r\n');
@@ -380,7 +380,7 @@ describe('a receiver that speaks out of turn', () => {
     assert.equal(inWords(await send(receiver.origin)), 'answered 204');
   });
 
-  test('as soon as the connection is made, each time: it is not asked without end', async (t) => {
+  test('a receiver that sends before each request is not retried without end', async (t) => {
     const greet = (wire: { write(text: string): unknown }): unknown =>
       wire.write(`${ok}Content-Length: 3\r\n\r\nlie`);
     const receiver = await receiverOf(t, { greet: (wire) => void greet(wire), answer: hang });
@@ -396,7 +396,7 @@ describe('a receiver that speaks out of turn', () => {
   });
 });
 
-describe('whatever the bytes are', () => {
+describe('arbitrary bytes', () => {
   const pieces = [
     ['HTTP/1.1 ', 'HTTP/1.0 ', '200 OK', '204', '304 X', '100 Continue', '101 Up', '103 E'],
     ['\r\n', '\r\n', '\r\n\r\n', '\n', '\0', 'Content-Length: 5', 'Content-Length: 0'],
@@ -410,7 +410,7 @@ describe('whatever the bytes are', () => {
     fc.string({ unit: 'binary-ascii', maxLength: 8 }),
   );
 
-  test('an attempt ends, nothing breaks, and the next one goes well', async (t) => {
+  test('with any bytes as response an attempt ends, and the next one succeeds', async (t) => {
     const receiver = await receiverOf(t);
     const { send, transport } = createSender(t, { timeoutMs: 3_600_000 });
     await fc.assert(

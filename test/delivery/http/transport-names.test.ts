@@ -19,7 +19,7 @@ import {
 } from '../../helpers/sender.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-/** What attempts and lookups of names do to each other, through the resolver of production. */
+/** Attempts and name lookups together, with the resolver of production. */
 
 const delivered: AttemptResult = { kind: 'response', status: 204, text: '', retryAfter: undefined };
 const noAnswer: AttemptResult = { kind: 'error', cause: 'dns', detail: 'ETIMEOUT' };
@@ -27,7 +27,7 @@ const closing = rawThenEnd('HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n
 
 const { usableMs, failureKeptMs } = limits.names;
 
-async function sceneOf(
+async function createFixture(
   t: TestContext,
   zone: Zone,
 ): Promise<
@@ -53,8 +53,8 @@ function silentOrigins(count: number): string[] {
 }
 
 describe('preparing an attempt', () => {
-  test('takes no time where no name has to be looked up', async (t) => {
-    const { transport, port, receiver, send, questions } = await sceneOf(t, zone);
+  test('an attempt without a name lookup is ready at once', async (t) => {
+    const { transport, port, receiver, send, questions } = await createFixture(t, zone);
     for (const host of ['127.0.0.1', '[::1]', '192.0.2.1']) {
       assert.equal(transport.prepare(1, `http://${host}`), true);
       assert.equal(transport.prepare(1, `https://${host}:8443`), true);
@@ -67,8 +67,8 @@ describe('preparing an attempt', () => {
     assert.equal(transport.prepare(1, origin), true);
   });
 
-  test('looks the name up; then the attempt begins without another question', async (t) => {
-    const { transport, port, send, questions, clock } = await sceneOf(t, zone);
+  test('preparing looks the name up; the attempt then begins without another lookup', async (t) => {
+    const { transport, port, send, questions, clock } = await createFixture(t, zone);
     const origin = `http://name.test:${port}`;
     await transport.prepare(1, origin);
     assert.deepEqual(questions.toSorted(), ['name.test A', 'name.test AAAA']);
@@ -80,8 +80,8 @@ describe('preparing an attempt', () => {
     assert.deepEqual(await send(origin), delivered);
   });
 
-  test('that ends without an address lets the attempt begin, which says so', async (t) => {
-    const { transport, send, clock, questions } = await sceneOf(t, zone);
+  test('after a failed lookup the attempt begins, and fails with its code', async (t) => {
+    const { transport, send, clock, questions } = await createFixture(t, zone);
     const prepared = transport.prepare(1, 'http://silent.test');
     await clock.advance(silentLookupMs);
     await prepared;
@@ -94,8 +94,8 @@ describe('preparing an attempt', () => {
   });
 });
 
-test('an origin is ready when it has an idle connection, an address or a valid answer', async (t) => {
-  const { transport, port, receiver, post, questions, clock } = await sceneOf(t, zone);
+test('an origin is ready when it has an idle connection, an address or a valid lookup result', async (t) => {
+  const { transport, port, receiver, post, questions, clock } = await createFixture(t, zone);
   assert.equal(transport.isReady('http://192.0.2.1:8080'), true);
   assert.equal(transport.isReady('https://[::1]'), true);
   const origin = `http://kept.test:${port}`;
@@ -120,8 +120,8 @@ test('an origin is ready when it has an idle connection, an address or a valid a
 });
 
 describe('an attempt that waits for the lookups of others', () => {
-  test('loses no time of its own, however long it waits', async (t) => {
-    const { transport, post, port, clock } = await sceneOf(t, zone);
+  test('the wait for lookups of others does not count as time of the attempt', async (t) => {
+    const { transport, post, port, clock } = await createFixture(t, zone);
     for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
     const waiting = post(`http://name.test:${port}`);
     await clock.advance(firstLookupMs);
@@ -129,8 +129,8 @@ describe('an attempt that waits for the lookups of others', () => {
     assert.equal(waiting.waitedMs, firstLookupMs);
   });
 
-  test('fails when its lookup does not begin in time, so that its row stays claimed', async (t) => {
-    const { transport, post, clock } = await sceneOf(t, zone);
+  test('an attempt fails when its lookup does not begin in time, before the lease of its row ends', async (t) => {
+    const { transport, post, clock } = await createFixture(t, zone);
     const slow = [...silentOrigins(2), 'http://silent.test'];
     for (const origin of slow) void transport.prepare(1, origin);
     await clock.advance(2 * silentLookupMs + usableMs);
@@ -142,8 +142,8 @@ describe('an attempt that waits for the lookups of others', () => {
     assert.ok(waiting.waitedMs > 0 && waiting.waitedMs < clock.elapsedMs() - startedMs);
   });
 
-  test('fails at once by a failure that was valid when it was prepared', async (t) => {
-    const { transport, post, clock, questions } = await sceneOf(t, zone);
+  test('an attempt fails at once with a lookup failure that was valid when it was prepared', async (t) => {
+    const { transport, post, clock, questions } = await createFixture(t, zone);
     void transport.prepare(1, 'http://silent.test');
     await clock.advance(silentLookupMs);
     assert.equal(transport.prepare(1, 'http://silent.test'), true);
@@ -155,8 +155,8 @@ describe('an attempt that waits for the lookups of others', () => {
     assert.equal(questions.length, before);
   });
 
-  test('has all of its time when the lookup begins', async (t) => {
-    const { transport, post, port, receiver, clock } = await sceneOf(t, zone);
+  test('an attempt has all of its time when its lookup begins', async (t) => {
+    const { transport, post, port, receiver, clock } = await createFixture(t, zone);
     receiver.answer = hang;
     for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
     const waiting = post(`http://name.test:${port}`);
@@ -170,8 +170,8 @@ describe('an attempt that waits for the lookups of others', () => {
     assert.deepEqual(await waiting.ended, { kind: 'error', cause: 'timeout', detail: undefined });
   });
 
-  test('can be cancelled, and ends with the transport', async (t) => {
-    const { transport, post } = await sceneOf(t, zone);
+  test('an attempt that waits for a lookup can be cancelled, and ends when the transport is closed', async (t) => {
+    const { transport, post } = await createFixture(t, zone);
     for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
     const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
     const one = post('http://name.test');
@@ -183,8 +183,8 @@ describe('an attempt that waits for the lookups of others', () => {
     assert.equal(transport.count().connections, 0);
   });
 
-  test('waits for no lookup while it has a recent answer', async (t) => {
-    const { transport, send, post, port, clock, questions } = await sceneOf(t, zone);
+  test('an attempt waits for no lookup while there is a recent result', async (t) => {
+    const { transport, send, post, port, clock, questions } = await createFixture(t, zone);
     const origin = `http://name.test:${port}`;
     assert.deepEqual(await send(origin), delivered);
     await clock.advance(usableMs - 1);
@@ -197,8 +197,8 @@ describe('an attempt that waits for the lookups of others', () => {
   });
 });
 
-test('silent names of one tenant hold up no attempt of another one', async (t) => {
-  const { transport, post, send, port } = await sceneOf(t, zone);
+test('silent names of one tenant delay no attempt of another one', async (t) => {
+  const { transport, post, send, port } = await createFixture(t, zone);
   const silent = silentOrigins(30).map((origin) => post(origin, { tenant: 1 }));
   for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
   for (let n = 0; n < 20; n += 1) {

@@ -36,7 +36,7 @@ const delivered: AttemptResult = { kind: 'response', status: 204, text: '', retr
 const tlsBroken = (detail: string): AttemptResult => ({ kind: 'error', cause: 'tls', detail });
 
 describe('https', () => {
-  test('delivers to a certificate that is trusted, by name and by address', async (t) => {
+  test('https delivers to a receiver with a trusted certificate, by name and by address', async (t) => {
     const receiver = await receiverOf(t, { tls: trusted });
     const { send } = senderOf(t);
     assert.deepEqual(await send(receiver.origin), delivered);
@@ -45,7 +45,7 @@ describe('https', () => {
     assert.equal(receiver.connections, 2);
   });
 
-  test('leaves out the dot that may end a name when it looks at the certificate', async (t) => {
+  test('the trailing dot of a name is ignored in the check of the certificate', async (t) => {
     const receiver = await receiverOf(t, { tls: trusted });
     const { send } = createSender(t, { tls: { ca: authority }, resolve: toLoopback });
     assert.deepEqual(await send(`https://localhost.:${receiver.port}`), delivered);
@@ -53,7 +53,7 @@ describe('https', () => {
     assert.deepEqual(other, tlsBroken('ERR_TLS_CERT_ALTNAME_INVALID'));
   });
 
-  test('speaks HTTP/1.1 alone and names the host in the handshake, never an address', async (t) => {
+  test('https offers only HTTP/1.1 and sends the server name in the handshake, never an address', async (t) => {
     const seen: [servername: unknown, protocol: unknown][] = [];
     const server = createTlsServer({ ...trusted, ALPNProtocols: ['h2', 'http/1.1'] }, (socket) => {
       // The server side has the name the client sent.
@@ -80,7 +80,7 @@ describe('https', () => {
     ['that has ended', expired, 'CERT_HAS_EXPIRED'],
   ];
   for (const [name, tls, detail] of refused) {
-    test(`refuses a certificate ${name}, every time, and sends nothing`, async (t) => {
+    test(`a certificate ${name} is refused every time, and nothing is sent`, async (t) => {
       const receiver = await receiverOf(t, { tls });
       const { send, transport } = senderOf(t);
       for (let round = 0; round < 3; round++) {
@@ -91,13 +91,13 @@ describe('https', () => {
     });
   }
 
-  test('refuses a certificate of an authority that nobody trusts', async (t) => {
+  test('a certificate of an untrusted authority is refused', async (t) => {
     const receiver = await receiverOf(t, { tls: trusted });
     const result = await createSender(t).send(receiver.origin);
     assert.deepEqual(result, tlsBroken('UNABLE_TO_VERIFY_LEAF_SIGNATURE'));
   });
 
-  test('refuses it whatever NODE_TLS_REJECT_UNAUTHORIZED says', async (t) => {
+  test('an untrusted certificate is refused also with NODE_TLS_REJECT_UNAUTHORIZED=0', async (t) => {
     const receiver = await receiverOf(t, { tls: selfSigned });
     process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
     t.after(() => delete process.env['NODE_TLS_REJECT_UNAUTHORIZED']);
@@ -105,7 +105,7 @@ describe('https', () => {
     assert.deepEqual(result, tlsBroken('DEPTH_ZERO_SELF_SIGNED_CERT'));
   });
 
-  test('refuses a certificate that was fine when the connection before was made', async (t) => {
+  test('a certificate is checked again for each connection', async (t) => {
     const first = await startReceiver({ tls: trusted, answer: rawThenEnd(closing) });
     const { send } = senderOf(t);
     assert.equal((await send(first.origin)).kind, 'response');
@@ -114,7 +114,7 @@ describe('https', () => {
     assert.deepEqual(await send(first.origin), tlsBroken('ERR_TLS_CERT_ALTNAME_INVALID'));
   });
 
-  test('to a server that speaks plain HTTP is an error of TLS', async (t) => {
+  test('https to a server of plain HTTP is an error of TLS', async (t) => {
     const receiver = await receiverOf(t, {
       greet: (wire) => void wire.write('HTTP/1.1 400 Bad Request\r\n\r\n'),
     });
@@ -123,7 +123,7 @@ describe('https', () => {
     assert.equal(result.kind === 'error' && result.cause, 'tls');
   });
 
-  test('to a server that accepts old versions alone is an error of TLS', async (t) => {
+  test('https to a server with only old versions of TLS is an error of TLS', async (t) => {
     const options = {
       ...trusted,
       maxVersion: 'TLSv1.1',
@@ -137,12 +137,12 @@ describe('https', () => {
     assert.equal(result.kind === 'error' && result.cause, 'tls');
   });
 
-  test('to a server that wants a certificate of ours is no success', async (t) => {
+  test('https to a server that requires a client certificate does not succeed', async (t) => {
     const server = createTlsServer({ ...trusted, requestCert: true, ca: authority });
     server.on('tlsClientError', () => undefined);
     const port = await listening(t, server);
     const result = await senderOf(t).send(`https://localhost:${port}`);
-    // Its alert and the end of the connection race each other.
+    // Its alert and the end of the connection arrive in either order.
     assert.match(result.kind === 'error' ? result.cause : '', /^(tls|reset)$/);
   });
 
@@ -151,7 +151,7 @@ describe('https', () => {
     ['resets', (socket) => socket.resetAndDestroy()],
   ];
   for (const [verb, act] of cutOff) {
-    test(`to a server that ${verb} within the handshake is a reset`, async (t) => {
+    test(`https to a server that ${verb} within the handshake is a reset`, async (t) => {
       const server = createServer((socket) => {
         socket.on('error', () => undefined);
         socket.once('data', () => act(socket));
@@ -162,7 +162,7 @@ describe('https', () => {
     });
   }
 
-  test('to a server that does not end the handshake ends at the time-out', async (t) => {
+  test('https to a server that does not end the handshake ends at the timeout', async (t) => {
     const open = new Set<Socket>();
     const server = createServer((socket) => {
       open.add(socket);
@@ -180,7 +180,7 @@ describe('https', () => {
     assert.equal(transport.count().connections, 0);
   });
 
-  test('to a relay that damages what goes through it breaks the attempt, not the process', async (t) => {
+  test('https over a relay that corrupts data fails the attempt, not the process', async (t) => {
     const receiver = await receiverOf(t, { tls: trusted });
     const relay = createServer((near) => {
       const far = connect(receiver.port, '127.0.0.1');
@@ -188,7 +188,7 @@ describe('https', () => {
       near.pipe(far);
       far.on('data', (chunk: Buffer) => {
         bytes += chunk.length;
-        // The handshake is left alone; the first record behind it is not.
+        // Changes the first record after the handshake.
         if (near.writable) near.write(bytes > 1500 ? chunk.map((byte) => byte ^ 0xff) : chunk);
       });
       for (const socket of [near, far]) {

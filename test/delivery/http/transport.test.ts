@@ -30,7 +30,7 @@ const never = (): Promise<readonly string[]> => Promise.withResolvers<readonly s
 const timedOut: AttemptResult = { kind: 'error', cause: 'timeout', detail: undefined };
 
 describe('a post', () => {
-  test('is sent as one POST with its headers, and the length of its body in bytes', async (t) => {
+  test('a post is one POST request with its headers and the length of its body in bytes', async (t) => {
     const receiver = await receiverOf(t);
     const { send } = createSender(t);
     const headers = ['content-type', 'application/json', 'webhook-id', 'evt_1'];
@@ -53,7 +53,7 @@ describe('a post', () => {
     ]);
   });
 
-  test('ends with status, text and Retry-After of the answer', async (t) => {
+  test('a post ends with the status, text and Retry-After of the response', async (t) => {
     const receiver = await receiverOf(t);
     receiver.answer = reply(503, 'busy', { 'Retry-After': '7' });
     assert.deepEqual(await createSender(t).send(receiver.origin), {
@@ -64,14 +64,14 @@ describe('a post', () => {
     });
   });
 
-  test('takes the first of several Retry-After', async (t) => {
+  test('a post takes the first of several Retry-After headers', async (t) => {
     const answer = reply(429, '', { 'Retry-After': '7\r\nRetry-After: 8' });
     const receiver = await receiverOf(t, { answer });
     const result = await createSender(t).send(receiver.origin);
     assert.equal(result.kind === 'response' && result.retryAfter, '7');
   });
 
-  test('reaches names and IPv6 addresses', async (t) => {
+  test('posts reach names and IPv6 addresses', async (t) => {
     const receiver = await receiverOf(t);
     const receiver6 = await receiverOf(t, { host: '::1' });
     const { send } = createSender(t);
@@ -80,7 +80,7 @@ describe('a post', () => {
     assert.deepEqual(await send(receiver6.origin), delivered);
   });
 
-  test('that cannot be written ends as such, and the next one is sent', async (t) => {
+  test('a request that cannot be written ends with that error, and the next one is sent', async (t) => {
     const receiver = await receiverOf(t);
     const { send } = createSender(t);
     const broken = { kind: 'error', cause: 'protocol', detail: 'the request cannot be written' };
@@ -99,7 +99,7 @@ describe('a post', () => {
 });
 
 describe('connections', () => {
-  test('are used again, and as many are open as there are posts at once', async (t) => {
+  test('connections are reused, and as many are open as there are posts at once', async (t) => {
     const receiver = await receiverOf(t);
     const { send, transport } = createSender(t);
     for (let round = 0; round < 5; round++) await send(receiver.origin);
@@ -113,7 +113,7 @@ describe('connections', () => {
     assert.deepEqual(transport.count(), { origins: 1, connections: 20, idle: 20 });
   });
 
-  test('carry one request at a time', async (t) => {
+  test('a connection carries one request at a time', async (t) => {
     const receiver = await receiverOf(t, { answer: hang });
     const { post } = createSender(t);
     for (let count = 0; count < 3; count++) post(receiver.origin);
@@ -121,7 +121,7 @@ describe('connections', () => {
     assert.deepEqual(new Set(receiver.requests.map(({ connection }) => connection)).size, 3);
   });
 
-  test('that the receiver closes after each answer are made anew', async (t) => {
+  test('a connection that the receiver closes after each response is replaced', async (t) => {
     const close = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok';
     const receiver = await receiverOf(t, { answer: rawThenEnd(close) });
     const { send, transport } = createSender(t);
@@ -134,7 +134,7 @@ describe('connections', () => {
     assert.equal(transport.count().origins, 0);
   });
 
-  test('that the receiver closed while they were idle cost no attempt', async (t) => {
+  test('an idle connection that the receiver closed costs no attempt', async (t) => {
     const receiver = await receiverOf(t, {
       answer: async (wire) => {
         await wire.write('HTTP/1.1 204 No Content\r\n\r\n');
@@ -148,7 +148,7 @@ describe('connections', () => {
     assert.equal(receiver.requests.length, 20, 'nothing is sent twice');
   });
 
-  test('that break within an answer are not used again', async (t) => {
+  test('a connection that breaks within a response is not reused', async (t) => {
     const broken = rawThenEnd('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf');
     const receiver = await receiverOf(t, { answer: inTurn(broken, reply(204)) });
     const { send } = createSender(t);
@@ -161,7 +161,7 @@ describe('connections', () => {
     assert.equal(receiver.connections, 2);
   });
 
-  test('of 2,000 origins leave nothing behind when they are closed', async (t) => {
+  test('closed connections of 2,000 origins leave nothing behind', async (t) => {
     const receiver = await receiverOf(t, { host: '0.0.0.0' });
     const { send, transport } = createSender(t, { idleConnectionsMax: 50 });
     const originOf = (n: number): string =>
@@ -180,7 +180,7 @@ describe('connections', () => {
 });
 
 describe('the time of an attempt', () => {
-  test('ends at the time-out and not before', async (t) => {
+  test('an attempt ends at the timeout and not before', async (t) => {
     const receiver = await receiverOf(t, { answer: hang });
     const { post, clock } = createSender(t);
     let result: AttemptResult | undefined;
@@ -193,7 +193,7 @@ describe('the time of an attempt', () => {
     await waitFor('the connection to be closed', () => receiver.open === 0);
   });
 
-  test('is its own for each attempt', async (t) => {
+  test('each attempt has a timeout of its own', async (t) => {
     const receiver = await receiverOf(t, { answer: hang });
     const { post, clock } = createSender(t);
     const ended: number[] = [];
@@ -210,7 +210,7 @@ describe('the time of an attempt', () => {
     assert.equal(clock.pending, 0, 'no timer is left');
   });
 
-  test('takes one timer however many attempts there are', async (t) => {
+  test('one timer serves all attempts', async (t) => {
     const receiver = await receiverOf(t);
     const { send, clock } = createSender(t);
     await Promise.all(Array.from({ length: 50 }, () => send(receiver.origin)));
@@ -219,7 +219,7 @@ describe('the time of an attempt', () => {
     assert.equal(clock.pending, 0);
   });
 
-  test('is forgotten when the attempt ends', async (t) => {
+  test('an attempt that ends has no deadline any more', async (t) => {
     const receiver = await receiverOf(t);
     const { send, clock } = createSender(t);
     await send(receiver.origin);
@@ -229,7 +229,7 @@ describe('the time of an attempt', () => {
     assert.equal(clock.pending, 0, 'nothing is kept of the second one');
   });
 
-  test('begins with the name lookup', async (t) => {
+  test('the time of an attempt begins with the name lookup', async (t) => {
     const { send, clock, transport } = createSender(t, { resolve: never });
     const result = send('http://slow.example');
     await clock.advance(timeoutMs);
@@ -237,7 +237,7 @@ describe('the time of an attempt', () => {
     assert.equal(transport.count().connections, 0);
   });
 
-  test('covers a connection that is never accepted', async (t) => {
+  test('the timeout covers a connection that is never accepted', async (t) => {
     const receiver = await receiverOf(t);
     const { send, clock, transport } = createSender(t, { resolve: never });
     const results = [1, 2, 3].map((n) => send(`http://n${n}.example:${receiver.port}`));
@@ -248,7 +248,7 @@ describe('the time of an attempt', () => {
 });
 
 describe('cancelling', () => {
-  test('cuts off an attempt that was sent', async (t) => {
+  test('cancel ends an attempt that was sent', async (t) => {
     const receiver = await receiverOf(t, { answer: hang });
     const { post } = createSender(t);
     const sent = post(receiver.origin);
@@ -258,7 +258,7 @@ describe('cancelling', () => {
     await waitFor('the connection to be closed', () => receiver.open === 0);
   });
 
-  test('cuts off an attempt before it is sent', async (t) => {
+  test('cancel ends an attempt before it is sent', async (t) => {
     const receiver = await receiverOf(t);
     const { post, send } = createSender(t);
     const early = post(receiver.origin);
@@ -272,7 +272,7 @@ describe('cancelling', () => {
     );
   });
 
-  test('cuts off an attempt that was given a kept connection', async (t) => {
+  test('cancel ends an attempt on a reused connection', async (t) => {
     const receiver = await receiverOf(t);
     const { post, send } = createSender(t);
     await send(receiver.origin);
@@ -286,7 +286,7 @@ describe('cancelling', () => {
     );
   });
 
-  test('changes nothing once the attempt has ended', async (t) => {
+  test('cancel has no effect once the attempt has ended', async (t) => {
     const receiver = await receiverOf(t);
     const { post, send } = createSender(t);
     const done = post(receiver.origin);
@@ -299,7 +299,7 @@ describe('cancelling', () => {
 });
 
 describe('closing', () => {
-  test('cuts off what is under way, ends every connection and takes nothing more', async (t) => {
+  test('close cancels all attempts, ends every connection and accepts no more posts', async (t) => {
     const receiver = await receiverOf(t, { answer: inTurn(reply(204), hang) });
     const { post, send, transport, clock } = createSender(t);
     await send(receiver.origin);

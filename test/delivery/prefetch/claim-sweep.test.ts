@@ -6,7 +6,7 @@ const streams = (tenant: number, ...ids: string[]) => ids.map((id) => ({ tenant,
 const firstOf = (behind: boolean) => ({ after: undefined, behind });
 
 describe('ClaimSweep', () => {
-  test('asks for anything while one claim takes all that is free', () => {
+  test('claims have no filter while one claim takes all free streams', () => {
     const sweep = new ClaimSweep();
     sweep.appended(7);
     assert.equal(sweep.next(), undefined);
@@ -14,7 +14,7 @@ describe('ClaimSweep', () => {
     assert.equal(sweep.next(), undefined);
   });
 
-  test('takes streams with events after their cursor first, then all others', () => {
+  test('streams with events after their cursor are claimed first, then all others', () => {
     const sweep = new ClaimSweep();
     assert.equal(sweep.claimed(undefined, streams(1, 'a', 'b'), true), true);
     assert.deepEqual(sweep.next(), firstOf(true));
@@ -27,7 +27,7 @@ describe('ClaimSweep', () => {
     assert.equal(sweep.next(), undefined);
   });
 
-  test('takes the streams of tenants with new events next, until none of them is left', () => {
+  test('streams of tenants with new events are claimed next, until none of them is left', () => {
     const sweep = new ClaimSweep();
     sweep.claimed(undefined, streams(1, 'a'), true);
     sweep.appended(9);
@@ -38,7 +38,7 @@ describe('ClaimSweep', () => {
     assert.deepEqual(sweep.next(), firstOf(true));
   });
 
-  test('begins again when streams became free behind it', () => {
+  test('the sweep starts again when streams that it has passed became free', () => {
     const sweep = new ClaimSweep();
     sweep.repeat();
     sweep.claimed(undefined, streams(1, 'a'), true);

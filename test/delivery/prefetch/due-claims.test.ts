@@ -4,15 +4,15 @@ import type { Stream } from '../../../src/core/types.ts';
 import type { DueRequest } from '../../../src/store/port/deliveries.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { answered, ok } from '../../helpers/transport.ts';
-import { createDeliveryScene, settings, type DeliveryScene } from '../fixture.ts';
+import { createDeliveryFixture, settings, type DeliveryFixture } from '../fixture.ts';
 
 const busy = answered(503, 'busy');
 
-/** A scene whose claims can be made to answer late. */
-async function slowScene(t: TestContext) {
+/** A fixture whose claims can be delayed. */
+async function createSlowFixture(t: TestContext) {
   const gate = { isSlow: false, release: (): void => undefined };
   const claimed: (readonly DueRequest[])[] = [];
-  const scene = await createDeliveryScene(t, {
+  const fixture = await createDeliveryFixture(t, {
     respond: () => busy,
     through: (store) => ({
       ...store,
@@ -27,23 +27,23 @@ async function slowScene(t: TestContext) {
       },
     }),
   });
-  const stream = await scene.addStream();
-  await scene.start();
-  const ids = await scene.publishMany(2);
-  await scene.clock.advance(100);
-  assert.equal(scene.sent().length, 2);
-  return { scene, stream, gate, claimed, ids };
+  const stream = await fixture.addStream();
+  await fixture.start();
+  const ids = await fixture.publishMany(2);
+  await fixture.clock.advance(100);
+  assert.equal(fixture.sent().length, 2);
+  return { fixture, stream, gate, claimed, ids };
 }
 
-async function failures(scene: DeliveryScene, stream: Stream) {
+async function failures(fixture: DeliveryFixture, stream: Stream) {
   const query = { after: undefined, take: 1000 };
-  return (await scene.store.deliveries.listFailures(scene.tenant, stream.id, query)).items;
+  return (await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query)).items;
 }
 
 describe('rows that are due', () => {
-  test('are claimed for all streams in one query, for no more than their slots', async (t) => {
+  test('due rows are claimed for all streams in one query, no more than they have slots', async (t) => {
     const asks: (readonly DueRequest[])[] = [];
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       respond: () => busy,
       settings: { concurrency: 100 },
       through: (store) => ({
@@ -57,210 +57,213 @@ describe('rows that are due', () => {
         },
       }),
     });
-    for (let count = 0; count < 10; count += 1) await scene.addStream();
-    await scene.start();
-    await scene.publishMany(20);
-    await scene.clock.advance(999);
+    for (let count = 0; count < 10; count += 1) await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(20);
+    await fixture.clock.advance(999);
     assert.equal(asks.length, 0);
-    scene.transport.respond = () => undefined;
-    await scene.clock.advance(100);
+    fixture.transport.respond = () => undefined;
+    await fixture.clock.advance(100);
     assert.ok(asks.length <= 2, `${asks.length} queries`);
     const slots = asks.flat().reduce((sum, { take }) => sum + take, 0);
     assert.ok(slots <= 10 * settings.streamConcurrency, `${slots} slots`);
-    assert.equal(scene.transport.open.length, 10 * settings.streamConcurrency);
+    assert.equal(fixture.transport.open.length, 10 * settings.streamConcurrency);
   });
 
-  test('are sent as the stream is when the claim answers', async (t) => {
-    const { scene, stream, gate } = await slowScene(t);
+  test('due rows are sent by the stream as it is after the claim', async (t) => {
+    const { fixture, stream, gate } = await createSlowFixture(t);
     gate.isSlow = true;
-    await scene.clock.advance(1000);
+    await fixture.clock.advance(1000);
     const endpoint = 'https://other.example.net/hook';
-    await scene.update(stream, { destination: { ...stream.destination, endpoint } });
+    await fixture.update(stream, { destination: { ...stream.destination, endpoint } });
     gate.isSlow = false;
     gate.release();
-    await scene.clock.advance(100);
-    const targets = scene.transport.posts.slice(2).map(({ request }) => request.origin);
+    await fixture.clock.advance(100);
+    const targets = fixture.transport.posts.slice(2).map(({ request }) => request.origin);
     assert.deepEqual(targets, ['https://other.example.net', 'https://other.example.net']);
-    assert.equal(scene.dispatcher.state().inFlight, 0);
+    assert.equal(fixture.dispatcher.state().inFlight, 0);
   });
 
-  test('are not sent when the stream was disabled meanwhile; they become failures', async (t) => {
-    const { scene, stream, gate } = await slowScene(t);
+  test('due rows are not sent when the stream was disabled during the claim; they become failures', async (t) => {
+    const { fixture, stream, gate } = await createSlowFixture(t);
     gate.isSlow = true;
-    await scene.clock.advance(1000);
-    await scene.update(stream, { status: 'disabled' });
+    await fixture.clock.advance(1000);
+    await fixture.update(stream, { status: 'disabled' });
     gate.isSlow = false;
     gate.release();
-    await scene.clock.advance(60_000);
-    assert.equal(scene.sent().length, 2);
-    const listed = await failures(scene, stream);
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.sent().length, 2);
+    const listed = await failures(fixture, stream);
     assert.deepEqual(
       listed.map(({ attempts }) => attempts.at(-1)?.error),
       ['The event stream is disabled', 'The event stream is disabled'],
     );
-    assert.equal(scene.dispatcher.state().inFlight, 0);
-    assert.equal(scene.dispatcher.state().streams, 0);
+    assert.equal(fixture.dispatcher.state().inFlight, 0);
+    assert.equal(fixture.dispatcher.state().streams, 0);
   });
 
-  test('are left when the stream was deleted meanwhile', async (t) => {
-    const { scene, stream, gate } = await slowScene(t);
+  test('due rows are not sent when the stream was deleted during the claim', async (t) => {
+    const { fixture, stream, gate } = await createSlowFixture(t);
     gate.isSlow = true;
-    await scene.clock.advance(1000);
-    await scene.store.streams.delete(scene.tenant, stream.id);
+    await fixture.clock.advance(1000);
+    await fixture.store.streams.delete(fixture.tenant, stream.id);
     gate.isSlow = false;
     gate.release();
-    await scene.clock.advance(60_000);
-    assert.equal(scene.sent().length, 2);
-    assert.equal(scene.dispatcher.state().inFlight, 0);
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.sent().length, 2);
+    assert.equal(fixture.dispatcher.state().inFlight, 0);
   });
 
-  test('whose claim answers late are left to the end of their lease', async (t) => {
-    const { scene, stream, gate, ids } = await slowScene(t);
+  test('due rows whose claim takes long are not sent before the end of their lease', async (t) => {
+    const { fixture, stream, gate, ids } = await createSlowFixture(t);
     gate.isSlow = true;
-    await scene.clock.advance(1000);
+    await fixture.clock.advance(1000);
     // An attempt that began now could end after the lease.
-    await scene.clock.advance(settings.leaseGraceMs + 1);
+    await fixture.clock.advance(settings.leaseGraceMs + 1);
     gate.isSlow = false;
     gate.release();
-    scene.transport.respond = () => ok;
-    await scene.clock.advance(100);
-    assert.equal(scene.sent().length, 2);
-    assert.equal(scene.dispatcher.state().inFlight, 0);
-    await scene.clock.advance(settings.attemptTimeoutMs + settings.pollMs);
-    assert.deepEqual(scene.sent().slice(2), ids);
-    assert.deepEqual(await failures(scene, stream), []);
+    fixture.transport.respond = () => ok;
+    await fixture.clock.advance(100);
+    assert.equal(fixture.sent().length, 2);
+    assert.equal(fixture.dispatcher.state().inFlight, 0);
+    await fixture.clock.advance(settings.attemptTimeoutMs + settings.pollMs);
+    assert.deepEqual(fixture.sent().slice(2), ids);
+    assert.deepEqual(await failures(fixture, stream), []);
   });
 
-  test('and were left become failures when their stream is disabled', async (t) => {
-    const { scene, stream, gate } = await slowScene(t);
+  test('due rows that were not sent in time become failures when their stream is disabled', async (t) => {
+    const { fixture, stream, gate } = await createSlowFixture(t);
     gate.isSlow = true;
-    await scene.clock.advance(1000);
-    await scene.clock.advance(settings.leaseGraceMs + 1);
+    await fixture.clock.advance(1000);
+    await fixture.clock.advance(settings.leaseGraceMs + 1);
     gate.isSlow = false;
     gate.release();
-    await scene.clock.advance(100);
-    await scene.update(stream, { status: 'disabled' });
-    await scene.clock.advance(60_000);
-    assert.equal(scene.sent().length, 2);
-    assert.equal((await failures(scene, stream)).length, 2);
-    assert.equal(scene.dispatcher.state().streams, 0);
+    await fixture.clock.advance(100);
+    await fixture.update(stream, { status: 'disabled' });
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.sent().length, 2);
+    assert.equal((await failures(fixture, stream)).length, 2);
+    assert.equal(fixture.dispatcher.state().streams, 0);
   });
 
-  test('are not claimed while the result of one of them waits to be written', async (t) => {
+  test('due rows are not claimed while the outcome of one of them waits to be recorded', async (t) => {
     let away = false;
     const through = (store: Store): Store => ({
       ...store,
       deliveries: {
         ...store.deliveries,
-        settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
+        settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
       },
     });
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       through,
       settings: { retryDelaysMs: [1000, 30_000], pollMs: 1_000_000 },
       respond: () => busy,
     });
-    const stream = await scene.addStream();
-    await scene.start();
-    const [early = ''] = await scene.publishMany(1);
-    scene.transport.respond = () => undefined;
-    await scene.clock.advance(1100);
-    const [retry] = scene.transport.open;
-    // Another row, whose time comes while the store is away: its claim waits.
-    scene.transport.respond = () => answered(503, '', '2');
-    await scene.publishMany(1);
-    await scene.clock.advance(100);
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [early = ''] = await fixture.publishMany(1);
+    fixture.transport.respond = () => undefined;
+    await fixture.clock.advance(1100);
+    const [retry] = fixture.transport.open;
+    // Another row, which becomes due while the store is unavailable: its claim waits.
+    fixture.transport.respond = () => answered(503, '', '2');
+    await fixture.publishMany(1);
+    await fixture.clock.advance(100);
     away = true;
-    scene.transport.respond = () => ok;
-    await scene.publishMany(1);
-    await scene.clock.advance(3000);
-    // This result waits, too, while the lease of its row ends.
+    fixture.transport.respond = () => ok;
+    await fixture.publishMany(1);
+    await fixture.clock.advance(3000);
+    // This outcome waits as well while the lease of its row ends.
     retry?.end(ok);
-    await scene.clock.advance(60_000);
+    await fixture.clock.advance(60_000);
     away = false;
-    await scene.clock.advance(60_000);
-    assert.equal(scene.sent().filter((id) => id === early).length, 2);
-    assert.deepEqual(await failures(scene, stream), []);
-    assert.equal(await scene.cursor(stream), 3);
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.sent().filter((id) => id === early).length, 2);
+    assert.deepEqual(await failures(fixture, stream), []);
+    assert.equal(await fixture.cursor(stream), 3);
   });
 
-  test('are not claimed again when their claim was what failed for long', async (t) => {
+  test('due rows are not claimed twice when their claim failed for long', async (t) => {
     let away = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       settings: { retryDelaysMs: [1000, 30_000], pollMs: 1_000_000 },
       respond: () => busy,
       through: (store) => ({
         ...store,
         deliveries: {
           ...store.deliveries,
-          settle: (...args) => (away ? scene.unavailable() : store.deliveries.settle(...args)),
-          claimDue: (...args) => (away ? scene.unavailable() : store.deliveries.claimDue(...args)),
+          settle: (...args) => (away ? fixture.unavailable() : store.deliveries.settle(...args)),
+          claimDue: (...args) =>
+            away ? fixture.unavailable() : store.deliveries.claimDue(...args),
         },
       }),
     });
-    await scene.addStream();
-    await scene.start();
-    const early = await scene.publishMany(2);
-    scene.transport.respond = () => undefined;
-    await scene.clock.advance(1100);
-    const retries = scene.transport.open;
-    scene.transport.respond = () => busy;
-    await scene.publishMany(1);
-    await scene.clock.advance(100);
+    await fixture.addStream();
+    await fixture.start();
+    const early = await fixture.publishMany(2);
+    fixture.transport.respond = () => undefined;
+    await fixture.clock.advance(1100);
+    const retries = fixture.transport.open;
+    fixture.transport.respond = () => busy;
+    await fixture.publishMany(1);
+    await fixture.clock.advance(100);
     away = true;
-    // The claim for the third fails. Meanwhile the retries end, one while the result of the other
-    // is being written in vain, and then their leases.
+    // The claim for the third fails. Meanwhile the retries end, one while recording the outcome of
+    // the other fails, and then their leases.
     for (const retry of retries) {
-      await scene.clock.advance(4700);
+      await fixture.clock.advance(4700);
       retry.end(ok);
     }
-    await scene.clock.advance(60_000);
-    scene.transport.respond = () => ok;
+    await fixture.clock.advance(60_000);
+    fixture.transport.respond = () => ok;
     away = false;
-    await scene.clock.advance(60_000);
-    for (const id of early) assert.equal(scene.sent().filter((sent) => sent === id).length, 2);
+    await fixture.clock.advance(60_000);
+    for (const id of early) assert.equal(fixture.sent().filter((sent) => sent === id).length, 2);
   });
 
-  test('are sent at once when the store is back', async (t) => {
+  test('due rows are sent at once when the store is available again', async (t) => {
     let away = false;
-    const scene = await createDeliveryScene(t, {
+    const fixture = await createDeliveryFixture(t, {
       respond: () => busy,
       through: (store) => ({
         ...store,
         deliveries: {
           ...store.deliveries,
-          claimDue: (...args) => (away ? scene.unavailable() : store.deliveries.claimDue(...args)),
+          claimDue: (...args) =>
+            away ? fixture.unavailable() : store.deliveries.claimDue(...args),
         },
       }),
     });
-    await scene.addStream();
-    await scene.start();
-    const [id] = await scene.publishMany(1);
+    await fixture.addStream();
+    await fixture.start();
+    const [id] = await fixture.publishMany(1);
     away = true;
-    await scene.clock.advance(20_000);
-    assert.deepEqual(scene.sent(), [id]);
+    await fixture.clock.advance(20_000);
+    assert.deepEqual(fixture.sent(), [id]);
     away = false;
-    await scene.clock.advance(2000);
-    assert.deepEqual(scene.sent(), [id, id]);
+    await fixture.clock.advance(2000);
+    assert.deepEqual(fixture.sent(), [id, id]);
   });
 
-  test('do not hold the ending up when nobody has claimed them yet', async (t) => {
-    const scene = await createDeliveryScene(t, { respond: () => answered(400) });
-    const stream = await scene.addStream();
-    await scene.start();
-    const [first = '', second = ''] = await scene.publishMany(2);
-    await scene.clock.advance(100);
-    const redeliver = (id: string) => scene.store.deliveries.redeliver(scene.tenant, stream.id, id);
+  test('unclaimed due rows do not delay a stop', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const [first = '', second = ''] = await fixture.publishMany(2);
+    await fixture.clock.advance(100);
+    const redeliver = (id: string) =>
+      fixture.store.deliveries.redeliver(fixture.tenant, stream.id, id);
     await redeliver(first);
-    await scene.clock.advance(0);
-    assert.equal(scene.sent().length, 3);
-    // The next claim is put off for a moment; the slots for it are kept.
+    await fixture.clock.advance(0);
+    assert.equal(fixture.sent().length, 3);
+    // The next claim is postponed by a few milliseconds; its slots stay reserved.
     await redeliver(second);
-    await scene.clock.advance(0);
-    assert.ok(scene.dispatcher.state().inFlight > 0);
-    const before = scene.clock.elapsedMs();
-    await scene.stop();
-    assert.equal(scene.clock.elapsedMs(), before);
-    assert.equal(scene.sent().length, 3);
+    await fixture.clock.advance(0);
+    assert.ok(fixture.dispatcher.state().inFlight > 0);
+    const before = fixture.clock.elapsedMs();
+    await fixture.stop();
+    assert.equal(fixture.clock.elapsedMs(), before);
+    assert.equal(fixture.sent().length, 3);
   });
 });

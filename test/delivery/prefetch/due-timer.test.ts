@@ -7,7 +7,7 @@ import { createManualClock } from '../../helpers/clock.ts';
 const hour = 3_600_000;
 
 for (const stepMs of [hour, -hour]) {
-  test(`a row waits as long as it has to, whatever the wall clock does: ${stepMs} ms`, async () => {
+  test(`a row waits its time when the wall clock is set by ${stepMs} ms`, async () => {
     const manual = createManualClock();
     let aheadMs = 0;
     const told: unknown[] = [];
